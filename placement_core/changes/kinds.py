@@ -1,0 +1,8 @@
+"""What a change row can be about; its ``ref`` is the row's database key."""
+
+#: A resource provider: its row, inventories, usage, traits or aggregates.
+PROVIDER = "provider"
+#: A resource class was made, renamed or removed.
+RESOURCE_CLASS = "resource_class"
+#: A trait was made or removed.
+TRAIT = "trait"

@@ -1,0 +1,33 @@
+"""The change log's tables.
+
+Serials of one sequence do not commit in order, and one counter row would make
+every writer queue. So the log has ``SLOTS`` heads, and a writer raises the head
+of its own slot: the row's lock makes serials commit in order within a slot.
+"""
+
+import sqlalchemy as sa
+
+from placement_core.db.metadata import metadata, utcnow
+
+#: How many writers can append without waiting for each other.
+SLOTS = 256
+
+change_heads = sa.Table(
+    "change_heads", metadata,
+    sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("serial", sa.BigInteger, nullable=False),
+    sa.Column("txn", sa.BigInteger, nullable=False),
+    mysql_engine="InnoDB",
+)
+
+changes = sa.Table(
+    "changes", metadata,
+    sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("serial", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("txn", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("ref", sa.BigInteger, nullable=False),
+    sa.Column("created_at", sa.DateTime, nullable=False, default=utcnow),
+    mysql_engine="InnoDB",
+)

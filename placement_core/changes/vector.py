@@ -1,0 +1,87 @@
+"""The readers' side of the change log: has anything changed, and what?
+
+A reader remembers a ``Vector``: the head of every slot. The cheap question is
+``digest``: the sums of all serials and of all transaction names. A serial sum
+alone could come out the same after a failover that lost some commits and made
+others; the names are random, so their sum does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from placement_core.changes import tables
+from placement_core.db import Session
+
+_heads, _changes = tables.change_heads, tables.changes
+
+_DIGEST = sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn))
+_HEADS = sa.select(_heads.c.slot, _heads.c.serial, _heads.c.txn)
+
+#: From this many change rows on, loading everything is simpler and as fast.
+_MOST_CHANGES = 50_000
+
+_SINCE = (
+    sa.select(_changes.c.serial, _changes.c.txn, _changes.c.kind, _changes.c.ref)
+    .where(_changes.c.slot == sa.bindparam("slot"), _changes.c.serial >= sa.bindparam("serial"))
+    .order_by(_changes.c.serial)
+    .limit(sa.bindparam("most"))
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Vector:
+    """The heads of all slots at one moment: {slot: (serial, txn)}."""
+
+    heads: dict[int, tuple[int, int]]
+
+    @property
+    def digest(self) -> tuple[int, int]:
+        """Return the two sums that ``digest`` asks the database for."""
+        serials, txns = zip(*self.heads.values(), strict=True)
+        return sum(serials), sum(txns)
+
+
+def digest(connection: sa.Connection) -> tuple[int, int]:
+    """Ask the one cheap question; equal answers mean nothing changed."""
+    serials, txns = connection.execute(_DIGEST).one()
+    return int(serials or 0), int(txns or 0)
+
+
+def current(session: Session) -> Vector:
+    """Read the vector of the snapshot that ``session`` sees."""
+    rows = session.execute(_HEADS)
+    return Vector({row.slot: (row.serial, row.txn) for row in rows})
+
+
+def since(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] | None:
+    """Say what changed between two vectors.
+
+    :returns: {(kind, ref), …}; None when that is no longer known (rows were
+        pruned, the database was restored or failed over with a lost tail) and
+        the reader must load everything again.
+    """
+    moved = []
+    for slot, (serial, txn) in now.heads.items():
+        seen_serial, seen_txn = seen.heads.get(slot, (0, 0))
+        if (serial, txn) == (seen_serial, seen_txn):
+            continue
+        if serial <= seen_serial:
+            return None
+        moved.append((slot, seen_serial, seen_txn))
+    changed: set[tuple[str, int]] = set()
+    for slot, seen_serial, seen_txn in moved:
+        rows = session.execute(
+            _SINCE, {"slot": slot, "serial": seen_serial, "most": _MOST_CHANGES}
+        ).all()
+        # The last transaction this reader knew must still be there and be the
+        # same (a new slot: its first one), else rows between are missing.
+        known = (seen_serial, seen_txn) if seen_serial else (1, rows[0].txn if rows else 0)
+        if not rows or (rows[0].serial, rows[0].txn) != known:
+            return None
+        changed.update((row.kind, row.ref) for row in rows if row.serial > seen_serial)
+        if len(rows) == _MOST_CHANGES or len(changed) >= _MOST_CHANGES:
+            return None
+    return changed

@@ -1,0 +1,38 @@
+"""Who is asking, and the transaction the answer is made in."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from placement_core.db.database import Database
+    from placement_core.db.session import Session
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Identity:
+    """The caller as authentication established it."""
+
+    user_id: str | None = None
+    project_id: str | None = None
+    roles: tuple[str, ...] = ()
+    system_scope: str | None = None
+    domain_id: str | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Context:
+    """One unit of work: its caller, its database and its open transaction.
+
+    A context belongs to one thread and one request (or one command); the
+    functions of the domain rooms take it as their first argument.
+
+    :ivar session: the transaction that ``db.write`` or ``db.read`` opened;
+        inner calls join it.
+    """
+
+    database: Database
+    identity: Identity = Identity()
+    request_id: str | None = None
+    session: Session | None = None

@@ -1,0 +1,12 @@
+"""The database: engines, transactions, retries.
+
+``read`` and ``write`` open the transaction of a domain function, or join the
+one its caller opened; ``retry_writes`` repeats the outermost one. Tables live
+in the rooms that own them (``<room>/tables.py``), on the one ``metadata``.
+"""
+
+from placement_core.db.metadata import metadata
+from placement_core.db.session import Session
+from placement_core.db.transactions import read, retry_writes, write
+
+__all__ = ["Session", "metadata", "read", "retry_writes", "write"]

@@ -1,0 +1,235 @@
+"""The engines of one database, and how their connections are set up.
+
+Three engines on one database, because switching the isolation of a connection
+for each use costs more than the question it is for:
+
+``writer``
+    READ COMMITTED (SQLite: ``BEGIN IMMEDIATE``); locks, then decides.
+``snapshot``
+    REPEATABLE READ, read only; what one answer shows is one moment.
+``autocommit``
+    single statements without BEGIN and COMMIT, such as the freshness question.
+
+No connection is pinged before use. A stale one fails at its first statement,
+the pool drops its siblings, and the whole transaction is repeated, which costs
+nothing while all is well. Source: design §3 and §4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sqlite3
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+from oslo_db.sqlalchemy import exc_filters
+from sqlalchemy import pool
+
+from placement_core import errors
+from placement_core.db.session import Session
+
+#: The dialects we know, and the driver each uses when the URL names none.
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+
+
+class Journal(Protocol):
+    """The change log, as the database room needs it (``changes`` has it)."""
+
+    def append(self, session: Session) -> None:
+        """Write down what ``session`` touched, as its last statements."""
+
+    def committed(self, database: Database, session: Session) -> None:
+        """Learn that ``session`` was committed."""
+
+    def landed(self, database: Database, session: Session) -> bool:
+        """Say whether the transaction of ``session`` was committed.
+
+        :raises oslo_db.exception.DBError: the database cannot say.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """How to reach a database.
+
+    :ivar connection: an SQLAlchemy URL; an SQLite database is a file.
+    :ivar statement_timeout_seconds: longest statement; 0 is no bound.
+    :ivar lock_timeout_seconds: longest wait for a row lock (SQLite: for the
+        file); 0 is the database's own bound.
+    :ivar idle_in_transaction_timeout_seconds: after which the database ends a
+        transaction whose client says nothing; 0 is never.
+    :ivar sqlite_synchronous: False trades the last commits for speed when the
+        machine loses power.
+    """
+
+    connection: str
+    connection_parameters: str = ""
+    max_pool_size: int = 5
+    max_overflow: int = 50
+    pool_timeout_seconds: int = 30
+    connection_recycle_seconds: int = 3600
+    statement_timeout_seconds: int = 60
+    lock_timeout_seconds: int = 30
+    idle_in_transaction_timeout_seconds: int = 60
+    sqlite_synchronous: bool = True
+    mysql_sql_mode: str | None = "TRADITIONAL"
+
+
+class Database:
+    """One database: its engines, its change log and its patience.
+
+    :ivar retries: how often a transaction that lost a race is repeated.
+    """
+
+    def __init__(self, settings: Settings, journal: Journal, *, retries: int = 10) -> None:
+        self.url = _url(settings)
+        self.settings = settings
+        self.journal = journal
+        self.retries = retries
+        self.dialect = self.url.get_backend_name()
+        self.writer = _engine(self.url, settings, "READ COMMITTED", "BEGIN IMMEDIATE")
+        self.snapshot = _engine(self.url, settings, "REPEATABLE READ", "BEGIN")
+        self.autocommit = _engine(self.url, settings, "AUTOCOMMIT", None)
+
+    def dispose(self) -> None:
+        """Close every pooled connection."""
+        for engine in (self.writer, self.snapshot, self.autocommit):
+            engine.dispose()
+
+
+def _url(settings: Settings) -> sa.URL:
+    try:
+        url = sa.make_url(settings.connection)
+    except sa.exc.ArgumentError:
+        # The value is not shown: it may hold a password.
+        raise errors.ConfigurationError(
+            "[placement_database] connection: expected a database URL such as "
+            "sqlite:////var/lib/placement/placement.sqlite or "
+            "postgresql://user:password@host/placement"
+        ) from None
+    masked = url.render_as_string(hide_password=True)
+    if settings.connection_parameters:
+        url = url.update_query_string(settings.connection_parameters, append=True)
+    backend = url.get_backend_name() if url.drivername != "mariadb" else "mysql"
+    if backend == "mariadb":
+        backend = "mysql"
+    if backend not in _DRIVERS:
+        raise errors.ConfigurationError(
+            f"[placement_database] connection = {masked}: expected one of "
+            f"{', '.join(_DRIVERS)}"
+        )
+    if backend == "sqlite" and url.database in (None, "", ":memory:"):
+        raise errors.ConfigurationError(
+            f"[placement_database] connection = {masked}: expected a file, because every "
+            "worker and thread has a connection of its own"
+        )
+    driver = url.drivername.partition("+")[2]
+    if backend != "sqlite" and (not driver or importlib.util.find_spec(driver) is None):
+        url = url.set(drivername=_DRIVERS[backend])
+        driver = url.drivername.partition("+")[2]
+        if importlib.util.find_spec(driver) is None:
+            raise errors.ConfigurationError(
+                f"[placement_database] connection = {masked}: the driver {driver} is not "
+                f"installed; install placement-core[{backend}]"
+            )
+    return url
+
+
+def _engine(
+    url: sa.URL, settings: Settings, isolation: str, sqlite_begin: str | None
+) -> sa.Engine:
+    """Build an engine all of whose connections have one isolation."""
+    backend = url.get_backend_name()
+    arguments: dict[str, Any] = {
+        "poolclass": pool.QueuePool,
+        "pool_size": settings.max_pool_size,
+        "max_overflow": settings.max_overflow,
+        "pool_timeout": settings.pool_timeout_seconds,
+        "pool_recycle": settings.connection_recycle_seconds,
+        "connect_args": _CONNECT_ARGS[backend](settings),
+    }
+    if backend != "sqlite":
+        arguments["isolation_level"] = isolation
+    engine = sa.create_engine(url, **arguments)
+    exc_filters.register_engine(engine)
+    if backend == "sqlite":
+        _begin_on_sqlite(engine, sqlite_begin, settings)
+    elif backend == "mysql":
+        _prepare_mysql(engine, settings, reads_only=isolation != "READ COMMITTED")
+    return engine
+
+
+def _postgresql_arguments(settings: Settings) -> dict[str, Any]:
+    bounds = {
+        "statement_timeout": settings.statement_timeout_seconds,
+        "lock_timeout": settings.lock_timeout_seconds,
+        "idle_in_transaction_session_timeout": settings.idle_in_transaction_timeout_seconds,
+    }
+    options = " ".join(f"-c {name}={seconds * 1000}" for name, seconds in bounds.items())
+    return {"options": options}
+
+
+def _mysql_arguments(settings: Settings) -> dict[str, Any]:
+    return {"charset": "utf8mb4"}
+
+
+def _sqlite_arguments(settings: Settings) -> dict[str, Any]:
+    return {
+        "check_same_thread": False,
+        "timeout": settings.lock_timeout_seconds or 3600,
+        # We say BEGIN ourselves: the module's own is always deferred.
+        "isolation_level": None,
+    }
+
+
+_CONNECT_ARGS = {
+    "postgresql": _postgresql_arguments,
+    "mysql": _mysql_arguments,
+    "sqlite": _sqlite_arguments,
+}
+
+
+def _begin_on_sqlite(engine: sa.Engine, begin: str | None, settings: Settings) -> None:
+    """Say which BEGIN a transaction starts with, and set up connections."""
+    synchronous = "FULL" if settings.sqlite_synchronous else "OFF"
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+
+    if begin is not None:
+
+        @sa.event.listens_for(engine, "begin")
+        def say_begin(connection: sa.Connection) -> None:
+            connection.exec_driver_sql(begin)
+
+
+def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -> None:
+    """Set the bounds and modes of a session, once for each connection."""
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SHOW VARIABLES WHERE variable_name IN ('wsrep_on', 'max_statement_time', "
+                "'max_execution_time', 'idle_transaction_timeout')"
+            )
+            known = dict(cursor.fetchall())
+            values: dict[str, object] = {}
+            if settings.mysql_sql_mode:
+                values["sql_mode"] = settings.mysql_sql_mode
+            if settings.lock_timeout_seconds:
+                values["innodb_lock_wait_timeout"] = settings.lock_timeout_seconds
+            if "max_statement_time" in known:  # MariaDB, in seconds
+                values["max_statement_time"] = settings.statement_timeout_seconds
+            elif "max_execution_time" in known:  # MySQL, in milliseconds, SELECT only
+                values["max_execution_time"] = settings.statement_timeout_seconds * 1000
+            if "idle_transaction_timeout" in known:
+                values["idle_transaction_timeout"] = settings.idle_in_transaction_timeout_seconds
+            if reads_only and known.get("wsrep_on") == "ON":
+                # Another node's acknowledged write must be seen (Galera).
+                values["wsrep_sync_wait"] = 1
+            assignments = ", ".join(f"SESSION {name} = %s" for name in values)
+            cursor.execute(f"SET {assignments}", tuple(values.values()))

@@ -1,0 +1,48 @@
+"""An open transaction, as the domain functions see it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+#: A transaction's name: random, and small enough that 256 of them can be
+#: summed in a signed 64-bit integer (``changes`` sums them).
+_TXN_BITS = 48
+
+
+class Session:
+    """A transaction on one connection.
+
+    :ivar connection: the SQLAlchemy connection, for what ``execute`` lacks.
+    :ivar writing: whether the transaction may write.
+    :ivar txn: a random integer that names the transaction in the change log.
+    :ivar touched: what the change log will say, {(kind, id), …}.
+    """
+
+    __slots__ = ("connection", "dialect", "touched", "txn", "writing")
+
+    def __init__(self, connection: sa.Connection, *, writing: bool) -> None:
+        self.connection = connection
+        self.dialect = connection.dialect.name
+        self.writing = writing
+        self.txn = secrets.randbits(_TXN_BITS)
+        self.touched: set[tuple[str, int]] = set()
+
+    def execute(
+        self,
+        statement: sa.Executable,
+        parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> sa.CursorResult[Any]:
+        """Execute a statement; parameters as SQLAlchemy takes them."""
+        return self.connection.execute(statement, parameters)
+
+    def touch(self, kind: str, ref: int) -> None:
+        """Note that ``ref`` of ``kind`` changed, for the change log.
+
+        :param kind: one of the kinds that ``changes`` names.
+        :param ref: the database key of the row that readers must load again.
+        """
+        self.touched.add((kind, ref))

@@ -1,0 +1,118 @@
+"""The vocabulary of an API's routes: one ``Operation`` row for each.
+
+An API is a tuple of operations. ``http/pipeline.py`` turns each into a Pyramid
+view that judges a request in the order the API promises, calls ``view`` with a
+``Call`` and renders the ``Reply``. Views therefore see no header and no raw
+body; the domain behind them sees no version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from placement_core.context import Context
+from placement_core.services import Services
+
+T = TypeVar("T")
+
+#: A microversion, ordered as numbers are: (1, 9) < (1, 10).
+Version = tuple[int, int]
+
+
+class Ladder(Generic[T]):
+    """A value that changes with the microversion.
+
+    ``Ladder({BASE: 201, PROVIDER_IN_BODY: 200}).at(version)`` is the highest
+    rung not above ``version``.
+    """
+
+    def __init__(self, rungs: Mapping[Version, T]) -> None:
+        self.rungs = dict(sorted(rungs.items(), reverse=True))
+
+    def at(self, version: Version) -> T:
+        """Return the value at ``version``; KeyError below the lowest rung."""
+        for since, value in self.rungs.items():
+            if version >= since:
+                return value
+        raise KeyError(version)
+
+
+@dataclasses.dataclass(slots=True)
+class Call:
+    """A request that passed every check its operation names.
+
+    :ivar path: the variables of the path, decoded.
+    :ivar query: the query string, {name: [values in order]}; each value decoded.
+    :ivar body: the JSON body, validated; None where the operation takes none.
+    :ivar prefix: where the app is mounted, for ``href``s; ``""`` at the root.
+    """
+
+    services: Services
+    ctx: Context
+    path: Mapping[str, str]
+    query: Mapping[str, list[str]]
+    body: Any
+    microversion: Version
+    prefix: str = ""
+
+
+#: As ``Reply.last_modified``: the moment of the answer.
+NOW = datetime.datetime.max
+
+
+@dataclasses.dataclass(slots=True)
+class Reply:
+    """What a view answers.
+
+    :ivar body: something JSON can hold, bytes that already are JSON, or None.
+    :ivar location: a path below the mount point; it becomes an absolute URL.
+    :ivar last_modified: naive UTC, ``NOW``, or None for no caching headers.
+    :ivar cacheable: send ``Cache-Control: no-cache`` (and ``Last-Modified``
+        where there is one) from microversion 1.15 on.
+    """
+
+    status: int = 200
+    body: Any = None
+    location: str | None = None
+    last_modified: datetime.datetime | None = None
+    cacheable: bool = False
+
+
+View = Callable[[Call], Reply]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path.
+
+    :ivar method: GET, POST, PUT or DELETE.
+    :ivar path: with ``{variables}``, each matching one path segment.
+    :ivar policy: the name of the rule a caller must pass; None for public.
+    :ivar since: the first microversion that has it.
+    :ivar gate_status: what a request below ``since`` gets, 404 or 405.
+    :ivar body: JSON schema by microversion; a rung of None takes no body and
+        checks no content type.
+    :ivar query: JSON schema of the query string by microversion ({name: last
+        value}); None accepts anything.
+    :ivar json_only: refuse an ``Accept`` that excludes JSON with 406.
+    :ivar exists: called with (ctx, path) before a *bad body* is refused, so that
+        a missing resource is 404 rather than 400.
+    :ivar target: makes the policy target of a call; the caller's own by default.
+    :ivar media_before_gate: 415 and 406 come before the 404 of ``since``.
+    """
+
+    method: str
+    path: str
+    view: View
+    policy: str | None
+    since: Version = (1, 0)
+    gate_status: int = 404
+    body: Ladder[dict[str, Any] | None] | None = None
+    query: Ladder[dict[str, Any]] | None = None
+    json_only: bool = False
+    exists: Callable[[Context, Mapping[str, str]], object] | None = None
+    target: Callable[[Mapping[str, list[str]]], Mapping[str, Any]] | None = None
+    media_before_gate: bool = False

@@ -1,0 +1,180 @@
+"""Placement's tables: upstream's names and columns, and the ones we add.
+
+Ours are ``resource_providers.revision`` (raised by every write that touches a
+provider: the lock and the certification key, never shown to clients),
+``inventories.used`` and ``inventories.capacity`` (what a claim compares),
+``allocations.txn`` (the transaction that wrote the row), all NOT NULL without a
+default, so that an old upstream process that still writes fails loudly; and
+``usage_counters``.
+Source: spec placement_api §8 and design §4.
+"""
+
+import sqlalchemy as sa
+
+from placement_core.db.metadata import metadata, timestamps
+
+# A binary collation, so that names and uuids compare as text on every database.
+_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+
+resource_providers = sa.Table(
+    "resource_providers", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("uuid", sa.String(36), nullable=False),
+    sa.Column("name", sa.Unicode(200)),
+    sa.Column("generation", sa.Integer, default=0),
+    sa.Column("root_provider_id", sa.Integer, sa.ForeignKey("resource_providers.id")),
+    sa.Column("parent_provider_id", sa.Integer, sa.ForeignKey("resource_providers.id")),
+    sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
+    sa.UniqueConstraint("uuid", name="uniq_resource_providers0uuid"),
+    sa.UniqueConstraint("name", name="uniq_resource_providers0name"),
+    sa.Index("resource_providers_root_provider_id_idx", "root_provider_id"),
+    sa.Index("resource_providers_parent_provider_id_idx", "parent_provider_id"),
+    **_MYSQL,
+)
+
+inventories = sa.Table(
+    "inventories", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("resource_provider_id", sa.Integer, nullable=False),
+    sa.Column("resource_class_id", sa.Integer, nullable=False),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("reserved", sa.Integer, nullable=False),
+    sa.Column("min_unit", sa.Integer, nullable=False),
+    sa.Column("max_unit", sa.Integer, nullable=False),
+    sa.Column("step_size", sa.Integer, nullable=False),
+    sa.Column("allocation_ratio", sa.Float, nullable=False),
+    sa.Column("used", sa.BigInteger, nullable=False),
+    sa.Column("capacity", sa.BigInteger, nullable=False),
+    sa.Index("inventories_resource_class_id_idx", "resource_class_id"),
+    sa.Index("inventories_resource_provider_id_idx", "resource_provider_id"),
+    sa.Index("inventories_resource_provider_resource_class_idx",
+             "resource_provider_id", "resource_class_id"),
+    sa.UniqueConstraint("resource_provider_id", "resource_class_id",
+                        name="uniq_inventories0resource_provider_resource_class"),
+    **_MYSQL,
+)
+
+allocations = sa.Table(
+    "allocations", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("resource_provider_id", sa.Integer, nullable=False),
+    sa.Column("consumer_id", sa.String(36), nullable=False),
+    sa.Column("resource_class_id", sa.Integer, nullable=False),
+    sa.Column("used", sa.Integer, nullable=False),
+    sa.Column("txn", sa.BigInteger, nullable=False),
+    sa.Index("allocations_resource_provider_class_used_idx",
+             "resource_provider_id", "resource_class_id", "used"),
+    sa.Index("allocations_resource_class_id_idx", "resource_class_id"),
+    sa.Index("allocations_consumer_id_idx", "consumer_id"),
+    **_MYSQL,
+)
+
+resource_classes = sa.Table(
+    "resource_classes", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
+    **_MYSQL,
+)
+
+traits = sa.Table(
+    "traits", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
+    sa.Column("name", sa.Unicode(255), nullable=False),
+    sa.UniqueConstraint("name", name="uniq_traits0name"),
+    **_MYSQL,
+)
+
+resource_provider_traits = sa.Table(
+    "resource_provider_traits", metadata,
+    *timestamps(),
+    sa.Column("trait_id", sa.Integer, sa.ForeignKey("traits.id"),
+              primary_key=True, nullable=False),
+    sa.Column("resource_provider_id", sa.Integer, sa.ForeignKey("resource_providers.id"),
+              primary_key=True, nullable=False),
+    sa.Index("resource_provider_traits_resource_provider_trait_idx",
+             "resource_provider_id", "trait_id"),
+    **_MYSQL,
+)
+
+placement_aggregates = sa.Table(
+    "placement_aggregates", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("uuid", sa.String(36)),
+    sa.UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
+    **_MYSQL,
+)
+
+resource_provider_aggregates = sa.Table(
+    "resource_provider_aggregates", metadata,
+    *timestamps(),
+    sa.Column("resource_provider_id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("aggregate_id", sa.Integer, primary_key=True, nullable=False),
+    sa.Index("resource_provider_aggregates_aggregate_id_idx", "aggregate_id"),
+    **_MYSQL,
+)
+
+projects = sa.Table(
+    "projects", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
+    sa.Column("external_id", sa.String(255), nullable=False),
+    sa.UniqueConstraint("external_id", name="uniq_projects0external_id"),
+    **_MYSQL,
+)
+
+users = sa.Table(
+    "users", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
+    sa.Column("external_id", sa.String(255), nullable=False),
+    sa.UniqueConstraint("external_id", name="uniq_users0external_id"),
+    **_MYSQL,
+)
+
+consumer_types = sa.Table(
+    "consumer_types", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
+    sa.Column("name", sa.Unicode(255), nullable=False),
+    sa.UniqueConstraint("name", name="uniq_consumer_types0name"),
+    **_MYSQL,
+)
+
+consumers = sa.Table(
+    "consumers", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=True),
+    sa.Column("uuid", sa.String(36), nullable=False),
+    sa.Column("project_id", sa.Integer, nullable=False),
+    sa.Column("user_id", sa.Integer, nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False, default=0, server_default="0"),
+    sa.Column("consumer_type_id", sa.Integer, sa.ForeignKey("consumer_types.id")),
+    sa.Index("consumers_project_id_uuid_idx", "project_id", "uuid"),
+    sa.Index("consumers_project_id_user_id_uuid_idx", "project_id", "user_id", "uuid"),
+    sa.Index("consumers_consumer_type_id_idx", "consumer_type_id"),
+    sa.UniqueConstraint("uuid", name="uniq_consumers0uuid"),
+    **_MYSQL,
+)
+
+#: ``usage_counters.resource_class_id`` of the rows that count consumers.
+CONSUMERS = -1
+#: ``usage_counters.consumer_type_id`` of consumers without a type.
+UNTYPED = 0
+
+usage_counters = sa.Table(
+    "usage_counters", metadata,
+    sa.Column("project_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("user_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("consumer_type_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("resource_class_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("used", sa.BigInteger, nullable=False),
+    **_MYSQL,
+)

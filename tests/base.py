@@ -1,0 +1,32 @@
+"""The base classes of our tests."""
+
+from __future__ import annotations
+
+import testtools
+
+from placement_core.context import Context
+from tests import databases
+
+
+class TestCase(testtools.TestCase):
+    """A test that touches nothing outside its process."""
+
+
+class DatabaseTestCase(TestCase):
+    """A test of domain functions on a real, empty database of its own.
+
+    :cvar kind: sqlite, postgresql or mysql; ``databases.on_each_database``
+        makes the class run on all of them.
+    """
+
+    kind = "sqlite"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.database = databases.database(self.kind)
+        self.addCleanup(self.database.dispose)
+        self.ctx = self.context()
+
+    def context(self) -> Context:
+        """Return a context of its own, for a second transaction or thread."""
+        return Context(self.database)

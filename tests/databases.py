@@ -1,0 +1,96 @@
+"""Databases for tests: one for each test process and kind, emptied for each test.
+
+SQLite always. PostgreSQL and MariaDB where ``PLACEMENT_TEST_POSTGRESQL`` and
+``PLACEMENT_TEST_MYSQL`` hold the URL of a server's database; a database of the
+process's own is made beside it and dropped at exit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pathlib
+import shutil
+import tempfile
+
+import sqlalchemy as sa
+
+from placement_core.changes.journal import Journal
+from placement_core.db.database import Database, Settings
+from placement_core.migrations import schema
+
+_VARIABLES = {"postgresql": "PLACEMENT_TEST_POSTGRESQL", "mysql": "PLACEMENT_TEST_MYSQL"}
+_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+
+#: The kinds of database that this run tests on.
+KINDS = ("sqlite", *(kind for kind, name in _VARIABLES.items() if os.environ.get(name)))
+
+_made: dict[str, sa.URL] = {}
+
+
+def on_each_database(cls):
+    """Make a class of tests run on every kind of database (class decorator).
+
+    The class itself runs on SQLite; for each other kind a subclass with the
+    kind in its name joins it in its module.
+    """
+    import sys
+
+    module = sys.modules[cls.__module__]
+    for kind in KINDS[1:]:
+        name = f"{cls.__name__}On{ {'postgresql': 'PostgreSQL', 'mysql': 'MySQL'}[kind]}"
+        setattr(module, name, type(name, (cls,), {"kind": kind, "__module__": cls.__module__}))
+    return cls
+
+
+def settings(kind: str) -> Settings:
+    """Return settings for an empty database of ``kind`` with standard names in it."""
+    if kind == "sqlite":
+        template = _sqlite_template()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-test-", dir=template.parent))
+        copy = folder / "placement.sqlite"
+        shutil.copy(template, copy)
+        return Settings(f"sqlite:///{copy}", sqlite_synchronous=False)
+    first = kind not in _made
+    url = server_database(kind)
+    made = Settings(url.render_as_string(hide_password=False))
+    if first:
+        schema.create(made.connection)
+    else:
+        schema.empty(made.connection)
+    return made
+
+
+def server_database(kind: str) -> sa.URL:
+    """Return the URL of this process's own database on a server; make it at first."""
+    if kind not in _made:
+        server = sa.make_url(os.environ[_VARIABLES[kind]]).set(drivername=_DRIVERS[kind])
+        name = f"placement_test_{os.getpid()}"
+        _administer(server, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
+        atexit.register(_administer, server, f"DROP DATABASE IF EXISTS {name}")
+        _made[kind] = server.set(database=name)
+    return _made[kind]
+
+
+def _administer(server: sa.URL, *statements: str) -> None:
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        for statement in statements:
+            if statement.startswith("DROP") and server.get_backend_name() == "postgresql":
+                statement += " WITH (FORCE)"
+            connection.exec_driver_sql(statement)
+
+
+def _sqlite_template() -> pathlib.Path:
+    if "sqlite" not in _made:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-tests-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        path = folder / "template.sqlite"
+        schema.create(f"sqlite:///{path}")
+        _made["sqlite"] = sa.make_url(f"sqlite:///{path}")
+    return pathlib.Path(_made["sqlite"].database)
+
+
+def database(kind: str) -> Database:
+    """Return a ``Database`` on an empty database of ``kind``."""
+    return Database(settings(kind), Journal())
