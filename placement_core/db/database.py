@@ -10,16 +10,18 @@ for each use costs more than the question it is for:
 ``autocommit``
     single statements without BEGIN and COMMIT, such as the freshness question.
 
-No connection is pinged before use. A stale one fails at its first statement,
-the pool drops its siblings, and the whole transaction is repeated, which costs
-nothing while all is well. Source: design §3 and §4.
+A connection is pinged before use only when it has been idle for a while; in
+between, a lost one fails at its first statement and the whole transaction is
+repeated, which costs nothing while all is well. Source: design §3 and §4.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import os
 import sqlite3
+import time
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -31,6 +33,9 @@ from placement_core.db.session import Session
 
 #: The dialects we know, and the driver each uses when the URL names none.
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+
+#: A pooled connection that was idle for longer than this is pinged first.
+_PING_AFTER_SECONDS = 2.0
 
 
 class Journal(Protocol):
@@ -153,11 +158,37 @@ def _engine(
         arguments["isolation_level"] = isolation
     engine = sa.create_engine(url, **arguments)
     exc_filters.register_engine(engine)
+    _distrust_old_connections(engine)
     if backend == "sqlite":
         _begin_on_sqlite(engine, sqlite_begin, settings)
     elif backend == "mysql":
         _prepare_mysql(engine, settings, reads_only=isolation != "READ COMMITTED")
     return engine
+
+
+def _distrust_old_connections(engine: sa.Engine) -> None:
+    """Replace connections that a fork shared or that died while they were idle."""
+
+    @sa.event.listens_for(engine, "connect")
+    def remember_process(_connection: object, record: Any) -> None:
+        record.info["pid"] = os.getpid()
+        record.info["idle_since"] = time.monotonic()
+
+    @sa.event.listens_for(engine, "checkin")
+    def remember_time(_connection: object, record: Any) -> None:
+        record.info["idle_since"] = time.monotonic()
+
+    @sa.event.listens_for(engine, "checkout")
+    def check(connection: Any, record: Any, _proxy: object) -> None:
+        if record.info["pid"] != os.getpid():
+            # Not ours to close either: the parent still uses its socket.
+            record.dbapi_connection = None
+            raise sa.exc.DisconnectionError("the connection belongs to another process")
+        if time.monotonic() - record.info["idle_since"] > _PING_AFTER_SECONDS:
+            try:
+                engine.dialect.do_ping(connection)
+            except engine.dialect.loaded_dbapi.Error as error:
+                raise sa.exc.DisconnectionError("the connection died while idle") from error
 
 
 def _postgresql_arguments(settings: Settings) -> dict[str, Any]:
