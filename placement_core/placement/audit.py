@@ -1,4 +1,4 @@
-"""The audit: do the sums that the writes keep agree with what they sum up?
+"""The audit: whether the sums that the writes keep are what they claim to sum up.
 
 ``inventories.used`` and ``capacity`` are compared with allocations and totals,
 the usage counters with the allocations of the consumers. Each comparison is
