@@ -100,7 +100,8 @@ def _check_generations(
 
     :param raised: how far this transaction raised each already.
     """
-    found = dict(session.execute(_GENERATIONS, {"uuids": sorted(seen)}).tuples().all())
+    found = {row.uuid: row.generation
+             for row in session.execute(_GENERATIONS, {"uuids": sorted(seen)})}
     for uuid, generation in seen.items():
         if uuid not in found:
             raise errors.ReshapedProviderNotFound(uuid)
