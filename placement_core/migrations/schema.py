@@ -29,6 +29,7 @@ def empty(connection_url: str) -> None:
             if table.name not in _KEPT:
                 connection.execute(sa.delete(table))
         for table in (placement_tables.resource_classes, placement_tables.traits):
-            connection.execute(sa.delete(table).where(table.c.name.like("CUSTOM\\_%", escape="\\")))
+            custom = table.c.name.like("CUSTOM\\_%", escape="\\")
+            connection.execute(sa.delete(table).where(custom))
         connection.execute(sa.update(change_tables.change_heads).values(serial=0, txn=0))
     engine.dispose()

@@ -9,12 +9,18 @@ default, so that an old upstream process that still writes fails loudly; and
 Source: spec placement_api §8 and design §4.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from placement_core.db.metadata import metadata, timestamps
 
 # A binary collation, so that names and uuids compare as text on every database.
-_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
 
 resource_providers = sa.Table(
     "resource_providers", metadata,
