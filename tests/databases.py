@@ -66,13 +66,13 @@ def server_database(kind: str) -> sa.URL:
     if kind not in _made:
         server = sa.make_url(os.environ[_VARIABLES[kind]]).set(drivername=_DRIVERS[kind])
         name = f"placement_test_{os.getpid()}"
-        _administer(server, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
-        atexit.register(_administer, server, f"DROP DATABASE IF EXISTS {name}")
+        administer(server, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
+        atexit.register(administer, server, f"DROP DATABASE IF EXISTS {name}")
         _made[kind] = server.set(database=name)
     return _made[kind]
 
 
-def _administer(server: sa.URL, *statements: str) -> None:
+def administer(server: sa.URL, *statements: str) -> None:
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
         for statement in statements:
