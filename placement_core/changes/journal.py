@@ -26,8 +26,10 @@ _RAISE_HEAD = (
     .where(_heads.c.slot == sa.bindparam("at_slot"))
     .values(serial=_heads.c.serial + 1, txn=sa.bindparam("by_txn"))
 )
-_HEAD = sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("of_slot")).scalar_subquery()
-_APPEND = sa.insert(_changes).values(serial=_HEAD)
+_HEAD = (
+    sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("of_slot")).scalar_subquery()
+)
+_APPEND = sa.insert(_changes).inline().values(serial=_HEAD)
 _WAIT_FOR_HEAD = (
     sa.update(_heads)
     .where(_heads.c.slot == sa.bindparam("at_slot"))

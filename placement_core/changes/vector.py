@@ -1,4 +1,4 @@
-"""The readers' side of the change log: has anything changed, and what?
+"""The readers' side of the change log: what changed since I last looked.
 
 A reader remembers a ``Vector``: the head of every slot. The cheap question is
 ``digest``: the sums of all serials and of all transaction names. A serial sum

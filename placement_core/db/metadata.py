@@ -12,7 +12,7 @@ def utcnow() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
-def timestamps() -> tuple[sa.Column, sa.Column]:
+def timestamps() -> tuple[sa.Column[datetime.datetime], sa.Column[datetime.datetime]]:
     """Return the nullable ``created_at`` and ``updated_at`` of upstream's tables."""
     return (
         sa.Column("created_at", sa.DateTime, default=utcnow),

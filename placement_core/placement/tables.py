@@ -9,12 +9,18 @@ default, so that an old upstream process that still writes fails loudly; and
 Source: spec placement_api §8 and design §4.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from placement_core.db.metadata import metadata, timestamps
 
 # A binary collation, so that names and uuids compare as text on every database.
-_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
 
 resource_providers = sa.Table(
     "resource_providers", metadata,
@@ -48,9 +54,6 @@ inventories = sa.Table(
     sa.Column("used", sa.BigInteger, nullable=False),
     sa.Column("capacity", sa.BigInteger, nullable=False),
     sa.Index("inventories_resource_class_id_idx", "resource_class_id"),
-    sa.Index("inventories_resource_provider_id_idx", "resource_provider_id"),
-    sa.Index("inventories_resource_provider_resource_class_idx",
-             "resource_provider_id", "resource_class_id"),
     sa.UniqueConstraint("resource_provider_id", "resource_class_id",
                         name="uniq_inventories0resource_provider_resource_class"),
     **_MYSQL,
@@ -77,6 +80,8 @@ resource_classes = sa.Table(
     *timestamps(),
     sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=False),
     sa.Column("name", sa.String(255), nullable=False),
+    # Ours: raised to lock a class; of the first class: see resource_classes.create.
+    sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
     **_MYSQL,
 )

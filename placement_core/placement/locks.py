@@ -1,0 +1,83 @@
+"""Taking provider rows: the lock of every write that touches a provider.
+
+A lock is an UPDATE (Galera certifies writes only): ``revision`` rises, and
+with it ``generation`` where the API says so. Whoever holds a provider's row
+may decide about its inventories, allocations, traits, aggregates, children and
+parent by what it reads *afterwards*; what it read before the lock is hearsay.
+
+Order, for a deadlock-free whole: consumers, then provider rows by id (all of a
+transaction in one call), then resource class rows by id
+(``resource_classes.hold``), then limits, usage counters, the change head.
+Trait rows are protected by the database's foreign key and take no lock of ours.
+
+An id may come back for another provider after a delete (SQLite): a uuid that
+was resolved in an earlier transaction must be compared again under the lock.
+Source: design §4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from placement_core.changes import kinds
+from placement_core.db import Session, transactions
+from placement_core.placement import tables
+
+_providers = tables.resource_providers
+
+#: What an INTEGER column holds; a generation beyond it matches no row.
+LARGEST_INTEGER = 2**31 - 1
+
+_HOLD = (
+    sa.update(_providers)
+    .where(_providers.c.id == sa.bindparam("held_id"))
+    .values(revision=_providers.c.revision + 1,
+            generation=_providers.c.generation + sa.bindparam("step"))
+)
+_RAISE_GENERATION = (
+    sa.update(_providers)
+    .where(_providers.c.id == sa.bindparam("held_id"))
+    .values(generation=_providers.c.generation + 1)
+)
+_HOLD_SEEN = _HOLD.where(_providers.c.generation == sa.bindparam("seen"))
+
+
+def hold(session: Session, steps: Mapping[int, int]) -> None:
+    """Take the rows of providers, in the order of their ids, until the commit.
+
+    :param steps: {provider id: how far its generation rises, 0 or 1}.
+    :raises transactions.TransactionLost: one of them was removed meanwhile;
+        ``retry_writes`` begins again and finds out which.
+    """
+    if not steps:
+        return
+    rows = [{"held_id": key, "step": steps[key]} for key in sorted(steps)]
+    result = session.execute(_HOLD, rows if len(rows) > 1 else rows[0])
+    if result.rowcount != len(rows):
+        raise transactions.TransactionLost
+    for key in steps:
+        session.touch(kinds.PROVIDER, key)
+
+
+def hold_seen(session: Session, provider_id: int, *, seen: int, step: int) -> bool:
+    """Take a provider's row if its generation still is ``seen``.
+
+    :returns: whether it was; if not, nothing was changed or taken.
+    """
+    if not 0 <= seen <= LARGEST_INTEGER:
+        return False
+    result = session.execute(_HOLD_SEEN, {"held_id": provider_id, "step": step, "seen": seen})
+    if result.rowcount != 1:
+        return False
+    session.touch(kinds.PROVIDER, provider_id)
+    return True
+
+
+def raise_generation(session: Session, provider_id: int) -> None:
+    """Raise the generation of a provider whose row the session holds already.
+
+    For writes that learn only under the lock whether they change anything.
+    """
+    session.execute(_RAISE_GENERATION, {"held_id": provider_id})

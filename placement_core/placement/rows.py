@@ -1,0 +1,69 @@
+"""Finding provider rows by what clients call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db import Session
+from placement_core.placement import errors, tables
+
+_providers = tables.resource_providers
+
+_BY_UUID = sa.select(
+    _providers.c.id, _providers.c.uuid, _providers.c.generation,
+    _providers.c.parent_provider_id, _providers.c.root_provider_id,
+).where(_providers.c.uuid == sa.bindparam("uuid"))
+_GENERATION = sa.select(_providers.c.generation).where(_providers.c.id == sa.bindparam("id"))
+
+
+def storable(text: str) -> bool:
+    """Say whether every database can keep and compare ``text``.
+
+    PostgreSQL refuses NUL; no database takes half of a surrogate pair, which
+    JSON can spell.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def is_provider_uuid(text: str) -> bool:
+    """Say whether a provider can have ``text`` as its uuid."""
+    return 0 < len(text) <= 36 and text.isascii() and "\0" not in text
+
+
+def by_uuid(session: Session, uuid: str, *, purpose: str = "") -> sa.Row[Any]:
+    """Return (id, uuid, generation, parent_provider_id, root_provider_id).
+
+    :param purpose: ends the message of the error.
+    :raises errors.ProviderNotFound: none has exactly this uuid.
+    """
+    if is_provider_uuid(uuid):
+        row = session.execute(_BY_UUID, {"uuid": uuid}).first()
+        # An adopted MySQL table compares without regard to case.
+        if row is not None and row.uuid == uuid:
+            return row
+    raise errors.ProviderNotFound(uuid, purpose)
+
+
+def generation(session: Session, provider_id: int) -> int:
+    """Return the generation of a provider whose row the session holds."""
+    return session.execute(_GENERATION, {"id": provider_id}).scalar_one()
+
+
+def of_provider(session: Session, statement: sa.Select[Any], uuid: str) -> list[sa.Row[Any]]:
+    """Return what ``statement`` selects of a provider.
+
+    :param statement: outer joins from the provider of ``:uuid``, whose own row
+        therefore comes in any case; its first column is the provider's uuid.
+    :raises errors.ProviderNotFound: none has exactly this uuid.
+    """
+    if is_provider_uuid(uuid):
+        found = list(session.execute(statement, {"uuid": uuid}))
+        if found and found[0].uuid == uuid:
+            return found
+    raise errors.ProviderNotFound(uuid)

@@ -1,0 +1,548 @@
+"""What upstream's fixture names stand for: a configured service and its population.
+
+A conformance file names a fixture; gabbi finds the class of that name here,
+enters it before the file's first test and leaves it after the last. Entering
+makes an empty database, our application on it, and the world the tests expect,
+built through the application's own API. What the tests need to know about it
+is in environment variables, as the files ask for it.
+
+Written from the contents of the files: which providers they name, which amounts
+they ask for and are given. Inventories are posted one by one and traits put
+once, because the files know the provider generations this leads to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import webob
+import yaml
+from gabbi import fixture
+from oslo_config import cfg
+
+from placement_core import app, conf
+from placement_core.http import policy
+from tests import databases
+
+SHARING = "MISC_SHARES_VIA_AGGREGATE"
+
+_WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+_running: list[_WSGI] = []
+
+
+def application() -> _WSGI:
+    """Return what gabbi sends requests to: the application of the entered fixture."""
+    return lambda environ, start_response: _running[-1](environ, start_response)
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclasses.dataclass(frozen=True)
+class Amount:
+    """An inventory; what is not given is as the API defaults it, max_unit is the total."""
+
+    total: int
+    ratio: float = 1.0
+    reserved: int = 0
+    least: int = 1
+    most: int | None = None
+    step: int = 1
+
+    def body(self) -> dict[str, Any]:
+        """Return the record as the API takes it."""
+        return {
+            "total": self.total,
+            "reserved": self.reserved,
+            "min_unit": self.least,
+            "max_unit": self.most or self.total,
+            "step_size": self.step,
+            "allocation_ratio": self.ratio,
+        }
+
+
+class World:
+    """Populates a service through its API, as an administrator."""
+
+    def __init__(self, service: _WSGI) -> None:
+        self._service = service
+
+    def send(self, method: str, path: str, body: object = None, *, version: str = "1.37") -> None:
+        """Send one request that must succeed."""
+        request = webob.Request.blank(path, method=method)
+        request.headers["X-Auth-Token"] = "admin"
+        request.headers["OpenStack-API-Version"] = f"placement {version}"
+        if body is not None:
+            request.content_type = "application/json"
+            request.body = json.dumps(body).encode()
+        response = request.get_response(self._service)
+        if response.status_int >= 300:
+            raise AssertionError(f"{method} {path}: {response.status} {response.text}")
+
+    def provider(
+        self,
+        name: str,
+        *,
+        identity: str | None = None,
+        parent: str | None = None,
+        aggregates: Iterable[str] = (),
+        traits: Iterable[str] = (),
+        **inventories: int | Amount,
+    ) -> str:
+        """Make a provider and return its uuid.
+
+        :param identity: its uuid where the world prescribes one.
+        :param parent: the uuid of its parent.
+        :param inventories: {resource class: total or Amount}.
+        """
+        identity = identity or _new_uuid()
+        body = {"name": name, "uuid": identity}
+        if parent:
+            body["parent_provider_uuid"] = parent
+        self.send("POST", "/resource_providers", body)
+        for resource_class, amount in inventories.items():
+            self.inventory(identity, resource_class, amount)
+        self.traits(identity, traits)
+        self.aggregates(identity, aggregates)
+        return identity
+
+    def inventory(self, provider: str, resource_class: str, amount: int | Amount) -> None:
+        """Post one inventory; a custom class is made first."""
+        if resource_class.startswith("CUSTOM_"):
+            self.send("PUT", f"/resource_classes/{resource_class}")
+        amount = Amount(amount) if isinstance(amount, int) else amount
+        body = {"resource_class": resource_class} | amount.body()
+        self.send("POST", f"/resource_providers/{provider}/inventories", body)
+
+    def traits(self, provider: str, names: Iterable[str]) -> None:
+        """Put the provider's traits; custom ones are made first."""
+        names = list(names)
+        if not names:
+            return
+        for name in names:
+            if name.startswith("CUSTOM_"):
+                self.send("PUT", f"/traits/{name}")
+        known = {"resource_provider_generation": self.generation(provider), "traits": names}
+        self.send("PUT", f"/resource_providers/{provider}/traits", known)
+
+    def aggregates(self, provider: str, identities: Iterable[str]) -> None:
+        """Put the provider's aggregates in the way that leaves its generation alone."""
+        if identities := list(identities):
+            path = f"/resource_providers/{provider}/aggregates"
+            self.send("PUT", path, identities, version="1.18")
+
+    def generation(self, provider: str) -> int:
+        """Return the provider's generation."""
+        request = webob.Request.blank(f"/resource_providers/{provider}")
+        request.headers["X-Auth-Token"] = "admin"
+        return request.get_response(self._service).json["generation"]
+
+    def claim(self, provider: str, project: str, user: str, **amounts: int) -> str:
+        """Let a new consumer (of no type) take something; return its uuid."""
+        consumer = _new_uuid()
+        body = {
+            "allocations": {provider: {"resources": amounts}},
+            "project_id": project,
+            "user_id": user,
+            "consumer_generation": None,
+        }
+        self.send("PUT", f"/allocations/{consumer}", body)
+        return consumer
+
+
+class APIFixture(fixture.GabbiFixture):
+    """The service on an empty database, with policies as they were before secure RBAC."""
+
+    new_policy_defaults = False
+    options: Mapping[tuple[str, str], object] = {}
+
+    def start_fixture(self) -> None:
+        """Serve, and fill the world."""
+        self._environ = dict(os.environ)
+        self._folder = tempfile.TemporaryDirectory(prefix="placement-conformance-")
+        for name in (
+            "ADMIN_PROJECT_ID",
+            "ALT_PARENT_PROVIDER_UUID",
+            "CONSUMER_UUID",
+            "INSTANCE_UUID",
+            "MIGRATION_UUID",
+            "PARENT_PROVIDER_UUID",
+            "PROJECT_ID",
+            "PROJECT_ID_ALT",
+            "RP_NAME",
+            "RP_NAME1",
+            "RP_NAME2",
+            "RP_UUID",
+            "RP_UUID1",
+            "RP_UUID2",
+            "SERVICE_PROJECT_ID",
+            "USER_ID",
+            "USER_ID_ALT",
+        ):
+            os.environ[name] = _new_uuid()
+        for suffix in ("", "1", "2"):
+            os.environ[f"CUSTOM_RES_CLASS{suffix}"] = f"CUSTOM_IRON_NFV{suffix}"
+        service = app.make_app(self._configuration())
+        _running.append(service)
+        self.populate(World(service))
+
+    def stop_fixture(self) -> None:
+        """Leave nothing behind."""
+        if _running:
+            _running.pop()
+        self._folder.cleanup()
+        os.environ.clear()
+        os.environ.update(self._environ)
+
+    def populate(self, world: World) -> None:
+        """Make what the files of this fixture expect to find; here: nothing."""
+
+    def _configuration(self) -> cfg.ConfigOpts:
+        configuration = cfg.ConfigOpts()
+        conf.register(configuration)
+        path = pathlib.Path(self._folder.name, "policy.yaml")
+        path.write_text(yaml.safe_dump(self.policy()))
+        settings = databases.settings("sqlite")
+        for (group, option), value in {
+            ("api", "auth_strategy"): "noauth2",
+            ("placement_database", "connection"): settings.connection,
+            ("oslo_policy", "policy_file"): str(path),
+            ("oslo_policy", "enforce_new_defaults"): self.new_policy_defaults,
+            **self.options,
+        }.items():
+            configuration.set_override(option, value, group)
+        # Read no file: the machine may have a /etc/placement.
+        configuration([], project="placement", default_config_files=[], default_config_dirs=[])
+        return configuration
+
+    def policy(self) -> dict[str, str]:
+        """Return the policy file's rules."""
+        return {}
+
+
+class LegacyRBACPolicyFixture(APIFixture):
+    """The defaults that old deployments rely on."""
+
+
+class SecureRBACPolicyFixture(APIFixture):
+    """The present defaults."""
+
+    new_policy_defaults = True
+
+
+class OpenPolicyFixture(APIFixture):
+    """A policy file that opens every rule to everyone."""
+
+    def policy(self) -> dict[str, str]:
+        """Return every rule but the base ones, open."""
+        return {rule.name: "@" for rule in policy.list_rules() if rule.name != "admin_api"}
+
+
+class CORSFixture(APIFixture):
+    """One other origin may call the service from a browser."""
+
+    options = {
+        ("cors", "allowed_origin"): ["http://valid.example.com"],
+        ("cors", "allow_headers"): ["openstack-api-version"],
+    }
+
+
+class AllocationFixture(APIFixture):
+    """One provider, used by two consumers of one user and one of another."""
+
+    def populate(self, world: World) -> None:
+        """Make RP_UUID and its three consumers."""
+        for name in ("ALT_RP_NAME", "ALT_RP_UUID", "ALT_USER_ID"):
+            os.environ[name] = _new_uuid()
+        project, user = os.environ["PROJECT_ID"], os.environ["USER_ID"]
+        provider = world.provider(
+            os.environ["RP_NAME"],
+            identity=os.environ["RP_UUID"],
+            DISK_GB=Amount(2048, least=10, most=1000, step=10),
+            VCPU=Amount(10),
+        )
+        os.environ["CONSUMER_0"] = world.claim(provider, project, user, DISK_GB=1000)
+        os.environ["CONSUMER_ID"] = world.claim(provider, project, user, VCPU=6)
+        os.environ["ALT_CONSUMER_ID"] = world.claim(
+            provider, project, os.environ["ALT_USER_ID"], DISK_GB=20, VCPU=1
+        )
+
+
+class SharedStorageFixture(APIFixture):
+    """Two hosts with NUMA cells and network devices, and two disks shared by both."""
+
+    def populate(self, world: World) -> None:
+        """Make the hosts (only the second has a disk of its own) and the shared disks."""
+        aggregate = os.environ["AGG_UUID"] = _new_uuid()
+        disk = Amount(2000, reserved=100)
+        for host in (1, 2):
+            root = os.environ[f"CN{host}_UUID"] = world.provider(
+                f"cn{host}",
+                aggregates=[aggregate],
+                traits=["HW_CPU_X86_SSE", "HW_CPU_X86_SSE2"] if host == 1 else [],
+                VCPU=Amount(24, ratio=16.0),
+                MEMORY_MB=Amount(128 * 1024, ratio=1.5),
+                **({"DISK_GB": disk} if host == 2 else {}),
+            )
+            for cell in (1, 2):
+                numa = world.provider(f"numa{host}_{cell}", parent=root)
+                os.environ[f"NUMA{host}_{cell}_UUID"] = numa
+                device = world.provider(f"pf{host}_{cell}", parent=numa, SRIOV_NET_VF=8)
+                os.environ[f"PF{host}_{cell}_UUID"] = device
+        for name in ("ss", "ss2"):
+            os.environ[f"{name.upper()}_UUID"] = world.provider(
+                name, aggregates=[aggregate], traits=[SHARING], DISK_GB=disk
+            )
+
+
+class NUMAAggregateFixture(APIFixture):
+    """Two empty hosts of two cells; one disk for both hosts, one for a single cell."""
+
+    def populate(self, world: World) -> None:
+        """Make the hosts, their cells and the two shared disks."""
+        a, b, c = (_new_uuid() for _ in range(3))
+        os.environ |= {"AGGA_UUID": a, "AGGB_UUID": b, "AGGC_UUID": c}
+        memberships = {"cn1": [a], "cn2": [a, b], "numa1_1": [c]}
+        for host in ("1", "2"):
+            root = world.provider(f"cn{host}", aggregates=memberships[f"cn{host}"])
+            os.environ[f"CN{host}_UUID"] = root
+            for name in (f"numa{host}_1", f"numa{host}_2"):
+                os.environ[f"{name.upper()}_UUID"] = world.provider(
+                    name,
+                    parent=root,
+                    aggregates=memberships.get(name, ()),
+                    VCPU=Amount(24, ratio=16.0),
+                )
+        for name, aggregate in (("ss1", a), ("ss2", c)):
+            os.environ[f"{name.upper()}_UUID"] = world.provider(
+                name,
+                aggregates=[aggregate],
+                traits=[SHARING],
+                DISK_GB=Amount(2000, reserved=100),
+            )
+
+
+class NUMANetworkFixture(APIFixture):
+    """A host with cells, accelerators and network agents; another with many network cards."""
+
+    def populate(self, world: World) -> None:
+        """Make both hosts, without anything above them, and the disk they share."""
+        self.hosts(world, None, None)
+
+    def hosts(self, world: World, above_first: str | None, above_second: str | None) -> None:
+        """Make both hosts below the given providers."""
+        aggregate = os.environ["AGGA_UUID"] = _new_uuid()
+        os.environ["SS1_UUID"] = world.provider(
+            "ss1", aggregates=[aggregate], traits=[SHARING], DISK_GB=2000
+        )
+        first = os.environ["CN1_UUID"] = world.provider(
+            "cn1",
+            parent=above_first,
+            aggregates=[aggregate],
+            traits=["COMPUTE_VOLUME_MULTI_ATTACH"],
+        )
+        self._cells(world, first)
+        self._agents(world, first)
+        second = os.environ["CN2_UUID"] = world.provider(
+            "cn2",
+            parent=above_second,
+            aggregates=[aggregate],
+            traits=["CUSTOM_FOO"],
+            VCPU=8,
+            MEMORY_MB=Amount(2048, least=1024, step=128),
+            DISK_GB=1000,
+        )
+        world.claim(second, "a project", "a user", VCPU=3)
+        self._cards(world, second)
+
+    def _cells(self, world: World, host: str) -> None:
+        cells = (
+            world.provider(
+                "numa0",
+                parent=host,
+                traits=["HW_NUMA_ROOT"],
+                VCPU=4,
+                MEMORY_MB=Amount(2048, least=512, step=256),
+            ),
+            world.provider(
+                "numa1",
+                parent=host,
+                traits=["HW_NUMA_ROOT", "CUSTOM_FOO"],
+                VCPU=4,
+                MEMORY_MB=Amount(2048, least=256, most=1024),
+            ),
+        )
+        world.claim(cells[0], "a project", "a user", VCPU=2)
+        os.environ |= {"NUMA0_UUID": cells[0], "NUMA1_UUID": cells[1]}
+        os.environ["FPGA0_UUID"] = world.provider("fpga0", parent=cells[0], FPGA=1)
+        os.environ["PGPU0_UUID"] = world.provider("pgpu0", parent=cells[0], VGPU=8)
+        for number in (0, 1):
+            device = world.provider(f"fpga1_{number}", parent=cells[1], FPGA=1)
+            os.environ[f"FPGA1_{number}_UUID"] = device
+
+    def _agents(self, world: World, host: str) -> None:
+        sriov = os.environ["SRIOV_AGENT_UUID"] = world.provider(
+            "sriov_agent", parent=host, traits=["CUSTOM_VNIC_TYPE_DIRECT"]
+        )
+        for number in (1, 2):
+            os.environ[f"ESN{number}_UUID"] = world.provider(
+                f"esn{number}",
+                parent=sriov,
+                traits=[f"CUSTOM_PHYSNET{number}"],
+                NET_BW_EGR_KILOBIT_PER_SEC=10000 * number,
+            )
+        ovs = os.environ["OVS_AGENT_UUID"] = world.provider(
+            "ovs_agent", parent=host, traits=["CUSTOM_VNIC_TYPE_NORMAL"]
+        )
+        os.environ["BR_INT_UUID"] = world.provider(
+            "br_int", parent=ovs, traits=["CUSTOM_PHYSNET0"], NET_BW_EGR_KILOBIT_PER_SEC=1000
+        )
+
+    def _cards(self, world: World, host: str) -> None:
+        # For each card: how many virtual functions a port has, and the ports' networks.
+        for card, (functions, networks) in enumerate(
+            ((4, (1, 2)), (2, (1, 2, 1, 2)), (8, (1,))), start=1
+        ):
+            parent = os.environ[f"NIC{card}_UUID"] = world.provider(
+                f"nic{card}", parent=host, traits=["CUSTOM_HW_NIC_ROOT"]
+            )
+            for port, network in enumerate(networks, start=1):
+                os.environ[f"PF{card}_{port}_UUID"] = world.provider(
+                    f"pf{card}_{port}",
+                    parent=parent,
+                    traits=[f"CUSTOM_PHYSNET{network}"],
+                    CUSTOM_VF=functions,
+                )
+
+
+class DeepNUMANetworkFixture(NUMANetworkFixture):
+    """The same two hosts, each below a parent, and both parents below one root."""
+
+    def populate(self, world: World) -> None:
+        """Make the root and the parents, then the hosts."""
+        root = world.provider("gp1")
+        self.hosts(world, world.provider("p1", parent=root), world.provider("p2", parent=root))
+
+
+class NonSharedStorageFixture(APIFixture):
+    """Three plain hosts; the aggregates have names only."""
+
+    def populate(self, world: World) -> None:
+        """Make CN1 to CN3."""
+        for letter in "ABC":
+            os.environ[f"AGG{letter}_UUID"] = _new_uuid()
+        for number in (1, 2, 3):
+            os.environ[f"CN{number}_UUID"] = world.provider(
+                f"cn{number}", VCPU=24, MEMORY_MB=128 * 1024, DISK_GB=2000
+            )
+
+
+class GranularFixture(APIFixture):
+    """Three hosts that differ, two shared disks and a shared network."""
+
+    def populate(self, world: World) -> None:
+        """Make the hosts and what they share."""
+        a, b, c = (_new_uuid() for _ in range(3))
+        os.environ |= {"AGGA": a, "AGGB": b, "AGGC": c}
+        os.environ["CN_LEFT"] = world.provider(
+            "cn_left",
+            aggregates=[a],
+            traits=[
+                "HW_CPU_X86_AVX",
+                "HW_CPU_X86_AVX2",
+                "HW_GPU_API_DXVA",
+                "HW_NIC_DCB_PFC",
+                "CUSTOM_FOO",
+            ],
+            VCPU=8,
+            MEMORY_MB=4096,
+            DISK_GB=500,
+            VGPU=8,
+            SRIOV_NET_VF=8,
+            CUSTOM_NET_MBPS=4000,
+        )
+        os.environ["CN_MIDDLE"] = world.provider(
+            "cn_middle",
+            aggregates=[a, b],
+            traits=["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE", "HW_NIC_ACCEL_TLS"],
+            VCPU=8,
+            MEMORY_MB=4096,
+            SRIOV_NET_VF=8,
+            CUSTOM_NET_MBPS=4000,
+        )
+        os.environ["CN_RIGHT"] = world.provider(
+            "cn_right",
+            aggregates=[b, c],
+            traits=["HW_CPU_X86_MMX", "HW_GPU_API_DXVA", "CUSTOM_DISK_SSD"],
+            VCPU=8,
+            MEMORY_MB=4096,
+            DISK_GB=500,
+            VGPU=Amount(8, most=2),
+        )
+        os.environ["SHR_DISK_1"] = world.provider(
+            "shr_disk_1", aggregates=[a], traits=[SHARING, "CUSTOM_DISK_SSD"], DISK_GB=1000
+        )
+        os.environ["SHR_DISK_2"] = world.provider(
+            "shr_disk_2", aggregates=[a, b], traits=[SHARING], DISK_GB=1000
+        )
+        os.environ["SHR_NET"] = world.provider(
+            "shr_net", aggregates=[c], traits=[SHARING], SRIOV_NET_VF=16, CUSTOM_NET_MBPS=40000
+        )
+
+
+class NeutronQoSMultiSegmentFixture(APIFixture):
+    """Four hosts with guaranteed bandwidth on the physical networks they reach."""
+
+    DIRECT = (
+        "CUSTOM_VNIC_TYPE_DIRECT",
+        "CUSTOM_VNIC_TYPE_DIRECT_PHYSICAL",
+        "CUSTOM_VNIC_TYPE_MACVTAP",
+    )
+
+    def populate(self, world: World) -> None:
+        """Make compute0 (elsewhere), 1 and 2 (a segment each) and 3 (both, but narrow)."""
+        first, second = "CUSTOM_PHYSNET_MSN_S1", "CUSTOM_PHYSNET_MSN_S2"
+        self._host(world, "compute0", ["CUSTOM_PHYSNET_OTHER"], 5000, 10000)
+        self._host(world, "compute1", [first], 5000, 10000)
+        self._host(world, "compute2", [second], 5000, 10000)
+        self._host(world, "compute3", [first, second], 1000, 1000)
+
+    def _host(
+        self, world: World, name: str, networks: list[str], bridge: int, device: int
+    ) -> None:
+        """Make a host: a bridge and a device for each of ``networks``, so wide."""
+        root = os.environ[name] = world.provider(name, VCPU=8, MEMORY_MB=4096, DISK_GB=500)
+        ovs = os.environ[f"{name}:ovs_agent"] = world.provider(
+            f"{name}:Open vSwitch agent",
+            parent=root,
+            traits=["CUSTOM_VNIC_TYPE_NORMAL"],
+            NET_PACKET_RATE_KILOPACKET_PER_SEC=1000,
+        )
+        sriov = os.environ[f"{name}:sriov_agent"] = world.provider(
+            f"{name}:NIC Switch agent", parent=root, traits=self.DIRECT
+        )
+        for number, network in enumerate(networks):
+            interface = "br-ex" + (str(number + 1) if number else "")
+            os.environ[f"{name}:{interface.replace('-', '_')}"] = world.provider(
+                f"{name}:Open vSwitch agent:{interface}",
+                parent=ovs,
+                traits=["CUSTOM_VNIC_TYPE_NORMAL", network],
+                NET_BW_EGR_KILOBIT_PER_SEC=bridge,
+                NET_BW_IGR_KILOBIT_PER_SEC=bridge,
+            )
+            os.environ[f"{name}:pf{number}"] = world.provider(
+                f"{name}:NIC Switch agent:enp129s0f{number}",
+                parent=sriov,
+                traits=[*self.DIRECT, network],
+                NET_BW_EGR_KILOBIT_PER_SEC=device,
+                NET_BW_IGR_KILOBIT_PER_SEC=device,
+            )
