@@ -10,7 +10,8 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, TypeAlias
 
 import sqlalchemy as sa
 
@@ -22,6 +23,7 @@ from placement_core.placement import (
     counters,
     errors,
     facts,
+    inventories,
     ledger,
     locks,
     records,
@@ -61,6 +63,10 @@ _ON_PROVIDER = (
     .order_by(_allocations.c.id)
 )
 _inventories = tables.inventories
+
+#: {provider uuid: {resource class: values}}
+Promised: TypeAlias = Mapping[str, Mapping[str, records.InventoryValues]]
+
 _BOUNDS = sa.select(
     _inventories.c.resource_provider_id, _inventories.c.resource_class_id, _inventories.c.used,
     _inventories.c.capacity, _inventories.c.min_unit, _inventories.c.max_unit,
@@ -114,7 +120,7 @@ def replace(
     if guard is not None:
         guard.prepare(ctx, _asked(writes))
     with explained(ctx, writes), db.write(ctx) as session:
-        planned = plan(ctx, session, writes)
+        planned = _plan(ctx, session, writes)
         ledger.write_allocations(session, planned)
         locks.hold(session, planned.steps)
         if guard is not None:
@@ -135,7 +141,7 @@ def delete(ctx: Context, consumer_uuid: str) -> None:
         raise errors.NoAllocations(consumer_uuid)
     write = records.AllocationWrite(consumer_uuid, {}, project_id="", user_id="")
     with explained(ctx, [write]), db.write(ctx) as session:
-        planned = plan(ctx, session, [write], raise_generations=False)
+        planned = _plan(ctx, session, [write], raise_generations=False)
         if not planned.gone:
             raise errors.NoAllocations(consumer_uuid)
         ledger.write_allocations(session, planned)
@@ -144,18 +150,37 @@ def delete(ctx: Context, consumer_uuid: str) -> None:
         counters.add(ctx, session, planned.counters)
 
 
-def plan(
+def _plan(
     ctx: Context, session: db.Session, writes: Sequence[records.AllocationWrite], *,
     raise_generations: bool = True,
 ) -> ledger.Plan:
     """Take the consumers' rows and compute what ``writes`` change."""
-    try:
+    with consumers.remembering(ctx.database):
         existed = consumers.hold(session, writes)
         known = facts.read(session, writes, existed=bool(existed))
+        _check_names(writes, known)
         return ledger.plan(writes, known, existed, raise_generations=raise_generations)
-    except consumers.OwnerMissing:
-        consumers.forget_owners(ctx.database)
-        raise
+
+
+def _check_names(writes: Sequence[records.AllocationWrite], known: facts.Facts) -> None:
+    """Refuse names of providers and classes that do not exist."""
+    check_providers(writes, known)
+    for write in writes:
+        for name in known.unknown_classes(write):
+            prefix = (f"Unable to allocate inventory for consumer {write.consumer_uuid}: "
+                      if len(writes) == 1 else "Unable to allocate inventory ")
+            raise errors.UnknownResourceClass(name, prefix=prefix)
+
+
+def check_providers(writes: Sequence[records.AllocationWrite], known: facts.Facts) -> None:
+    """Refuse allocations on providers that do not exist.
+
+    :raises errors.AllocationForUnknownProvider:
+    """
+    for write in writes:
+        for uuid in write.allocations:
+            if uuid not in known.providers:
+                raise errors.AllocationForUnknownProvider(uuid)
 
 
 def _asked(writes: Sequence[records.AllocationWrite]) -> dict[str, dict[str, int]]:
@@ -172,12 +197,17 @@ def _asked(writes: Sequence[records.AllocationWrite]) -> dict[str, dict[str, int
 
 
 @contextlib.contextmanager
-def explained(ctx: Context, writes: Sequence[records.AllocationWrite]) -> Iterator[None]:
+def explained(
+    ctx: Context, writes: Sequence[records.AllocationWrite],
+    promised: Promised = MappingProxyType({}),
+) -> Iterator[None]:
     """Turn ``ledger.Short`` into the refusal that says why.
 
     The reason is looked for after the transaction was undone: writes that
     succeed do not pay for it. If by then there is no reason left, the write is
     tried again.
+
+    :param promised: inventories that the transaction was about to make.
     """
     try:
         # Inside a larger transaction only this write is undone, so that the
@@ -189,38 +219,60 @@ def explained(ctx: Context, writes: Sequence[records.AllocationWrite]) -> Iterat
     else:
         return
     with db.read(ctx) as session:
-        reason = _reason(session, writes, planned)
-    raise reason or TransactionLost
+        known = facts.read(session, writes, existed=False)
+        bounds = _bounds(session, known, promised)
+    raise _reason(writes, known, bounds, planned) or TransactionLost
+
+
+class _Bounds(NamedTuple):
+    """What an inventory allows, and how much of it is used."""
+
+    used: int
+    capacity: int
+    min_unit: int
+    max_unit: int
+    step_size: int
+
+
+def _bounds(
+    session: db.Session, known: facts.Facts, promised: Promised
+) -> dict[facts.Cell, _Bounds]:
+    bounds = {
+        (row.resource_provider_id, row.resource_class_id): _Bounds(*row[2:])
+        for row in session.execute(_BOUNDS, {"providers": sorted(known.providers.values())})
+    }
+    for uuid, made in promised.items():
+        for name, values in made.items():
+            cell = known.providers.get(uuid), known.classes.get(name)
+            bounds[cell] = _Bounds(
+                bounds[cell].used if cell in bounds else 0, inventories.capacity(values),
+                values.min_unit, values.max_unit, values.step_size)
+    return bounds
 
 
 def _reason(
-    session: db.Session, writes: Sequence[records.AllocationWrite], planned: ledger.Plan
+    writes: Sequence[records.AllocationWrite], known: facts.Facts,
+    bounds: Mapping[facts.Cell, _Bounds], planned: ledger.Plan,
 ) -> errors.CannotAllocate | None:
     """Find the first amount, in the order of the request, that cannot be had."""
-    known = facts.read(session, writes, existed=False)
-    found = {
-        (row.resource_provider_id, row.resource_class_id): row
-        for row in session.execute(_BOUNDS, {"providers": sorted(known.providers.values())})
-    }
-    judged = []
-    for write in writes:
-        for uuid, resources in write.allocations.items():
-            for name, amount in resources.items():
-                cell = known.providers.get(uuid), known.classes.get(name)
-                inventory = found.get(cell)
-                if inventory is None:
-                    return errors.InventoryMissing(uuid, name, amount)
-                judged.append((uuid, name, amount, inventory, planned.deltas.get(cell, 0)))
-    for uuid, name, amount, inventory, _ in judged:
-        if not (inventory.min_unit <= amount <= inventory.max_unit
-                and amount % inventory.step_size == 0):
+    judged = [
+        (uuid, name, amount, (known.providers.get(uuid), known.classes.get(name)))
+        for write in writes
+        for uuid, resources in write.allocations.items()
+        for name, amount in resources.items()
+    ]
+    for uuid, name, amount, cell in judged:
+        if cell not in bounds:
+            return errors.InventoryMissing(uuid, name, amount)
+    for uuid, name, amount, cell in judged:
+        _, _, least, most, step = bounds[cell]
+        if not least <= amount <= most or amount % step:
             return errors.ConstraintsViolated(
-                uuid, name, amount, min_unit=inventory.min_unit, max_unit=inventory.max_unit,
-                step_size=inventory.step_size)
-    for uuid, name, _, inventory, delta in judged:
-        if delta > 0 and inventory.used + delta > inventory.capacity:
-            return errors.CapacityExceeded(
-                uuid, name, delta, used=inventory.used, capacity=inventory.capacity)
+                uuid, name, amount, min_unit=least, max_unit=most, step_size=step)
+    for uuid, name, _, cell in judged:
+        delta, (used, capacity, *_) = planned.deltas.get(cell, 0), bounds[cell]
+        if delta > 0 and used + delta > capacity:
+            return errors.CapacityExceeded(uuid, name, delta, used=used, capacity=capacity)
     return None
 
 

@@ -8,8 +8,9 @@ ever added, in short transactions of their own; one that nobody uses is harmless
 from __future__ import annotations
 
 import collections
+import contextlib
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -149,9 +150,14 @@ def _owners_of(write: records.AllocationWrite) -> set[tuple[str, str]]:
     return owners
 
 
-def forget_owners(database: Database) -> None:
-    """Ask the database again which owners exist (its rows were replaced)."""
-    _known.pop(database, None)
+@contextlib.contextmanager
+def remembering(database: Database) -> Iterator[None]:
+    """Forget which owners are known to exist when one turns out to be missing."""
+    try:
+        yield
+    except OwnerMissing:
+        _known.pop(database, None)
+        raise
 
 
 # Taking and releasing consumer rows -------------------------------------------

@@ -388,3 +388,28 @@ class CapacityExceeded(CannotAllocate):
             f"{used} of {capacity} are used.)")
         self.used = used
         self.capacity = capacity
+
+
+class ReshapedProviderNotFound(errors.Invalid):
+    """A reshape names a provider that does not exist."""
+
+    code = "placement.resource_provider.not_found"
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"Resource provider {uuid} in inventories not found: "
+                         f"No resource provider with uuid {uuid} found")
+        self.uuid = uuid
+
+
+class ReshapedProviderConflict(ProviderGenerationConflict):
+    """Somebody else changed a provider since the author of a reshape looked.
+
+    :ivar actual: its generation now.
+    :ivar given: what the caller sent.
+    """
+
+    def __init__(self, uuid: str, actual: int, given: int) -> None:
+        super().__init__(uuid, f"{STALE_INVENTORY_GENERATION} for provider {uuid}: "
+                               f"actual: {actual}, given: {given}")
+        self.actual = actual
+        self.given = given

@@ -95,6 +95,11 @@ class Facts:
     users: dict[str, int] = dataclasses.field(default_factory=dict)
     types: dict[str, int] = dataclasses.field(default_factory=dict)
 
+    def unknown_classes(self, write: records.AllocationWrite) -> list[str]:
+        """Return the classes that ``write`` names and that do not exist."""
+        return [name for resources in write.allocations.values() for name in resources
+                if name not in self.classes]
+
 
 def read(
     session: Session, writes: Sequence[records.AllocationWrite], *,

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from placement_core.db import Session
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import consumers, counters, errors, locks, records, tables
+from placement_core.placement import consumers, counters, locks, records, tables
 from placement_core.placement.facts import Cell, Facts, Owner
 
 _allocations, _inventories = tables.allocations, tables.inventories
@@ -74,11 +74,11 @@ def plan(
 ) -> Plan:
     """Compute what ``writes`` change, given the facts and who existed before.
 
+    Every provider and class that the writes name must be among the facts.
+
     :param raise_generations: whether the generations of providers rise (DELETE:
         they do not).
-    :raises errors.AllocationForUnknownProvider, errors.UnknownResourceClass:
     """
-    _check_names(writes, facts)
     planned = Plan(facts.held_rows, [], {}, {}, {}, {}, [])
     deltas: collections.Counter[Cell] = collections.Counter()
     changes: collections.Counter[counters.Key] = collections.Counter()
@@ -99,20 +99,6 @@ def plan(
     planned.deltas = dict(deltas)
     planned.counters = {key: change for key, change in changes.items() if change}
     return planned
-
-
-def _check_names(writes: Sequence[records.AllocationWrite], facts: Facts) -> None:
-    for write in writes:
-        for uuid in write.allocations:
-            if uuid not in facts.providers:
-                raise errors.AllocationForUnknownProvider(uuid)
-    for write in writes:
-        for resources in write.allocations.values():
-            for name in resources:
-                if name not in facts.classes:
-                    prefix = (f"Unable to allocate inventory for consumer {write.consumer_uuid}: "
-                              if len(writes) == 1 else "Unable to allocate inventory ")
-                    raise errors.UnknownResourceClass(name, prefix=prefix)
 
 
 def _wanted(write: records.AllocationWrite, facts: Facts) -> dict[Cell, int]:
