@@ -39,6 +39,12 @@ _NOBODY = "00000000-0000-0000-0000-000000000000"
 #: A pooled connection that was idle for longer than this is pinged first.
 _PING_AFTER_SECONDS = 2.0
 
+#: The mark on our connections that the fence of an adopted database asks for
+#: (``migrations.fence``): a setting, a user variable, a function.
+POSTGRESQL_MARK = "placement_core.writer"
+MYSQL_MARK = "@placement_core_writer"
+SQLITE_MARK = "this_database_belongs_to_placement_core"
+
 
 class Journal(Protocol):
     """The change log, as the database room needs it (``changes`` has it)."""
@@ -210,6 +216,7 @@ def _postgresql_arguments(settings: Settings) -> dict[str, Any]:
         "idle_in_transaction_session_timeout": settings.idle_in_transaction_timeout_seconds,
     }
     options = " ".join(f"-c {name}={seconds * 1000}" for name, seconds in bounds.items())
+    options += f" -c {POSTGRESQL_MARK}=on"
     return {"options": options}
 
 
@@ -241,6 +248,7 @@ def _begin_on_sqlite(engine: sa.Engine, begin: str | None, settings: Settings) -
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.create_function(SQLITE_MARK, 0, lambda: 1)
 
     if begin is not None:
 
@@ -275,4 +283,5 @@ def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -
                 # Another node's acknowledged write must be seen (Galera).
                 values["wsrep_sync_wait"] = 1
             assignments = ", ".join(f"SESSION {name} = %s" for name in values)
+            assignments += f", {MYSQL_MARK} = 1"
             cursor.execute(f"SET {assignments}", tuple(values.values()))
