@@ -85,7 +85,7 @@ def _prepare_database(parts: Services) -> None:
                 sync.sync(services.database_settings(parts.conf), LOG.info)
             else:
                 sync.require_newest(parts.database)
-            standard.sync(parts.context())
+            standard.ensure(parts.context())
             return
         except (db_exception.DBConnectionError, sa.exc.OperationalError) as error:
             if attempts_left == 0:

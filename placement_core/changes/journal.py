@@ -29,7 +29,7 @@ _RAISE_HEAD = (
 _HEAD = (
     sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("of_slot")).scalar_subquery()
 )
-_APPEND = sa.insert(_changes).values(serial=_HEAD)
+_APPEND = sa.insert(_changes).inline().values(serial=_HEAD)
 _WAIT_FOR_HEAD = (
     sa.update(_heads)
     .where(_heads.c.slot == sa.bindparam("at_slot"))

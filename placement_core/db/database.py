@@ -34,6 +34,8 @@ from placement_core.db.session import Session
 #: The dialects we know, and the driver each uses when the URL names none.
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+
 #: A pooled connection that was idle for longer than this is pinged first.
 _PING_AFTER_SECONDS = 2.0
 
@@ -46,6 +48,9 @@ SQLITE_MARK = "this_database_belongs_to_placement_core"
 
 class Journal(Protocol):
     """The change log, as the database room needs it (``changes`` has it)."""
+
+    def slot(self) -> int:
+        """Return the number of the calling thread's slot."""
 
     def append(self, session: Session) -> None:
         """Write down what ``session`` touched, as its last statements."""
@@ -91,6 +96,8 @@ class Database:
     """One database: its engines, its change log and its patience.
 
     :ivar retries: how often a transaction that lost a race is repeated.
+    :ivar incomplete_owner: the (project, user) of consumers that were written
+        by clients too old to name theirs.
     """
 
     def __init__(self, settings: Settings, journal: Journal, *, retries: int = 10) -> None:
@@ -98,6 +105,7 @@ class Database:
         self.settings = settings
         self.journal = journal
         self.retries = retries
+        self.incomplete_owner = (_NOBODY, _NOBODY)
         self.dialect = self.url.get_backend_name()
         self.writer = _engine(self.url, settings, "READ COMMITTED", "BEGIN IMMEDIATE")
         self.snapshot = _engine(self.url, settings, "REPEATABLE READ", "BEGIN")

@@ -36,6 +36,11 @@ _HOLD = (
     .values(revision=_providers.c.revision + 1,
             generation=_providers.c.generation + sa.bindparam("step"))
 )
+_RAISE_GENERATION = (
+    sa.update(_providers)
+    .where(_providers.c.id == sa.bindparam("held_id"))
+    .values(generation=_providers.c.generation + 1)
+)
 _HOLD_SEEN = _HOLD.where(_providers.c.generation == sa.bindparam("seen"))
 
 
@@ -68,3 +73,11 @@ def hold_seen(session: Session, provider_id: int, *, seen: int, step: int) -> bo
         return False
     session.touch(kinds.PROVIDER, provider_id)
     return True
+
+
+def raise_generation(session: Session, provider_id: int) -> None:
+    """Raise the generation of a provider whose row the session holds already.
+
+    For writes that learn only under the lock whether they change anything.
+    """
+    session.execute(_RAISE_GENERATION, {"held_id": provider_id})

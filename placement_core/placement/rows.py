@@ -33,7 +33,7 @@ def storable(text: str) -> bool:
 
 def is_provider_uuid(text: str) -> bool:
     """Say whether a provider can have ``text`` as its uuid."""
-    return len(text) == 36 and text.isascii() and "\0" not in text
+    return 0 < len(text) <= 36 and text.isascii() and "\0" not in text
 
 
 def by_uuid(session: Session, uuid: str, *, purpose: str = "") -> sa.Row[Any]:
@@ -53,3 +53,17 @@ def by_uuid(session: Session, uuid: str, *, purpose: str = "") -> sa.Row[Any]:
 def generation(session: Session, provider_id: int) -> int:
     """Return the generation of a provider whose row the session holds."""
     return session.execute(_GENERATION, {"id": provider_id}).scalar_one()
+
+
+def of_provider(session: Session, statement: sa.Select[Any], uuid: str) -> list[sa.Row[Any]]:
+    """Return what ``statement`` selects of a provider.
+
+    :param statement: outer joins from the provider of ``:uuid``, whose own row
+        therefore comes in any case; its first column is the provider's uuid.
+    :raises errors.ProviderNotFound: none has exactly this uuid.
+    """
+    if is_provider_uuid(uuid):
+        found = list(session.execute(statement, {"uuid": uuid}))
+        if found and found[0].uuid == uuid:
+            return found
+    raise errors.ProviderNotFound(uuid)

@@ -5,71 +5,53 @@ from __future__ import annotations
 import os_resource_classes
 import os_traits
 import sqlalchemy as sa
-from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db.metadata import utcnow
-from placement_core.placement import tables
+from placement_core.placement import inserts, tables
+
+_classes, _traits = tables.resource_classes, tables.traits
 
 
 def insert(connection: sa.Connection) -> None:
     """Insert the standard resource classes and traits that are missing.
 
-    Standard classes have the ids of their order in os-resource-classes.
+    Standard classes have the ids of their order in os-resource-classes. Any
+    number of processes may do this at once. For a new schema; a database that
+    is being served needs ``ensure``, which the change log hears of.
     """
     now = utcnow()
-    classes = set(connection.scalars(sa.select(tables.resource_classes.c.name)))
-    missing = [
-        {"id": number, "name": name, "created_at": now}
-        for number, name in enumerate(os_resource_classes.STANDARDS)
-        if name not in classes
-    ]
-    if missing:
-        connection.execute(sa.insert(tables.resource_classes), missing)
-    traits = set(connection.scalars(sa.select(tables.traits.c.name)))
-    new = [{"name": name, "created_at": now}
-           for name in sorted(os_traits.get_traits()) if name not in traits]
-    if new:
-        connection.execute(sa.insert(tables.traits), new)
-
-
-def sync(ctx: Context) -> None:
-    """Insert what a newer os-traits or os-resource-classes brought.
-
-    Every worker does this when it starts, often at the same moment: whoever
-    comes second finds the work done.
-    """
-    with db.read(ctx) as session:
-        if not _missing(session):
-            return
-    try:
-        _insert_missing(ctx)
-    except db_exception.DBDuplicateEntry:
-        sync(ctx)
+    classes, traits = _missing(connection)
+    inserts.missing(connection, _classes, [
+        {"id": number, "name": name, "revision": 0, "created_at": now}
+        for name, number in classes.items()])
+    inserts.missing(connection, _traits, [{"name": name, "created_at": now} for name in traits])
 
 
 @db.retry_writes
-def _insert_missing(ctx: Context) -> None:
+def ensure(ctx: Context) -> None:
+    """Insert what is missing and say so in the change log; safe in every worker."""
+    with db.read(ctx) as session:
+        classes, traits = _missing(session.connection)
+    if not classes and not traits:
+        return
     with db.write(ctx) as session:
-        missing = _missing(session)
         insert(session.connection)
-        for kind, table, names in missing:
-            for number in session.connection.scalars(
-                sa.select(table.c.id).where(table.c.name.in_(names))
-            ):
-                session.touch(kind, number)
+        for class_id in classes.values():
+            session.touch(kinds.RESOURCE_CLASS, class_id)
+        ids = sa.select(_traits.c.id).where(_traits.c.name.in_(traits))
+        for trait_id in session.execute(ids).scalars():
+            session.touch(kinds.TRAIT, trait_id)
 
 
-def _missing(session: db.Session) -> list[tuple[str, sa.Table, set[str]]]:
-    """Return what the database lacks: (kind of change, table, names)."""
-    wanted = (
-        (kinds.RESOURCE_CLASS, tables.resource_classes, set(os_resource_classes.STANDARDS)),
-        (kinds.TRAIT, tables.traits, set(os_traits.get_traits())),
+def _missing(connection: sa.Connection) -> tuple[dict[str, int], list[str]]:
+    """Return the missing classes with their ids, and the missing traits."""
+    classes = set(connection.scalars(sa.select(_classes.c.name)))
+    traits = set(connection.scalars(sa.select(_traits.c.name)))
+    return (
+        {name: number for number, name in enumerate(os_resource_classes.STANDARDS)
+         if name not in classes},
+        sorted(name for name in os_traits.get_traits() if name not in traits),
     )
-    found = (
-        (kind, table, names - set(session.connection.scalars(sa.select(table.c.name))))
-        for kind, table, names in wanted
-    )
-    return [row for row in found if row[2]]

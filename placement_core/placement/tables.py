@@ -80,6 +80,8 @@ resource_classes = sa.Table(
     *timestamps(),
     sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=False),
     sa.Column("name", sa.String(255), nullable=False),
+    # Ours: raised to lock a class; of the first class: see resource_classes.create.
+    sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
     **_MYSQL,
 )

@@ -1,0 +1,131 @@
+"""Which aggregates a provider is in.
+
+An aggregate is no more than a uuid that somebody once named; it is made on the
+fly and never removed. Missing ones are made in a short transaction of their
+own, before the provider is held: one that is left over harms nobody.
+Source: spec placement_api §3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.db.metadata import utcnow
+from placement_core.placement import errors, inserts, locks, rows, tables
+from placement_core.placement.records import ProviderAggregates
+
+T = TypeVar("T")
+
+_LONGEST_UUID = 36
+#: Names in one statement; databases bound the number of its parameters.
+_BATCH = 500
+
+_aggregates = tables.placement_aggregates
+_members = tables.resource_provider_aggregates
+_providers = tables.resource_providers
+
+_BY_UUIDS = sa.select(_aggregates.c.id, _aggregates.c.uuid).where(
+    _aggregates.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+_OF_PROVIDER = (
+    sa.select(_providers.c.uuid, _providers.c.generation,
+              _aggregates.c.uuid.label("aggregate_uuid"))
+    .select_from(
+        _providers
+        .outerjoin(_members, _members.c.resource_provider_id == _providers.c.id)
+        .outerjoin(_aggregates, _aggregates.c.id == _members.c.aggregate_id))
+    .where(_providers.c.uuid == sa.bindparam("uuid"))
+    .order_by(_aggregates.c.uuid)
+)
+_MEMBERSHIPS = sa.select(_members.c.aggregate_id).where(
+    _members.c.resource_provider_id == sa.bindparam("provider_id"))
+_JOIN = sa.insert(_members)
+_LEAVE = sa.delete(_members).where(
+    _members.c.resource_provider_id == sa.bindparam("provider_id"),
+    _members.c.aggregate_id.in_(sa.bindparam("aggregate_ids", expanding=True)))
+
+
+def list_for_provider(ctx: Context, uuid: str) -> ProviderAggregates:
+    """Return the aggregates of a provider, by uuid.
+
+    :raises errors.ProviderNotFound: no such provider.
+    """
+    with db.read(ctx) as session:
+        return _of_provider(session, uuid)
+
+
+@db.retry_writes
+def replace_for_provider(
+    ctx: Context, uuid: str, uuids: Collection[str], *, generation: int | None,
+) -> ProviderAggregates:
+    """Make a provider a member of these aggregates and no others.
+
+    :param uuids: kept as they are spelled.
+    :param generation: the provider's, which then rises in any case; None
+        neither checks nor raises it.
+    :raises errors.ProviderNotFound: no such provider.
+    :raises errors.ProviderGenerationConflict: its generation is another.
+    :raises errors.InvalidAggregate: a spelling is too long to be kept.
+    """
+    wanted = sorted(set(uuids))
+    with db.read(ctx) as session:
+        provider = rows.by_uuid(session, uuid)
+    if generation is not None and provider.generation != generation:
+        raise errors.ProviderGenerationConflict(uuid)
+    for aggregate in wanted:
+        if not 0 < len(aggregate) <= _LONGEST_UUID or not rows.storable(aggregate):
+            raise errors.InvalidAggregate(aggregate)
+    aggregate_ids = _ensure(ctx, wanted)
+    with db.write(ctx) as session:
+        provider = rows.by_uuid(session, uuid)
+        if generation is None:
+            locks.hold(session, {provider.id: 0})
+        elif not locks.hold_seen(session, provider.id, seen=generation, step=1):
+            raise errors.ProviderGenerationConflict(uuid)
+        present = set(session.execute(_MEMBERSHIPS, {"provider_id": provider.id}).scalars())
+        for batch in _batches(sorted(present - aggregate_ids)):
+            session.execute(_LEAVE, {"provider_id": provider.id, "aggregate_ids": batch})
+        if aggregate_ids - present:
+            session.execute(_JOIN, [
+                {"resource_provider_id": provider.id, "aggregate_id": aggregate_id}
+                for aggregate_id in sorted(aggregate_ids - present)])
+        return _of_provider(session, uuid)
+
+
+def _ensure(ctx: Context, uuids: list[str]) -> set[int]:
+    """Return the ids of aggregates, making those that are missing.
+
+    An adopted MySQL table takes two spellings that differ in case for one.
+    """
+    with db.read(ctx) as session:
+        found = _ids(session, uuids)
+    missing = [uuid for uuid in uuids if uuid not in found]
+    if missing:
+        now = utcnow()
+        with db.write(ctx) as session:
+            inserts.missing(session.connection, _aggregates, [
+                {"uuid": uuid, "created_at": now} for uuid in missing])
+            found.update(_ids(session, missing))
+    return set(found.values())
+
+
+def _ids(session: Session, uuids: list[str]) -> dict[str, int]:
+    found = {}
+    for batch in _batches(uuids):
+        found.update({row.uuid: row.id for row in session.execute(_BY_UUIDS, {"uuids": batch})})
+    return found
+
+
+def _of_provider(session: Session, uuid: str) -> ProviderAggregates:
+    found = rows.of_provider(session, _OF_PROVIDER, uuid)
+    return ProviderAggregates(found[0].generation, tuple(
+        row.aggregate_uuid for row in found if row.aggregate_uuid is not None))
+
+
+def _batches(values: list[T]) -> list[list[T]]:
+    return [values[start:start + _BATCH] for start in range(0, len(values), _BATCH)]

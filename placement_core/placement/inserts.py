@@ -1,0 +1,39 @@
+"""Inserting rows of which another transaction may be inserting the same.
+
+A refused INSERT would end a PostgreSQL transaction; these leave the row that
+is there alone, after waiting for whoever is just inserting it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+
+@functools.cache
+def statement(table: sa.Table, dialect: str) -> sa.Insert:
+    """Return the INSERT into ``table`` that skips what is already there.
+
+    MySQL's IGNORE also bends values that do not fit: check them beforehand.
+    """
+    if dialect == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing().inline()
+    if dialect == "mysql":
+        return mysql.insert(table).prefix_with("IGNORE").inline()
+    return sqlite.insert(table).on_conflict_do_nothing().inline()
+
+
+def missing(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]],
+) -> None:
+    """Insert those of ``rows`` that clash with no row of ``table``.
+
+    :param rows: in the order of their unique key, so that two writers of the
+        same rows wait for each other rather than deadlock.
+    """
+    if rows:
+        connection.execute(statement(table, connection.dialect.name), list(rows))

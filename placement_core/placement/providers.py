@@ -1,0 +1,281 @@
+"""Resource providers and the trees they form.
+
+The root's id is kept in every row of a tree. A row's parent and root change
+only under the row's lock, and moving a subtree takes every row of it and the
+new parent; so whoever holds a provider's row can trust its parent and root.
+Source: spec placement_api §3.2 and §3.3.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid as uuids
+from typing import Any, Final
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.changes import kinds
+from placement_core.context import Context
+from placement_core.db import Session, transactions
+from placement_core.placement import errors, locks, rows, tables
+from placement_core.placement.records import Provider
+
+_providers = tables.resource_providers
+
+
+class _Keep(enum.Enum):
+    KEEP = enum.auto()
+
+
+#: As ``parent_uuid``: the parent stays what it is.
+KEEP: Final = _Keep.KEEP
+
+_LONGEST_NAME = 200
+
+_UNKNOWN_PARENT = "parent provider UUID does not exist."
+_OWN_PARENT = ("parent provider UUID cannot be same as UUID. "
+               "Please set parent provider UUID to None if there is no parent.")
+_LOOP = "creating loop in the provider tree is not allowed."
+_NO_REPARENTING = "re-parenting a provider is not currently allowed."
+_NO_UNPARENTING = "un-parenting a provider is not currently allowed."
+_BAD_UUID = "the UUID is not valid."
+_BAD_NAME = (f"the name must have 1 to {_LONGEST_NAME} characters, "
+             "all of which the database can store.")
+
+_root = _providers.alias("root")
+_parent = _providers.alias("parent")
+_RECORDS = sa.select(
+    _providers.c.id, _providers.c.uuid, _providers.c.name, _providers.c.generation,
+    # Old databases have roots that do not say that they are their own root.
+    sa.func.coalesce(_root.c.uuid, _providers.c.uuid).label("root_uuid"),
+    _parent.c.uuid.label("parent_uuid"),
+    _providers.c.created_at, _providers.c.updated_at,
+).select_from(
+    _providers
+    .outerjoin(_root, _root.c.id == _providers.c.root_provider_id)
+    .outerjoin(_parent, _parent.c.id == _providers.c.parent_provider_id)
+)
+_RECORD_BY_UUID = _RECORDS.where(_providers.c.uuid == sa.bindparam("uuid"))
+_RECORD_BY_ID = _RECORDS.where(_providers.c.id == sa.bindparam("id"))
+
+_PLACE = sa.select(
+    _providers.c.parent_provider_id,
+    sa.func.coalesce(_providers.c.root_provider_id, _providers.c.id).label("root_provider_id"),
+).where(_providers.c.id == sa.bindparam("id"))
+
+_subtree = sa.select(_providers.c.id).where(_providers.c.id == sa.bindparam("top")).cte(
+    "subtree", recursive=True)
+# UNION drops repetitions, so it ends even where an old database has a loop.
+_subtree = _subtree.union(
+    sa.select(_providers.c.id).where(_providers.c.parent_provider_id == _subtree.c.id))
+_SUBTREE = sa.select(_subtree.c.id)
+
+_INSERT = sa.insert(_providers)
+_SET_OWN_ROOT = (
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("new_id"))
+    .values(root_provider_id=_providers.c.id, updated_at=None)
+)
+_RENAME = (
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+    .values(name=sa.bindparam("new_name"))
+)
+_SET_PARENT = (
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+    .values(parent_provider_id=sa.bindparam("parent_id"))
+)
+_SET_ROOT = (
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+    .values(root_provider_id=sa.bindparam("root_id"))
+)
+_CHILD = (
+    sa.select(_providers.c.id).where(_providers.c.parent_provider_id == sa.bindparam("id"))
+    .limit(1)
+)
+_ALLOCATION = (
+    sa.select(tables.allocations.c.id)
+    .where(tables.allocations.c.resource_provider_id == sa.bindparam("id")).limit(1)
+)
+# InnoDB may refuse to remove a row that refers to itself.
+_CLEAR_ROOT = (
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+    .values(root_provider_id=None)
+)
+_DELETE_BELONGINGS = tuple(
+    sa.delete(table).where(table.c.resource_provider_id == sa.bindparam("held_id"))
+    for table in (tables.inventories, tables.resource_provider_traits,
+                  tables.resource_provider_aggregates)
+)
+_DELETE = sa.delete(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+
+
+@db.retry_writes
+def create(
+    ctx: Context, *, name: str, uuid: str | None = None, parent_uuid: str | None = None,
+) -> Provider:
+    """Create a provider, as a root or below a parent.
+
+    :param uuid: any spelling of a uuid; a random one if None.
+    :raises errors.DuplicateProvider: name or uuid is taken.
+    :raises errors.ProviderNotCreated: parent unknown, or the provider itself.
+    """
+    try:
+        uuid = str(uuids.UUID(uuid)) if uuid else str(uuids.uuid4())
+    except ValueError:
+        raise errors.ProviderNotCreated(name, uuid or "", _BAD_UUID) from None
+    if not _is_name(name):
+        raise errors.ProviderNotCreated(name, uuid, _BAD_NAME)
+    with db.write(ctx) as session:
+        parent_id = root_id = None
+        if parent_uuid is not None:
+            parent_uuid = _canonical(parent_uuid)
+            if parent_uuid == uuid:
+                raise errors.ProviderNotCreated(name, uuid, _OWN_PARENT)
+            parent_id = _find_parent(session, parent_uuid)
+            if parent_id is None:
+                raise errors.ProviderNotCreated(name, uuid, _UNKNOWN_PARENT)
+            # From here on the parent is neither removed nor moved.
+            locks.hold(session, {parent_id: 0})
+            root_id = session.execute(_PLACE, {"id": parent_id}).one().root_provider_id
+        try:
+            result = session.execute(_INSERT, {
+                "uuid": uuid, "name": name, "generation": 0, "revision": 0,
+                "parent_provider_id": parent_id, "root_provider_id": root_id})
+        except db_exception.DBDuplicateEntry as error:
+            taken_uuid = any("uuid" in column for column in error.columns or ())
+            raise errors.DuplicateProvider(
+                f"uuid: {uuid}" if taken_uuid else f"name: {name}") from error
+        except db_exception.DBDataError as error:
+            raise errors.ProviderNotCreated(name, uuid, _BAD_NAME) from error
+        provider_id = result.inserted_primary_key[0]
+        if root_id is None:
+            session.execute(_SET_OWN_ROOT, {"new_id": provider_id})
+        session.touch(kinds.PROVIDER, provider_id)
+        return _record(session.execute(_RECORD_BY_ID, {"id": provider_id}).one())
+
+
+def get(ctx: Context, uuid: str) -> Provider:
+    """Return a provider.
+
+    :raises errors.ProviderNotFound: none has exactly this uuid.
+    """
+    if rows.is_provider_uuid(uuid):
+        with db.read(ctx) as session:
+            row = session.execute(_RECORD_BY_UUID, {"uuid": uuid}).first()
+        if row is not None and row.uuid == uuid:
+            return _record(row)
+    raise errors.ProviderNotFound(uuid)
+
+
+@db.retry_writes
+def update(
+    ctx: Context, uuid: str, *, name: str, parent_uuid: str | None | _Keep = KEEP,
+    allow_reparenting: bool,
+) -> Provider:
+    """Rename a provider, and move it with its subtree if asked to.
+
+    :param parent_uuid: the new parent; None makes it a root.
+    :param allow_reparenting: False: only a provider without parent may get one.
+    :raises errors.ProviderNotFound: no such provider.
+    :raises errors.DuplicateProvider: the name is taken.
+    :raises errors.ProviderNotSaved: the parent is unknown, below the provider,
+        or not to be changed.
+    """
+    with db.write(ctx) as session:
+        row = rows.by_uuid(session, uuid)
+        if not _is_name(name):
+            raise errors.ProviderNotSaved(uuid, _BAD_NAME)
+        if parent_uuid is KEEP:
+            locks.hold(session, {row.id: 0})
+        else:
+            _put_below(session, row, parent_uuid, allow_reparenting)
+        try:
+            session.execute(_RENAME, {"held_id": row.id, "new_name": name})
+        except db_exception.DBDuplicateEntry as error:
+            raise errors.DuplicateProvider(name) from error
+        except db_exception.DBDataError as error:
+            raise errors.ProviderNotSaved(uuid, _BAD_NAME) from error
+        return _record(session.execute(_RECORD_BY_ID, {"id": row.id}).one())
+
+
+@db.retry_writes
+def delete(ctx: Context, uuid: str) -> None:
+    """Remove a provider with its inventories, traits and aggregate memberships.
+
+    :raises errors.ProviderNotFound: no such provider.
+    :raises errors.ProviderHasChildren: others are below it.
+    :raises errors.ProviderInUse: it has allocations.
+    """
+    with db.write(ctx) as session:
+        row = rows.by_uuid(session, uuid, purpose="for delete")
+        # Children, allocations and everything else of a provider are only
+        # written under this lock, so none can arrive after we looked.
+        locks.hold(session, {row.id: 0})
+        if session.execute(_CHILD, {"id": row.id}).first():
+            raise errors.ProviderHasChildren(uuid)
+        if session.execute(_ALLOCATION, {"id": row.id}).first():
+            raise errors.ProviderInUse(uuid)
+        for statement in (*_DELETE_BELONGINGS, _CLEAR_ROOT, _DELETE):
+            session.execute(statement, {"held_id": row.id})
+
+
+def _put_below(
+    session: Session, row: sa.Row[Any], parent_uuid: str | None, allow_reparenting: bool,
+) -> None:
+    """Take the rows that the move needs, and move the subtree of ``row``."""
+    parent_id = None
+    if parent_uuid is not None:
+        parent_id = _find_parent(session, _canonical(parent_uuid))
+        if parent_id is None:
+            raise errors.ProviderNotSaved(row.uuid, _UNKNOWN_PARENT)
+    moves = parent_id != row.parent_provider_id
+    subtree = set(session.execute(_SUBTREE, {"top": row.id}).scalars()) if moves else {row.id}
+    held = subtree if parent_id is None or not moves else subtree | {parent_id}
+    locks.hold(session, dict.fromkeys(held, 0))
+
+    # Nothing joins or leaves the subtree now, for that takes a row we hold: the
+    # parent of what joins, or all of the part that leaves. What did so before
+    # we held them makes us begin again; taking more rows out of order could
+    # deadlock.
+    present = session.execute(_PLACE, {"id": row.id}).one()
+    if present.parent_provider_id != row.parent_provider_id:
+        raise transactions.TransactionLost
+    if not moves:
+        return
+    if set(session.execute(_SUBTREE, {"top": row.id}).scalars()) != subtree:
+        raise transactions.TransactionLost
+
+    if present.parent_provider_id is not None and not allow_reparenting:
+        raise errors.ProviderNotSaved(
+            row.uuid, _NO_UNPARENTING if parent_id is None else _NO_REPARENTING)
+    if parent_id in subtree:
+        raise errors.ProviderNotSaved(row.uuid, _LOOP)
+    root_id = row.id
+    if parent_id is not None:
+        root_id = session.execute(_PLACE, {"id": parent_id}).one().root_provider_id
+    session.execute(_SET_PARENT, {"held_id": row.id, "parent_id": parent_id})
+    session.execute(_SET_ROOT, [{"held_id": key, "root_id": root_id} for key in sorted(subtree)])
+
+
+def _find_parent(session: Session, uuid: str) -> int | None:
+    try:
+        return rows.by_uuid(session, uuid).id
+    except errors.ProviderNotFound:
+        return None
+
+
+def _canonical(uuid: str) -> str:
+    """Return the spelling of ``uuid`` that providers have; anything else as it is."""
+    try:
+        return str(uuids.UUID(uuid))
+    except ValueError:
+        return uuid
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= _LONGEST_NAME and rows.storable(name)
+
+
+def _record(row: sa.Row[Any]) -> Provider:
+    return Provider(**row._mapping)

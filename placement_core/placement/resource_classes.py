@@ -1,0 +1,237 @@
+"""Resource classes: the standard ones and the custom ones of this deployment.
+
+Two locks, both an UPDATE of ``revision``. A custom class's own row: taken by
+who makes inventory of the class (``hold``) and by who removes the class, so
+that neither overlooks the other; inventories have no foreign key. The row of
+the first standard class: taken by who makes or removes a custom class. Its
+revision is the smallest id that was never given out, so that ids are not used
+again: caches elsewhere, and rows of an adopted database, may still say the old
+one.
+Source: spec placement_api §3.9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+import os_resource_classes
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.changes import kinds
+from placement_core.context import Context
+from placement_core.db import Session, transactions
+from placement_core.db.metadata import utcnow
+from placement_core.placement import errors, tables
+from placement_core.placement.records import Named
+
+#: Ids below are standard classes, in the order of os-resource-classes.
+FIRST_CUSTOM_ID = 10000
+
+_CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
+_NAME = re.compile(r"[A-Z0-9_]+")
+_LONGEST_NAME = 255
+#: From this many names on, reading all classes is one short statement.
+_MANY = 200
+
+_classes = tables.resource_classes
+_inventories, _allocations = tables.inventories, tables.allocations
+
+_ALL = sa.select(
+    _classes.c.id, _classes.c.name, _classes.c.created_at, _classes.c.updated_at,
+).order_by(_classes.c.id)
+_BY_NAME = _ALL.where(_classes.c.name == sa.bindparam("name"))
+_BY_NAMES = _ALL.where(_classes.c.name.in_(sa.bindparam("names", expanding=True)))
+_HOLD = (
+    sa.update(_classes).where(_classes.c.id == sa.bindparam("held_id"))
+    # A lock is no change of the class that a client should see.
+    .values(revision=_classes.c.revision + 1, updated_at=_classes.c.updated_at)
+)
+# An adopted database may have rows left of classes that are gone.
+_LARGEST_IDS = tuple(
+    sa.select(sa.func.max(column)) for column in (
+        _classes.c.id, _inventories.c.resource_class_id, _allocations.c.resource_class_id))
+_FIRST_REVISION = sa.select(_classes.c.revision).where(_classes.c.id == 0)
+_SET_NEVER_USED = (
+    sa.update(_classes).where(_classes.c.id == 0)
+    .values(revision=sa.bindparam("never_used"), updated_at=_classes.c.updated_at)
+)
+_INSERT = sa.insert(_classes)
+_RENAME = (
+    sa.update(_classes).where(_classes.c.id == sa.bindparam("class_id"))
+    .values(name=sa.bindparam("new_name"), revision=_classes.c.revision + 1)
+)
+_DELETE = sa.delete(_classes).where(_classes.c.id == sa.bindparam("class_id"))
+_REFERENCES = tuple(
+    sa.select(table.c.id).where(table.c.resource_class_id == sa.bindparam("class_id")).limit(1)
+    for table in (_inventories, _allocations))
+
+
+def list_(ctx: Context) -> list[Named]:
+    """Return every resource class, in the order of the ids."""
+    with db.read(ctx) as session:
+        return [_record(row) for row in session.execute(_ALL)]
+
+
+def get(ctx: Context, name: str) -> Named:
+    """Return a resource class.
+
+    :raises errors.ResourceClassNotFound: there is none of that name.
+    """
+    with db.read(ctx) as session:
+        return _record(_find(session, name))
+
+
+@db.retry_writes
+def create(ctx: Context, name: str) -> Named:
+    """Create a custom resource class.
+
+    :raises errors.InvalidResourceClassName: not ``CUSTOM_[A-Z0-9_]+``, or too long.
+    :raises errors.ResourceClassExists: there is one of that name.
+    """
+    if not is_custom_name(name):
+        raise errors.InvalidResourceClassName(name)
+    with db.write(ctx) as session:
+        never_used = _hold_ids(session)
+        if session.execute(_BY_NAME, {"name": name}).first():
+            raise errors.ResourceClassExists(name, creating=True)
+        largest = [session.execute(statement).scalar_one() or 0 for statement in _LARGEST_IDS]
+        class_id = max(FIRST_CUSTOM_ID, never_used, *(number + 1 for number in largest))
+        now = utcnow()
+        session.execute(
+            _INSERT, {"id": class_id, "name": name, "revision": 0, "created_at": now})
+        session.execute(_SET_NEVER_USED, {"never_used": class_id + 1})
+        session.touch(kinds.RESOURCE_CLASS, class_id)
+    return Named(name, created_at=now)
+
+
+def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
+    """Return a custom resource class, made if it is missing; whether it was.
+
+    :raises errors.InvalidResourceClassName: not ``CUSTOM_[A-Z0-9_]+``, or too long.
+    """
+    if not is_custom_name(name):
+        raise errors.InvalidResourceClassName(name)
+    while True:
+        try:
+            return get(ctx, name), False
+        except errors.ResourceClassNotFound:
+            pass
+        try:
+            return create(ctx, name), True
+        except errors.ResourceClassExists:
+            # Somebody was faster; look again (it may even be gone again).
+            continue
+
+
+@db.retry_writes
+def rename(ctx: Context, name: str, new_name: str) -> Named:
+    """Give a custom resource class another name.
+
+    :raises errors.ResourceClassNotFound: there is none of that name.
+    :raises errors.StandardResourceClass: standard classes keep their names.
+    :raises errors.InvalidResourceClassName: the new name is not a custom one.
+    :raises errors.ResourceClassExists: the new name is taken.
+    """
+    if not is_custom_name(new_name):
+        raise errors.InvalidResourceClassName(new_name)
+    with db.write(ctx) as session:
+        row = _find(session, name)
+        if row.id < FIRST_CUSTOM_ID:
+            raise errors.StandardResourceClass(name, deleting=False)
+        try:
+            result = session.execute(_RENAME, {"class_id": row.id, "new_name": new_name})
+        except db_exception.DBDuplicateEntry as error:
+            raise errors.ResourceClassExists(new_name, creating=False) from error
+        if result.rowcount != 1:
+            raise errors.ResourceClassNotFound(name)
+        session.touch(kinds.RESOURCE_CLASS, row.id)
+        return _record(_find(session, new_name))
+
+
+@db.retry_writes
+def delete(ctx: Context, name: str) -> None:
+    """Remove a custom resource class.
+
+    :raises errors.ResourceClassNotFound: there is none of that name.
+    :raises errors.StandardResourceClass: standard classes stay.
+    :raises errors.ResourceClassInUse: inventory or an allocation of it exists.
+    """
+    with db.write(ctx) as session:
+        row = _find(session, name)
+        if row.id < FIRST_CUSTOM_ID:
+            raise errors.StandardResourceClass(name, deleting=True)
+        never_used = max(_hold_ids(session), row.id + 1)
+        # The row first: who makes inventory of the class takes it as well
+        # (``hold``), so what we do not see below cannot come any more.
+        if session.execute(_DELETE, {"class_id": row.id}).rowcount != 1:
+            raise errors.ResourceClassNotFound(name)
+        for statement in _REFERENCES:
+            if session.execute(statement, {"class_id": row.id}).first():
+                raise errors.ResourceClassInUse(name)
+        session.execute(_SET_NEVER_USED, {"never_used": never_used})
+        session.touch(kinds.RESOURCE_CLASS, row.id)
+
+
+def hold(session: Session, class_ids: Iterable[int]) -> None:
+    """Keep classes from being removed until the commit.
+
+    Who inserts inventory rows of custom classes calls this before, once for
+    all classes of the transaction, after the provider rows are held.
+
+    :raises transactions.TransactionLost: one was removed meanwhile;
+        ``retry_writes`` begins again and finds out which.
+    """
+    for class_id in sorted(set(class_ids)):
+        # Standard classes are never removed.
+        if (class_id >= FIRST_CUSTOM_ID
+                and session.execute(_HOLD, {"held_id": class_id}).rowcount != 1):
+            raise transactions.TransactionLost
+
+
+def ids(session: Session, names: Collection[str]) -> dict[str, int]:
+    """Return the ids of those ``names`` that exist, in the order of the ids."""
+    wanted = {name for name in names if _is_name(name)}
+    if not wanted:
+        return {}
+    if len(wanted) > _MANY:
+        found = session.execute(_ALL)
+    else:
+        found = session.execute(_BY_NAMES, {"names": sorted(wanted)})
+    return {row.name: row.id for row in found if row.name in wanted}
+
+
+def is_custom_name(name: str) -> bool:
+    """Say whether a custom resource class or trait may have this name."""
+    return len(name) <= _LONGEST_NAME and _CUSTOM_NAME.fullmatch(name) is not None
+
+
+def _is_name(name: str) -> bool:
+    return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
+
+
+def _hold_ids(session: Session) -> int:
+    """Keep others from giving out ids; return the smallest that was never used.
+
+    The caller writes the new value, in place of the revision raised here.
+    """
+    if session.execute(_HOLD, {"held_id": 0}).rowcount != 1:
+        raise RuntimeError(
+            f"the standard resource class {os_resource_classes.STANDARDS[0]} is missing; "
+            "run: placement-core db sync")
+    return session.execute(_FIRST_REVISION).scalar_one() - 1
+
+
+def _find(session: Session, name: str) -> sa.Row:
+    if _is_name(name):
+        row = session.execute(_BY_NAME, {"name": name}).first()
+        # An adopted MySQL table compares without regard to case.
+        if row is not None and row.name == name:
+            return row
+    raise errors.ResourceClassNotFound(name)
+
+
+def _record(row: sa.Row) -> Named:
+    return Named(row.name, created_at=row.created_at, updated_at=row.updated_at)
