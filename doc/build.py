@@ -20,7 +20,12 @@ def html(source: pathlib.Path) -> str:
         source.read_text(),
         source_path=str(source),
         writer="html5",
-        settings_overrides={"halt_level": 2, "report_level": 2, "output_encoding": "unicode"},
+        settings_overrides={
+            "halt_level": 2,
+            "report_level": 2,
+            "output_encoding": "unicode",
+            "syntax_highlight": "none",
+        },
     )
     return str(made).replace(".rst\"", ".html\"").replace("href=\"doc/", "href=\"")
 
