@@ -63,8 +63,8 @@ def stamp(connection: sa.Connection, revision: str | None, table: str = VERSION_
     :param revision: None removes the note.
     """
     context = migration.MigrationContext.configure(connection, opts={"version_table": table})
-    context._ensure_version_table()  # noqa: SLF001  (Alembic has no public name for it)
-    version = context._version  # noqa: SLF001
+    context._ensure_version_table()
+    version = context._version
     connection.execute(sa.delete(version))
     if revision is not None:
         connection.execute(sa.insert(version).values(version_num=revision))

@@ -16,6 +16,7 @@ _MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate":
 #: and, but for ``revision``, without a default.
 ADDED_COLUMNS = {
     "resource_providers": ("revision",),
+    "resource_classes": ("revision",),
     "inventories": ("used", "capacity"),
     "allocations": ("txn",),
 }
@@ -83,6 +84,7 @@ def create_upstream_tables() -> None:
         op, "resource_classes",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=False),
         sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False, server_default="0"),
         sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
     )
     _create(

@@ -51,7 +51,7 @@ class BareTestCase(base.TestCase):
     def rows(self, table: str) -> list[tuple[object, ...]]:
         with sa.create_engine(self.url, poolclass=sa.NullPool).connect() as connection:
             return [tuple(row) for row in connection.execute(
-                sa.text(f"SELECT * FROM {table} ORDER BY 1, 2, 3"))]  # noqa: S608
+                sa.text(f"SELECT * FROM {table} ORDER BY 1, 2, 3"))]
 
     def run_sql(self, *statements: str) -> None:
         with sa.create_engine(self.url, poolclass=sa.NullPool).begin() as connection:
