@@ -19,6 +19,8 @@ class Identity:
     roles: tuple[str, ...] = ()
     system_scope: str | None = None
     domain_id: str | None = None
+    user_domain_id: str | None = None
+    project_domain_id: str | None = None
 
 
 @dataclasses.dataclass(slots=True)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
-from placement_core.db.database import Database
+from oslo_config import cfg
+
+from placement_core.changes.journal import Journal
+from placement_core.context import Context, Identity
+from placement_core.db.database import Database, Settings
 from placement_core.placement.index import CapacityIndex
 
 
@@ -12,5 +17,53 @@ from placement_core.placement.index import CapacityIndex
 class Services:
     """What the edges (HTTP, commands) are handed."""
 
+    conf: cfg.ConfigOpts
     database: Database
     index: CapacityIndex
+
+    def context(
+        self, identity: Identity = Identity(), request_id: str | None = None  # noqa: B008
+    ) -> Context:
+        """Return the context of one request or one command."""
+        return Context(self.database, identity, request_id)
+
+
+def build(conf: cfg.ConfigOpts) -> Services:
+    """Make the parts that ``conf`` asks for; nothing is connected to yet.
+
+    :raises errors.ConfigurationError: the database URL cannot be used.
+    """
+    database = Database(
+        database_settings(conf), Journal(),
+        retries=conf.placement.allocation_conflict_retry_count)
+    database.incomplete_owner = (
+        conf.placement.incomplete_consumer_project_id,
+        conf.placement.incomplete_consumer_user_id,
+    )
+    _log_statements(conf.placement_database.connection_debug)
+    return Services(conf, database, CapacityIndex(database))
+
+
+def database_settings(conf: cfg.ConfigOpts) -> Settings:
+    """Return how ``[placement_database]`` says the database is reached."""
+    group = conf.placement_database
+    return Settings(
+        connection=group.connection,
+        connection_parameters=group.connection_parameters,
+        max_pool_size=group.max_pool_size,
+        max_overflow=group.max_overflow,
+        pool_timeout_seconds=group.pool_timeout,
+        connection_recycle_seconds=group.connection_recycle_time,
+        statement_timeout_seconds=group.statement_timeout_seconds,
+        lock_timeout_seconds=group.lock_timeout_seconds,
+        idle_in_transaction_timeout_seconds=group.idle_in_transaction_timeout_seconds,
+        sqlite_synchronous=group.sqlite_synchronous,
+        mysql_sql_mode=group.mysql_sql_mode or None,
+    )
+
+
+def _log_statements(connection_debug: int) -> None:
+    """Log statements, and results too, as oslo.db understands the option."""
+    if connection_debug >= 50:
+        level = logging.DEBUG if connection_debug >= 100 else logging.INFO
+        logging.getLogger("sqlalchemy.engine").setLevel(level)

@@ -19,11 +19,11 @@ from placement_core.changes.journal import Journal
 from placement_core.db.database import Database, Settings
 from placement_core.migrations import schema
 
-_VARIABLES = {"postgresql": "PLACEMENT_TEST_POSTGRESQL", "mysql": "PLACEMENT_TEST_MYSQL"}
+VARIABLES = {"postgresql": "PLACEMENT_TEST_POSTGRESQL", "mysql": "PLACEMENT_TEST_MYSQL"}
 _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 
 #: The kinds of database that this run tests on.
-KINDS = ("sqlite", *(kind for kind, name in _VARIABLES.items() if os.environ.get(name)))
+KINDS = ("sqlite", *(kind for kind, name in VARIABLES.items() if os.environ.get(name)))
 
 _made: dict[str, sa.URL] = {}
 
@@ -64,15 +64,15 @@ def settings(kind: str) -> Settings:
 def server_database(kind: str) -> sa.URL:
     """Return the URL of this process's own database on a server; make it at first."""
     if kind not in _made:
-        server = sa.make_url(os.environ[_VARIABLES[kind]]).set(drivername=_DRIVERS[kind])
+        server = sa.make_url(os.environ[VARIABLES[kind]]).set(drivername=_DRIVERS[kind])
         name = f"placement_test_{os.getpid()}"
-        _administer(server, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
-        atexit.register(_administer, server, f"DROP DATABASE IF EXISTS {name}")
+        administer(server, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}")
+        atexit.register(administer, server, f"DROP DATABASE IF EXISTS {name}")
         _made[kind] = server.set(database=name)
     return _made[kind]
 
 
-def _administer(server: sa.URL, *statements: str) -> None:
+def administer(server: sa.URL, *statements: str) -> None:
     engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
         for statement in statements:

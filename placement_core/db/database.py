@@ -34,12 +34,23 @@ from placement_core.db.session import Session
 #: The dialects we know, and the driver each uses when the URL names none.
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+
 #: A pooled connection that was idle for longer than this is pinged first.
 _PING_AFTER_SECONDS = 2.0
+
+#: The mark on our connections that the fence of an adopted database asks for
+#: (``migrations.fence``): a setting, a user variable, a function.
+POSTGRESQL_MARK = "placement_core.writer"
+MYSQL_MARK = "@placement_core_writer"
+SQLITE_MARK = "this_database_belongs_to_placement_core"
 
 
 class Journal(Protocol):
     """The change log, as the database room needs it (``changes`` has it)."""
+
+    def slot(self) -> int:
+        """Return the number of the calling thread's slot."""
 
     def append(self, session: Session) -> None:
         """Write down what ``session`` touched, as its last statements."""
@@ -85,6 +96,8 @@ class Database:
     """One database: its engines, its change log and its patience.
 
     :ivar retries: how often a transaction that lost a race is repeated.
+    :ivar incomplete_owner: the (project, user) of consumers that were written
+        by clients too old to name theirs.
     """
 
     def __init__(self, settings: Settings, journal: Journal, *, retries: int = 10) -> None:
@@ -92,6 +105,7 @@ class Database:
         self.settings = settings
         self.journal = journal
         self.retries = retries
+        self.incomplete_owner = (_NOBODY, _NOBODY)
         self.dialect = self.url.get_backend_name()
         self.writer = _engine(self.url, settings, "READ COMMITTED", "BEGIN IMMEDIATE")
         self.snapshot = _engine(self.url, settings, "REPEATABLE READ", "BEGIN")
@@ -153,6 +167,10 @@ def _engine(
         "pool_timeout": settings.pool_timeout_seconds,
         "pool_recycle": settings.connection_recycle_seconds,
         "connect_args": _CONNECT_ARGS[backend](settings),
+        # ``transactions`` ends every transaction itself; MySQL would be asked
+        # to ROLLBACK nothing each time a connection goes back to the pool.
+        "pool_reset_on_return": None,
+        "skip_autocommit_rollback": isolation == "AUTOCOMMIT",
     }
     if backend != "sqlite":
         arguments["isolation_level"] = isolation
@@ -198,6 +216,7 @@ def _postgresql_arguments(settings: Settings) -> dict[str, Any]:
         "idle_in_transaction_session_timeout": settings.idle_in_transaction_timeout_seconds,
     }
     options = " ".join(f"-c {name}={seconds * 1000}" for name, seconds in bounds.items())
+    options += f" -c {POSTGRESQL_MARK}=on"
     return {"options": options}
 
 
@@ -229,6 +248,7 @@ def _begin_on_sqlite(engine: sa.Engine, begin: str | None, settings: Settings) -
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.create_function(SQLITE_MARK, 0, lambda: 1)
 
     if begin is not None:
 
@@ -263,4 +283,5 @@ def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -
                 # Another node's acknowledged write must be seen (Galera).
                 values["wsrep_sync_wait"] = 1
             assignments = ", ".join(f"SESSION {name} = %s" for name in values)
+            assignments += f", {MYSQL_MARK} = 1"
             cursor.execute(f"SET {assignments}", tuple(values.values()))

@@ -1,4 +1,4 @@
-"""Making the schema of a new database, at once."""
+"""A new database, and the same one emptied: for tests and embedders."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import sqlalchemy as sa
 
 from placement_core.changes import tables as change_tables
 from placement_core.db import metadata
-from placement_core.placement import standard, tables as placement_tables
+from placement_core.db.database import Settings
+from placement_core.migrations import sync
+from placement_core.placement import tables as placement_tables
 
 _KEPT = {"resource_classes", "traits", "change_heads"}
 
 
 def create(connection_url: str) -> None:
-    """Create every table in an empty database, with standard classes and traits."""
-    engine = sa.create_engine(connection_url, poolclass=sa.NullPool)
-    with engine.begin() as connection:
-        if connection.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-        metadata.create_all(connection)
-        _seed(connection)
-    engine.dispose()
+    """Make the schema in an empty database, with standard classes and traits."""
+    sync.sync(Settings(connection_url, sqlite_synchronous=False))
 
 
 def empty(connection_url: str) -> None:
@@ -37,11 +33,3 @@ def empty(connection_url: str) -> None:
             connection.execute(sa.delete(table).where(custom))
         connection.execute(sa.update(change_tables.change_heads).values(serial=0, txn=0))
     engine.dispose()
-
-
-def _seed(connection: sa.Connection) -> None:
-    connection.execute(
-        sa.insert(change_tables.change_heads),
-        [{"slot": slot, "serial": 0, "txn": 0} for slot in range(change_tables.SLOTS)],
-    )
-    standard.insert(connection)

@@ -287,3 +287,129 @@ class InvalidAggregate(errors.Invalid):
     def __init__(self, uuid: str) -> None:
         super().__init__(f"Aggregate {uuid!r} is not a uuid of at most 36 characters.")
         self.uuid = uuid
+
+
+# Consumers and allocations ----------------------------------------------------
+
+
+class ConsumerGenerationConflict(errors.Conflict):
+    """Somebody else changed the consumer since the caller looked.
+
+    :ivar actual: its generation now; None: there is no such consumer.
+    :ivar given: what the caller sent.
+    """
+
+    code = CONCURRENT_UPDATE
+
+    def __init__(self, uuid: str, actual: int | None, given: int | None) -> None:
+        super().__init__(
+            f"consumer generation conflict - expected {'null' if actual is None else actual} "
+            f"but got {given}")
+        self.uuid = uuid
+        self.actual = actual
+        self.given = given
+
+
+class InvalidOwner(errors.Invalid):
+    """A project, user or consumer type that no database can keep."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name!r} cannot be the name of a project, user or consumer type.")
+        self.name = name
+
+
+class NoAllocations(errors.NotFound):
+    """The consumer in the address holds nothing."""
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"No allocations for consumer '{uuid}'")
+        self.uuid = uuid
+
+
+class AllocationForUnknownProvider(errors.Invalid):
+    """An allocation names a provider that does not exist."""
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"Allocation for resource provider '{uuid}' that does not exist.")
+        self.uuid = uuid
+
+
+class CannotAllocate(errors.Conflict):
+    """An amount cannot be had from a provider.
+
+    :ivar uuid: the provider.
+    :ivar asked: how much more than before of the class was asked of the provider;
+        for ``ConstraintsViolated`` one consumer's amount.
+    """
+
+    def __init__(self, uuid: str, resource_class: str, asked: int, reason: str) -> None:
+        super().__init__(f"Unable to allocate inventory: {reason}")
+        self.uuid = uuid
+        self.resource_class = resource_class
+        self.asked = asked
+
+
+class InventoryMissing(CannotAllocate):
+    """The provider has no inventory of the class."""
+
+    def __init__(self, uuid: str, resource_class: str, asked: int) -> None:
+        super().__init__(uuid, resource_class, asked,
+                         f"Inventory for '{resource_class}' on resource provider '{uuid}' "
+                         "invalid.")
+
+
+class ConstraintsViolated(CannotAllocate):
+    """The amount is below min_unit, above max_unit or no multiple of step_size."""
+
+    def __init__(
+        self, uuid: str, resource_class: str, asked: int, *,
+        min_unit: int, max_unit: int, step_size: int,
+    ) -> None:
+        super().__init__(
+            uuid, resource_class, asked,
+            f"Unable to create allocation for '{resource_class}' on resource provider "
+            f"'{uuid}'. The requested amount would violate inventory constraints. (Asked "
+            f"{asked}; min_unit {min_unit}, max_unit {max_unit}, step_size {step_size}.)")
+        self.min_unit = min_unit
+        self.max_unit = max_unit
+        self.step_size = step_size
+
+
+class CapacityExceeded(CannotAllocate):
+    """What is free of the class on the provider is less than what was asked."""
+
+    def __init__(
+        self, uuid: str, resource_class: str, asked: int, *, used: int, capacity: int
+    ) -> None:
+        super().__init__(
+            uuid, resource_class, asked,
+            f"Unable to create allocation for '{resource_class}' on resource provider "
+            f"'{uuid}'. The requested amount would exceed the capacity. (Asked {asked} more; "
+            f"{used} of {capacity} are used.)")
+        self.used = used
+        self.capacity = capacity
+
+
+class ReshapedProviderNotFound(errors.Invalid):
+    """A reshape names a provider that does not exist."""
+
+    code = "placement.resource_provider.not_found"
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"Resource provider {uuid} in inventories not found: "
+                         f"No resource provider with uuid {uuid} found")
+        self.uuid = uuid
+
+
+class ReshapedProviderConflict(ProviderGenerationConflict):
+    """Somebody else changed a provider since the author of a reshape looked.
+
+    :ivar actual: its generation now.
+    :ivar given: what the caller sent.
+    """
+
+    def __init__(self, uuid: str, actual: int, given: int) -> None:
+        super().__init__(uuid, f"{STALE_INVENTORY_GENERATION} for provider {uuid}: "
+                               f"actual: {actual}, given: {given}")
+        self.actual = actual
+        self.given = given

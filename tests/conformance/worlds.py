@@ -40,7 +40,13 @@ _running: list[_WSGI] = []
 
 def application() -> _WSGI:
     """Return what gabbi sends requests to: the application of the entered fixture."""
-    return lambda environ, start_response: _running[-1](environ, start_response)
+
+    def send(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        # WSGI servers hand over a path's bytes as Latin-1; gabbi's client has decoded them.
+        environ["PATH_INFO"] = environ["PATH_INFO"].encode().decode("latin-1")
+        return _running[-1](environ, start_response)
+
+    return send
 
 
 def _new_uuid() -> str:
@@ -76,9 +82,7 @@ class World:
     def __init__(self, service: _WSGI) -> None:
         self._service = service
 
-    def send(
-        self, method: str, path: str, body: object = None, *, version: str = "1.37"
-    ) -> None:
+    def send(self, method: str, path: str, body: object = None, *, version: str = "1.37") -> None:
         """Send one request that must succeed."""
         request = webob.Request.blank(path, method=method)
         request.headers["X-Auth-Token"] = "admin"
@@ -172,11 +176,24 @@ class APIFixture(fixture.GabbiFixture):
         self._environ = dict(os.environ)
         self._folder = tempfile.TemporaryDirectory(prefix="placement-conformance-")
         for name in (
-            "ADMIN_PROJECT_ID", "ALT_PARENT_PROVIDER_UUID", "CONSUMER_UUID", "INSTANCE_UUID",
-            "MIGRATION_UUID", "PARENT_PROVIDER_UUID", "PROJECT_ID", "PROJECT_ID_ALT",
-            "RP_NAME", "RP_NAME1", "RP_NAME2", "RP_UUID", "RP_UUID1", "RP_UUID2",
-            "SERVICE_PROJECT_ID", "USER_ID", "USER_ID_ALT",
-        ):  # fmt: skip
+            "ADMIN_PROJECT_ID",
+            "ALT_PARENT_PROVIDER_UUID",
+            "CONSUMER_UUID",
+            "INSTANCE_UUID",
+            "MIGRATION_UUID",
+            "PARENT_PROVIDER_UUID",
+            "PROJECT_ID",
+            "PROJECT_ID_ALT",
+            "RP_NAME",
+            "RP_NAME1",
+            "RP_NAME2",
+            "RP_UUID",
+            "RP_UUID1",
+            "RP_UUID2",
+            "SERVICE_PROJECT_ID",
+            "USER_ID",
+            "USER_ID_ALT",
+        ):
             os.environ[name] = _new_uuid()
         for suffix in ("", "1", "2"):
             os.environ[f"CUSTOM_RES_CLASS{suffix}"] = f"CUSTOM_IRON_NFV{suffix}"
@@ -419,9 +436,7 @@ class DeepNUMANetworkFixture(NUMANetworkFixture):
     def populate(self, world: World) -> None:
         """Make the root and the parents, then the hosts."""
         root = world.provider("gp1")
-        self.hosts(
-            world, world.provider("p1", parent=root), world.provider("p2", parent=root)
-        )
+        self.hosts(world, world.provider("p1", parent=root), world.provider("p2", parent=root))
 
 
 class NonSharedStorageFixture(APIFixture):
@@ -448,23 +463,37 @@ class GranularFixture(APIFixture):
             "cn_left",
             aggregates=[a],
             traits=[
-                "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_GPU_API_DXVA", "HW_NIC_DCB_PFC",
+                "HW_CPU_X86_AVX",
+                "HW_CPU_X86_AVX2",
+                "HW_GPU_API_DXVA",
+                "HW_NIC_DCB_PFC",
                 "CUSTOM_FOO",
-            ],  # fmt: skip
-            VCPU=8, MEMORY_MB=4096, DISK_GB=500, VGPU=8, SRIOV_NET_VF=8, CUSTOM_NET_MBPS=4000,
-        )  # fmt: skip
+            ],
+            VCPU=8,
+            MEMORY_MB=4096,
+            DISK_GB=500,
+            VGPU=8,
+            SRIOV_NET_VF=8,
+            CUSTOM_NET_MBPS=4000,
+        )
         os.environ["CN_MIDDLE"] = world.provider(
             "cn_middle",
             aggregates=[a, b],
             traits=["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE", "HW_NIC_ACCEL_TLS"],
-            VCPU=8, MEMORY_MB=4096, SRIOV_NET_VF=8, CUSTOM_NET_MBPS=4000,
-        )  # fmt: skip
+            VCPU=8,
+            MEMORY_MB=4096,
+            SRIOV_NET_VF=8,
+            CUSTOM_NET_MBPS=4000,
+        )
         os.environ["CN_RIGHT"] = world.provider(
             "cn_right",
             aggregates=[b, c],
             traits=["HW_CPU_X86_MMX", "HW_GPU_API_DXVA", "CUSTOM_DISK_SSD"],
-            VCPU=8, MEMORY_MB=4096, DISK_GB=500, VGPU=Amount(8, most=2),
-        )  # fmt: skip
+            VCPU=8,
+            MEMORY_MB=4096,
+            DISK_GB=500,
+            VGPU=Amount(8, most=2),
+        )
         os.environ["SHR_DISK_1"] = world.provider(
             "shr_disk_1", aggregates=[a], traits=[SHARING, "CUSTOM_DISK_SSD"], DISK_GB=1000
         )
@@ -479,8 +508,11 @@ class GranularFixture(APIFixture):
 class NeutronQoSMultiSegmentFixture(APIFixture):
     """Four hosts with guaranteed bandwidth on the physical networks they reach."""
 
-    DIRECT = ("CUSTOM_VNIC_TYPE_DIRECT", "CUSTOM_VNIC_TYPE_DIRECT_PHYSICAL",
-              "CUSTOM_VNIC_TYPE_MACVTAP")  # fmt: skip
+    DIRECT = (
+        "CUSTOM_VNIC_TYPE_DIRECT",
+        "CUSTOM_VNIC_TYPE_DIRECT_PHYSICAL",
+        "CUSTOM_VNIC_TYPE_MACVTAP",
+    )
 
     def populate(self, world: World) -> None:
         """Make compute0 (elsewhere), 1 and 2 (a segment each) and 3 (both, but narrow)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from placement_core.http import versions
 from placement_core.http.operations import Version
 
 
@@ -136,16 +137,11 @@ NEWEST = ALL[-1].version
 SERVICE_TYPE = "placement"
 
 
-def text(version: Version) -> str:
-    """Return the number as clients write it, such as ``1.39``."""
-    return f"{version[0]}.{version[1]}"
-
-
 def history() -> str:
     """Return the published history: reStructuredText, oldest version first."""
     title = "Microversions of the Placement API"
     parts = [title, "=" * len(title), ""]
     for step in ALL:
-        heading = f"{text(step.version)}: {step.summary}"
+        heading = f"{versions.text(step.version)}: {step.summary}"
         parts += [heading, "-" * len(heading), "", step.change, ""]
     return "\n".join(parts)

@@ -6,6 +6,10 @@ meaning. Source: spec placement_api §6.
 
 from __future__ import annotations
 
+from oslo_policy import policy
+
+from placement_core.http import roles
+
 PROVIDERS_LIST = "placement:resource_providers:list"
 PROVIDERS_CREATE = "placement:resource_providers:create"
 PROVIDERS_SHOW = "placement:resource_providers:show"
@@ -47,3 +51,67 @@ PROVIDER_ALLOCATIONS_LIST = "placement:resource_providers:allocations:list"
 
 CANDIDATES_LIST = "placement:allocation_candidates:list"
 RESHAPE = "placement:reshaper:reshape"
+
+
+def _rule(
+    name: str, description: str, operation: str, check: str = roles.ADMIN_OR_SERVICE
+) -> policy.DocumentedRuleDefault:
+    method, path = operation.split()
+    return policy.DocumentedRuleDefault(
+        name, check, description, [{"method": method, "path": path}], scope_types=roles.SCOPES)
+
+
+_PROVIDER = "/resource_providers/{uuid}"
+
+RULES: list[policy.DocumentedRuleDefault] = [
+    _rule(PROVIDERS_LIST, "List resource providers.", "GET /resource_providers"),
+    _rule(PROVIDERS_CREATE, "Create a resource provider.", "POST /resource_providers"),
+    _rule(PROVIDERS_SHOW, "Show a resource provider.", f"GET {_PROVIDER}"),
+    _rule(PROVIDERS_UPDATE, "Rename or move a resource provider.", f"PUT {_PROVIDER}"),
+    _rule(PROVIDERS_DELETE, "Delete a resource provider.", f"DELETE {_PROVIDER}"),
+    _rule(CLASSES_LIST, "List resource classes.", "GET /resource_classes"),
+    _rule(CLASSES_CREATE, "Create a resource class.", "POST /resource_classes"),
+    _rule(CLASSES_SHOW, "Show a resource class.", "GET /resource_classes/{name}"),
+    _rule(CLASSES_UPDATE, "Make sure a resource class exists, or rename it.",
+          "PUT /resource_classes/{name}"),
+    _rule(CLASSES_DELETE, "Delete a resource class.", "DELETE /resource_classes/{name}"),
+    _rule(INVENTORIES_LIST, "List the inventories of a provider.",
+          f"GET {_PROVIDER}/inventories"),
+    _rule(INVENTORIES_CREATE, "Create an inventory of a provider.",
+          f"POST {_PROVIDER}/inventories"),
+    _rule(INVENTORIES_SHOW, "Show an inventory of a provider.",
+          f"GET {_PROVIDER}/inventories/{{resource_class}}"),
+    _rule(INVENTORIES_UPDATE, "Update inventories of a provider.",
+          f"PUT {_PROVIDER}/inventories/{{resource_class}}"),
+    _rule(INVENTORIES_DELETE, "Delete inventories of a provider.",
+          f"DELETE {_PROVIDER}/inventories/{{resource_class}}"),
+    _rule(AGGREGATES_LIST, "List the aggregates of a provider.",
+          f"GET {_PROVIDER}/aggregates"),
+    _rule(AGGREGATES_UPDATE, "Replace the aggregates of a provider.",
+          f"PUT {_PROVIDER}/aggregates"),
+    _rule(PROVIDER_USAGES, "Show the usages of a provider.", f"GET {_PROVIDER}/usages"),
+    _rule(USAGES, "Show the usages of a project.", "GET /usages",
+          roles.ADMIN_OR_PROJECT_READER_OR_SERVICE),
+    _rule(TRAITS_LIST, "List traits.", "GET /traits"),
+    _rule(TRAITS_SHOW, "Show a trait.", "GET /traits/{name}"),
+    _rule(TRAITS_UPDATE, "Make sure a trait exists.", "PUT /traits/{name}"),
+    _rule(TRAITS_DELETE, "Delete a trait.", "DELETE /traits/{name}"),
+    _rule(PROVIDER_TRAITS_LIST, "List the traits of a provider.", f"GET {_PROVIDER}/traits"),
+    _rule(PROVIDER_TRAITS_UPDATE, "Replace the traits of a provider.",
+          f"PUT {_PROVIDER}/traits"),
+    _rule(PROVIDER_TRAITS_DELETE, "Remove all traits of a provider.",
+          f"DELETE {_PROVIDER}/traits"),
+    _rule(ALLOCATIONS_MANAGE, "Replace the allocations of several consumers.",
+          "POST /allocations"),
+    _rule(ALLOCATIONS_LIST, "List the allocations of a consumer.",
+          "GET /allocations/{consumer_uuid}"),
+    _rule(ALLOCATIONS_UPDATE, "Replace the allocations of a consumer.",
+          "PUT /allocations/{consumer_uuid}"),
+    _rule(ALLOCATIONS_DELETE, "Delete the allocations of a consumer.",
+          "DELETE /allocations/{consumer_uuid}"),
+    _rule(PROVIDER_ALLOCATIONS_LIST, "List the allocations on a provider.",
+          f"GET {_PROVIDER}/allocations"),
+    _rule(CANDIDATES_LIST, "List allocation candidates.", "GET /allocation_candidates"),
+    _rule(RESHAPE, "Move inventories and allocations between providers.", "POST /reshaper",
+          roles.SERVICE),
+]

@@ -1,0 +1,101 @@
+"""Puts the service together: WSGI middleware around a Pyramid router."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import oslo_middleware
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+from pyramid.config import Configurator
+
+from placement_core import errors, services
+from placement_core.http import identity, pipeline, requestlog
+from placement_core.http.identity import WSGIApplication
+from placement_core.http.pipeline import Api
+from placement_core.http.placement_api.api import API
+from placement_core.http.policy import Authorizer
+from placement_core.migrations import sync
+from placement_core.placement import standard
+from placement_core.services import Services
+
+LOG = logging.getLogger(__name__)
+
+#: Answers whether the process is alive, to anybody, and asks nothing else for it.
+LIVENESS_PATH = "/healthcheck"
+
+
+def make_app(conf: cfg.ConfigOpts, *, api: Api = API) -> WSGIApplication:
+    """Build the service: a WSGI application that can be mounted under any prefix.
+
+    :raises errors.ConfigurationError: one line: option, value, expectation.
+    """
+    parts = services.build(conf)
+    authorizer = Authorizer(conf)
+    app = identity.authenticated(_router(api, parts, authorizer), conf)
+    app = _with_healthcheck(app, conf)
+    if conf.cors.allowed_origin:
+        app = oslo_middleware.CORS(app, conf)
+    app = requestlog.RequestLog(app)
+    if conf.oslo_middleware.enable_proxy_headers_parsing:
+        app = oslo_middleware.HTTPProxyToWSGI(app, conf)
+    _prepare_database(parts)
+    LOG.info(
+        "serving on %s, writes %s, worker %d, auth %s",
+        parts.database.url.render_as_string(hide_password=True),
+        "BEGIN IMMEDIATE" if parts.database.dialect == "sqlite" else "READ COMMITTED",
+        os.getpid(), conf.api.auth_strategy)
+    return app
+
+
+def _router(api: Api, parts: Services, authorizer: Authorizer) -> WSGIApplication:
+    with Configurator(
+        # The pipeline's tween renders every exception; Pyramid's own would only cost time.
+        settings={"pyramid.tweens": [f"{pipeline.__name__}.judge"]},
+        introspection=False,
+    ) as config:
+        pipeline.include(config, api, parts, authorizer)
+        return config.make_wsgi_app()
+
+
+def _with_healthcheck(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
+    """Answer for liveness before authentication and everything that can be slow."""
+    liveness = oslo_middleware.Healthcheck(None, conf)
+
+    def route(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ.get("PATH_INFO") == LIVENESS_PATH:
+            return liveness(environ, start_response)
+        return app(environ, start_response)
+
+    return route
+
+
+def _prepare_database(parts: Services) -> None:
+    """Reach the database, bring it up to date, and insert standard names."""
+    options = parts.conf.placement_database
+    attempts_left = options.max_retries
+    while True:
+        try:
+            if options.sync_on_startup:
+                sync.sync(services.database_settings(parts.conf), LOG.info)
+            else:
+                sync.require_newest(parts.database)
+            standard.ensure(parts.context())
+            return
+        except (db_exception.DBConnectionError, sa.exc.OperationalError) as error:
+            if attempts_left == 0:
+                raise errors.ConfigurationError(
+                    "[placement_database] connection = "
+                    f"{parts.database.url.render_as_string(hide_password=True)}: "
+                    f"the database does not answer: {str(error).splitlines()[0]}"
+                ) from error
+            attempts_left -= 1
+            LOG.warning(
+                "the database does not answer; asking again in %d s: %s",
+                options.retry_interval, str(error).splitlines()[0])
+            time.sleep(options.retry_interval)

@@ -1,0 +1,78 @@
+"""Reading the options from files, environment and command line."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.conf import options
+
+_CONFIG_DIR_VARIABLE = "OS_PLACEMENT_CONFIG_DIR"
+_DEFAULT_DIR = "/etc/placement"
+_FILE = "placement.conf"
+
+#: What oslo.config puts before its reason; only where the value stood is of use.
+_LOCATION = re.compile(r"^Value for option \S+ from LocationInfo\(.*?detail='(.*?)'\) is not valid: ")
+
+
+def load(
+    argv: Sequence[str] = (),
+    *,
+    config_files: Sequence[str] | None = None,
+    config_dirs: Sequence[str] | None = None,
+) -> cfg.ConfigOpts:
+    """Read the service's options.
+
+    :param argv: command-line options of oslo.config, such as ``--config-file``.
+    :param config_files: instead of ``placement.conf`` in
+        ``$OS_PLACEMENT_CONFIG_DIR`` or ``/etc/placement``.
+    :param config_dirs: instead of ``placement.conf.d`` beside it.
+    :raises errors.ConfigurationError: one line: option, value, expectation.
+    """
+    folder = pathlib.Path(os.environ.get(_CONFIG_DIR_VARIABLE, "").strip() or _DEFAULT_DIR)
+    if config_files is None:
+        config_files = [str(folder / _FILE)] if (folder / _FILE).is_file() else []
+        if config_dirs is None:
+            beside = folder / f"{_FILE}.d"
+            config_dirs = [str(beside)] if beside.is_dir() else []
+    conf = cfg.ConfigOpts()
+    options.register(conf)
+    try:
+        conf(
+            list(argv),
+            project="placement",
+            default_config_files=list(config_files),
+            default_config_dirs=list(config_dirs or []),
+        )
+        _read_everything(conf)
+    except cfg.RequiredOptError as error:
+        raise errors.ConfigurationError(_missing(error)) from None
+    except (cfg.Error, ValueError) as error:
+        raise errors.ConfigurationError(" ".join(str(error).split())) from None
+    return conf
+
+
+def _missing(error: cfg.RequiredOptError) -> str:
+    group = error.group.name if error.group else "DEFAULT"
+    return (
+        f"[{group}] {error.opt_name}: expected a value; set it in placement.conf or as "
+        f"OS_{group.upper()}__{error.opt_name.upper()} in the environment"
+    )
+
+
+def _read_everything(conf: cfg.ConfigOpts) -> None:
+    """Read each of our options once: a bad value in the environment shows only then."""
+    for group, listed in options.list_opts():
+        for option in listed:
+            holder = conf if group is None else conf[group.name]
+            try:
+                holder[option.dest]
+            except ValueError as error:
+                name = "DEFAULT" if group is None else group.name
+                reason = _LOCATION.sub(r"\1: ", str(error))
+                raise errors.ConfigurationError(f"[{name}] {option.name}: {reason}") from None

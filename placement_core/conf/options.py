@@ -1,0 +1,49 @@
+"""All groups of options together: for the service and for the sample file."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+from oslo_log import log
+from oslo_middleware import cors, http_proxy_to_wsgi
+from oslo_middleware.healthcheck import opts as healthcheck_opts
+from oslo_policy import opts as policy_opts
+
+from placement_core.conf import api, database, paths, placement, workarounds
+
+_GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
+    (None, paths.OPTIONS),
+    (api.GROUP, api.OPTIONS),
+    (database.GROUP, database.OPTIONS),
+    (placement.GROUP, placement.OPTIONS),
+    (workarounds.GROUP, workarounds.OPTIONS),
+)
+
+#: What a browser application may send and see; used once an origin is allowed.
+_CORS_DEFAULTS = {
+    "allow_headers": ["X-Auth-Token", "X-OpenStack-Request-Id", "OpenStack-API-Version"],
+    "expose_headers": ["X-OpenStack-Request-Id", "OpenStack-API-Version"],
+    "allow_methods": ["GET", "PUT", "POST", "DELETE"],
+}
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register every option of the service, its libraries' included."""
+    for group, options in _GROUPS:
+        if group is None:
+            conf.register_opts(options)
+        else:
+            # A group of its own: one object would carry its values from one conf to the next.
+            conf.register_group(cfg.OptGroup(group.name, group.title, group.help))
+            conf.register_opts(options, group=group)
+    log.register_options(conf)
+    policy_opts.set_defaults(conf)
+    conf.register_opts(cors.OPTS, group="cors")
+    for name, value in _CORS_DEFAULTS.items():
+        conf.set_default(name, value, group="cors")
+    conf.register_opts(http_proxy_to_wsgi.OPTS, group="oslo_middleware")
+    conf.register_opts(healthcheck_opts.HEALTHCHECK_OPTS, group="healthcheck")
+
+
+def list_opts() -> list[tuple[cfg.OptGroup | None, list[cfg.Opt]]]:
+    """Return our own options for oslo-config-generator."""
+    return [(group, list(options)) for group, options in _GROUPS]

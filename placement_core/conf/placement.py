@@ -1,0 +1,51 @@
+"""Options of ``[placement]``: how the Placement API behaves."""
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup("placement", title="Placement")
+
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.BoolOpt(
+        "randomize_allocation_candidates",
+        default=False,
+        help="Whether a limited list of allocation candidates is a random sample of all. "
+        "Without it, the same question in the same situation has the same answer.",
+    ),
+    cfg.StrOpt(
+        "incomplete_consumer_project_id",
+        default=_NOBODY,
+        help="The project of consumers whose client named none (microversions below 1.8).",
+    ),
+    cfg.StrOpt(
+        "incomplete_consumer_user_id",
+        default=_NOBODY,
+        help="The user of consumers whose client named none (microversions below 1.8).",
+    ),
+    cfg.IntOpt(
+        "allocation_conflict_retry_count",
+        default=10,
+        min=0,
+        help="How often a write that lost a race in the database is repeated before the "
+        "client is told.",
+    ),
+    cfg.IntOpt(
+        "max_allocation_candidates",
+        default=-1,
+        min=-1,
+        help="The most allocation candidates made for one request, before its own limit; "
+        "-1 is no bound. Set it (10000, say) where wide provider trees meet clients that "
+        "send no limit.",
+    ),
+    cfg.StrOpt(
+        "allocation_candidates_generation_strategy",
+        default="depth-first",
+        choices=[
+            ("depth-first", "all candidates of one tree before the next tree"),
+            ("breadth-first", "one candidate of each tree in turn"),
+        ],
+        help="In which order trees contribute where max_allocation_candidates cuts off. A "
+        "limit in the request itself always takes trees in turn.",
+    ),
+]

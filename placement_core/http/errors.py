@@ -1,0 +1,129 @@
+"""From refusals to responses: the one place where categories become statuses."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from pyramid.response import Response
+from webob import acceptparse, exc
+
+from placement_core import errors
+
+_STATUSES: tuple[tuple[type[errors.Error], int], ...] = (
+    (errors.NotFound, 404),
+    (errors.Invalid, 400),
+    (errors.Conflict, 409),
+    (errors.Forbidden, 403),
+    (errors.OverLimit, 403),
+    (errors.Unavailable, 503),
+)
+
+_FORMS = ("application/json", "text/html", "text/plain")
+
+
+class Refusal(Exception):
+    """A request that never reached the domain: its form is wrong.
+
+    :param message: what is wrong with it, for people.
+    :param headers: further headers of the response.
+    :param members: further members of the error object.
+    """
+
+    code = errors.Error.code
+
+    def __init__(
+        self,
+        status: int,
+        message: str = "",
+        *,
+        headers: Sequence[tuple[str, str]] = (),
+        members: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers
+        self.members = members or {}
+
+
+def method_not_allowed(method: str, allowed: Sequence[str]) -> Refusal:
+    """Return the 405 of a path that has other methods."""
+    return Refusal(
+        405,
+        f"The method {method} is not allowed for this resource.",
+        headers=[("Allow", ", ".join(allowed))],
+    )
+
+
+def status_of(error: errors.Error) -> int:
+    """Return the status of the category that ``error`` belongs to; 500 if none."""
+    for category, status in _STATUSES:
+        if isinstance(error, category):
+            return status
+    return 500
+
+
+def response(
+    status: int,
+    message: str,
+    *,
+    request_id: str,
+    accept: str | None,
+    code: str | None = None,
+    headers: Sequence[tuple[str, str]] = (),
+    members: Mapping[str, Any] | None = None,
+) -> Response:
+    """Render a refusal as JSON, or as the caller's ``Accept`` insists.
+
+    :param code: shown where the microversion has codes; None shows none.
+    :param members: go into the error object as they are.
+    Source: spec placement_api §1.3.
+    """
+    kind = exc.status_map[status]
+    sentence = message if status == 405 else kind.explanation
+    form = _form(accept)
+    if form == "application/json":
+        error = {
+            "status": status,
+            "title": kind.title,
+            "detail": f"{sentence}\n\n {'' if sentence is message else message}  ",
+            "request_id": request_id,
+            **(members or {}),
+        }
+        if code is not None:
+            error["code"] = code
+        body = orjson.dumps({"errors": [error]})
+    else:
+        body = _page(form, f"{status} {kind.title}", sentence, message)
+    return Response(
+        status=status,
+        app_iter=[body],
+        headerlist=[
+            ("Content-Type", form if form == "application/json" else f"{form}; charset=UTF-8"),
+            ("Content-Length", str(len(body))),
+            *headers,
+        ],
+    )
+
+
+def _form(accept: str | None) -> str:
+    """Return the media type of an error: JSON unless the caller excludes it."""
+    if not accept:
+        return _FORMS[0]
+    acceptable = acceptparse.create_accept_header(accept).acceptable_offers(_FORMS)
+    names = [name for name, _quality in acceptable]
+    return _FORMS[0] if not names or _FORMS[0] in names else names[0]
+
+
+def _page(form: str, title: str, sentence: str, message: str) -> bytes:
+    paragraphs = [sentence] if sentence == message else [sentence, message]
+    if form == "text/plain":
+        return "\n\n".join([title, *paragraphs, ""]).encode()
+    title = html.escape(title)
+    text = "".join(f"<p>{html.escape(paragraph)}</p>\n" for paragraph in paragraphs)
+    return (
+        f"<!DOCTYPE html>\n<html><head><title>{title}</title></head>\n"
+        f"<body><h1>{title}</h1>\n{text}</body></html>\n"
+    ).encode()

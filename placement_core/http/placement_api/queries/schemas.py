@@ -1,0 +1,83 @@
+"""What a query string may hold: JSON schemas of {name: last value}, by microversion.
+
+Source: spec placement_api §1.4, §3 and §4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from placement_core.http.operations import Ladder
+from placement_core.http.placement_api import bodies, microversions as mv
+from placement_core.http.placement_api.bodies import Schema
+
+_TEXT: Schema = {"type": "string"}
+_OWNER: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
+
+#: The parameters of request groups, which take a suffix.
+GROUPED = ("resources", "required", "member_of", "in_tree")
+#: What a suffix may be.
+SUFFIXES: Ladder[str] = Ladder({
+    mv.BASE: "[1-9][0-9]*",
+    mv.NAMED_SUFFIXES: "[a-zA-Z0-9_-]{1,64}",
+})
+GROUP_POLICIES = ["none", "isolate"]
+LIMIT_PATTERN = "^[1-9][0-9]*$"
+
+
+PROVIDERS: Ladder[Schema] = Ladder({
+    mv.BASE: bodies.record({}, {"name": _TEXT, "uuid": bodies.UUID}),
+    mv.MEMBER_OF: bodies.record({}, {"name": _TEXT, "uuid": bodies.UUID, "member_of": _TEXT}),
+    mv.RESOURCES_QUERY: bodies.record({}, {
+        "name": _TEXT, "uuid": bodies.UUID, "member_of": _TEXT, "resources": _TEXT}),
+    mv.NESTED_PROVIDERS: bodies.record({}, {
+        "name": _TEXT, "uuid": bodies.UUID, "member_of": _TEXT, "resources": _TEXT,
+        "in_tree": bodies.UUID}),
+    mv.PROVIDERS_REQUIRED: bodies.record({}, {
+        "name": _TEXT, "uuid": bodies.UUID, "member_of": _TEXT, "resources": _TEXT,
+        "in_tree": bodies.UUID, "required": _TEXT}),
+})
+
+TRAITS: Ladder[Schema] = Ladder({
+    mv.TRAITS: bodies.record({}, {"name": _TEXT, "associated": _TEXT}),
+})
+
+USAGES: Ladder[Schema] = Ladder({
+    mv.PROJECT_USAGES: bodies.record({"project_id": _OWNER}, {"user_id": _OWNER}),
+    mv.CONSUMER_TYPES: bodies.record({"project_id": _OWNER}, {
+        "user_id": _OWNER,
+        "consumer_type": {
+            "type": "string", "minLength": 1, "maxLength": 255,
+            "pattern": f"{bodies.CLASS_PATTERN}|^all|^unknown$",
+        },
+    }),
+})
+
+_LIMIT: Schema = {"type": "string", "pattern": LIMIT_PATTERN, "minLength": 1}
+_LIMITED = {"limit": _LIMIT}
+_POLICY = {**_LIMITED, "group_policy": {"type": "string", "enum": GROUP_POLICIES}}
+_ROOT = {**_POLICY, "root_required": _TEXT}
+
+
+def _grouped(names: Iterable[str], suffix: str, whole: dict[str, Schema]) -> Schema:
+    """Return a schema where each of ``names`` may be followed by a suffix."""
+    schema = bodies.record({}, whole)
+    schema["patternProperties"] = {f"^{name}({suffix})?$": _TEXT for name in names}
+    return schema
+
+
+_NUMBERED = SUFFIXES.at(mv.GRANULAR)
+_NAMED = SUFFIXES.at(mv.NAMED_SUFFIXES)
+
+CANDIDATES: Ladder[Schema] = Ladder({
+    mv.CANDIDATES: bodies.record({"resources": _TEXT}),
+    mv.CANDIDATES_LIMIT: bodies.record({"resources": _TEXT}, _LIMITED),
+    mv.CANDIDATES_TRAITS: bodies.record({"resources": _TEXT}, {**_LIMITED, "required": _TEXT}),
+    mv.CANDIDATES_MEMBER_OF: bodies.record({"resources": _TEXT}, {
+        **_LIMITED, "required": _TEXT, "member_of": _TEXT}),
+    mv.GRANULAR: _grouped(GROUPED[:3], _NUMBERED, _POLICY),
+    mv.CANDIDATES_IN_TREE: _grouped(GROUPED, _NUMBERED, _POLICY),
+    mv.NAMED_SUFFIXES: _grouped(GROUPED, _NAMED, _POLICY),
+    mv.ROOT_REQUIRED: _grouped(GROUPED, _NAMED, _ROOT),
+    mv.SAME_SUBTREE: _grouped(GROUPED, _NAMED, {**_ROOT, "same_subtree": _TEXT}),
+})

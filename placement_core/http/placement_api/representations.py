@@ -1,0 +1,202 @@
+"""What answers look like: documents and links, by microversion.
+
+Functions take records and return what JSON can hold. ``prefix`` is where the
+app is mounted: links are absolute paths. Source: spec placement_api §1.6, §1.7
+and §3.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from placement_core.http import versions
+from placement_core.http.operations import NOW, Ladder, Version
+from placement_core.http.placement_api import microversions as mv
+from placement_core.placement import records
+
+Document = dict[str, Any]
+
+_PROVIDER_LINKS: Ladder[tuple[str, ...]] = Ladder({
+    mv.BASE: ("inventories", "usages"),
+    mv.AGGREGATES: ("inventories", "usages", "aggregates"),
+    mv.TRAITS: ("inventories", "usages", "aggregates", "traits"),
+    mv.ALLOCATIONS_LINK: ("inventories", "usages", "aggregates", "traits", "allocations"),
+})
+
+#: How a consumer whose type was never set is shown (1.38).
+UNKNOWN_TYPE = "unknown"
+
+
+class _Dated(Protocol):
+    @property
+    def created_at(self) -> datetime.datetime | None: ...
+    @property
+    def updated_at(self) -> datetime.datetime | None: ...
+
+
+def newest(shown: Iterable[_Dated]) -> datetime.datetime:
+    """Return when the newest of ``shown`` changed; now if that is not known."""
+    return max((item.updated_at or item.created_at or NOW for item in shown), default=NOW)
+
+
+def newest_created(times: Iterable[datetime.datetime | None]) -> datetime.datetime:
+    """Return the latest of ``times``; now if there is none."""
+    return max((time or NOW for time in times), default=NOW)
+
+
+def provider(item: records.Provider, version: Version, prefix: str) -> Document:
+    """Return a resource provider with its links."""
+    href = prefix + provider_path(item.uuid)
+    links = [{"rel": "self", "href": href}]
+    links += [{"rel": rel, "href": f"{href}/{rel}"} for rel in _PROVIDER_LINKS.at(version)]
+    document: Document = {
+        "uuid": item.uuid,
+        "name": item.name,
+        "generation": item.generation,
+        "links": links,
+    }
+    if version >= mv.NESTED_PROVIDERS:
+        document["parent_provider_uuid"] = item.parent_uuid
+        document["root_provider_uuid"] = item.root_uuid
+    return document
+
+
+def provider_path(uuid: str) -> str:
+    """Return the path of a provider below the mount point."""
+    return f"/resource_providers/{uuid}"
+
+
+def inventory(item: records.Inventory) -> Document:
+    """Return the record of one inventory, without its class."""
+    values = item.values
+    return {
+        "total": values.total,
+        "reserved": values.reserved,
+        "min_unit": values.min_unit,
+        "max_unit": values.max_unit,
+        "step_size": values.step_size,
+        "allocation_ratio": values.allocation_ratio,
+    }
+
+
+def provider_inventories(item: records.ProviderInventories) -> Document:
+    """Return all inventories of a provider, keyed by class."""
+    return {
+        "resource_provider_generation": item.generation,
+        "inventories": {entry.resource_class: inventory(entry) for entry in item.inventories},
+    }
+
+
+def provider_aggregates(item: records.ProviderAggregates, version: Version) -> Document:
+    """Return the aggregates of a provider."""
+    document: Document = {"aggregates": list(item.uuids)}
+    if version >= mv.AGGREGATES_GENERATION:
+        document["resource_provider_generation"] = item.generation
+    return document
+
+
+def traits(items: Iterable[records.Named]) -> Document:
+    """Return a list of traits."""
+    return {"traits": [item.name for item in items]}
+
+
+def provider_traits(item: records.ProviderTraits) -> Document:
+    """Return the traits of a provider."""
+    return {**traits(item.traits), "resource_provider_generation": item.generation}
+
+
+def resource_class(item: records.Named, prefix: str) -> Document:
+    """Return a resource class with its link."""
+    return {
+        "name": item.name,
+        "links": [{"rel": "self", "href": prefix + class_path(item.name)}],
+    }
+
+
+def class_path(name: str) -> str:
+    """Return the path of a resource class below the mount point."""
+    return f"/resource_classes/{name}"
+
+
+def provider_usages(item: records.ProviderUsages) -> Document:
+    """Return what is used of each class a provider has."""
+    return {"resource_provider_generation": item.generation, "usages": dict(item.usages)}
+
+
+def usages(items: Iterable[records.TypeUsage]) -> Document:
+    """Return what a project uses, whatever the type of its consumers (below 1.38)."""
+    return {"usages": _sums(item.resources for item in items)}
+
+
+def usages_by_type(items: Iterable[records.TypeUsage]) -> Document:
+    """Return what a project uses, by type of consumer."""
+    return {
+        "usages": {
+            item.consumer_type or UNKNOWN_TYPE: {
+                **item.resources, "consumer_count": item.consumer_count}
+            for item in items
+        },
+    }
+
+
+def usages_of_all_types(items: Iterable[records.TypeUsage]) -> Document:
+    """Return what a project uses, all types under the one key ``all``."""
+    known = list(items)
+    if not known:
+        return {"usages": {}}
+    count = sum(item.consumer_count for item in known)
+    total = _sums(item.resources for item in known)
+    return {"usages": {"all": {**total, "consumer_count": count}}}
+
+
+def _sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def provider_allocations(item: records.ProviderAllocations, version: Version) -> Document:
+    """Return what is held on a provider, by consumer."""
+    shares: Document = {}
+    for consumer_uuid, share in item.consumers.items():
+        shares[consumer_uuid] = {"resources": dict(share.resources)}
+        if version >= mv.CONSUMER_GENERATION:
+            shares[consumer_uuid]["consumer_generation"] = share.consumer_generation
+    return {"allocations": shares, "resource_provider_generation": item.generation}
+
+
+def consumer_allocations(item: records.ConsumerAllocations | None, version: Version) -> Document:
+    """Return what a consumer holds, by provider; nothing has no owner."""
+    if item is None:
+        return {"allocations": {}}
+    document: Document = {
+        "allocations": {
+            uuid: {"generation": held.provider_generation, "resources": dict(held.resources)}
+            for uuid, held in item.providers.items()
+        },
+    }
+    if version >= mv.ALLOCATIONS_DICT:
+        document["project_id"] = item.project_id
+        document["user_id"] = item.user_id
+    if version >= mv.CONSUMER_GENERATION:
+        document["consumer_generation"] = item.generation
+    if version >= mv.CONSUMER_TYPES:
+        document["consumer_type"] = item.consumer_type or UNKNOWN_TYPE
+    return document
+
+
+def offered_versions() -> Document:
+    """Return the document of the root: which microversions are offered."""
+    return {
+        "versions": [{
+            "id": "v1.0",
+            "max_version": versions.text(mv.NEWEST),
+            "min_version": versions.text(mv.LOWEST),
+            "status": "CURRENT",
+            "links": [{"rel": "self", "href": ""}],
+        }],
+    }

@@ -1,0 +1,61 @@
+"""/allocations, /allocations/{consumer} and /resource_providers/{uuid}/allocations."""
+
+from __future__ import annotations
+
+import uuid
+
+from placement_core import errors
+from placement_core.http import validation
+from placement_core.http.operations import Call, Reply
+from placement_core.http.placement_api import lifts, representations
+from placement_core.placement import allocations
+
+
+class MalformedConsumer(errors.Invalid):
+    """The consumer in the address of a write is no uuid."""
+
+    def __init__(self, consumer: str) -> None:
+        super().__init__(f"Malformed consumer_uuid: {consumer}")
+
+
+def list_for_provider(call: Call) -> Reply:
+    """Return what is held on a provider."""
+    item = allocations.list_for_provider(call.ctx, call.path["uuid"])
+    modified = representations.newest_created(
+        share.created_at for share in item.consumers.values())
+    return Reply(
+        body=representations.provider_allocations(item, call.microversion),
+        last_modified=modified, cacheable=True)
+
+
+def show(call: Call) -> Reply:
+    """Return what a consumer holds; one that does not exist holds nothing."""
+    item = allocations.list_for_consumer(call.ctx, call.path["consumer"])
+    modified = representations.newest_created(
+        held.created_at for held in (item.providers.values() if item else ()))
+    return Reply(
+        body=representations.consumer_allocations(item, call.microversion),
+        last_modified=modified, cacheable=True)
+
+
+def replace(call: Call) -> Reply:
+    """Make this all that a consumer holds."""
+    if not validation.uuid_like(call.path["consumer"]):
+        raise MalformedConsumer(call.path["consumer"])
+    consumer = str(uuid.UUID(call.path["consumer"]))
+    allocations.replace(call.ctx, [lifts.allocations(
+        consumer, call.body, call.microversion, call.ctx.database.incomplete_owner)])
+    return Reply(204)
+
+
+def manage(call: Call) -> Reply:
+    """Make this all that several consumers hold, all or nothing."""
+    allocations.replace(call.ctx, lifts.all_allocations(
+        call.body, call.microversion, call.ctx.database.incomplete_owner))
+    return Reply(204)
+
+
+def delete(call: Call) -> Reply:
+    """Take away all that a consumer holds."""
+    allocations.delete(call.ctx, call.path["consumer"])
+    return Reply(204)

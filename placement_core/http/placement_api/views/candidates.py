@@ -1,0 +1,24 @@
+"""GET /allocation_candidates."""
+
+from __future__ import annotations
+
+from placement_core.http.operations import NOW, Call, Reply
+from placement_core.http.placement_api import microversions as mv
+from placement_core.http.placement_api.queries import candidates as query
+from placement_core.placement.candidates import answers, search
+
+
+def list_(call: Call) -> Reply:
+    """Return where the requested amounts fit."""
+    version = call.microversion
+    request = query.parse(call.query, version)
+    world = call.services.index.world(call.ctx)
+    found = search.find(world, request)
+    form = answers.Form(
+        keyed=version >= mv.ALLOCATIONS_DICT,
+        traits=version >= mv.CANDIDATES_TRAITS,
+        all_classes=version >= mv.ALL_CLASSES,
+        trees=version >= mv.NESTED_CANDIDATES,
+        mappings=version >= mv.MAPPINGS)
+    body = answers.render(world, request, found, form)
+    return Reply(body=body, last_modified=NOW, cacheable=True)

@@ -1,0 +1,58 @@
+"""/resource_providers and /resource_providers/{uuid}."""
+
+from __future__ import annotations
+
+from placement_core.http.operations import Call, Ladder, Reply
+from placement_core.http.placement_api import microversions as mv, representations
+from placement_core.http.placement_api.queries import providers as query
+from placement_core.placement import providers
+from placement_core.placement.candidates import providers as search
+from placement_core.placement.records import Provider
+
+_SHOWS_CREATED = Ladder({mv.BASE: False, mv.PROVIDER_IN_BODY: True})
+
+
+def list_(call: Call) -> Reply:
+    """Return the providers that pass every filter of the query."""
+    wanted = query.parse(call.query, call.microversion)
+    found = search.find(call.services.index.world(call.ctx), wanted)
+    documents = [
+        representations.provider(item, call.microversion, call.prefix) for item in found]
+    return Reply(
+        body={"resource_providers": documents},
+        last_modified=representations.newest(found), cacheable=True)
+
+
+def create(call: Call) -> Reply:
+    """Create a provider; from 1.20 on it is shown."""
+    item = providers.create(
+        call.ctx, name=call.body["name"], uuid=call.body.get("uuid"),
+        parent_uuid=call.body.get("parent_provider_uuid"))
+    reply = _shown(call, item) if _SHOWS_CREATED.at(call.microversion) else Reply(201)
+    reply.location = representations.provider_path(item.uuid)
+    return reply
+
+
+def show(call: Call) -> Reply:
+    """Return one provider."""
+    return _shown(call, providers.get(call.ctx, call.path["uuid"]))
+
+
+def update(call: Call) -> Reply:
+    """Rename a provider, and move it in the trees where the body names a parent."""
+    return _shown(call, providers.update(
+        call.ctx, call.path["uuid"], name=call.body["name"],
+        parent_uuid=call.body.get("parent_provider_uuid", providers.KEEP),
+        allow_reparenting=call.microversion >= mv.REPARENTING))
+
+
+def delete(call: Call) -> Reply:
+    """Remove a provider."""
+    providers.delete(call.ctx, call.path["uuid"])
+    return Reply(204)
+
+
+def _shown(call: Call, item: Provider) -> Reply:
+    return Reply(
+        body=representations.provider(item, call.microversion, call.prefix),
+        last_modified=representations.newest([item]), cacheable=True)

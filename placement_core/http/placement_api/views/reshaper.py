@@ -1,0 +1,17 @@
+"""POST /reshaper."""
+
+from __future__ import annotations
+
+from placement_core.http.operations import Call, Reply
+from placement_core.http.placement_api import lifts
+from placement_core.placement import reshaper
+
+
+def reshape(call: Call) -> Reply:
+    """Move inventories, and the allocations on them, in one step."""
+    inventories = {
+        provider: lifts.inventories(body)
+        for provider, body in call.body["inventories"].items()}
+    reshaper.reshape(call.ctx, inventories, lifts.all_allocations(
+        call.body["allocations"], call.microversion, call.ctx.database.incomplete_owner))
+    return Reply(204)

@@ -1,0 +1,138 @@
+"""May this caller do that? oslo.policy with the defaults of every API.
+
+Evaluating a rule costs more than most of what it guards, and its answer
+depends on nothing but the rules, the caller and the target. So answers are
+kept until the policy files change; they are looked at once a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+from oslo_config import cfg
+from oslo_policy import opts as policy_opts, policy
+
+from placement_core import errors
+from placement_core.context import Identity
+from placement_core.http import roles
+from placement_core.http.placement_api import policies as placement_policies
+
+LOG = logging.getLogger(__name__)
+
+_LOOK_EVERY_SECONDS = 1.0
+#: Callers and targets are many in the long run; then the answers start anew.
+_MOST_ANSWERS = 4096
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """Return the default rules of every API, aliases first."""
+    return [*roles.RULES, *placement_policies.RULES]
+
+
+def sample_enforcer() -> policy.Enforcer:
+    """Return an enforcer for oslo.policy's generators, on the global options."""
+    cfg.CONF([], project="placement")
+    policy_opts.set_defaults(cfg.CONF)
+    return _enforcer(cfg.CONF)
+
+
+def _enforcer(conf: cfg.ConfigOpts) -> policy.Enforcer:
+    enforcer = policy.Enforcer(conf)
+    # Who has legacy defaults on knows it: the option says so.
+    enforcer.suppress_default_change_warnings = True
+    enforcer.register_defaults(list_rules())
+    return enforcer
+
+
+class Authorizer:
+    """The policy in force: defaults, and the files that override them.
+
+    :raises errors.ConfigurationError: a policy file cannot be understood.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._enforcer = _enforcer(conf)
+        self._lock = threading.Lock()
+        self._answers: dict[object, bool] = {}
+        self._rules: object = None
+        self._cacheable = True
+        self._look_at = 0.0
+        try:
+            self._enforcer.load_rules()
+        except Exception as error:
+            raise errors.ConfigurationError(
+                f"[oslo_policy] policy_file = {conf.oslo_policy.policy_file}: expected policy "
+                f"rules in YAML: {' '.join(str(error).split())}"
+            ) from error
+
+    def knows(self, rule: str) -> bool:
+        """Say whether ``rule`` has a default."""
+        return rule in self._enforcer.registered_rules
+
+    def check(
+        self, rule: str, identity: Identity, target: Mapping[str, str | None] | None = None
+    ) -> None:
+        """Let the caller pass, or not.
+
+        :param target: what the action is on; the caller's own project and user
+            when None.
+        :raises errors.Forbidden: the caller may not.
+        """
+        if identity.system_scope or identity.domain_id:
+            raise errors.Forbidden(rule)
+        if time.monotonic() >= self._look_at:
+            self._look()
+        key = (rule, identity, tuple(target.items()) if target is not None else None)
+        allowed = self._answers.get(key)
+        if allowed is None:
+            allowed = self._evaluate(key, rule, identity, target)
+        if not allowed:
+            raise errors.Forbidden(f"Policy does not allow {rule} to be performed.")
+
+    def _look(self) -> None:
+        """Load policy files that changed; broken ones leave the rules as they are."""
+        with self._lock:
+            try:
+                self._enforcer.load_rules()
+            except Exception:
+                LOG.exception("the policy files cannot be loaded; the old rules stay in force")
+            if self._enforcer.rules is not self._rules:
+                self._rules = self._enforcer.rules
+                self._answers = {}
+                # A rule that asks a remote service may answer otherwise tomorrow.
+                self._cacheable = not any(
+                    "http" in str(check) for check in self._enforcer.rules.values())
+            self._look_at = time.monotonic() + _LOOK_EVERY_SECONDS
+
+    def _evaluate(
+        self,
+        key: object,
+        rule: str,
+        identity: Identity,
+        target: Mapping[str, str | None] | None,
+    ) -> bool:
+        credentials = {
+            "user_id": identity.user_id,
+            "project_id": identity.project_id,
+            "user_domain_id": identity.user_domain_id,
+            "project_domain_id": identity.project_domain_id,
+            "domain_id": identity.domain_id,
+            "system_scope": identity.system_scope,
+            "roles": list(identity.roles),
+        }
+        if target is None:
+            target = {"project_id": identity.project_id, "user_id": identity.user_id}
+        # An absent value must not look like a project of the name "None".
+        target = {name: value for name, value in target.items() if value is not None}
+        # The lock also keeps other threads from seeing rules half loaded.
+        with self._lock:
+            answers = self._answers
+            allowed = bool(self._enforcer.enforce(rule, target, credentials))
+            if self._cacheable and self._enforcer.rules is self._rules:
+                if len(answers) >= _MOST_ANSWERS:
+                    answers.clear()
+                answers[key] = allowed
+        return allowed

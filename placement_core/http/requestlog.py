@@ -1,0 +1,71 @@
+"""A name for each request, and one line in the log when it is answered."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_context import context as log_context
+
+from placement_core.http.identity import WSGIApplication
+
+LOG = logging.getLogger(__name__)
+
+ENVIRON_KEY = "placement_core.request_id"
+#: The pipeline leaves the microversion it understood here, as text.
+MICROVERSION_KEY = "placement_core.microversion"
+
+_HEADER = "x-openstack-request-id"
+_GLOBAL_ID = re.compile(
+    r"req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class RequestLog:
+    """WSGI middleware: request ids on every response, an access log line.
+
+    The id that a client sends along (``X-OpenStack-Request-Id``) names the
+    request in the log, beside ours; it is never sent back.
+    """
+
+    def __init__(self, app: WSGIApplication) -> None:
+        self.app = app
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        started = time.monotonic()
+        given = environ.get("HTTP_X_OPENSTACK_REQUEST_ID")
+        # The context becomes this thread's, so that all its log lines show the ids.
+        names = log_context.RequestContext(
+            global_request_id=given if given and _GLOBAL_ID.fullmatch(given) else None)
+        environ[ENVIRON_KEY] = names.request_id
+
+        def named(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+            if LOG.isEnabledFor(logging.INFO):
+                LOG.info(
+                    '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
+                    environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _uri(environ),
+                    status[:3], _length(headers), environ.get(MICROVERSION_KEY, "-"),
+                    names.request_id, time.monotonic() - started,
+                )
+            return start_response(status, [*headers, (_HEADER, names.request_id)], *exc_info)
+
+        return self.app(environ, named)
+
+
+def _length(headers: list[tuple[str, str]]) -> str:
+    for name, value in headers:
+        if name.lower() == "content-length":
+            return value
+    return "-"
+
+
+def _uri(environ: dict[str, Any]) -> str:
+    """Return the address that was asked for, safe to write in one line."""
+    query = environ.get("QUERY_STRING")
+    uri = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
+    uri = f"{uri}?{query}" if query else uri
+    return uri if uri.isprintable() else ascii(uri)[1:-1]

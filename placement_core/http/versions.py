@@ -1,0 +1,69 @@
+"""Which microversion a request asks for. Source: spec placement_api §1.2."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import microversion_parse
+
+from placement_core.http.errors import Refusal
+from placement_core.http.operations import Version
+
+HEADER = "OpenStack-API-Version"
+_ENVIRON_KEY = "HTTP_OPENSTACK_API_VERSION"
+
+
+def text(version: Version) -> str:
+    """Return the number as clients write it, such as ``1.39``."""
+    return f"{version[0]}.{version[1]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Versions:
+    """The microversions an API offers.
+
+    :ivar service_type: how the version header names the service.
+    """
+
+    service_type: str
+    lowest: Version
+    newest: Version
+
+    def asked(self, environ: dict[str, str]) -> Version:
+        """Return the version the header asks for; the lowest without one.
+
+        :raises Refusal: 400 for something that is no version, 406 for one that is not
+            offered.
+        """
+        header = environ.get(_ENVIRON_KEY)
+        if header is None:
+            return self.lowest
+        return _parse(self, header)
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(versions: Versions, header: str) -> Version:
+    wanted = microversion_parse.get_version({HEADER: header}, versions.service_type)
+    if wanted is None:
+        return versions.lowest
+    if wanted == "latest":
+        return versions.newest
+    major, dot, minor = wanted.partition(".")
+    if not (dot and _is_number(major) and _is_number(minor)):
+        raise Refusal(400, f"invalid version string: {wanted}")
+    version = (int(major), int(minor))
+    if not versions.lowest <= version <= versions.newest:
+        raise Refusal(
+            406,
+            f"Unacceptable version header: {wanted}",
+            members={
+                "max_version": text(versions.newest),
+                "min_version": text(versions.lowest),
+            },
+        )
+    return version
+
+
+def _is_number(digits: str) -> bool:
+    return digits.isascii() and digits.isdigit() and len(digits) < 10

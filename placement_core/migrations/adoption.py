@@ -1,0 +1,319 @@
+"""Taking over a database of upstream Placement, in place.
+
+Upstream's tables stay what they are; columns of ours join them, tables of ours
+are put beside them, and what they hold is counted from upstream's rows under a
+lock. Nothing upstream wrote is changed, but for two things it should have
+written: ``root_provider_id`` where it is missing, and on MariaDB the collation
+of names and uuids, which compare as text from then on.
+
+A row of ours is NOT NULL without a default, so that an upstream process that
+still inserts allocations or inventories fails; ``fence`` stops the rest.
+Source: design §4, "Adoption".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+import sqlalchemy as sa
+from alembic import migration, operations
+
+from placement_core import errors
+from placement_core.migrations import exclusive, fence, revisions
+from placement_core.migrations.versions import initial
+from placement_core.placement import tables
+
+#: The revision of upstream's schema that can be taken over (placement 9.0.0 on).
+UPSTREAM_HEAD = "a082b8bb98d0"
+#: The revisions before it, oldest first.
+UPSTREAM_OLDER = ("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366")
+
+#: Every table of upstream's, all of which are locked while we count.
+UPSTREAM_TABLES = (
+    "resource_providers", "inventories", "allocations", "consumers", "consumer_types",
+    "projects", "users", "resource_classes", "traits", "resource_provider_traits",
+    "placement_aggregates", "resource_provider_aggregates",
+)
+
+_COLLATION = "utf8mb4_bin"
+_BATCH = 1000
+
+Say = Callable[[str], None]
+
+
+class NotAdoptable(errors.Conflict):
+    """The database cannot be taken over as it is; the message says what to do."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Oddities:
+    """What an adopted database held that a clean one would not.
+
+    :ivar roots_filled: providers that lacked their root, and have it now.
+    :ivar without_consumer: consumers that hold allocations and have no record.
+    :ivar without_inventory: allocations of a class their provider lacks.
+    :ivar over_committed: inventories that more is used of than fits.
+    """
+
+    roots_filled: int
+    without_consumer: int
+    without_inventory: int
+    over_committed: int
+
+
+def refuse_unless_adoptable(connection: sa.Connection) -> None:
+    """Check that upstream's schema is the one we know.
+
+    :raises NotAdoptable: naming the revision found and the one expected.
+    """
+    found = revisions.current(connection, revisions.UPSTREAM_VERSION_TABLE)
+    if found == UPSTREAM_HEAD:
+        return
+    if found is None:
+        state = "holds Placement tables but names no revision in alembic_version"
+        advice = ("If its schema is that of a Placement release, run "
+                  f"`placement-manage db stamp {UPSTREAM_HEAD}` first.")
+    elif found in UPSTREAM_OLDER:
+        state = f"is at upstream Placement's revision {found}, which is too old"
+        advice = ("Run `placement-manage db online_data_migrations` and `placement-manage db "
+                  "sync` of OpenStack Placement 9.0.0 or newer, then try again.")
+    else:
+        state = f"is at revision {found}, which is not known here"
+        advice = ("A newer OpenStack Placement may have written it; use a newer "
+                  "placement-core, or downgrade it.")
+    raise NotAdoptable(f"the database {state}; expected {UPSTREAM_HEAD}. {advice}")
+
+
+def adopt(connection: sa.Connection, say: Say) -> Oddities:
+    """Make a database of upstream Placement one of ours at the first revision.
+
+    Called with the exclusive lock held. Every step may be repeated, and counts
+    everything anew, so an adoption that died half-way is simply run again.
+    """
+    context = migration.MigrationContext.configure(connection)
+    alter = operations.Operations(context)
+    initial.create_own_tables(alter)
+    exclusive.lock_tables(connection, (*UPSTREAM_TABLES, *initial.OWN_TABLES))
+    say("locked; adding columns")
+    fence.remove(connection)
+    _compare_as_text(connection)
+    _add_columns(connection, alter)
+    say("counting what is used")
+    roots = _fill_roots(connection)
+    _fill_inventories(connection)
+    _fill_counters(connection)
+    _drop_defaults(alter)
+    oddities = _oddities(connection, roots)
+    fence.put_up(connection, say)
+    exclusive.unlock_tables(connection)
+    return oddities
+
+
+def release(connection: sa.Connection, say: Say) -> None:
+    """Take away what ``adopt`` and later revisions added.
+
+    Called with the exclusive lock held; may be repeated. First goes our version,
+    so that no service of ours starts on what is left, last come upstream's
+    marks: a release that died half-way is run again.
+    """
+    alter = operations.Operations(migration.MigrationContext.configure(connection))
+    revisions.stamp(connection, UPSTREAM_HEAD, revisions.UPSTREAM_VERSION_TABLE)
+    revisions.stamp(connection, None)
+    exclusive.lock_tables(connection, UPSTREAM_TABLES)
+    say("locked; removing our columns and tables")
+    fence.remove(connection)
+    for table, columns in initial.ADDED_COLUMNS.items():
+        present = {column["name"] for column in sa.inspect(connection).get_columns(table)}
+        for name in columns:
+            if name in present:
+                alter.drop_column(table, name)
+    exclusive.unlock_tables(connection)
+    for name in (*initial.OWN_TABLES, revisions.VERSION_TABLE):
+        alter.drop_table(name, if_exists=True)
+
+
+def remarks(oddities: Oddities) -> list[str]:
+    """Say in sentences what was odd about an adopted database."""
+    found = (
+        (oddities.roots_filled, "providers lacked their root provider; it was filled in"),
+        (oddities.without_consumer, "consumers hold allocations without a consumer record: "
+         "run `placement-core db online-data-migrations`"),
+        (oddities.without_inventory, "allocations are of a class their provider has no "
+         "inventory of; they were kept"),
+        (oddities.over_committed, "inventories have more used than fits; they take no new "
+         "allocations until usage falls"),
+    )
+    return [f"{count} {sentence}" for count, sentence in found if count]
+
+
+def _compare_as_text(connection: sa.Connection) -> None:
+    """Give MariaDB's tables our collation; elsewhere text compares as text."""
+    if connection.dialect.name not in ("mysql", "mariadb"):
+        return
+    status = sa.text(
+        "SELECT table_collation FROM information_schema.tables "
+        "WHERE table_schema = DATABASE() AND table_name = :name"
+    )
+    for name in UPSTREAM_TABLES:
+        if connection.scalar(status, {"name": name}) != _COLLATION:
+            connection.exec_driver_sql(
+                f"ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4 COLLATE {_COLLATION}"
+            )
+
+
+def _add_columns(connection: sa.Connection, alter: operations.Operations) -> None:
+    for table, columns in initial.ADDED_COLUMNS.items():
+        present = {column["name"] for column in sa.inspect(connection).get_columns(table)}
+        for name in columns:
+            if name not in present:
+                # With a default for the rows that are there; dropped at the end.
+                alter.add_column(
+                    table, sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
+                )
+
+
+def _drop_defaults(alter: operations.Operations) -> None:
+    for table in ("inventories", "allocations"):
+        with alter.batch_alter_table(table) as batch:
+            for name in initial.ADDED_COLUMNS[table]:
+                batch.alter_column(name, server_default=None, existing_type=sa.BigInteger(),
+                                   existing_nullable=False)
+
+
+def _fill_roots(connection: sa.Connection) -> int:
+    """Find the root of every provider that lacks one, by way of its parents."""
+    providers = tables.resource_providers
+    rows = connection.execute(
+        sa.select(providers.c.id, providers.c.parent_provider_id, providers.c.root_provider_id)
+    ).all()
+    roots = {row.id: row.root_provider_id for row in rows}
+    parents = {row.id: row.parent_provider_id for row in rows}
+    lacking = [row.id for row in rows if row.root_provider_id is None]
+    values = [{"of_id": id_, "root": _root(id_, parents, roots)} for id_ in lacking]
+    _update_many(
+        connection,
+        sa.update(providers)
+        .where(providers.c.id == sa.bindparam("of_id"))
+        .values(root_provider_id=sa.bindparam("root"), updated_at=providers.c.updated_at),
+        values,
+    )
+    return len(lacking)
+
+
+def _root(provider: int, parents: dict[int, int | None], roots: dict[int, int | None]) -> int:
+    seen = set()
+    at = provider
+    while True:
+        root = roots.get(at)
+        if root is not None:
+            return root
+        seen.add(at)
+        parent = parents.get(at)
+        if parent is None:
+            return at
+        if parent in seen:
+            raise NotAdoptable(
+                f"resource provider {provider} (id) is its own ancestor; correct "
+                "resource_providers.parent_provider_id, then try again."
+            )
+        at = parent
+
+
+def _fill_inventories(connection: sa.Connection) -> None:
+    inventories, allocations = tables.inventories, tables.allocations
+    of_inventory = sa.and_(
+        allocations.c.resource_provider_id == inventories.c.resource_provider_id,
+        allocations.c.resource_class_id == inventories.c.resource_class_id,
+    )
+    used = sa.select(sa.func.coalesce(sa.func.sum(allocations.c.used), 0)).where(of_inventory)
+    connection.execute(
+        sa.update(inventories).values(
+            used=used.scalar_subquery(), updated_at=inventories.c.updated_at
+        )
+    )
+    rows = connection.execute(
+        sa.select(inventories.c.id, inventories.c.total, inventories.c.reserved,
+                  inventories.c.allocation_ratio)
+    ).all()
+    _update_many(
+        connection,
+        sa.update(inventories)
+        .where(inventories.c.id == sa.bindparam("of_id"))
+        .values(capacity=sa.bindparam("fits"), updated_at=inventories.c.updated_at),
+        [{"of_id": row.id,
+          "fits": _capacity(row.total, row.reserved, row.allocation_ratio)}
+         for row in rows],
+    )
+
+
+def _capacity(total: int, reserved: int, ratio: float) -> int:
+    exact = int((total - reserved) * ratio)
+    return max(-(2**63 - 1), min(exact, 2**63 - 1))
+
+
+def _fill_counters(connection: sa.Connection) -> None:
+    """Sum usage by project, user, type and class; count the consumers too."""
+    allocations, consumers, counters = tables.allocations, tables.consumers, tables.usage_counters
+    held = allocations.join(consumers, consumers.c.uuid == allocations.c.consumer_id)
+    owner = (
+        consumers.c.project_id,
+        consumers.c.user_id,
+        sa.func.coalesce(consumers.c.consumer_type_id, tables.UNTYPED).label("consumer_type_id"),
+    )
+    # Grouped by position: a repeated COALESCE with its bound value would not
+    # be the same expression to PostgreSQL.
+    amounts = sa.select(
+        *owner, allocations.c.resource_class_id, sa.func.sum(allocations.c.used).label("used")
+    ).select_from(held).group_by(sa.text("1"), sa.text("2"), sa.text("3"), sa.text("4"))
+    counts = sa.select(
+        *owner, sa.func.count(sa.distinct(consumers.c.id)).label("used")
+    ).select_from(held).group_by(sa.text("1"), sa.text("2"), sa.text("3"))
+    rows = [
+        {**row._mapping, "used": int(row.used), "slot": 0}
+        for row in connection.execute(amounts)
+    ]
+    rows += [
+        {**row._mapping, "used": int(row.used), "slot": 0,
+         "resource_class_id": tables.CONSUMERS}
+        for row in connection.execute(counts)
+    ]
+    connection.execute(sa.delete(counters))
+    for batch in _batches(rows):
+        connection.execute(sa.insert(counters), batch)
+
+
+def _oddities(connection: sa.Connection, roots_filled: int) -> Oddities:
+    allocations, consumers, inventories = tables.allocations, tables.consumers, tables.inventories
+    recordless = sa.select(sa.func.count(sa.distinct(allocations.c.consumer_id))).select_from(
+        allocations.outerjoin(consumers, consumers.c.uuid == allocations.c.consumer_id)
+    ).where(consumers.c.id.is_(None))
+    homeless = sa.select(sa.func.count()).select_from(
+        allocations.outerjoin(
+            inventories,
+            sa.and_(
+                inventories.c.resource_provider_id == allocations.c.resource_provider_id,
+                inventories.c.resource_class_id == allocations.c.resource_class_id,
+            ),
+        )
+    ).where(inventories.c.id.is_(None))
+    over = sa.select(sa.func.count()).select_from(inventories).where(
+        inventories.c.used > inventories.c.capacity)
+    return Oddities(
+        roots_filled=roots_filled,
+        without_consumer=connection.scalar(recordless) or 0,
+        without_inventory=connection.scalar(homeless) or 0,
+        over_committed=connection.scalar(over) or 0,
+    )
+
+
+def _update_many(
+    connection: sa.Connection, statement: sa.Update, values: Sequence[dict[str, int]]
+) -> None:
+    for batch in _batches(values):
+        connection.execute(statement, batch)
+
+
+def _batches(rows: Sequence[dict[str, int]]) -> Iterator[Sequence[dict[str, int]]]:
+    for start in range(0, len(rows), _BATCH):
+        yield rows[start : start + _BATCH]

@@ -1,0 +1,44 @@
+"""What Alembic runs: our metadata, on the connection that ``sync`` opened.
+
+Run by the ``alembic`` command instead (to write a new revision), it reads the
+service's configuration for the database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from alembic import context
+
+from placement_core.changes import tables as change_tables  # noqa: F401  (registers)
+from placement_core.db import metadata
+from placement_core.migrations import revisions
+from placement_core.placement import tables as placement_tables  # noqa: F401  (registers)
+
+
+@contextlib.contextmanager
+def _connection() -> Iterator[sa.Connection]:
+    given = context.config.attributes.get("connection")
+    if given is not None:
+        yield given
+        return
+    from placement_core import conf, services  # only developers get here
+
+    database = services.database(conf.load())
+    with database.writer.begin() as connection:
+        yield connection
+
+
+with _connection() as connection:
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        version_table=revisions.VERSION_TABLE,
+        include_name=revisions.is_ours,
+        render_as_batch=True,
+    )
+    # ``sync`` owns the transaction: Alembic joins it and commits nothing.
+    with context.begin_transaction():
+        context.run_migrations()

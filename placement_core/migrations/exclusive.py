@@ -1,0 +1,132 @@
+"""The lock a schema change is made under.
+
+Two syncs never run at once on any database. How far the lock goes:
+
+PostgreSQL, SQLite
+    DDL is transactional: everything is one transaction and a sync that dies
+    leaves nothing behind.
+MariaDB, MySQL
+    DDL commits by itself, so every step can be repeated: a sync that died
+    half-way is run again. On a Galera cluster the lock holds on one node only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import errors
+from placement_core.changes.journal import Journal
+from placement_core.db.database import Database, Settings
+
+#: Names the lock among the advisory locks of a PostgreSQL database.
+_ADVISORY_KEY = 0x706C6163656D6E74
+#: ... and of a MariaDB server, whose names are not separate for each database.
+_LOCK_NAME = "placement_core.sync"
+
+
+class Busy(errors.Unavailable):
+    """Somebody else holds the lock, or works in the tables."""
+
+
+@contextlib.contextmanager
+def database(settings: Settings) -> Iterator[Database]:
+    """Open a database for a schema change: statements may take any time."""
+    opened = Database(
+        dataclasses.replace(
+            settings,
+            statement_timeout_seconds=0,
+            idle_in_transaction_timeout_seconds=0,
+        ),
+        Journal(),
+    )
+    try:
+        yield opened
+    finally:
+        opened.dispose()
+
+
+@contextlib.contextmanager
+def transaction(on: Database) -> Iterator[sa.Connection]:
+    """Open the transaction of a schema change, alone.
+
+    :raises Busy: another sync holds the lock longer than the lock timeout.
+    """
+    patience = on.settings.lock_timeout_seconds or 3600
+    try:
+        with on.writer.connect() as connection, connection.begin():
+            with _alone(connection, patience):
+                yield connection
+    except (db_exception.DBError, sa.exc.DBAPIError) as error:
+        if _is_lock_timeout(error):
+            raise Busy(
+                f"the database was in use for {patience} seconds: another db sync, or a "
+                "service that still runs on it; nothing was changed by this run's last step"
+            ) from error
+        raise
+
+
+@contextlib.contextmanager
+def _alone(connection: sa.Connection, patience: int) -> Iterator[None]:
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+    if not _is_mysql(connection):
+        # SQLite: the transaction began with BEGIN IMMEDIATE.
+        yield
+        return
+    name = sa.func.concat(_LOCK_NAME, ".", sa.func.database())
+    if connection.scalar(sa.select(sa.func.get_lock(name, patience))) != 1:
+        raise Busy(f"another db sync held the lock for {patience} seconds; try again later")
+    # DDL waits for the tables' metadata locks, for a day unless told.
+    connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {int(patience)}")
+    # Ids start at 0 (VCPU), which AUTO_INCREMENT takes for "the next one".
+    connection.exec_driver_sql(
+        "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'NO_AUTO_VALUE_ON_ZERO')"
+    )
+    try:
+        yield
+    finally:
+        # What was set goes with the connection: it is not used again.
+        connection.exec_driver_sql("UNLOCK TABLES")
+        connection.execute(sa.select(sa.func.release_lock(name)))
+
+
+def lock_tables(connection: sa.Connection, names: Sequence[str]) -> None:
+    """Keep everybody else, readers too, out of tables until the end.
+
+    On MariaDB statements see no other table from here on; ``unlock_tables``
+    ends that early.
+    """
+    quote = connection.dialect.identifier_preparer.quote
+    quoted = [quote(name) for name in names]
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(
+            f"LOCK TABLE {', '.join(quoted)} IN ACCESS EXCLUSIVE MODE"
+        )
+    elif _is_mysql(connection):
+        connection.exec_driver_sql(
+            "LOCK TABLES " + ", ".join(f"{name} WRITE" for name in quoted)
+        )
+
+
+def unlock_tables(connection: sa.Connection) -> None:
+    """End ``lock_tables`` where that is not the end of the transaction."""
+    if _is_mysql(connection):
+        connection.exec_driver_sql("COMMIT")
+        connection.exec_driver_sql("UNLOCK TABLES")
+
+
+def _is_mysql(connection: sa.Connection) -> bool:
+    return connection.dialect.name in ("mysql", "mariadb")
+
+
+def _is_lock_timeout(error: Exception) -> bool:
+    text = str(error).lower()
+    return any(
+        said in text
+        for said in ("lock timeout", "lock wait timeout", "database is locked")
+    )

@@ -1,0 +1,70 @@
+"""Our Alembic revisions: which are there, and which one a database has."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command, config, migration, script
+
+#: Our version table; upstream's is ``alembic_version``, in the same database.
+VERSION_TABLE = "placement_core_version"
+#: Upstream Placement's own version table.
+UPSTREAM_VERSION_TABLE = "alembic_version"
+
+
+def is_ours(name: str | None, kind: str, _parents: Any) -> bool:
+    """Say whether Alembic should look at a name it found in the database."""
+    return kind != "table" or name != UPSTREAM_VERSION_TABLE
+
+
+def alembic_config(connection: sa.Connection | None = None) -> config.Config:
+    """Return Alembic's configuration, bound to a connection."""
+    made = config.Config()
+    made.set_main_option("script_location", str(pathlib.Path(__file__).parent))
+    made.attributes["connection"] = connection
+    return made
+
+
+@functools.cache
+def scripts() -> script.ScriptDirectory:
+    """Return the revisions this version of the code brings."""
+    return script.ScriptDirectory.from_config(alembic_config())
+
+
+def head() -> str:
+    """Return the newest revision there is."""
+    newest = scripts().get_current_head()
+    assert newest is not None
+    return newest
+
+
+def current(connection: sa.Connection, table: str = VERSION_TABLE) -> str | None:
+    """Return the revision a database has; None without a version table or row."""
+    context = migration.MigrationContext.configure(connection, opts={"version_table": table})
+    return context.get_current_revision()
+
+
+def is_known(revision: str) -> bool:
+    """Say whether this version of the code knows ``revision``."""
+    return any(known.revision == revision for known in scripts().walk_revisions())
+
+
+def upgrade(connection: sa.Connection) -> None:
+    """Run the revisions that ``connection``'s database lacks, in its transaction."""
+    command.upgrade(alembic_config(connection), "head")
+
+
+def stamp(connection: sa.Connection, revision: str | None, table: str = VERSION_TABLE) -> None:
+    """Write down that the database has ``revision``, without running anything.
+
+    :param revision: None removes the note.
+    """
+    context = migration.MigrationContext.configure(connection, opts={"version_table": table})
+    context._ensure_version_table()
+    version = context._version
+    connection.execute(sa.delete(version))
+    if revision is not None:
+        connection.execute(sa.insert(version).values(version_num=revision))

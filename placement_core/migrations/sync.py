@@ -1,0 +1,123 @@
+"""``db sync``, ``db version`` and ``db release``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from placement_core import errors
+from placement_core.db.database import Database, Settings
+from placement_core.migrations import adoption, exclusive, fence, revisions
+from placement_core.migrations.versions import initial
+from placement_core.placement import standard
+
+Say = Callable[[str], None]
+
+
+class SchemaError(errors.ConfigurationError):
+    """The database's schema is not the one this version of the code works on."""
+
+
+def _silent(_line: str) -> None:
+    """Say nothing."""
+
+
+def sync(settings: Settings, say: Say = _silent) -> str:
+    """Make the schema, take over upstream's, or upgrade ours to the newest.
+
+    Safe to repeat, and safe to run on several machines at once.
+
+    :param say: called with one line for each thing done.
+    :returns: the revision the database has now.
+    :raises adoption.NotAdoptable: upstream's schema is not one we can take over.
+    :raises SchemaError: a newer version of placement-core wrote the schema.
+    :raises exclusive.Busy: the database is in use.
+    """
+    with exclusive.database(settings) as database:
+        with exclusive.transaction(database) as connection:
+            return _sync(connection, say)
+
+
+def version(settings: Settings) -> str | None:
+    """Return the revision of the database's schema; None: it has none of ours."""
+    with exclusive.database(settings) as database, database.snapshot.connect() as connection:
+        return revisions.current(connection)
+
+
+def require_newest(database: Database) -> None:
+    """Check that the schema is the one this version of the code works on.
+
+    :raises SchemaError: naming the revision found and what to run.
+    """
+    with database.snapshot.connect() as connection:
+        found = revisions.current(connection)
+    if found == revisions.head():
+        return
+    if found is not None and not revisions.is_known(found):
+        raise _too_new(found)
+    raise SchemaError(
+        f"the database's schema is at revision {found or 'none'}, expected "
+        f"{revisions.head()}: run `placement-core db sync`"
+    )
+
+
+def release(settings: Settings, say: Say = _silent) -> None:
+    """Give a database back to upstream Placement: the way back from adoption.
+
+    Takes our columns, tables and fence away; what was written meanwhile stays.
+    Works on a database we made ourselves as well.
+
+    :raises SchemaError: it is not one of ours, or not at a revision we know.
+    """
+    with exclusive.database(settings) as database:
+        with exclusive.transaction(database) as connection:
+            found = revisions.current(connection)
+            if found is None and not _is_half_released(connection):
+                raise SchemaError("the database has no schema of placement-core to take away")
+            if found is not None and not revisions.is_known(found):
+                raise _too_new(found)
+            adoption.release(connection, say)
+            say(f"released: upstream Placement's schema {adoption.UPSTREAM_HEAD}")
+
+
+def _sync(connection: sa.Connection, say: Say) -> str:
+    found = revisions.current(connection)
+    if found is not None and not revisions.is_known(found):
+        raise _too_new(found)
+    inspected = sa.inspect(connection)
+    ours = inspected.has_table(revisions.VERSION_TABLE)
+    upstreams = inspected.has_table(revisions.UPSTREAM_VERSION_TABLE)
+    if found is None and (upstreams or (inspected.has_table("resource_providers") and not ours)):
+        adoption.refuse_unless_adoptable(connection)
+        say(f"taking over a database of upstream Placement ({adoption.UPSTREAM_HEAD})")
+        oddities = adoption.adopt(connection, say)
+        for line in adoption.remarks(oddities):
+            say(line)
+        revisions.stamp(connection, initial.revision)
+    if found == revisions.head():
+        say(f"the schema is at {found} already")
+    else:
+        revisions.upgrade(connection)
+        if upstreams:
+            # A revision may have made a fenced table anew (SQLite).
+            fence.put_up(connection, say)
+        say(f"the schema is at {revisions.head()}")
+    standard.insert(connection)
+    return revisions.head()
+
+
+def _is_half_released(connection: sa.Connection) -> bool:
+    """Say whether a release died half-way (on MariaDB) after it gave up the version."""
+    inspected = sa.inspect(connection)
+    return inspected.has_table(revisions.UPSTREAM_VERSION_TABLE) and any(
+        inspected.has_table(name) for name in initial.OWN_TABLES
+    )
+
+
+def _too_new(found: str) -> SchemaError:
+    return SchemaError(
+        f"the database's schema is at revision {found}, which this version of "
+        f"placement-core does not know (its newest is {revisions.head()}): a newer version "
+        "upgraded it"
+    )

@@ -1,0 +1,207 @@
+"""The tables of upstream Placement at its a082b8bb98d0, and ours beside them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op, operations
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+
+#: Columns that adoption adds to upstream's tables: {table: names}. All NOT NULL
+#: and, but for ``revision``, without a default.
+ADDED_COLUMNS = {
+    "resource_providers": ("revision",),
+    "resource_classes": ("revision",),
+    "inventories": ("used", "capacity"),
+    "allocations": ("txn",),
+}
+#: Tables that upstream does not have.
+OWN_TABLES = ("usage_counters", "change_heads", "changes")
+CHANGE_SLOTS = 256
+
+
+def upgrade() -> None:
+    create_upstream_tables()
+    create_own_tables(op)
+
+
+def create_upstream_tables() -> None:
+    """Create the tables that upstream has too, with our columns in them."""
+    _create(
+        op, "resource_providers",
+        sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+        sa.Column("uuid", sa.String(36), nullable=False),
+        sa.Column("name", sa.Unicode(200)),
+        sa.Column("generation", sa.Integer),
+        sa.Column("root_provider_id", sa.Integer, sa.ForeignKey("resource_providers.id")),
+        sa.Column("parent_provider_id", sa.Integer, sa.ForeignKey("resource_providers.id")),
+        sa.Column("revision", sa.BigInteger, nullable=False, server_default="0"),
+        sa.UniqueConstraint("uuid", name="uniq_resource_providers0uuid"),
+        sa.UniqueConstraint("name", name="uniq_resource_providers0name"),
+        indexes={
+            "resource_providers_root_provider_id_idx": ["root_provider_id"],
+            "resource_providers_parent_provider_id_idx": ["parent_provider_id"],
+        },
+    )
+    _create(
+        op, "inventories",
+        sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+        sa.Column("resource_provider_id", sa.Integer, nullable=False),
+        sa.Column("resource_class_id", sa.Integer, nullable=False),
+        sa.Column("total", sa.Integer, nullable=False),
+        sa.Column("reserved", sa.Integer, nullable=False),
+        sa.Column("min_unit", sa.Integer, nullable=False),
+        sa.Column("max_unit", sa.Integer, nullable=False),
+        sa.Column("step_size", sa.Integer, nullable=False),
+        sa.Column("allocation_ratio", sa.Float, nullable=False),
+        sa.Column("used", sa.BigInteger, nullable=False),
+        sa.Column("capacity", sa.BigInteger, nullable=False),
+        sa.UniqueConstraint("resource_provider_id", "resource_class_id",
+                            name="uniq_inventories0resource_provider_resource_class"),
+        indexes={"inventories_resource_class_id_idx": ["resource_class_id"]},
+    )
+    _create(
+        op, "allocations",
+        sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+        sa.Column("resource_provider_id", sa.Integer, nullable=False),
+        sa.Column("consumer_id", sa.String(36), nullable=False),
+        sa.Column("resource_class_id", sa.Integer, nullable=False),
+        sa.Column("used", sa.Integer, nullable=False),
+        sa.Column("txn", sa.BigInteger, nullable=False),
+        indexes={
+            "allocations_resource_provider_class_used_idx":
+                ["resource_provider_id", "resource_class_id", "used"],
+            "allocations_resource_class_id_idx": ["resource_class_id"],
+            "allocations_consumer_id_idx": ["consumer_id"],
+        },
+    )
+    _create(
+        op, "resource_classes",
+        sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=False),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("revision", sa.BigInteger, nullable=False, server_default="0"),
+        sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
+    )
+    _create(
+        op, "traits",
+        sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+        sa.Column("name", sa.Unicode(255), nullable=False),
+        sa.UniqueConstraint("name", name="uniq_traits0name"),
+    )
+    _create(
+        op, "resource_provider_traits",
+        sa.Column("trait_id", sa.Integer, sa.ForeignKey("traits.id"),
+                  primary_key=True, nullable=False),
+        sa.Column("resource_provider_id", sa.Integer, sa.ForeignKey("resource_providers.id"),
+                  primary_key=True, nullable=False),
+        indexes={"resource_provider_traits_resource_provider_trait_idx":
+                 ["resource_provider_id", "trait_id"]},
+    )
+    _create(
+        op, "placement_aggregates",
+        sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+        sa.Column("uuid", sa.String(36)),
+        sa.UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
+    )
+    _create(
+        op, "resource_provider_aggregates",
+        sa.Column("resource_provider_id", sa.Integer, primary_key=True, nullable=False,
+                  autoincrement=False),
+        sa.Column("aggregate_id", sa.Integer, primary_key=True, nullable=False,
+                  autoincrement=False),
+        indexes={"resource_provider_aggregates_aggregate_id_idx": ["aggregate_id"]},
+    )
+    for table, unique in (("projects", "uniq_projects0external_id"),
+                          ("users", "uniq_users0external_id")):
+        _create(
+            op, table,
+            sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+            sa.Column("external_id", sa.String(255), nullable=False),
+            sa.UniqueConstraint("external_id", name=unique),
+        )
+    _create(
+        op, "consumer_types",
+        sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+        sa.Column("name", sa.Unicode(255), nullable=False),
+        sa.UniqueConstraint("name", name="uniq_consumer_types0name"),
+    )
+    _create(
+        op, "consumers",
+        sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+        sa.Column("uuid", sa.String(36), nullable=False),
+        sa.Column("project_id", sa.Integer, nullable=False),
+        sa.Column("user_id", sa.Integer, nullable=False),
+        sa.Column("generation", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("consumer_type_id", sa.Integer,
+                  sa.ForeignKey("consumer_types.id", name="consumers_consumer_type_id_fkey")),
+        sa.UniqueConstraint("uuid", name="uniq_consumers0uuid"),
+        indexes={
+            "consumers_project_id_uuid_idx": ["project_id", "uuid"],
+            "consumers_project_id_user_id_uuid_idx": ["project_id", "user_id", "uuid"],
+            "consumers_consumer_type_id_idx": ["consumer_type_id"],
+        },
+    )
+
+
+def create_own_tables(on: operations.Operations) -> None:
+    """Create the tables that upstream lacks, with the heads of the change log."""
+    _create(
+        on, "usage_counters",
+        sa.Column("project_id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("user_id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("consumer_type_id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("resource_class_id", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
+        sa.Column("used", sa.BigInteger, nullable=False),
+        times=False,
+    )
+    _create(
+        on, "change_heads",
+        sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
+        sa.Column("serial", sa.BigInteger, nullable=False),
+        sa.Column("txn", sa.BigInteger, nullable=False),
+        times=False,
+    )
+    _create(
+        on, "changes",
+        sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
+        sa.Column("serial", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("txn", sa.BigInteger, nullable=False),
+        sa.Column("kind", sa.String(32), nullable=False),
+        sa.Column("ref", sa.BigInteger, nullable=False),
+        sa.Column("created_at", sa.DateTime, nullable=False),
+        times=False,
+    )
+    heads = sa.table("change_heads", sa.column("slot"), sa.column("serial"), sa.column("txn"))
+    connection = on.get_bind()
+    present = set(connection.scalars(sa.select(heads.c.slot)))
+    missing = [{"slot": slot, "serial": 0, "txn": 0}
+               for slot in range(CHANGE_SLOTS) if slot not in present]
+    if missing:
+        connection.execute(sa.insert(heads), missing)
+
+
+def _create(
+    on: operations.Operations | object,
+    name: str,
+    *items: sa.schema.SchemaItem,
+    indexes: dict[str, list[str]] | None = None,
+    times: bool = True,
+) -> None:
+    """Create a table and its indexes unless they are there (see ``versions``)."""
+    found = sa.inspect(on.get_bind())
+    stamps = (sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime))
+    present: set[str | None] = set()
+    if found.has_table(name):
+        present = {index["name"] for index in found.get_indexes(name)}
+    else:
+        on.create_table(name, *(stamps if times else ()), *items, **_MYSQL)
+    for index, columns in (indexes or {}).items():
+        if index not in present:
+            on.create_index(index, name, columns)

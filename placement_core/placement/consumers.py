@@ -1,0 +1,296 @@
+"""Consumers, and the projects, users and types they belong to.
+
+A consumer's row is the lock of everything it holds: a write takes it first,
+then reads what the consumer holds. Rows of projects, users and types are only
+ever added, in short transactions of their own; one that nobody uses is harmless.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db.database import Database
+from placement_core.db.transactions import TransactionLost
+from placement_core.placement import counters, errors, locks, records, rows, tables
+
+_consumers, _allocations = tables.consumers, tables.allocations
+_OWNERS = {
+    "projects": (tables.projects, tables.projects.c.external_id),
+    "users": (tables.users, tables.users.c.external_id),
+    "types": (tables.consumer_types, tables.consumer_types.c.name),
+}
+
+#: Names of owners that were seen in a database: {(kind, name), …}. Their rows
+#: are never removed while we run; should one be missing all the same (the
+#: database was restored), the consumer's INSERT finds nothing and we forget.
+_known: weakref.WeakKeyDictionary[Database, set[tuple[str, str]]] = weakref.WeakKeyDictionary()
+_MOST_KNOWN = 100_000
+
+#: How many consumers ``create_incomplete`` makes in one transaction.
+_BATCH = 100
+
+
+class OwnerMissing(TransactionLost):
+    """A project, user or type that was there is gone; the next attempt makes it."""
+
+
+def _make_owner(table: sa.Table, name: sa.Column) -> sa.Executable:
+    exists = sa.exists().where(name == sa.bindparam("name"))
+    return sa.insert(table).from_select(
+        [name.name], sa.select(sa.bindparam("name", type_=name.type)).where(~exists))
+
+
+def _id_of(kind: str) -> sa.ScalarSelect:
+    table, name = _OWNERS[kind]
+    parameter = {"projects": "project", "users": "user", "types": "type"}[kind]
+    return sa.select(table.c.id).where(name == sa.bindparam(parameter)).scalar_subquery()
+
+
+def _insert(*, typed: bool) -> sa.Executable:
+    """Build the statement that makes a consumer; no row where its owners are unknown.
+
+    The ids come from the tables themselves, so they cannot be stale. A consumer
+    that exists already makes no row either (one made this moment: an error).
+    """
+    there = _consumers.alias()
+    exists = sa.exists(sa.select(there.c.id).where(there.c.uuid == sa.bindparam("uuid")))
+    chosen = sa.select(
+        sa.bindparam("uuid", type_=_consumers.c.uuid.type), tables.projects.c.id,
+        _id_of("users"), _id_of("types") if typed else sa.null(),
+        sa.bindparam("generation", type_=sa.Integer),
+    ).where(
+        tables.projects.c.external_id == sa.bindparam("project"),
+        sa.exists().where(tables.users.c.external_id == sa.bindparam("user")),
+        ~exists)
+    if typed:
+        chosen = chosen.where(
+            sa.exists().where(tables.consumer_types.c.name == sa.bindparam("type")))
+    return sa.insert(_consumers).inline().from_select(
+        ["uuid", "project_id", "user_id", "consumer_type_id", "generation"], chosen,
+    ).execution_options(preserve_rowcount=True)
+
+
+_MAKE_OWNER = {kind: _make_owner(*_OWNERS[kind]) for kind in _OWNERS}
+_INSERT = {typed: _insert(typed=typed) for typed in (False, True)}
+_RAISE = (
+    sa.update(_consumers)
+    .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
+    .values(generation=_consumers.c.generation + 1)
+)
+_RAISE_SEEN = _RAISE.where(_consumers.c.generation == sa.bindparam("seen"))
+_GENERATION = sa.select(_consumers.c.generation).where(_consumers.c.uuid == sa.bindparam("uuid"))
+_MOVE = (
+    sa.update(_consumers)
+    .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
+    .values(project_id=sa.bindparam("to_project"), user_id=sa.bindparam("to_user"),
+            consumer_type_id=sa.bindparam("to_type"))
+)
+_REMOVE = sa.delete(_consumers).where(
+    _consumers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+_HELD_BY_NOBODY = (
+    sa.select(_allocations.c.consumer_id)
+    .where(~sa.exists().where(_consumers.c.uuid == _allocations.c.consumer_id))
+    .distinct()
+)
+_COUNT_MISSING = sa.select(sa.func.count()).select_from(_HELD_BY_NOBODY.subquery())
+_MISSING = _HELD_BY_NOBODY.order_by(_allocations.c.consumer_id).limit(sa.bindparam("most"))
+_HELD = (
+    sa.select(_consumers.c.uuid, _consumers.c.project_id, _consumers.c.user_id,
+              _allocations.c.resource_class_id, sa.func.sum(_allocations.c.used).label("used"))
+    .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
+    .where(_consumers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+    .group_by(_consumers.c.uuid, _consumers.c.project_id, _consumers.c.user_id,
+              _allocations.c.resource_class_id)
+)
+
+
+# Owners ---------------------------------------------------------------------
+
+
+def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> None:
+    """Make the rows of projects, users and types that ``writes`` name, where missing.
+
+    Before the transaction of the write, so that two writers that both need a new
+    row do not wait for each other's capacity checks.
+    """
+    wanted: set[tuple[str, str]] = set()
+    for write in writes:
+        if write.allocations:
+            wanted |= _owners_of(write)
+    known = _known.setdefault(ctx.database, set())
+    for kind, name in sorted(wanted - known):
+        if not rows.storable(name):
+            raise errors.InvalidOwner(name)
+        try:
+            if ctx.session is not None:
+                ctx.session.execute(_MAKE_OWNER[kind], {"name": name})
+                continue  # not known before that transaction is committed
+            with ctx.database.autocommit.connect() as connection:
+                connection.execute(_MAKE_OWNER[kind], {"name": name})
+        except db_exception.DBDuplicateEntry:
+            if ctx.session is not None:
+                raise TransactionLost from None
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known.add((kind, name))
+
+
+def _owners_of(write: records.AllocationWrite) -> set[tuple[str, str]]:
+    owners = {("projects", write.project_id), ("users", write.user_id)}
+    if write.consumer_type is not None:
+        owners.add(("types", write.consumer_type))
+    return owners
+
+
+@contextlib.contextmanager
+def remembering(database: Database) -> Iterator[None]:
+    """Forget which owners are known to exist when one turns out to be missing."""
+    try:
+        yield
+    except OwnerMissing:
+        _known.pop(database, None)
+        raise
+
+
+# Taking and releasing consumer rows -------------------------------------------
+
+
+def hold(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[str]:
+    """Take the rows of the consumers, in the order of their uuids.
+
+    Generations rise by one; a consumer that does not exist yet is made, with
+    generation 1, unless it shall hold nothing.
+
+    :returns: the uuids of those that existed.
+    :raises errors.ConsumerGenerationConflict: one has another generation than
+        its writer saw.
+    :raises TransactionLost: somebody else made one of them this moment.
+    """
+    existed = set()
+    for write in sorted(writes, key=lambda write: write.consumer_uuid):
+        if _raise_generation(session, write):
+            existed.add(write.consumer_uuid)
+        elif write.allocations:
+            _make(session, write)
+    return existed
+
+
+def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bool:
+    """Take the row of a consumer that exists; say whether it does."""
+    uuid, seen = write.consumer_uuid, write.expected_generation
+    if seen == records.ANY_GENERATION:
+        return session.execute(_RAISE, {"of_uuid": uuid}).rowcount == 1
+    if seen is None:
+        if write.allocations:
+            return False  # ``_make`` finds out, with the statement it needs anyway
+    elif (0 <= seen <= locks.LARGEST_INTEGER
+          and session.execute(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}).rowcount == 1):
+        return True
+    actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
+    if actual != seen:
+        raise errors.ConsumerGenerationConflict(uuid, actual, seen)
+    if actual is None:
+        return False
+    raise TransactionLost  # it became ``seen`` between the two statements
+
+
+def _make(session: db.Session, write: records.AllocationWrite) -> None:
+    values = {"uuid": write.consumer_uuid, "project": write.project_id,
+              "user": write.user_id, "type": write.consumer_type, "generation": 1}
+    if write.consumer_type is None:
+        del values["type"]
+    try:
+        made = session.execute(_INSERT[write.consumer_type is not None], values).rowcount
+    except db_exception.DBDuplicateEntry:
+        raise TransactionLost from None
+    if made == 1:
+        return
+    actual = session.execute(_GENERATION, {"uuid": write.consumer_uuid}).scalar()
+    if actual is not None and write.expected_generation is None:
+        raise errors.ConsumerGenerationConflict(write.consumer_uuid, actual, None)
+    if actual is None:
+        raise OwnerMissing
+    raise TransactionLost  # somebody else made it since we asked
+
+
+def move(
+    session: db.Session, uuid: str, *, project_id: int, user_id: int, type_id: int | None
+) -> None:
+    """Give a consumer whose row the session holds to other owners (database ids)."""
+    session.execute(_MOVE, {"of_uuid": uuid, "to_project": project_id, "to_user": user_id,
+                            "to_type": type_id})
+
+
+def remove(session: db.Session, uuids: Sequence[str]) -> None:
+    """Remove consumers whose rows the session holds."""
+    if uuids:
+        session.execute(_REMOVE, {"uuids": list(uuids)})
+
+
+# Consumers that were never recorded -------------------------------------------
+
+
+def create_incomplete(ctx: Context, max_count: int) -> tuple[int, int]:
+    """Record consumers that hold allocations but have no record (online migration).
+
+    They get the configured incomplete project and user, and generation 0.
+
+    :returns: (how many were missing, how many of them were made now).
+    Source: seed 004; upstream's ``create_incomplete_consumers``.
+    """
+    with db.read(ctx) as session:
+        found = session.execute(_COUNT_MISSING).scalar_one()
+        uuids = list(session.execute(_MISSING, {"most": max_count}).scalars())
+    for start in range(0, len(uuids), _BATCH):
+        record_missing(ctx, uuids[start:start + _BATCH])
+    return found, len(uuids)
+
+
+@db.retry_writes
+def record_missing(ctx: Context, uuids: Sequence[str]) -> None:
+    """Record those of these consumers that hold allocations without a record."""
+    project, user = ctx.database.incomplete_owner
+    writes = [
+        records.AllocationWrite(uuid, allocations={"": {}}, project_id=project, user_id=user)
+        for uuid in sorted(uuids)
+    ]
+    ensure_owners(ctx, writes)
+    with db.write(ctx) as session:
+        made = []
+        for write in writes:
+            try:
+                if session.execute(_INSERT[False], {
+                    "uuid": write.consumer_uuid, "project": project, "user": user,
+                    "generation": 0,
+                }).rowcount == 1:
+                    made.append(write.consumer_uuid)
+            except db_exception.DBDuplicateEntry:
+                raise TransactionLost from None
+        if made:
+            holders, changes = _holdings(session, made)
+            # What one of them held may have been released before its row was made.
+            remove(session, sorted(set(made) - holders))
+            counters.add(ctx, session, changes)
+
+
+def _holdings(
+    session: db.Session, uuids: Sequence[str]
+) -> tuple[set[str], dict[counters.Key, int]]:
+    """Return which of these untyped consumers hold anything, and what they add up to."""
+    holders: set[str] = set()
+    changes: collections.Counter[counters.Key] = collections.Counter()
+    for row in session.execute(_HELD, {"uuids": list(uuids)}):
+        owner = (row.project_id, row.user_id, tables.UNTYPED)
+        changes[*owner, row.resource_class_id] += int(row.used)
+        if row.uuid not in holders:
+            holders.add(row.uuid)
+            changes[*owner, tables.CONSUMERS] += 1
+    return holders, changes

@@ -1,0 +1,142 @@
+"""What a write has to know about the rows it names, read in one statement.
+
+Read after the consumers' rows were taken: what they hold stands still then.
+Providers are not taken yet; their ids and those of classes are facts, and what
+is decided about providers is decided later, under their locks.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import sqlalchemy as sa
+
+from placement_core.db import Session
+from placement_core.placement import records, tables
+
+#: (provider id, resource class id)
+Cell: TypeAlias = tuple[int, int]
+#: (project id, user id, consumer type id or UNTYPED)
+Owner: TypeAlias = tuple[int, int, int]
+
+_PROVIDER, _CLASS, _CONSUMER, _HELD, _PROJECT, _USER, _TYPE = range(7)
+_NO_NUMBER = sa.literal_column("0")
+
+
+def _branch(what: int, text: sa.ColumnElement, *numbers: sa.ColumnElement) -> sa.Select:
+    """Build one part of the statement: its label, a text and five numbers."""
+    padded = [*numbers, *[_NO_NUMBER] * (5 - len(numbers))]
+    return sa.select(
+        sa.literal_column(str(what)).label("what"), text.label("text"),
+        *(column.label(f"n{place}") for place, column in enumerate(padded)))
+
+
+def _named(what: int, identity: sa.Column, name: sa.Column, parameter: str) -> sa.Select:
+    wanted = name.in_(sa.bindparam(parameter, expanding=True))
+    return _branch(what, name, identity).where(wanted)
+
+
+def _of_consumers() -> tuple[sa.Select, sa.Select]:
+    consumers, held, inventories = tables.consumers, tables.allocations, tables.inventories
+    wanted = sa.bindparam("consumers", expanding=True)
+    owners = _branch(
+        _CONSUMER, consumers.c.uuid, consumers.c.project_id, consumers.c.user_id,
+        sa.func.coalesce(consumers.c.consumer_type_id, tables.UNTYPED),
+    ).where(consumers.c.uuid.in_(wanted))
+    joined = held.outerjoin(inventories, sa.and_(
+        inventories.c.resource_provider_id == held.c.resource_provider_id,
+        inventories.c.resource_class_id == held.c.resource_class_id))
+    allocations = _branch(
+        _HELD, held.c.consumer_id, held.c.id, held.c.resource_provider_id,
+        held.c.resource_class_id, held.c.used,
+        sa.case((inventories.c.id.is_(None), 0), else_=1),
+    ).select_from(joined).where(held.c.consumer_id.in_(wanted))
+    return owners, allocations
+
+
+_FOR_NEW = (
+    _named(_PROVIDER, tables.resource_providers.c.id, tables.resource_providers.c.uuid,
+           "providers"),
+    _named(_CLASS, tables.resource_classes.c.id, tables.resource_classes.c.name, "classes"),
+    *_of_consumers(),
+)
+_FOR_EXISTING = (
+    _named(_PROJECT, tables.projects.c.id, tables.projects.c.external_id, "projects"),
+    _named(_USER, tables.users.c.id, tables.users.c.external_id, "users"),
+    _named(_TYPE, tables.consumer_types.c.id, tables.consumer_types.c.name, "types"),
+)
+#: New consumers were just made with their owners' ids; existing ones may move.
+_READ = {False: sa.union_all(*_FOR_NEW), True: sa.union_all(*_FOR_NEW, *_FOR_EXISTING)}
+
+
+@dataclasses.dataclass(slots=True)
+class Facts:
+    """What the rows say.
+
+    :ivar providers: {uuid: id}, those that exist.
+    :ivar classes: {name: id}, those that exist.
+    :ivar owners: {consumer uuid: its owner, as its row says}.
+    :ivar held: {consumer uuid: {cell: amount}}, before the write.
+    :ivar held_rows: the ids of the allocations that ``held`` sums up.
+    :ivar uncounted: cells with allocations but no inventory (adopted data).
+    :ivar projects: {external id: id}, and so on; for consumers that existed.
+    """
+
+    providers: dict[str, int] = dataclasses.field(default_factory=dict)
+    classes: dict[str, int] = dataclasses.field(default_factory=dict)
+    owners: dict[str, Owner] = dataclasses.field(default_factory=dict)
+    held: dict[str, dict[Cell, int]] = dataclasses.field(default_factory=dict)
+    held_rows: list[int] = dataclasses.field(default_factory=list)
+    uncounted: set[Cell] = dataclasses.field(default_factory=set)
+    projects: dict[str, int] = dataclasses.field(default_factory=dict)
+    users: dict[str, int] = dataclasses.field(default_factory=dict)
+    types: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def unknown_classes(self, write: records.AllocationWrite) -> list[str]:
+        """Return the classes that ``write`` names and that do not exist."""
+        return [name for resources in write.allocations.values() for name in resources
+                if name not in self.classes]
+
+
+def read(
+    session: Session, writes: Sequence[records.AllocationWrite], *,
+    existed: bool, more_providers: Iterable[str] = (), more_classes: Iterable[str] = (),
+) -> Facts:
+    """Read what ``writes`` need to know.
+
+    :param existed: whether some of the consumers existed before the write.
+    """
+    providers, classes = set(more_providers), set(more_classes)
+    for write in writes:
+        providers.update(write.allocations)
+        for resources in write.allocations.values():
+            classes.update(resources)
+    parameters = {
+        "providers": sorted(providers), "classes": sorted(classes),
+        "consumers": sorted(write.consumer_uuid for write in writes),
+    }
+    if existed:
+        parameters["projects"] = sorted({write.project_id for write in writes})
+        parameters["users"] = sorted({write.user_id for write in writes})
+        parameters["types"] = sorted({write.consumer_type for write in writes
+                                      if write.consumer_type is not None})
+    facts = Facts()
+    facts.held = {write.consumer_uuid: collections.defaultdict(int) for write in writes}
+    names = {_PROVIDER: facts.providers, _CLASS: facts.classes, _PROJECT: facts.projects,
+             _USER: facts.users, _TYPE: facts.types}
+    for what, text, *numbers in session.execute(_READ[existed], parameters):
+        if what in names:
+            names[what][text] = numbers[0]
+        elif what == _CONSUMER:
+            facts.owners[text] = (numbers[0], numbers[1], numbers[2])
+        else:
+            row, provider, resource_class, used, counted = numbers
+            facts.held_rows.append(row)
+            facts.held.setdefault(text, collections.defaultdict(int))[
+                provider, resource_class] += used
+            if not counted:
+                facts.uncounted.add((provider, resource_class))
+    return facts

@@ -1,0 +1,223 @@
+"""What a write of allocations changes: planned without a session, then written.
+
+``plan`` is pure. The writing functions follow it in the one lock order:
+allocations of consumers that are held, then (``locks.hold``) the providers,
+then the inventories' ``used``.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+
+from placement_core.db import Session
+from placement_core.db.transactions import TransactionLost
+from placement_core.placement import consumers, counters, locks, records, tables
+from placement_core.placement.facts import Cell, Facts, Owner
+
+_allocations, _inventories = tables.allocations, tables.inventories
+
+_INSERT = sa.insert(_allocations).inline()
+_DELETE = sa.delete(_allocations).where(
+    _allocations.c.id.in_(sa.bindparam("ids", expanding=True)))
+#: How many inventories one statement changes.
+_BATCH = 50
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """An allocation to be: one consumer's amount of one class on one provider."""
+
+    consumer_uuid: str
+    cell: Cell
+    used: int
+
+
+@dataclasses.dataclass(slots=True)
+class Plan:
+    """What a write changes.
+
+    :ivar gone: ids of allocations that end.
+    :ivar rows: allocations that begin.
+    :ivar deltas: {cell: change of its ``used``}, also 0 where amounts are judged.
+    :ivar steps: {provider id: how far its generation rises}.
+    :ivar counters: changes of the usage counters.
+    :ivar moved: {consumer uuid: its new owner}.
+    :ivar emptied: consumers that hold nothing from now on.
+    """
+
+    gone: list[int]
+    rows: list[Row]
+    deltas: dict[Cell, int]
+    steps: dict[int, int]
+    counters: dict[counters.Key, int]
+    moved: dict[str, Owner]
+    emptied: list[str]
+
+
+class Short(Exception):
+    """The inventories do not give what a plan asks; somebody has to say why."""
+
+    def __init__(self, planned: Plan) -> None:
+        super().__init__("an inventory is short")
+        self.plan = planned
+
+
+def plan(
+    writes: Sequence[records.AllocationWrite], facts: Facts, existed: set[str], *,
+    raise_generations: bool = True,
+) -> Plan:
+    """Compute what ``writes`` change, given the facts and who existed before.
+
+    Every provider and class that the writes name must be among the facts.
+
+    :param raise_generations: whether the generations of providers rise (DELETE:
+        they do not).
+    """
+    planned = Plan(facts.held_rows, [], {}, {}, {}, {}, [])
+    deltas: collections.Counter[Cell] = collections.Counter()
+    changes: collections.Counter[counters.Key] = collections.Counter()
+    for write in writes:
+        before = facts.held.get(write.consumer_uuid, {})
+        after = _wanted(write, facts)
+        planned.rows.extend(Row(write.consumer_uuid, cell, used) for cell, used in after.items())
+        named = {provider for provider, _ in (after or before)}
+        for provider, _ in (*after, *before):
+            step = 1 if raise_generations and provider in named else 0
+            planned.steps[provider] = max(step, planned.steps.get(provider, 0))
+        for cell, used in before.items():
+            if cell not in facts.uncounted or cell in after:
+                deltas[cell] -= used
+        for cell, used in after.items():
+            deltas[cell] += used
+        _count(changes, write, facts, existed, before, after, planned)
+    planned.deltas = dict(deltas)
+    planned.counters = {key: change for key, change in changes.items() if change}
+    return planned
+
+
+def _wanted(write: records.AllocationWrite, facts: Facts) -> dict[Cell, int]:
+    return {
+        (facts.providers[uuid], facts.classes[name]): amount
+        for uuid, resources in write.allocations.items()
+        for name, amount in resources.items()
+    }
+
+
+def _count(
+    changes: collections.Counter[counters.Key], write: records.AllocationWrite, facts: Facts,
+    existed: set[str], before: Mapping[Cell, int], after: Mapping[Cell, int], planned: Plan,
+) -> None:
+    """Work out the consumer's owner and its share of the usage counters."""
+    uuid = write.consumer_uuid
+    owner = facts.owners.get(uuid)
+    if uuid in existed:
+        if before:
+            _add(changes, owner, before, -1)
+        moved = _new_owner(write, facts, owner) if after else owner
+        if moved != owner:
+            planned.moved[uuid] = owner = moved
+    if after:
+        _add(changes, owner, after, 1)
+    elif owner is not None:
+        planned.emptied.append(uuid)
+
+
+def _add(
+    changes: collections.Counter[counters.Key], owner: Owner, held: Mapping[Cell, int], sign: int
+) -> None:
+    for (_, resource_class), used in held.items():
+        changes[*owner, resource_class] += sign * used
+    changes[*owner, tables.CONSUMERS] += sign
+
+
+def _new_owner(write: records.AllocationWrite, facts: Facts, owner: Owner) -> Owner:
+    try:
+        consumer_type = (owner[2] if write.consumer_type is None
+                         else facts.types[write.consumer_type])
+        return facts.projects[write.project_id], facts.users[write.user_id], consumer_type
+    except KeyError:
+        raise consumers.OwnerMissing from None
+
+
+# Writing --------------------------------------------------------------------
+
+
+def write_allocations(session: Session, planned: Plan) -> None:
+    """End and begin allocations, and put consumers to their new owners.
+
+    :raises Short: an amount is larger than any inventory allows.
+    """
+    if planned.gone and session.execute(
+            _DELETE, {"ids": planned.gone}).rowcount != len(planned.gone):
+        raise TransactionLost  # a consumer without a record: somebody else was first
+    if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
+        raise Short(planned)
+    if planned.rows:
+        session.execute(_INSERT, [
+            {"resource_provider_id": row.cell[0], "resource_class_id": row.cell[1],
+             "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn}
+            for row in planned.rows
+        ])
+    for uuid, (project, user, consumer_type) in planned.moved.items():
+        consumers.move(session, uuid, project_id=project, user_id=user,
+                       type_id=None if consumer_type == tables.UNTYPED else consumer_type)
+    consumers.remove(session, planned.emptied)
+
+
+def move_used(session: Session, planned: Plan) -> None:
+    """Change ``used`` of the inventories, if every one of them allows it.
+
+    The providers' rows must be held.
+
+    :raises Short: one does not. Some may have been changed all the same.
+    """
+    amounts: dict[Cell, list[int]] = collections.defaultdict(list)
+    for row in planned.rows:
+        amounts[row.cell].append(row.used)
+    cells = sorted(planned.deltas)
+    for start in range(0, len(cells), _BATCH):
+        batch = cells[start:start + _BATCH]
+        parameters = {}
+        for place, cell in enumerate(batch):
+            asked = amounts.get(cell, [0])
+            parameters |= {
+                f"provider{place}": cell[0], f"class{place}": cell[1],
+                f"delta{place}": planned.deltas[cell], f"least{place}": min(asked),
+                f"most{place}": max(asked), f"divisor{place}": math.gcd(*asked),
+            }
+        if session.execute(_move_used(len(batch)), parameters).rowcount != len(batch):
+            raise Short(planned)
+
+
+@functools.cache
+def _move_used(count: int) -> sa.Executable:
+    """Build the guarded update of ``count`` inventories.
+
+    It finds an inventory only if the amounts are within its bounds and their
+    sum fits, or if its usage does not grow (it may be over-committed already).
+    ``most`` = 0: amounts only end here, there are no bounds to respect.
+    """
+    columns = _inventories.c
+    changes, conditions = [], []
+    for place in range(count):
+        delta, least, most, divisor = (
+            sa.bindparam(f"{name}{place}", type_=sa.BigInteger)
+            for name in ("delta", "least", "most", "divisor"))
+        here = sa.and_(columns.resource_provider_id == sa.bindparam(f"provider{place}"),
+                       columns.resource_class_id == sa.bindparam(f"class{place}"))
+        changes.append((here, delta))
+        conditions.append(sa.and_(
+            here,
+            sa.or_(delta <= 0, columns.used + delta <= columns.capacity),
+            sa.or_(most == 0, sa.and_(
+                least >= columns.min_unit, most <= columns.max_unit,
+                divisor % columns.step_size == 0)),
+        ))
+    change = changes[0][1] if count == 1 else sa.case(*changes, else_=0)
+    return sa.update(_inventories).where(sa.or_(*conditions)).values(used=columns.used + change)

@@ -1,0 +1,84 @@
+"""Usages: how much is used of a provider, or by a project.
+
+Neither sums allocations: ``inventories.used`` and the usage counters are kept
+exact by the writes. Source: spec placement_api §3.6 and §3.11.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.placement import records, rows, tables
+
+#: As ``consumer_type``: consumers of every type, and those without one.
+ALL_TYPES = "all"
+#: As ``consumer_type``: only consumers without a type.
+UNKNOWN_TYPE = "unknown"
+
+_inventories, _classes, _counters = (
+    tables.inventories, tables.resource_classes, tables.usage_counters)
+_projects, _users, _types = tables.projects, tables.users, tables.consumer_types
+
+_OF_PROVIDER = (
+    sa.select(_classes.c.name, _inventories.c.used)
+    .join(_classes, _classes.c.id == _inventories.c.resource_class_id)
+    .where(_inventories.c.resource_provider_id == sa.bindparam("id"))
+    .order_by(_classes.c.id)
+)
+_used = sa.func.sum(_counters.c.used)
+_OF_PROJECT = (
+    sa.select(_types.c.name.label("consumer_type"), _classes.c.name.label("resource_class"),
+              _counters.c.resource_class_id, _used.label("used"))
+    .join(_projects, _projects.c.id == _counters.c.project_id)
+    .outerjoin(_types, _types.c.id == _counters.c.consumer_type_id)
+    .outerjoin(_classes, _classes.c.id == _counters.c.resource_class_id)
+    .where(_projects.c.external_id == sa.bindparam("project"))
+    .group_by(_types.c.name, _classes.c.name, _counters.c.resource_class_id)
+    .having(_used != 0)
+    .order_by(_types.c.name, _counters.c.resource_class_id)
+)
+_OF_USER = _OF_PROJECT.join(_users, _users.c.id == _counters.c.user_id).where(
+    _users.c.external_id == sa.bindparam("user"))
+
+
+def for_provider(ctx: Context, uuid: str) -> records.ProviderUsages:
+    """Return what is used of each class that the provider has inventory of.
+
+    :raises errors.ProviderNotFound:
+    """
+    with db.read(ctx) as session:
+        provider = rows.by_uuid(session, uuid)
+        usages = session.execute(_OF_PROVIDER, {"id": provider.id})
+        return records.ProviderUsages(
+            provider.generation, {row.name: row.used for row in usages})
+
+
+def for_project(
+    ctx: Context, project_id: str, *, user_id: str | None = None,
+    consumer_type: str = ALL_TYPES,
+) -> list[records.TypeUsage]:
+    """Return what a project (or one user in it) uses, one record for each type.
+
+    :param consumer_type: ``ALL_TYPES``, ``UNKNOWN_TYPE`` or the name of one type.
+    :returns: no record for a type without consumers; empty for an unknown project.
+    """
+    if not rows.storable(project_id) or not rows.storable(user_id or ""):
+        return []
+    with db.read(ctx) as session:
+        found = session.execute(
+            _OF_PROJECT if user_id is None else _OF_USER,
+            {"project": project_id, "user": user_id}).all()
+    by_type: dict[str | None, tuple[dict[str, int], list[int]]] = {}
+    for row in found:
+        resources, consumers = by_type.setdefault(row.consumer_type, ({}, []))
+        if row.resource_class_id == tables.CONSUMERS:
+            consumers.append(int(row.used))
+        else:
+            resources[row.resource_class] = int(row.used)
+    wanted = {ALL_TYPES: by_type.keys(), UNKNOWN_TYPE: {None}}.get(consumer_type, {consumer_type})
+    return [
+        records.TypeUsage(name, sum(consumers), resources)
+        for name, (resources, consumers) in by_type.items() if name in wanted
+    ]

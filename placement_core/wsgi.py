@@ -1,0 +1,63 @@
+"""``placement_core.wsgi:application``, for any WSGI server.
+
+The options come from ``placement.conf`` and the environment (see ``conf``).
+Each process builds its own service when its first request comes, so a server
+may import this module before it forks. ``application.load()`` does it at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_log import log as oslo_logging
+
+from placement_core import app, conf, errors
+from placement_core.http.identity import WSGIApplication
+
+LOG = logging.getLogger(__name__)
+
+
+class Application:
+    """The service, built once in each process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._app: WSGIApplication | None = None
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._app = None
+
+    def load(self) -> WSGIApplication:
+        """Build the service of this process, or return it.
+
+        :raises errors.ConfigurationError: one line, which is in the log too.
+        """
+        with self._lock:
+            if self._app is None:
+                self._app = _build()
+            return self._app
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        return (self._app or self.load())(environ, start_response)
+
+
+def _build() -> WSGIApplication:
+    try:
+        options = conf.load()
+        oslo_logging.setup(options, "placement")
+        logging.captureWarnings(True)
+        return app.make_app(options)
+    except errors.ConfigurationError as error:
+        LOG.critical("%s", error)
+        raise
+
+
+application = Application()

@@ -1,0 +1,140 @@
+"""``db sync`` on new databases, and the schema it makes."""
+
+from __future__ import annotations
+
+import threading
+
+import sqlalchemy as sa
+import testtools
+from alembic import autogenerate, migration
+from testtools import matchers
+
+from placement_core.db import metadata
+from placement_core.db.database import Settings
+from placement_core.migrations import exclusive, revisions, schema, sync
+from tests import base, databases
+from tests.functional.migrations import bare
+
+
+def differences(url: str) -> list[object]:
+    """Return what Alembic would change to make the database equal our tables."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        context = migration.MigrationContext.configure(
+            connection,
+            opts={
+                "version_table": revisions.VERSION_TABLE,
+                "include_name": revisions.is_ours,
+                "compare_type": True,
+                "compare_server_default": True,
+            },
+        )
+        return list(autogenerate.compare_metadata(context, metadata))
+
+
+class BareTestCase(base.TestCase):
+    """A test that starts with a database without tables."""
+
+    kind = "sqlite"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.url = bare.database(self.kind, self.addCleanup)
+        self.settings = Settings(self.url, lock_timeout_seconds=3, sqlite_synchronous=False)
+
+    def connect(self) -> sa.Connection:
+        engine = sa.create_engine(self.url, poolclass=sa.NullPool)
+        connection = engine.connect()
+        self.addCleanup(connection.close)
+        return connection
+
+    def rows(self, table: str) -> list[tuple[object, ...]]:
+        with sa.create_engine(self.url, poolclass=sa.NullPool).connect() as connection:
+            return [tuple(row) for row in connection.execute(
+                sa.text(f"SELECT * FROM {table} ORDER BY 1, 2, 3"))]
+
+    def run_sql(self, *statements: str) -> None:
+        with sa.create_engine(self.url, poolclass=sa.NullPool).begin() as connection:
+            for statement in statements:
+                connection.execute(sa.text(statement))
+
+
+@databases.on_each_database
+class NewDatabaseTest(BareTestCase):
+    def test_makes_the_tables_of_the_rooms(self) -> None:
+        self.assertIsNone(sync.version(self.settings))
+        self.assertEqual(revisions.head(), sync.sync(self.settings))
+        self.assertEqual(revisions.head(), sync.version(self.settings))
+        self.assertEqual([], differences(self.url))
+        self.assertEqual(256, len(self.rows("change_heads")))
+        self.assertIn("VCPU", [row[3] for row in self.rows("resource_classes")])
+
+    def test_twice_changes_nothing(self) -> None:
+        sync.sync(self.settings)
+        before = self.rows("traits")
+        lines: list[str] = []
+        sync.sync(self.settings, lines.append)
+        self.assertEqual([f"the schema is at {revisions.head()} already"], lines)
+        self.assertEqual(before, self.rows("traits"))
+
+    def test_schema_create_makes_the_same(self) -> None:
+        schema.create(self.url)
+        self.assertEqual([], differences(self.url))
+        self.assertEqual(revisions.head(), sync.version(self.settings))
+
+    def test_four_at_once(self) -> None:
+        failures: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                sync.sync(Settings(self.url, lock_timeout_seconds=60, sqlite_synchronous=False))
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failures)
+        self.assertEqual([], differences(self.url))
+
+    def test_a_newer_schema_is_left_alone(self) -> None:
+        sync.sync(self.settings)
+        self.run_sql(f"UPDATE {revisions.VERSION_TABLE} SET version_num = '9999'")
+        for function in (sync.sync, sync.release):
+            with testtools.ExpectedException(sync.SchemaError, ".*9999.*newer version.*"):
+                function(self.settings)
+
+    def test_waits_no_longer_than_told(self) -> None:
+        sync.sync(self.settings)
+        impatient = Settings(self.url, lock_timeout_seconds=1, sqlite_synchronous=False)
+        with exclusive.database(self.settings) as held, exclusive.transaction(held):
+            with testtools.ExpectedException(exclusive.Busy):
+                sync.sync(impatient)
+        sync.sync(impatient)
+
+    def test_service_asks_for_the_newest(self) -> None:
+        with exclusive.database(self.settings) as database:
+            with testtools.ExpectedException(sync.SchemaError, ".*none.*placement-core db sync.*"):
+                sync.require_newest(database)
+            sync.sync(self.settings)
+            sync.require_newest(database)
+
+    def test_tables_without_a_revision_are_refused(self) -> None:
+        self.run_sql("CREATE TABLE resource_providers (id INTEGER PRIMARY KEY)")
+        error = self.assertRaises(Exception, sync.sync, self.settings)
+        self.assertThat(str(error), matchers.Contains("names no revision in alembic_version"))
+
+    def test_dies_half_way(self) -> None:
+        """What MariaDB leaves behind when a sync dies: tables, but no revision."""
+        sync.sync(self.settings)
+        self.run_sql(
+            f"DELETE FROM {revisions.VERSION_TABLE}",
+            "DROP TABLE consumers",
+            "DROP TABLE changes",
+            "DELETE FROM change_heads WHERE slot > 7",
+        )
+        sync.sync(self.settings)
+        self.assertEqual([], differences(self.url))
+        self.assertEqual(256, len(self.rows("change_heads")))

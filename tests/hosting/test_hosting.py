@@ -1,0 +1,115 @@
+"""Every host of the WSGI application serves it, and several together never over-book."""
+
+from __future__ import annotations
+
+import collections
+import http.client
+import threading
+import uuid
+
+import sqlalchemy as sa
+
+from placement_core.placement import tables
+from tests import base, databases, serving
+
+
+class TestHosts(base.DatabaseTestCase):
+    """One question and one write through each server."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.connection = self.database.settings.connection
+
+    def _works(self, by: str) -> None:
+        service = self.useFixture(serving.Service(self.connection, by=by, workers=2))
+        status, root = service.request("GET", "/")
+        self.assertEqual(200, status)
+        self.assertEqual("1.39", root["versions"][0]["max_version"])
+        name = "host behind " + by
+        status, made = service.request("POST", "/resource_providers", {"name": name})
+        self.assertEqual(200, status)
+        # Whichever process answers, the write is seen.
+        for _ in range(10):
+            status, shown = service.request("GET", f"/resource_providers/{made['uuid']}")
+            self.assertEqual((200, name), (status, shown["name"]))
+
+    def test_serve(self) -> None:
+        """Granian, started by our own command."""
+        self._works("serve")
+
+    def test_gunicorn(self) -> None:
+        """gunicorn with placement_core.wsgi:application."""
+        self._works("gunicorn")
+
+    def test_uwsgi(self) -> None:
+        """uWSGI with placement_core.wsgi:application."""
+        self._works("uwsgi")
+
+
+@databases.on_each_database
+class TestRivals(base.DatabaseTestCase):
+    """240 claims for 60 places, through two servers that share nothing but the database."""
+
+    PLACES = 60
+    CLAIMS = 240
+    CLIENTS = 16
+
+    def test_exactly_as_many_as_fit(self) -> None:
+        """60 claims are acknowledged, 180 are told that there is no room, and it is true."""
+        connection = self.database.url.render_as_string(hide_password=False)
+        services = [
+            self.useFixture(serving.Service(connection, by=by)) for by in ("serve", "gunicorn")
+        ]
+        provider = self._provider(services[0])
+        answers = self._race(services, provider)
+        self.assertEqual({204: self.PLACES, 409: self.CLAIMS - self.PLACES}, answers)
+        for service in services:
+            _, usages = service.request("GET", f"/resource_providers/{provider}/usages")
+            self.assertEqual({"VCPU": self.PLACES}, usages["usages"])
+        with self.database.autocommit.connect() as session:
+            used = session.scalar(sa.select(tables.inventories.c.used))
+            rows = session.scalar(sa.select(sa.func.sum(tables.allocations.c.used)))
+        self.assertEqual((self.PLACES, self.PLACES), (used, int(rows)))
+
+    def _provider(self, service: serving.Service) -> str:
+        provider = str(uuid.uuid4())
+        service.request("POST", "/resource_providers", {"name": "contested", "uuid": provider})
+        body = {
+            "resource_provider_generation": 0,
+            "inventories": {"VCPU": {"total": self.PLACES}},
+        }
+        path = f"/resource_providers/{provider}/inventories"
+        self.assertEqual(200, service.request("PUT", path, body)[0])
+        return provider
+
+    def _race(self, services: list[serving.Service], provider: str) -> dict[int, int]:
+        answers: collections.Counter[int] = collections.Counter()
+        unexpected: list[object] = []
+        start = threading.Barrier(self.CLIENTS)
+
+        def client(number: int) -> None:
+            service = services[number % len(services)]
+            kept = http.client.HTTPConnection(service.address, timeout=120)
+            start.wait()
+            for _ in range(self.CLAIMS // self.CLIENTS):
+                body = {
+                    "allocations": {provider: {"resources": {"VCPU": 1}}},
+                    "project_id": "rivals",
+                    "user_id": "rival",
+                    "consumer_type": "INSTANCE",
+                    "consumer_generation": None,
+                }
+                path = f"/allocations/{uuid.uuid4()}"
+                status, document = service.request("PUT", path, body, connection=kept)
+                answers[status] += 1
+                if status != 204 and "exceed the capacity" not in str(document):
+                    unexpected.append(document)
+            kept.close()
+
+        threads = [threading.Thread(target=client, args=(n,)) for n in range(self.CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], unexpected)
+        return dict(answers)

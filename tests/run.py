@@ -1,0 +1,136 @@
+"""Run every check and every test, and say what came of it: ``make test``.
+
+Each checker counts as one test. The last line says how many passed, failed and
+were skipped, and names the databases that were not tested. The same numbers go
+to ``build/test-summary`` for ``.ci/run``.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import subunit
+from testtools import StreamToDict
+
+from tests import databases
+from tests.conformance import test_gabbi
+
+ROOT = pathlib.Path(__file__).parent.parent
+SUMMARY = ROOT / "build" / "test-summary"
+_STREAMS = ROOT / ".stestr"
+
+CHECKS = {
+    "ruff": ["ruff", "check", "."],
+    "import-linter": ["lint-imports", "--no-cache"],
+    "mypy": ["mypy"],
+}
+
+Counts = collections.Counter[str]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the checks alone (``lint``), or the checks and the tests.
+
+    :param arguments: ``lint``, or options and filters for ``stestr run``.
+    :returns: 0 when nothing failed.
+    """
+    # The tools stand beside the interpreter, whether or not its folder is in PATH.
+    beside = str(pathlib.Path(sys.executable).parent)
+    os.environ["PATH"] = os.pathsep.join([beside, os.environ["PATH"]])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT), str(ROOT / "plugins"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    os.chdir(ROOT)
+    SUMMARY.unlink(missing_ok=True)
+    counts: Counts = collections.Counter()
+    for name, command in CHECKS.items():
+        counts[_check(name, command)] += 1
+    if arguments != ["lint"]:
+        counts += _tests(arguments)
+    line = f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
+    SUMMARY.parent.mkdir(exist_ok=True)
+    SUMMARY.write_text(line + "\n")
+    print(line + ("" if arguments == ["lint"] else _databases()))
+    return 1 if counts["failed"] else 0
+
+
+def _check(name: str, command: list[str]) -> str:
+    started = time.monotonic()
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    outcome = "failed" if done.returncode else "passed"
+    print(f"{name}: {outcome} ({time.monotonic() - started:.0f} s)")
+    if done.returncode:
+        print(done.stdout)
+    return outcome
+
+
+def _tests(arguments: list[str]) -> Counts:
+    before = _last_stream()
+    subprocess.run(["stestr", "run", *arguments])
+    after = _last_stream()
+    if after == before:
+        print("The tests could not be run.")
+        return collections.Counter(failed=1)
+    counts, conformance = _read(_STREAMS / str(after))
+    if not _filters(arguments):
+        print(
+            f"conformance: {conformance['passed']} of {test_gabbi.COUNT} tests of the "
+            "openstack-placement suite passed"
+        )
+        if sum(conformance.values()) != test_gabbi.COUNT:
+            counts["failed"] += 1
+    return counts
+
+
+def _filters(arguments: list[str]) -> bool:
+    return any(not argument.startswith("-") for argument in arguments)
+
+
+def _last_stream() -> int:
+    streams = [int(path.name) for path in _STREAMS.glob("*") if path.name.isdigit()]
+    return max(streams, default=-1)
+
+
+def _read(stream: pathlib.Path) -> tuple[Counts, Counts]:
+    """Count the outcomes in a subunit stream: of all tests, and of the conformance suite."""
+    counts: Counts = collections.Counter()
+    conformance: Counts = collections.Counter()
+
+    def count(test: dict[str, object]) -> None:
+        outcome = _OUTCOMES.get(str(test["status"]), "failed")
+        counts[outcome] += 1
+        if _CONFORMANCE.match(str(test["id"])):
+            conformance[outcome] += 1
+
+    result = StreamToDict(count)
+    result.startTestRun()
+    with stream.open("rb") as source:
+        subunit.ByteStreamToStreamResult(source, non_subunit_name="stdout").run(result)
+    result.stopTestRun()
+    return counts, conformance
+
+
+_OUTCOMES = {"success": "passed", "xfail": "passed", "skip": "skipped"}
+_CONFORMANCE = re.compile(r"tests\.conformance\.test_gabbi\.(?!TestTheSuite)")
+
+
+def _databases() -> str:
+    """Say out loud which databases were left out."""
+    missing = [
+        f"{kind} (set {variable})"
+        for kind, variable in databases.VARIABLES.items()
+        if kind not in databases.KINDS
+    ]
+    if not missing:
+        return f"; databases: {', '.join(databases.KINDS)}"
+    return f"; databases: {', '.join(databases.KINDS)}; NOT TESTED: {', '.join(missing)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
