@@ -170,7 +170,7 @@ def get(ctx: Context, uuid: str) -> Provider:
 
 @db.retry_writes
 def update(
-    ctx: Context, uuid: str, *, name: str, parent_uuid: str | None | _Keep = KEEP,
+    ctx: Context, uuid: str, *, name: str, parent_uuid: str | _Keep | None = KEEP,
     allow_reparenting: bool,
 ) -> Provider:
     """Rename a provider, and move it with its subtree if asked to.

@@ -15,9 +15,9 @@ _MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate":
 #: Columns that adoption adds to upstream's tables: {table: names}; all NOT NULL.
 ADDED_COLUMNS = {
     "resource_providers": ("revision",),
+    "resource_classes": ("revision",),
     "inventories": ("used", "capacity"),
     "allocations": ("txn",),
-    "resource_classes": ("revision",),
 }
 #: Those of them that must not have a default once the rows are filled, so that
 #: an upstream process that still inserts fails.

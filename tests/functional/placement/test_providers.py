@@ -1,12 +1,12 @@
 import uuid as uuids
 
+import sqlalchemy as sa
+
 from placement_core import db
 from placement_core.placement import errors, inventories, providers, tables
 from placement_core.placement.records import InventoryValues
 from placement_core.testing import factories
 from tests import base, databases, races
-
-import sqlalchemy as sa
 
 
 def _row(ctx, provider):

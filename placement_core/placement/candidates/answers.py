@@ -1,0 +1,163 @@
+"""The document of GET /allocation_candidates, put together from text.
+
+A provider's summary in the newest form is made once and kept in its entry of
+the index, which goes when the provider changes. Allocation requests are made
+from a template for each way in which the parts of a request fall together on
+providers. Every text in the document is one that the API only lets in when
+JSON needs no escapes for it: uuids, suffixes, names of classes and traits.
+Source: spec placement_api §4.4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from placement_core.placement.candidates.filters import Part
+from placement_core.placement.candidates.requests import CandidatesRequest
+from placement_core.placement.candidates.search import Candidates
+from placement_core.placement.index.world import Entry, World
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """What a microversion shows; the default is the newest.
+
+    :ivar keyed: allocations are keyed by provider (1.12), not a list.
+    :ivar mappings: which provider serves which group (1.34).
+    :ivar all_classes: summaries show all classes (1.27), not only the asked.
+    :ivar traits: summaries show traits (1.17).
+    :ivar trees: summaries show parent and root (1.29).
+    """
+
+    keyed: bool = True
+    mappings: bool = True
+    all_classes: bool = True
+    traits: bool = True
+    trees: bool = True
+
+
+NEWEST = Form()
+
+
+def render(
+    world: World, request: CandidatesRequest, candidates: Candidates, form: Form = NEWEST
+) -> bytes:
+    """Return the JSON document that answers ``request``."""
+    requests = ",".join(_requests(world, candidates, form))
+    summaries = ",".join(_summaries(world, request, candidates, form))
+    return (
+        f'{{"allocation_requests":[{requests}],"provider_summaries":{{{summaries}}}}}'
+    ).encode()
+
+
+def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
+    entries: Sequence[Any] = world.entries
+    count = len(candidates.parts)
+    templates: dict[tuple[int, ...], tuple[str, Callable]] = {}
+    texts = []
+    for combination in candidates.combinations:
+        pattern = tuple(map(combination.index, combination))
+        known = templates.get(pattern)
+        if known is None:
+            known = templates[pattern] = _template(world, candidates.parts, pattern, form)
+        template, pick = known
+        uuids = [entries[row].provider.uuid for row in combination]
+        texts.append(template % pick(uuids))
+    assert count or not texts
+    return texts
+
+
+def _template(
+    world: World, parts: list[Part], pattern: tuple[int, ...], form: Form
+) -> tuple[str, Callable[[list[str]], Any]]:
+    """Make the text of a request with gaps for uuids.
+
+    :param pattern: for each part the first part on the same provider.
+    :returns: the text, and what picks the uuids for its gaps out of those of
+        the parts.
+    """
+    gaps: list[int] = []
+    allocations = []
+    for first in dict.fromkeys(pattern):
+        amounts: dict[int, int] = {}
+        for part, at in zip(parts, pattern, strict=True):
+            if at == first:
+                for class_id, amount in part.resources.items():
+                    amounts[class_id] = amounts.get(class_id, 0) + amount
+        if amounts:
+            resources = ",".join(
+                f'"{world.names.class_names[class_id]}":{amount}'
+                for class_id, amount in amounts.items())
+            gaps.append(first)
+            allocations.append(
+                f'"%s":{{"resources":{{{resources}}}}}' if form.keyed else
+                f'{{"resource_provider":{{"uuid":"%s"}},"resources":{{{resources}}}}}')
+    text = ",".join(allocations)
+    text = f'{{"allocations":{{{text}}}' if form.keyed else f'{{"allocations":[{text}]'
+    if form.mappings:
+        serving: dict[str, list[int]] = {}
+        for part, first in zip(parts, pattern, strict=True):
+            providers = serving.setdefault(part.suffix, [])
+            if first not in providers:
+                providers.append(first)
+        groups = []
+        for suffix, providers in serving.items():
+            gaps.extend(providers)
+            groups.append(f'"{suffix}":[{",".join(["%s"] * len(providers))}]'.replace(
+                "%s", '"%s"'))
+        text += f',"mappings":{{{",".join(groups)}}}'
+    return text + "}", operator.itemgetter(*gaps)
+
+
+def _summaries(
+    world: World, request: CandidatesRequest, candidates: Candidates, form: Form
+) -> Iterable[str]:
+    used: set[int] = set()
+    for part, rows in zip(
+            candidates.parts, zip(*candidates.combinations, strict=True), strict=False):
+        if part.resources:
+            used.update(rows)
+    rows = _shown(world, request, used)
+    entries: Sequence[Any] = world.entries
+    if form.all_classes and form.traits and form.trees:
+        return [entries[row].summary or _keep_summary(world, entries[row]) for row in rows]
+    classes = None if form.all_classes else frozenset(
+        class_id for part in candidates.parts for class_id in part.resources)
+    return [_summary(world, entries[row], form, classes) for row in rows]
+
+
+def _shown(world: World, request: CandidatesRequest, used: set[int]) -> list[int]:
+    """Return the rows to summarise: the trees of those used, where trees are known."""
+    trees = world.layout.trees
+    if not trees or not request.nested:
+        return sorted(used)
+    root = world.layout.root
+    rows = []
+    for top in sorted({int(root[row]) for row in used}):
+        rows.extend(trees.get(top) or (top,))
+    return rows
+
+
+def _keep_summary(world: World, entry: Entry) -> str:
+    entry.summary = _summary(world, entry, NEWEST, None)
+    return entry.summary
+
+
+def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | None) -> str:
+    """Make the member of provider_summaries that is about one provider."""
+    provider = entry.provider
+    class_names, trait_names = world.names.class_names, world.names.trait_names
+    resources = ",".join(
+        f'"{class_names[each.class_id]}":{{"capacity":{each.capacity},"used":{each.used}}}'
+        for each in entry.inventories if classes is None or each.class_id in classes)
+    text = f'"{provider.uuid}":{{"resources":{{{resources}}}'
+    if form.traits:
+        names = ",".join(f'"{trait_names[trait_id]}"' for trait_id in sorted(entry.traits))
+        text += f',"traits":[{names}]'
+    if form.trees:
+        parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
+        text += f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"'
+    return text + "}"

@@ -1,0 +1,317 @@
+"""The combinations of one tree: one provider for each part, under the plan's rules.
+
+A backtracking search. It cuts a branch as soon as no rest can complete it, and
+remembers branches that came to nothing by what they had taken, where providers
+that are alike for the plan count as one: so a request that cannot be met ends
+soon even among many devices. The highest provider of each same_subtree is
+chosen before the parts, because it decides where they may lie.
+Source: spec placement_api §4.3.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from placement_core.placement.candidates.plans import Plan
+
+#: So many branches may come to nothing before they are remembered.
+_FORGETFUL = 32
+
+Combination = tuple[int, ...]
+
+
+class Tree:
+    """The choices that one anchor offers.
+
+    :ivar options: for each part the rows to choose from.
+    :ivar own: at least one provider has to be one that shares nothing. (The
+        combinations of sharing providers alone are another tree's to give.)
+    """
+
+    __slots__ = ("_looks", "options", "own", "plan")
+
+    def __init__(self, plan: Plan, options: list[list[int]], *, own: bool = False) -> None:
+        self.plan = plan
+        self.options = options
+        self.own = own
+        self._looks: dict[int, tuple] | None = None
+
+    def combinations(self, *, distinct: bool = False) -> Iterator[Combination]:
+        """Find all combinations, each a row for each part.
+
+        :param distinct: leave out those that become another one when
+            providers that look the same are exchanged.
+        """
+        looks = self.looks() if distinct else None
+        for options, tops in self._choose_tops(self.options, (), looks):
+            yield from _Search(self, options, tops, looks).run()
+
+    def symmetric(self) -> bool:
+        """Say whether some providers look the same."""
+        looks = self.looks()
+        return len(set(looks.values())) < len(looks)
+
+    def looks(self) -> dict[int, tuple]:
+        """Return what each row is to the request: equals can be exchanged."""
+        if self._looks is None:
+            self._looks = self._look()
+        return self._looks
+
+    def _look(self) -> dict[int, tuple]:
+        plan, world = self.plan, self.plan.world
+        parts: dict[int, list[int]] = defaultdict(list)
+        for number, rows in enumerate(self.options):
+            for row in rows:
+                parts[row].append(number)
+        if len(parts) == 1:
+            return {row: () for row in parts}
+        above: set[int] = set()
+        if plan.subtrees:
+            for row in parts:
+                above.update(world.layout.ancestors(row)[1:])
+        sharing = world.sharing()
+        looks = {}
+        for row, numbers in parts.items():
+            # Where subtrees matter, only children of one parent can be
+            # exchanged, and only when nothing to choose hangs below them.
+            place = None
+            if plan.subtrees:
+                place = row if row in above else -1 - world.layout.parents.get(row, row)
+            looks[row] = (
+                tuple(numbers), place, int(world.layout.root[row]), row in sharing,
+                plan.look(world.entry(row)))
+        return looks
+
+    def _choose_tops(
+        self, options: list[list[int]], tops: tuple[int, ...], looks: dict[int, tuple] | None
+    ) -> Iterator[tuple[list[list[int]], tuple[int, ...]]]:
+        """Choose which provider is the highest of each same_subtree.
+
+        :returns: (options that are left, the highest of each), …
+        """
+        plan = self.plan
+        if len(tops) == len(plan.subtrees):
+            yield options, tops
+            return
+        numbers = plan.subtrees[len(tops)]
+        tried = set()
+        for top in sorted({row for number in numbers for row in options[number]}):
+            if looks is not None and top not in tops:
+                if looks[top] in tried:
+                    continue
+                tried.add(looks[top])
+            narrowed = list(options)
+            for number in numbers:
+                narrowed[number] = [
+                    row for row in options[number]
+                    if row == top or top in plan.world.layout.ancestors(row)]
+            if all(narrowed[number] for number in numbers):
+                yield from self._choose_tops(narrowed, (*tops, top), looks)
+
+
+class _Search:
+    """Backtracking over the parts, those with the fewest options first."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        options: list[list[int]],
+        tops: tuple[int, ...],
+        looks: dict[int, tuple] | None,
+    ) -> None:
+        self.plan = plan = tree.plan
+        self.options = options
+        self.tops = tops
+        self.looks = looks
+        self.order = sorted(range(len(options)), key=lambda number: len(options[number]))
+        self.chosen = [-1] * len(options)
+        self.uses: dict[int, int] = dict.fromkeys(tops, 1)
+        self.granular: set[int] = set()
+        self.sums: dict[tuple[int, int], int] = defaultdict(int)
+        self.tree_used: dict[int, int] = {}
+        self.met: set[int] = set()
+        self.dead_ends = 0
+        self.dead: set[tuple] = set()
+        self._kinds: dict[int, int] | None = None
+        sharing = plan.world.sharing() if tree.own else {}
+        self.foreign = sharing
+        self.own = tree.own
+        self.coverage = {
+            row: plan.coverage(plan.world.entry(row))
+            for number, rows in enumerate(options) if not plan.parts[number].granular
+            for row in rows} if plan.required else {}
+        self.full = (1 << len(plan.required)) - 1
+        self._look_ahead()
+
+    def run(self) -> Iterator[Combination]:
+        """Find all combinations."""
+        if self.feasible:
+            yield from self._descend(0, 0, not self.own)
+
+    def _look_ahead(self) -> None:
+        """Prepare what the levels from each one on can still bring."""
+        plan, levels = self.plan, len(self.order)
+        self.coverage_from = [0] * (levels + 1)
+        self.own_from = [False] * (levels + 1)
+        last_chance = [-1] * len(self.tops)
+        for level in range(levels - 1, -1, -1):
+            number = self.order[level]
+            rows = self.options[number]
+            bits, own = self.coverage_from[level + 1], self.own_from[level + 1]
+            if plan.required and not plan.parts[number].granular:
+                for row in rows:
+                    bits |= self.coverage[row]
+            own = own or any(row not in self.foreign for row in rows)
+            self.coverage_from[level], self.own_from[level] = bits, own
+            for at, top in enumerate(self.tops):
+                if last_chance[at] < 0 and number in plan.subtrees[at] and top in rows:
+                    last_chance[at] = level
+        self.last_chance: dict[int, list[int]] = defaultdict(list)
+        for at, level in enumerate(last_chance):
+            self.last_chance[level].append(at)
+        self.feasible = all(level >= 0 for level in last_chance) and all(self.options)
+        if plan.isolate and self.feasible:
+            self.feasible = self._enough_providers()
+
+    def _enough_providers(self) -> bool:
+        """Say whether every granular part can have a provider to itself."""
+        owner: dict[int, int] = {}
+
+        def place(number: int, seen: set[int]) -> bool:
+            for row in self.options[number]:
+                if row not in seen:
+                    seen.add(row)
+                    if row not in owner or place(owner[row], seen):
+                        owner[row] = number
+                        return True
+            return False
+
+        return all(place(number, set()) for number in self.order
+                   if self.plan.parts[number].granular)
+
+    def _descend(self, level: int, covered: int, own: bool) -> Iterator[Combination]:
+        """Find the combinations that complete what is chosen below ``level``.
+
+        :param covered: which required conditions are met, as bits.
+        :param own: whether a provider that shares nothing was chosen, or need
+            not be.
+        """
+        if level == len(self.order):
+            yield tuple(self.chosen)
+            return
+        state = None
+        if self.dead_ends > _FORGETFUL:
+            state = self._state(level, covered, own)
+            if state in self.dead:
+                return
+        number = self.order[level]
+        part = self.plan.parts[number]
+        tried = set()
+        fruitful = False
+        for row in self.options[number]:
+            if self.looks is not None and not self.uses.get(row):
+                if self.looks[row] in tried:
+                    continue
+                tried.add(self.looks[row])
+            if not self._allowed(level, number, row):
+                continue
+            bits = covered
+            if self.full and not part.granular:
+                bits |= self.coverage[row]
+            if (bits | self.coverage_from[level + 1]) != self.full and self.full:
+                continue
+            has_own = own or row not in self.foreign
+            if not has_own and not self.own_from[level + 1]:
+                continue
+            undo = self._take(number, row)
+            for combination in self._descend(level + 1, bits, has_own):
+                fruitful = True
+                yield combination
+            self._give_back(number, row, undo)
+        if not fruitful:
+            self.dead_ends += 1
+            if state is not None:
+                self.dead.add(state)
+
+    def _allowed(self, level: int, number: int, row: int) -> bool:
+        plan = self.plan
+        part = plan.parts[number]
+        if plan.isolate and part.granular and row in self.granular:
+            return False
+        for class_id, amount in plan.contested[number]:
+            taken = self.sums.get((row, class_id), 0)
+            if taken and taken + amount > plan.room(plan.world.entry(row), class_id):
+                return False
+        if plan.one_per_tree and part.resources:
+            root = int(plan.world.layout.root[row])
+            if self.tree_used.get(root, row) != row:
+                return False
+        return all(self.tops[at] == row or at in self.met
+                   for at in self.last_chance.get(level, ()))
+
+    def _take(self, number: int, row: int) -> tuple[list[int], bool]:
+        """Choose ``row`` for a part; return what ``_give_back`` needs."""
+        plan = self.plan
+        self.chosen[number] = row
+        self.uses[row] = self.uses.get(row, 0) + 1
+        if plan.isolate and plan.parts[number].granular:
+            self.granular.add(row)
+        for class_id, amount in plan.contested[number]:
+            self.sums[row, class_id] += amount
+        first = False
+        if plan.one_per_tree and plan.parts[number].resources:
+            root = int(plan.world.layout.root[row])
+            first = root not in self.tree_used
+            self.tree_used[root] = row
+        met = [at for at, top in enumerate(self.tops)
+               if top == row and at not in self.met and number in plan.subtrees[at]]
+        self.met.update(met)
+        return met, first
+
+    def _give_back(self, number: int, row: int, undo: tuple[list[int], bool]) -> None:
+        plan = self.plan
+        met, first = undo
+        self.uses[row] -= 1
+        if plan.isolate and plan.parts[number].granular:
+            self.granular.discard(row)
+        for class_id, amount in plan.contested[number]:
+            self.sums[row, class_id] -= amount
+        if first:
+            del self.tree_used[int(plan.world.layout.root[row])]
+        self.met.difference_update(met)
+
+    def _state(self, level: int, covered: int, own: bool) -> tuple:
+        """Return all that decides whether the rest can be completed."""
+        plan = self.plan
+        kinds = self._row_kinds()
+        taken: dict[int, list[tuple]] = defaultdict(list)
+        for number in self.order[:level]:
+            taken[self.chosen[number]].append(
+                (plan.parts[number].granular, plan.contested[number]))
+        rows: list[tuple] = sorted(
+            (kinds[row], row if plan.one_per_tree else -1, sorted(uses))
+            for row, uses in taken.items())
+        return (level, covered, own, frozenset(self.met),
+                tuple((kind, row, tuple(uses)) for kind, row, uses in rows))
+
+    def _row_kinds(self) -> dict[int, int]:
+        """Number the rows by what they can still do; equals have one number."""
+        if self._kinds is None:
+            plan = self.plan
+            parts: dict[int, list[int]] = defaultdict(list)
+            for number, rows in enumerate(self.options):
+                for row in rows:
+                    parts[row].append(number)
+            numbers: dict[tuple, int] = {}
+            self._kinds = {}
+            for row, usable in parts.items():
+                entry = plan.world.entry(row)
+                room = tuple(
+                    (class_id, min(plan.room(entry, class_id), demand))
+                    for class_id, demand in sorted(plan.demand.items())
+                    if any(each.class_id == class_id for each in entry.inventories))
+                top = row if row in self.tops else -1
+                kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign, top)
+                self._kinds[row] = numbers.setdefault(kind, len(numbers))
+        return self._kinds

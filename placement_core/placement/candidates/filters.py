@@ -1,0 +1,284 @@
+"""Which providers fit: every filter takes and gives booleans over all rows.
+
+Each filter says in the ``Trace`` how many providers it left, which is what
+explains an empty answer.
+Source: spec placement_api §4.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+
+from placement_core.placement.candidates import errors
+from placement_core.placement.candidates.requests import (
+    AggregateFilter,
+    CandidatesRequest,
+    RequestGroup,
+    TraitFilter,
+)
+from placement_core.placement.index.world import World
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One filter of one group, and how many providers (or trees) it left."""
+
+    group: str
+    filter: str
+    left: int
+
+
+class Trace:
+    """What the filters left, in order."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def note(self, group: str, name: str, mask: np.ndarray) -> None:
+        """Note that the filter ``name`` of ``group`` left ``mask``."""
+        self.steps.append(Step(group, name, int(np.count_nonzero(mask))))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """Something one provider has to give: a class, or a whole granular group.
+
+    :ivar resources: amounts by resource class id.
+    :ivar home: rows that fit, each in its own tree, as booleans.
+    :ivar away: rows of sharing providers that fit in trees they are anchored at.
+    :ivar closed: root rows where nothing from outside may be used, or None.
+    """
+
+    suffix: str
+    resources: Mapping[int, int]
+    home: np.ndarray
+    away: list[int]
+    closed: np.ndarray | None = None
+
+    @property
+    def granular(self) -> bool:
+        """Say whether the part is a group of its own."""
+        return self.suffix != ""
+
+
+def class_ids(world: World, names: Iterable[str]) -> dict[str, int]:
+    """Return the ids of resource classes.
+
+    :raises errors.UnknownResourceClass: for the first that does not exist.
+    """
+    known = world.names.class_ids
+    ids = {}
+    for name in names:
+        if name not in known:
+            raise errors.UnknownResourceClass(name)
+        ids[name] = known[name]
+    return ids
+
+
+def check_traits(
+    world: World, filters: Iterable[TraitFilter], *, parameter: str | None = None
+) -> None:
+    """Refuse traits that do not exist.
+
+    :raises errors.UnknownTraits: with all of them.
+    """
+    known = world.names.trait_ids
+    unknown = {
+        name for each in filters for names in (*each.required, each.forbidden)
+        for name in names if name not in known}
+    if unknown:
+        raise errors.UnknownTraits(unknown, parameter=parameter)
+
+
+def fitting(world: World, resources: Mapping[int, int]) -> Iterable[tuple[int, np.ndarray]]:
+    """Return which rows fit each class, {class id: booleans}, as pairs."""
+    for class_id, amount in resources.items():
+        yield class_id, world.column(class_id).fitting(amount, world.size)
+
+
+def with_traits(world: World, required: Iterable[frozenset[str]]) -> np.ndarray | None:
+    """Return which rows have one trait of every set; None for no condition."""
+    ids = world.names.trait_ids
+    return _all_of(
+        _any_of([world.having(ids[name]).mask(world.size) for name in names], world.size)
+        for names in required)
+
+
+def with_any_trait(world: World, names: Collection[str]) -> np.ndarray | None:
+    """Return which rows have one of these traits; None for no traits."""
+    ids = world.names.trait_ids
+    if not names:
+        return None
+    return _any_of([world.having(ids[name]).mask(world.size) for name in names], world.size)
+
+
+def in_aggregates(world: World, member_of: Iterable[frozenset[str]]) -> np.ndarray | None:
+    """Return which rows are in one aggregate of every set; None for no condition."""
+    return _all_of(
+        _any_of([world.members(uuid).mask(world.size) for uuid in uuids], world.size)
+        for uuids in member_of)
+
+
+def in_any_aggregate(world: World, uuids: Collection[str]) -> np.ndarray | None:
+    """Return which rows are in one of these aggregates; None for no aggregates."""
+    if not uuids:
+        return None
+    return _any_of([world.members(uuid).mask(world.size) for uuid in uuids], world.size)
+
+
+def in_tree(world: World, uuid: str) -> np.ndarray:
+    """Return the rows of the tree that a provider is part of."""
+    mask = np.zeros(world.size, dtype=bool)
+    row = world.layout.row_of_uuid.get(uuid)
+    if row is not None:
+        mask[list(world.layout.tree(int(world.layout.root[row])))] = True
+    return mask
+
+
+def single(
+    world: World,
+    resources: Mapping[int, int],
+    traits: TraitFilter,
+    aggregates: AggregateFilter,
+    tree: str | None,
+    trace: Trace,
+    suffix: str,
+) -> np.ndarray:
+    """Return the rows that satisfy everything by themselves."""
+    mask = world.layout.root >= 0
+    for class_id, fits in fitting(world, resources):
+        mask &= fits
+        trace.note(suffix, f"resources:{world.names.class_names[class_id]}", mask)
+    keep = (
+        ("required", with_traits(world, traits.required), True),
+        ("forbidden traits", with_any_trait(world, traits.forbidden), False),
+        ("member_of", in_aggregates(world, aggregates.member_of), True),
+        ("forbidden aggregates", in_any_aggregate(world, aggregates.forbidden), False),
+        ("in_tree", None if tree is None else in_tree(world, tree), True),
+    )
+    for name, condition, wanted in keep:
+        if condition is not None:
+            mask &= condition if wanted else ~condition
+            trace.note(suffix, name, mask)
+    return mask
+
+
+def granular_part(world: World, group: RequestGroup, trace: Trace) -> Part:
+    """Return the part that a granular group is."""
+    resources = {world.names.class_ids[name]: amount for name, amount in group.resources.items()}
+    # A group without resources needs a reason to pick a provider, and its
+    # in_tree is no reason (upstream; spec §4.2).
+    tree = group.in_tree if resources else None
+    mask = single(world, resources, group.traits, group.aggregates, tree, trace, group.suffix)
+    if not resources and not (group.traits.required or group.aggregates.member_of):
+        mask[:] = False
+    if group.in_tree is not None and group.in_tree not in world.layout.row_of_uuid:
+        mask[:] = False
+    away = [row for row in world.sharing() if mask[row]]
+    return Part(group.suffix, resources, mask, away)
+
+
+def unsuffixed_parts(world: World, group: RequestGroup, trace: Trace) -> list[Part]:
+    """Return a part for each class of the unsuffixed group.
+
+    Required traits are not judged here: the providers of all parts together
+    have to have them.
+    """
+    root = world.layout.root
+    allowed = root >= 0
+    inside = in_aggregates(world, group.aggregates.member_of)
+    if inside is not None:
+        # An aggregate of the root spans the tree. (Vacant rows stay out.)
+        allowed &= inside | inside[root]
+        trace.note("", "member_of", allowed)
+    closed = in_any_aggregate(world, group.aggregates.forbidden)
+    if closed is not None:
+        allowed &= ~(closed | closed[root])
+        trace.note("", "forbidden aggregates", allowed)
+    unwanted = with_any_trait(world, group.traits.forbidden)
+    if unwanted is not None:
+        allowed &= ~unwanted
+        trace.note("", "forbidden traits", allowed)
+    if group.in_tree is not None:
+        allowed &= in_tree(world, group.in_tree)
+        trace.note("", "in_tree", allowed)
+    resources = {world.names.class_ids[name]: amount for name, amount in group.resources.items()}
+    # Nothing is shared into the tree that in_tree names.
+    sharing = [] if group.in_tree is not None else [
+        row for row in world.sharing()
+        if (inside is None or inside[row])
+        and (closed is None or not closed[row])
+        and (unwanted is None or not unwanted[row])]
+    parts = []
+    for class_id, fits in fitting(world, resources):
+        away = [row for row in sharing if fits[row]]
+        home = fits & allowed
+        trace.note("", f"resources:{world.names.class_names[class_id]}", home)
+        parts.append(Part("", {class_id: resources[class_id]}, home, away, closed))
+    return parts
+
+
+def anchors(
+    world: World, parts: list[Part], request: CandidatesRequest, trace: Trace
+) -> np.ndarray:
+    """Return the rows of roots where every part has an option, as booleans."""
+    root = world.layout.root
+    mask = root == np.arange(world.size)
+    required = with_traits(world, request.root_traits.required)
+    forbidden = with_any_trait(world, request.root_traits.forbidden)
+    if required is not None:
+        mask &= required
+    if forbidden is not None:
+        mask &= ~forbidden
+    if required is not None or forbidden is not None:
+        trace.note("", "root_required", mask)
+    for part in parts:
+        mask &= _reached(world, part, part.home, part.away)
+    trace.note("", "trees", mask)
+    for group in request.groups:
+        for names in () if group.suffix else group.traits.required:
+            having = with_any_trait(world, names)
+            assert having is not None
+            met = np.zeros(world.size, dtype=bool)
+            for part in parts:
+                if not part.granular:
+                    met |= _reached(world, part, part.home & having,
+                                    [row for row in part.away if having[row]])
+            mask &= met
+            trace.note("", "required", mask)
+    return mask
+
+
+def _reached(world: World, part: Part, home: np.ndarray, away: list[int]) -> np.ndarray:
+    """Return the rows of roots of the trees that these providers can serve."""
+    if not world.layout.trees and not away:
+        return home
+    reached = np.zeros(world.size, dtype=bool)
+    sharing = world.sharing()
+    for row in away:
+        reached |= sharing[row].mask(world.size)
+    if part.closed is not None:
+        reached &= ~part.closed
+    reached[world.layout.root[home]] = True
+    return reached
+
+
+def _any_of(masks: list[np.ndarray], size: int) -> np.ndarray:
+    if len(masks) == 1:
+        return masks[0]
+    mask = np.zeros(size, dtype=bool)
+    for each in masks:
+        mask |= each
+    return mask
+
+
+def _all_of(masks: Iterable[np.ndarray]) -> np.ndarray | None:
+    result = None
+    for mask in masks:
+        result = mask if result is None else result & mask
+    return result

@@ -1,0 +1,294 @@
+"""Finds allocation candidates in a world.
+
+Filtering looks at all providers at once (``filters``); combining goes tree by
+tree (``combine``), and only as far as the limit needs. With a limit the trees
+take turns, and combinations that differ only by an exchange of equal devices
+come after all others. Without a limit the answer is complete.
+Source: spec placement_api §4 and design §3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import numpy as np
+
+from placement_core.placement.candidates import filters
+from placement_core.placement.candidates.combine import Combination, Tree
+from placement_core.placement.candidates.filters import Part, Trace
+from placement_core.placement.candidates.plans import Plan
+from placement_core.placement.candidates.requests import CandidatesRequest
+from placement_core.placement.index.world import World
+
+Strategy = Literal["depth-first", "breadth-first"]
+
+#: How many trees are prepared at a time.
+_BLOCK = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidates:
+    """What was found.
+
+    :ivar parts: what each provider of a combination is for.
+    :ivar combinations: a row for each part.
+    :ivar trace: what each filter left.
+    """
+
+    parts: list[Part]
+    combinations: list[Combination]
+    trace: Trace
+
+    def __len__(self) -> int:
+        return len(self.combinations)
+
+    def __iter__(self) -> Iterator[Combination]:
+        return iter(self.combinations)
+
+
+def find(
+    world: World,
+    request: CandidatesRequest,
+    *,
+    max_candidates: int | None = None,
+    strategy: Strategy = "depth-first",
+    randomize: bool = False,
+) -> Candidates:
+    """Find the combinations of providers that fit a request.
+
+    :param max_candidates: at most so many are made at all; None for no bound.
+    :param strategy: when ``max_candidates`` decides: from which trees.
+    :param randomize: which ones, and their order, are left to chance.
+    :raises errors.UnknownResourceClass: a class does not exist.
+    :raises errors.UnknownTraits: traits do not exist.
+    """
+    for group in request.groups:
+        filters.class_ids(world, group.resources)
+    filters.check_traits(
+        world, (request.root_traits, *(group.traits for group in request.groups)))
+    trace = Trace()
+    parts = _parts(world, request, trace)
+    mask = filters.anchors(world, parts, request, trace)
+    anchors = np.flatnonzero(mask)
+    if randomize:
+        np.random.default_rng().shuffle(anchors)
+    plan = Plan.of(world, request, parts)
+    choices = _Choices(plan, anchors)
+    bound = min(
+        (each for each in (request.limit, max_candidates) if each is not None), default=None)
+    found = choices.alone(bound)
+    if found is None:
+        in_turn = bound is not None and (bound == request.limit or strategy == "breadth-first")
+        found = _search(plan, choices.trees(randomize=randomize), bound, in_turn=in_turn)
+    if randomize:
+        random.shuffle(found)
+    trace.steps.append(filters.Step("", "combinations", len(found)))
+    return Candidates(parts, found, trace)
+
+
+def _parts(world: World, request: CandidatesRequest, trace: Trace) -> list[Part]:
+    parts = []
+    for group in sorted(request.groups, key=lambda group: group.suffix != ""):
+        if group.suffix:
+            parts.append(filters.granular_part(world, group, trace))
+        else:
+            parts.extend(filters.unsuffixed_parts(world, group, trace))
+    return parts
+
+
+class _Choices:
+    """The rows to choose from, by anchor."""
+
+    def __init__(self, plan: Plan, anchors: np.ndarray) -> None:
+        self.plan = plan
+        self.anchors = anchors
+        root = plan.world.layout.root
+        self.rows: list[np.ndarray] = []
+        self.roots: list[np.ndarray] = []
+        for part in plan.parts:
+            rows = np.flatnonzero(part.home)
+            roots = root[rows]
+            if plan.world.layout.trees and len(roots) and (roots[1:] < roots[:-1]).any():
+                order = np.argsort(roots, kind="stable")
+                rows, roots = rows[order], roots[order]
+            self.rows.append(rows)
+            self.roots.append(roots)
+
+    def alone(self, bound: int | None) -> list[Combination] | None:
+        """Combine all trees at once where none leaves a choice.
+
+        :returns: None when some tree does leave one.
+        """
+        plan, anchors = self.plan, self.anchors
+        if any(part.away for part in plan.parts):
+            return None
+        if plan.subtrees and plan.world.layout.trees:
+            return None
+        if not plan.has_rules:
+            anchors = anchors[:bound]
+        if not len(anchors):
+            return []
+        columns = []
+        for rows, roots in zip(self.rows, self.roots, strict=True):
+            if not plan.world.layout.trees:
+                columns.append(anchors)
+                continue
+            at = np.searchsorted(roots, anchors)
+            after = np.minimum(at + 1, len(roots) - 1)
+            if (roots[after] == anchors)[after > at].any():
+                return None
+            columns.append(rows[at])
+        keep = _legal(plan, columns)
+        if keep is not None:
+            columns = [column[keep] for column in columns]
+        return list(zip(*(column[:bound].tolist() for column in columns), strict=True))
+
+    def trees(self, *, randomize: bool) -> Iterator[Tree]:
+        """Prepare the trees, a block at a time."""
+        plan = self.plan
+        sharing = plan.world.sharing()
+        away = [
+            [(row, sharing[row].mask(plan.world.size)) for row in part.away]
+            for part in plan.parts]
+        shared = all(part.away for part in plan.parts)
+        seen: set[tuple] = set()
+        for start in range(0, len(self.anchors), _BLOCK):
+            block = self.anchors[start:start + _BLOCK]
+            ranges = [
+                zip(np.searchsorted(roots, block).tolist(),
+                    np.searchsorted(roots, block, side="right").tolist(), strict=True)
+                for roots in self.roots]
+            for anchor, *spans in zip(block.tolist(), *ranges, strict=True):
+                options = [rows[low:high].tolist()
+                           for rows, (low, high) in zip(self.rows, spans, strict=True)]
+                for number, visitors in enumerate(away):
+                    closed = plan.parts[number].closed
+                    if visitors and (closed is None or not closed[anchor]):
+                        home = options[number]
+                        home.extend(row for row, mask in visitors
+                                    if mask[anchor] and row not in home)
+                if randomize:
+                    for rows in options:
+                        random.shuffle(rows)
+                own = False
+                if shared:
+                    # Sharing providers among themselves combine in the same
+                    # ways in every tree that may use the same of them.
+                    signature = tuple(
+                        tuple(sorted(row for row in rows if row in sharing)) for rows in options)
+                    own = signature in seen
+                    seen.add(signature)
+                yield Tree(plan, options, own=own)
+
+
+def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
+    """Judge combinations given as one column for each part; None: all are legal."""
+    keep: np.ndarray | None = None
+
+    def require(condition: np.ndarray) -> None:
+        nonlocal keep
+        keep = condition if keep is None else keep & condition
+
+    world, parts = plan.world, plan.parts
+    for traits in plan.required:
+        met = np.zeros(len(columns[0]), dtype=bool)
+        for part, rows in zip(parts, columns, strict=True):
+            if not part.granular:
+                for trait_id in traits:
+                    met |= world.having(trait_id).mask(world.size)[rows]
+        require(met)
+    for (one, rows), (other, others) in itertools.combinations(
+            zip(parts, columns, strict=True), 2):
+        if plan.isolate and one.granular and other.granular:
+            require(rows != others)
+        if plan.one_per_tree and one.resources and other.resources:
+            require(rows == others)
+    for number, rows in enumerate(columns):
+        for class_id, _ in plan.contested[number]:
+            total = np.zeros(len(rows), dtype=np.int64)
+            for other, others in enumerate(columns):
+                amount = parts[other].resources.get(class_id)
+                if amount is not None:
+                    total += np.where(others == rows, amount, 0)
+            column = world.column(class_id)
+            at = np.searchsorted(column.rows, rows)
+            require((total <= column.free[at]) & (total <= column.max_unit[at]))
+    return keep
+
+
+def _search(
+    plan: Plan, trees: Iterator[Tree], bound: int | None, *, in_turn: bool
+) -> list[Combination]:
+    """Go through the trees as far as is needed."""
+    unique = _Unique(plan)
+    if bound is None or not in_turn:
+        everything = itertools.chain.from_iterable(
+            unique.of(tree.combinations()) for tree in trees)
+        return list(itertools.islice(everything, bound))
+    found: list[Combination] = []
+    symmetric: list[Tree] = []
+
+    def distinct() -> Iterator[Iterator[Combination]]:
+        for tree in trees:
+            if tree.symmetric():
+                symmetric.append(tree)
+            yield unique.of(tree.combinations(distinct=True))
+
+    found.extend(itertools.islice(_take_turns(distinct()), bound))
+    if symmetric and len(found) < bound:
+        already = set(found)
+        rest = (
+            (each for each in unique.of(tree.combinations()) if each not in already)
+            for tree in symmetric)
+        found.extend(itertools.islice(_take_turns(rest), bound - len(found)))
+    return found
+
+
+class _Unique:
+    """Drops combinations that another tree has given.
+
+    Only sharing providers are in several trees, so only combinations of
+    nothing but sharing providers can be given twice.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._sharing = (
+            plan.world.sharing().keys() if all(part.away for part in plan.parts) else None)
+        self._seen: set[Combination] = set()
+
+    def of(self, combinations: Iterator[Combination]) -> Iterator[Combination]:
+        """Return the combinations of one tree that no other tree has given."""
+        return combinations if self._sharing is None else self._first(combinations)
+
+    def _first(self, combinations: Iterable[Combination]) -> Iterator[Combination]:
+        assert self._sharing is not None
+        for combination in combinations:
+            if all(row in self._sharing for row in combination):
+                if combination in self._seen:
+                    continue
+                self._seen.add(combination)
+            yield combination
+
+
+def _take_turns(sources: Iterable[Iterator[Combination]]) -> Iterator[Combination]:
+    """Take one from each source, then the next from each, until all are empty.
+
+    A source is not begun before its first turn.
+    """
+    waiting: deque[Iterator[Combination]] = deque()
+    for source in sources:
+        for combination in source:
+            waiting.append(source)
+            yield combination
+            break
+    while waiting:
+        source = waiting.popleft()
+        for combination in source:
+            waiting.append(source)
+            yield combination
+            break

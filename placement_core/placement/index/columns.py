@@ -1,0 +1,166 @@
+"""Immutable columns over the rows of a world.
+
+A column holds values only for the rows that have them, sorted by row, so that
+hundreds of rare classes or traits cost what they hold. An edit copies the
+arrays it changes and shares the others with the version before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from placement_core.placement.index.rows import Inventory
+
+#: The largest ``max_unit``, and so the largest amount that can fit anywhere.
+LARGEST_AMOUNT = 2**31 - 1
+_SATURATED = 2**63 - 1
+#: Sets that hold at least one in so many rows keep their mask. All of these
+#: masks together are at most so many times larger than the sets themselves.
+_KEEP_MASK_ABOVE = 64
+
+
+class RowSet:
+    """A set of rows: those that have a trait, say."""
+
+    __slots__ = ("_mask", "rows")
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+        self._mask: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, rows: Collection[int]) -> RowSet:
+        """Make a set of unsorted row numbers."""
+        return cls(np.unique(np.fromiter(rows, dtype=np.intp, count=len(rows))))
+
+    def mask(self, size: int) -> np.ndarray:
+        """Return the set as booleans, for reading only."""
+        mask = self._mask
+        if mask is None or len(mask) != size:
+            mask = np.zeros(size, dtype=bool)
+            mask[self.rows] = True
+            if len(self.rows) * _KEEP_MASK_ABOVE >= size:
+                self._mask = mask
+        return mask
+
+    def edited(self, added: Collection[int], removed: Collection[int]) -> RowSet:
+        """Return the set with rows added and removed."""
+        rows = self.rows
+        if removed:
+            gone = np.fromiter(removed, dtype=np.intp, count=len(removed))
+            rows = rows[~np.isin(rows, gone)]
+        if added:
+            rows = np.concatenate((rows, np.fromiter(added, dtype=np.intp, count=len(added))))
+            rows = np.unique(rows)
+        return RowSet(rows)
+
+
+NO_ROWS = RowSet(np.empty(0, dtype=np.intp))
+
+
+class Column:
+    """The inventories of one resource class.
+
+    :ivar free: capacity − used, saturated to 64 bits.
+    """
+
+    __slots__ = ("_all_steps_one", "free", "max_unit", "min_unit", "rows", "step_size")
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        free: np.ndarray,
+        min_unit: np.ndarray,
+        max_unit: np.ndarray,
+        step_size: np.ndarray,
+    ) -> None:
+        self.rows = rows
+        self.free = free
+        self.min_unit = min_unit
+        self.max_unit = max_unit
+        self.step_size = step_size
+        self._all_steps_one = bool((step_size == 1).all())
+
+    def fitting(self, amount: int, size: int) -> np.ndarray:
+        """Return which rows can take ``amount`` at once, as booleans."""
+        mask = np.zeros(size, dtype=bool)
+        count = len(self.rows)
+        if amount > LARGEST_AMOUNT or not count:
+            return mask
+        fits = self.free >= amount
+        fits &= self.min_unit <= amount
+        fits &= self.max_unit >= amount
+        if not self._all_steps_one:
+            fits &= amount % self.step_size == 0
+        if self.rows[-1] == count - 1:  # rows 0, 1, 2, …: nothing to scatter
+            mask[:count] = fits
+        else:
+            mask[self.rows] = fits
+        return mask
+
+    def edited(self, edits: Mapping[int, Inventory | None]) -> Column:
+        """Return the column with the values of some rows set, or removed (None)."""
+        kept = {row: value for row, value in edits.items() if value is not None}
+        rows = np.fromiter(kept, dtype=np.intp, count=len(kept))
+        values = _arrays(kept.values())
+        order = np.argsort(rows)
+        rows, values = rows[order], [array[order] for array in values]
+        old = (self.free, self.min_unit, self.max_unit, self.step_size)
+        at, known = _positions(self.rows, rows)
+        new = [_set(array, at[known], array_values[known])
+               for array, array_values in zip(old, values, strict=True)]
+        keys = self.rows
+        gone = [row for row, value in edits.items() if value is None]
+        if gone:
+            staying = ~np.isin(keys, np.array(gone, dtype=np.intp))
+            keys, new = keys[staying], [array[staying] for array in new]
+        if not known.all():
+            keys = np.concatenate((keys, rows[~known]))
+            order = np.argsort(keys)
+            keys = keys[order]
+            new = [np.concatenate((array, array_values[~known]))[order]
+                   for array, array_values in zip(new, values, strict=True)]
+        return Column(keys, *new)
+
+
+NO_INVENTORY = Column(
+    np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64),
+    *(np.empty(0, dtype=np.int32) for _ in range(3)),
+)
+
+
+def free(inventory: Inventory) -> int:
+    """Return what is left of an inventory, within 64 bits.
+
+    Nothing fits a capacity below zero, so zero says the same.
+    """
+    return max(min(max(inventory.capacity, 0), _SATURATED) - inventory.used, -_SATURATED)
+
+
+def _arrays(values: Collection[Inventory]) -> list[np.ndarray]:
+    count = len(values)
+    return [
+        np.fromiter((free(value) for value in values), dtype=np.int64, count=count),
+        np.fromiter((value.min_unit for value in values), dtype=np.int32, count=count),
+        np.fromiter((value.max_unit for value in values), dtype=np.int32, count=count),
+        np.fromiter((value.step_size for value in values), dtype=np.int32, count=count),
+    ]
+
+
+def _positions(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where ``wanted`` are in sorted ``keys``, and which are there."""
+    at = np.searchsorted(keys, wanted)
+    known = at < len(keys)
+    known[known] = keys[at[known]] == wanted[known]
+    return at, known
+
+
+def _set(array: np.ndarray, at: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``array`` with values set; itself when they are there already."""
+    if np.array_equal(array[at], values):
+        return array
+    array = array.copy()
+    array[at] = values
+    return array

@@ -1,0 +1,159 @@
+"""Which row each provider has, and how rows form trees.
+
+A provider keeps its row as long as it lives, so that an edit of its values
+touches nothing else. A full load lays trees out as consecutive runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Place(NamedTuple):
+    """Where a provider belongs."""
+
+    uuid: str
+    parent_id: int | None
+
+
+class Layout:
+    """The rows of providers and their trees; immutable.
+
+    :ivar size: how many rows there are, vacant ones included.
+    :ivar root: the row of each row's root; -1 for vacant rows.
+    :ivar parents: {row: row of its parent}; roots are left out.
+    :ivar trees: {row of a root: sorted rows of its tree}; providers that are
+        a tree of their own are left out.
+    """
+
+    __slots__ = ("_vacant", "parents", "root", "row_of_id", "row_of_uuid", "size", "trees")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.root = np.empty(0, dtype=np.intp)
+        self.row_of_id: dict[int, int] = {}
+        self.row_of_uuid: dict[str, int] = {}
+        self.parents: dict[int, int] = {}
+        self.trees: dict[int, tuple[int, ...]] = {}
+        self._vacant: list[int] = []
+
+    def changed(
+        self, placed: Mapping[int, Place], removed: Mapping[int, str]
+    ) -> tuple[Layout, set[int]]:
+        """Return the layout with providers placed (new or moved) and removed.
+
+        :param placed: by id.
+        :param removed: {id: uuid} of providers that have a row.
+        :returns: the layout, and the rows whose parent or root may be another.
+        """
+        new = self._copy()
+        disturbed = {int(self.root[self.row_of_id[id_]])
+                     for id_ in (*removed, *placed) if id_ in self.row_of_id}
+        suspects = {member for root in disturbed for member in self.trees.get(root, (root,))}
+        for id_, uuid in removed.items():
+            row = new.row_of_id.pop(id_)
+            del new.row_of_uuid[uuid]
+            new.parents.pop(row, None)
+            new.root[row] = -1
+            new._vacant.append(row)
+            suspects.discard(row)
+        suspects |= new._give_rows(placed)
+        for id_, place in placed.items():
+            row = new.row_of_id[id_]
+            parent = None if place.parent_id is None else new.row_of_id.get(place.parent_id)
+            if parent is None:
+                new.parents.pop(row, None)
+            else:
+                new.parents[row] = parent
+        new._regrow(suspects, disturbed)
+        return new, suspects
+
+    def ancestors(self, row: int) -> list[int]:
+        """Return a row and the rows above it, upwards."""
+        line = [row]
+        while (parent := self.parents.get(line[-1])) is not None:
+            line.append(parent)
+        return line
+
+    def tree(self, root: int) -> tuple[int, ...]:
+        """Return the rows of the tree with this root."""
+        return self.trees.get(root, (root,))
+
+    def _copy(self) -> Layout:
+        new = Layout()
+        new.size = self.size
+        new.root = self.root.copy()
+        new.row_of_id = dict(self.row_of_id)
+        new.row_of_uuid = dict(self.row_of_uuid)
+        new.parents = dict(self.parents)
+        new.trees = dict(self.trees)
+        new._vacant = list(self._vacant)
+        return new
+
+    def _give_rows(self, placed: Mapping[int, Place]) -> set[int]:
+        """Give every placed provider a row; return all their rows."""
+        strangers = [id_ for id_ in _tree_order(placed) if id_ not in self.row_of_id]
+        missing = len(strangers) - len(self._vacant)
+        if missing > 0:
+            # Room to spare, so that not every new provider moves every array.
+            size = self.size + missing + max(16, self.size // 8)
+            root = np.full(size, -1, dtype=np.intp)
+            root[:self.size] = self.root
+            self._vacant[:0] = range(size - 1, self.size - 1, -1)
+            self.root, self.size = root, size
+        self._vacant.sort(reverse=True)
+        for id_ in strangers:
+            row = self._vacant.pop()
+            self.row_of_id[id_] = row
+            self.row_of_uuid[placed[id_].uuid] = row
+        return {self.row_of_id[id_] for id_ in placed}
+
+    def _regrow(self, suspects: set[int], disturbed: Iterable[int]) -> None:
+        """Find the roots of ``suspects`` again and regroup their trees."""
+        groups: dict[int, list[int]] = {}
+        roots: dict[int, int] = {}
+        for row in suspects:
+            line = []
+            at = row
+            while at not in roots and (parent := self.parents.get(at)) is not None:
+                line.append(at)
+                at = parent
+                if len(line) > len(self.parents):
+                    # A loop, which only a damaged database has: cut it here.
+                    del self.parents[at]
+            root = roots.get(at, at)
+            roots[at] = root
+            roots.update(dict.fromkeys(line, root))
+            groups.setdefault(root, []).append(row)
+        old = {root: self.trees.pop(root, ()) for root in (*disturbed, *groups)}
+        for root, rows in groups.items():
+            staying = [row for row in old[root] or (root,)
+                       if row not in suspects and self.root[row] == root]
+            members = sorted({*staying, *rows})
+            self.root[rows] = root
+            if len(members) > 1:
+                self.trees[root] = tuple(members)
+
+
+def _tree_order(placed: Mapping[int, Place]) -> list[int]:
+    """Return ids so that trees are consecutive, each parent before its children."""
+    children: dict[int, list[int]] = {}
+    tops = []
+    for id_ in sorted(placed):
+        parent_id = placed[id_].parent_id
+        if parent_id in placed and parent_id is not None:
+            children.setdefault(parent_id, []).append(id_)
+        else:
+            tops.append(id_)
+    if not children:
+        return tops
+    order = []
+    waiting = tops[::-1]
+    while waiting:
+        id_ = waiting.pop()
+        order.append(id_)
+        waiting.extend(reversed(children.get(id_, ())))
+    return order

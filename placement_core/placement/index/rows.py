@@ -1,0 +1,59 @@
+"""Plain records between the database and the arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class Inventory(NamedTuple):
+    """One class on one provider; ``capacity`` is exact, however large it is."""
+
+    class_id: int
+    capacity: int
+    used: int
+    min_unit: int
+    max_unit: int
+    step_size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProviderRow:
+    """A provider with everything that belongs to it.
+
+    :ivar traits: trait ids.
+    :ivar aggregates: aggregate uuids, as they were given.
+    """
+
+    id: int
+    uuid: str
+    name: str
+    generation: int
+    parent_id: int | None
+    inventories: tuple[Inventory, ...] = ()
+    traits: frozenset[int] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+    created_at: datetime.datetime | None = None
+    updated_at: datetime.datetime | None = None
+    revision: int = 0
+
+
+class Names:
+    """Resource classes and traits, by id and by name."""
+
+    __slots__ = ("class_ids", "class_names", "trait_ids", "trait_names")
+
+    def __init__(self, classes: Mapping[int, str], traits: Mapping[int, str]) -> None:
+        self.class_names = dict(classes)
+        self.trait_names = dict(traits)
+        self.class_ids = {name: id_ for id_, name in classes.items()}
+        self.trait_ids = {name: id_ for id_, name in traits.items()}
+
+    def cover(self, rows: Iterable[ProviderRow | None]) -> bool:
+        """Say whether every class and trait of these providers has its name here."""
+        return all(
+            row.traits <= self.trait_names.keys()
+            and all(each.class_id in self.class_names for each in row.inventories)
+            for row in rows if row is not None)
