@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import secrets
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from placement_core.changes import tables
 from placement_core.db import Session
 from placement_core.db.database import Database
+from placement_core.db.metadata import utcnow
 
 #: A slot keeps the changes of at least this many transactions. A reader that
 #: is further behind loads everything, which is then cheaper anyway.
@@ -29,12 +31,8 @@ _RAISE_HEAD = (
 _HEAD = (
     sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("of_slot")).scalar_subquery()
 )
-_APPEND = sa.insert(_changes).inline().values(serial=_HEAD)
-_WAIT_FOR_HEAD = (
-    sa.update(_heads)
-    .where(_heads.c.slot == sa.bindparam("at_slot"))
-    .values(txn=_heads.c.txn)
-)
+#: How many change rows one statement appends.
+_BATCH = 50
 _FIND = (
     sa.select(sa.literal(1))
     .where(_changes.c.slot == sa.bindparam("slot"), _changes.c.txn == sa.bindparam("txn"))
@@ -71,16 +69,22 @@ class Journal:
 
     def append(self, session: Session) -> None:
         """Raise the head of the thread's slot and write what was touched."""
-        slot = self.slot()
-        session.execute(_RAISE_HEAD, {"at_slot": slot, "by_txn": session.txn})
-        session.execute(
-            _APPEND,
-            [
-                {"slot": slot, "of_slot": slot, "position": position, "txn": session.txn,
-                 "kind": kind, "ref": ref}
-                for position, (kind, ref) in enumerate(sorted(session.touched))
-            ],
-        )
+        touched = sorted(session.touched)
+        raised = False
+        for start in range(0, len(touched), _BATCH):
+            batch = touched[start:start + _BATCH]
+            parameters: dict[str, object] = {
+                "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow()}
+            for place, (kind, ref) in enumerate(batch):
+                parameters |= {f"position{place}": start + place, f"kind{place}": kind,
+                               f"ref{place}": ref}
+            if not raised and session.dialect == "postgresql":
+                session.execute(_raise_and_append(len(batch)), parameters)
+            else:
+                if not raised:
+                    session.execute(_RAISE_HEAD, parameters)
+                session.execute(_append(len(batch)), parameters)
+            raised = True
 
     def committed(self, database: Database, session: Session) -> None:
         """Prune the slot now and then, in a transaction of its own."""
@@ -95,10 +99,49 @@ class Journal:
         """Say whether the transaction of ``session`` was committed.
 
         The lost transaction holds the head of this thread's slot until it has
-        ended, so waiting for the head first makes the answer final.
+        ended, so raising the head ourselves makes the answer final: we wait for
+        it, or (Galera, on another node) whoever is certified second fails. What
+        it touched is written down once more, which readers survive.
         """
         slot = self.slot()
         with database.writer.connect() as connection, connection.begin():
-            connection.execute(_WAIT_FOR_HEAD, {"at_slot": slot})
+            successor = Session(connection, writing=True)
+            successor.touched = session.touched
+            self.append(successor)
             found = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()
         return found is not None
+
+
+def _rows(count: int) -> sa.Subquery:
+    return sa.union_all(*(
+        sa.select(
+            sa.bindparam(f"position{place}", type_=_changes.c.position.type).label("position"),
+            sa.bindparam(f"kind{place}", type_=_changes.c.kind.type).label("kind"),
+            sa.bindparam(f"ref{place}", type_=_changes.c.ref.type).label("ref"))
+        for place in range(count)
+    )).subquery("touched")
+
+
+def _insert(head: sa.FromClause, rows: sa.Subquery) -> sa.Insert:
+    chosen = sa.select(
+        head.c.slot, head.c.serial, rows.c.position,
+        sa.bindparam("by_txn", type_=_changes.c.txn.type), rows.c.kind, rows.c.ref,
+        sa.bindparam("now", type_=_changes.c.created_at.type),
+    ).select_from(head.join(rows, sa.true()))
+    return sa.insert(_changes).inline().from_select(
+        ["slot", "serial", "position", "txn", "kind", "ref", "created_at"], chosen)
+
+
+@functools.cache
+def _append(count: int) -> sa.Insert:
+    """Build the statement that writes ``count`` change rows at the slot's head."""
+    head = sa.select(_heads.c.slot, _heads.c.serial).where(
+        _heads.c.slot == sa.bindparam("at_slot")).subquery("head")
+    return _insert(head, _rows(count))
+
+
+@functools.cache
+def _raise_and_append(count: int) -> sa.Insert:
+    """Build ``_RAISE_HEAD`` and ``_append`` in one statement, for PostgreSQL."""
+    head = _RAISE_HEAD.returning(_heads.c.slot, _heads.c.serial).cte("head")
+    return _insert(head, _rows(count))

@@ -167,6 +167,10 @@ def _engine(
         "pool_timeout": settings.pool_timeout_seconds,
         "pool_recycle": settings.connection_recycle_seconds,
         "connect_args": _CONNECT_ARGS[backend](settings),
+        # ``transactions`` ends every transaction itself; MySQL would be asked
+        # to ROLLBACK nothing each time a connection goes back to the pool.
+        "pool_reset_on_return": None,
+        "skip_autocommit_rollback": isolation == "AUTOCOMMIT",
     }
     if backend != "sqlite":
         arguments["isolation_level"] = isolation

@@ -13,12 +13,15 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
+import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import errors
 from placement_core.context import Context
+from placement_core.db.database import Database
+from placement_core.db.failures import TransactionLost, judged, verdict
 from placement_core.db.session import Session
 
 LOG = logging.getLogger(__name__)
@@ -31,17 +34,8 @@ _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.25
 
 
-class TransactionLost(Exception):
-    """The transaction certainly did not happen; it may be tried again."""
-
-
-#: What the database says when a transaction lost a race or its connection and
-#: certainly left nothing behind (a doubtful COMMIT never surfaces as these).
-_RETRIABLE = (
-    TransactionLost,
-    db_exception.DBDeadlock,
-    db_exception.DBConnectionError,
-)
+#: How long a lost COMMIT is looked for while the database does not answer.
+_LOOK_UP_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 @contextlib.contextmanager
@@ -50,7 +44,8 @@ def read(ctx: Context) -> Iterator[Session]:
     if ctx.session is not None:
         yield ctx.session
         return
-    with ctx.database.snapshot.connect() as connection, connection.begin():
+    with (judged(), ctx.database.snapshot.connect() as connection,
+          _undone_on_error(connection), connection.begin()):
         ctx.session = Session(connection, writing=False)
         try:
             yield ctx.session
@@ -65,8 +60,9 @@ def write(ctx: Context) -> Iterator[Session]:
     The outermost one appends what was touched to the change log and commits.
 
     :raises errors.Unavailable: the answer to COMMIT was lost and the database
-        cannot say whether it happened.
-    :raises TransactionLost: the answer to COMMIT was lost and it did not.
+        cannot say whether it happened; or it cannot do it now.
+    :raises TransactionLost: it did not happen, and may be tried again.
+    :raises errors.Invalid: it holds a value that no row can hold.
     """
     if ctx.session is not None:
         if not ctx.session.writing:
@@ -74,41 +70,89 @@ def write(ctx: Context) -> Iterator[Session]:
         yield ctx.session
         return
     database = ctx.database
-    with database.writer.connect() as connection:
-        transaction = connection.begin()
-        session = ctx.session = Session(connection, writing=True)
+    with judged(), database.writer.connect() as connection:
+        with _undone_on_error(connection):
+            transaction = connection.begin()
+            session = ctx.session = Session(connection, writing=True)
+            try:
+                yield session
+                if session.touched:
+                    database.journal.append(session)
+            finally:
+                ctx.session = None
+        failure = _commit(connection, transaction)
+    if failure is not None:
+        # With the connection closed, so that a transaction that still is open
+        # ends and does not make the look-up wait.
+        _settle(database, session, failure)
+    _housekeeping(database, session)
+
+
+@contextlib.contextmanager
+def _undone_on_error(connection: sa.Connection) -> Iterator[None]:
+    """Leave no open transaction behind on a connection that goes back to the pool."""
+    try:
+        yield
+    except BaseException:
+        transaction = connection.get_transaction()
         try:
-            yield session
-            if session.touched:
-                database.journal.append(session)
-        except BaseException:
-            transaction.rollback()
+            if transaction is not None and transaction.is_active:
+                transaction.rollback()
+        except Exception:
+            LOG.debug("a transaction could not be rolled back", exc_info=True)
+            connection.invalidate()
+        raise
+
+
+def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> Exception | None:
+    """Commit; return the error if it is not certain what became of it."""
+    try:
+        transaction.commit()
+    except Exception as error:
+        connection.invalidate()
+        meaning = verdict(error)
+        certainly_not = isinstance(meaning, TransactionLost) and not isinstance(
+            error, db_exception.DBConnectionError)
+        if certainly_not:
             raise
-        finally:
-            ctx.session = None
-        try:
-            transaction.commit()
-        except db_exception.DBConnectionError as error:
-            _settle(database, session, error)
-        database.journal.committed(database, session)
+        return error
+    return None
 
 
-def _settle(database: Any, session: Session, error: Exception) -> None:
+def _settle(database: Database, session: Session, error: Exception) -> None:
     """Find out what became of a COMMIT whose answer was lost."""
     if not session.touched:
         # Nothing that anybody could look up, and nothing that a repetition
         # would do twice: transactions that touch nothing only get-or-create.
         raise TransactionLost from error
     LOG.warning("the answer to a COMMIT was lost; looking for transaction %x", session.txn)
+    for pause in (*_LOOK_UP_PAUSES_SECONDS, None):
+        try:
+            with judged():
+                landed = database.journal.landed(database, session)
+        except TransactionLost:
+            if pause is None:
+                break
+            time.sleep(pause)
+        except errors.Unavailable:
+            break
+        else:
+            if landed:
+                return
+            meaning = verdict(error)
+            raise meaning if isinstance(meaning, errors.Error) else error
+    raise errors.Unavailable(
+        "The database stopped answering while the change was being committed; "
+        "whether it was made is not known yet."
+    ) from error
+
+
+def _housekeeping(database: Database, session: Session) -> None:
+    """Let the journal tidy up; what was committed does not depend on it."""
     try:
-        landed = database.journal.landed(database, session)
-    except db_exception.DBError as lookup_error:
-        raise errors.Unavailable(
-            "The database stopped answering while the change was being committed; "
-            "whether it was made is not known yet."
-        ) from lookup_error
-    if not landed:
-        raise TransactionLost from error
+        database.journal.committed(database, session)
+    except Exception:
+        LOG.warning("the change log could not be pruned", exc_info=True)
 
 
 def retry_writes(
@@ -130,12 +174,11 @@ def retry_writes(
         pause = _FIRST_PAUSE_SECONDS
         for attempts_left in range(ctx.database.retries, -1, -1):
             try:
-                return function(ctx, *args, **kwargs)
-            except _RETRIABLE as error:
+                with judged():
+                    return function(ctx, *args, **kwargs)
+            except TransactionLost as error:
                 if not attempts_left:
-                    raise errors.Unavailable(
-                        "The database could not complete the change; please try again."
-                    ) from error
+                    raise
                 LOG.debug("transaction is repeated: %s", error)
                 time.sleep(random.uniform(pause / 2, pause))  # noqa: S311
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

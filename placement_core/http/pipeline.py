@@ -26,8 +26,7 @@ from pyramid.response import Response
 from webob import acceptparse
 
 from placement_core import errors
-from placement_core.http import errors as http_errors
-from placement_core.http import identity, requestlog, validation
+from placement_core.http import errors as http_errors, identity, requestlog, validation
 from placement_core.http.errors import Refusal
 from placement_core.http.operations import NOW, Call, Ladder, Operation, Reply, Version
 from placement_core.http.policy import Authorizer
@@ -99,6 +98,9 @@ def judge(
         except errors.Error as error:
             response = _refuse(api, environ, version, http_errors.status_of(error), error)
         except HTTPNotFound:
+            response = _refuse(api, environ, version, 404, errors.NotFound())
+        except UnicodeEncodeError:
+            # A server that decoded the path itself: no route has such characters.
             response = _refuse(api, environ, version, 404, errors.NotFound())
         except UnicodeDecodeError:
             response = _refuse(

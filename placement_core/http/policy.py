@@ -13,8 +13,7 @@ import time
 from collections.abc import Mapping
 
 from oslo_config import cfg
-from oslo_policy import opts as policy_opts
-from oslo_policy import policy
+from oslo_policy import opts as policy_opts, policy
 
 from placement_core import errors
 from placement_core.context import Identity
@@ -126,10 +125,12 @@ class Authorizer:
         }
         if target is None:
             target = {"project_id": identity.project_id, "user_id": identity.user_id}
+        # An absent value must not look like a project of the name "None".
+        target = {name: value for name, value in target.items() if value is not None}
         # The lock also keeps other threads from seeing rules half loaded.
         with self._lock:
             answers = self._answers
-            allowed = bool(self._enforcer.enforce(rule, dict(target), credentials))
+            allowed = bool(self._enforcer.enforce(rule, target, credentials))
             if self._cacheable and self._enforcer.rules is self._rules:
                 if len(answers) >= _MOST_ANSWERS:
                     answers.clear()

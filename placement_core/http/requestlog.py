@@ -44,19 +44,23 @@ class RequestLog:
         environ[ENVIRON_KEY] = names.request_id
 
         def named(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
-            length = "-"
-            for name, value in headers:
-                if name.lower() == "content-length":
-                    length = value
-            LOG.info(
-                '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
-                environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _uri(environ),
-                status[:3], length, environ.get(MICROVERSION_KEY, "-"), names.request_id,
-                time.monotonic() - started,
-            )
+            if LOG.isEnabledFor(logging.INFO):
+                LOG.info(
+                    '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
+                    environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _uri(environ),
+                    status[:3], _length(headers), environ.get(MICROVERSION_KEY, "-"),
+                    names.request_id, time.monotonic() - started,
+                )
             return start_response(status, [*headers, (_HEADER, names.request_id)], *exc_info)
 
         return self.app(environ, named)
+
+
+def _length(headers: list[tuple[str, str]]) -> str:
+    for name, value in headers:
+        if name.lower() == "content-length":
+            return value
+    return "-"
 
 
 def _uri(environ: dict[str, Any]) -> str:

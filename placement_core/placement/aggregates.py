@@ -94,7 +94,9 @@ def replace_for_provider(
             session.execute(_JOIN, [
                 {"resource_provider_id": provider.id, "aggregate_id": aggregate_id}
                 for aggregate_id in sorted(aggregate_ids - present)])
-        return _of_provider(session, uuid)
+        generation = _of_provider(session, uuid).generation
+    # In the order the caller chose.
+    return ProviderAggregates(generation, tuple(dict.fromkeys(uuids)))
 
 
 def _ensure(ctx: Context, uuids: list[str]) -> set[int]:

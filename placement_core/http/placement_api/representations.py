@@ -11,6 +11,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from placement_core.http import versions
 from placement_core.http.operations import NOW, Ladder, Version
 from placement_core.http.placement_api import microversions as mv
 from placement_core.placement import records
@@ -188,13 +189,13 @@ def consumer_allocations(item: records.ConsumerAllocations | None, version: Vers
     return document
 
 
-def versions() -> Document:
+def offered_versions() -> Document:
     """Return the document of the root: which microversions are offered."""
     return {
         "versions": [{
             "id": "v1.0",
-            "max_version": mv.text(mv.NEWEST),
-            "min_version": mv.text(mv.LOWEST),
+            "max_version": versions.text(mv.NEWEST),
+            "min_version": versions.text(mv.LOWEST),
             "status": "CURRENT",
             "links": [{"rel": "self", "href": ""}],
         }],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from placement_core.http import validation
+from placement_core.http import validation, versions
 from placement_core.http.operations import Version
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.placement_api.queries import errors
@@ -76,7 +76,7 @@ def _any_traits(text: str, version: Version) -> frozenset[str]:
     if version < mv.ANY_TRAITS:
         raise validation.InvalidQuery(
             f"The format '{form}' only supported since microversion "
-            f"{mv.text(mv.ANY_TRAITS)}. Got: {text}")
+            f"{versions.text(mv.ANY_TRAITS)}. Got: {text}")
     names = [name.strip() for name in text.removeprefix("in:").split(",")]
     if not all(names):
         raise validation.InvalidQuery(

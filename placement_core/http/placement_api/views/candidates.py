@@ -14,11 +14,11 @@ def list_(call: Call) -> Reply:
     request = query.parse(call.query, version)
     world = call.services.index.world(call.ctx)
     found = search.find(world, request)
-    body = answers.render(
-        world, request, found,
+    form = answers.Form(
         keyed=version >= mv.ALLOCATIONS_DICT,
         traits=version >= mv.CANDIDATES_TRAITS,
         all_classes=version >= mv.ALL_CLASSES,
         trees=version >= mv.NESTED_CANDIDATES,
         mappings=version >= mv.MAPPINGS)
+    body = answers.render(world, request, found, form)
     return Reply(body=body, last_modified=NOW, cacheable=True)

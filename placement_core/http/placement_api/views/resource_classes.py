@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from placement_core.http import validation
 from placement_core.http.operations import Call, Reply
-from placement_core.http.placement_api import microversions as mv, representations
+from placement_core.http.placement_api import bodies, microversions as mv, representations
 from placement_core.placement import resource_classes
+
+#: A name in the address is judged like the body that older versions sent.
+_NAMED = validation.Schema(bodies.CLASS_CREATE.at(mv.NEWEST) or {}, validation.uuid_like)
 
 
 def list_(call: Call) -> Reply:
@@ -35,6 +39,9 @@ def update(call: Call) -> Reply:
     if call.microversion < mv.ENSURE_CLASS:
         item = resource_classes.rename(call.ctx, call.path["name"], call.body["name"])
         return Reply(body=representations.resource_class(item, call.prefix))
+    fault = _NAMED.fault({"name": call.path["name"]})
+    if fault is not None:
+        raise validation.InvalidBody(fault)
     item, created = resource_classes.ensure(call.ctx, call.path["name"])
     return Reply(201 if created else 204, location=representations.class_path(item.name))
 

@@ -95,8 +95,9 @@ class RefusalTest(base.TestCase):
         new = {"resource_class": "VCPU"}
         for body, wordings in (
             (new, ["'total' is a required property"]),
-            ({**new, "total": 0}, ["0 is less than the minimum of 1",
-                                   "Failed validating 'minimum' in schema['properties']['total']"]),
+            ({**new, "total": 0},
+             ["0 is less than the minimum of 1",
+              "Failed validating 'minimum' in schema['properties']['total']"]),
             ({**new, "total": True}, ["True is not of type 'integer'"]),
             ({**new, "total": 1.5}, ["1.5 is not of type 'integer'"]),
             ({**new, "total": bodies.MAX_INT + 1}, ["Failed validating 'maximum'"]),

@@ -1,0 +1,81 @@
+"""What the commands have in common: configuration, progress, one-line errors."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from cliff import command, lister
+from oslo_config import cfg
+
+from placement_core import conf, errors, services
+from placement_core.db.database import Settings
+
+
+class Failed(Exception):
+    """What went wrong, in one line."""
+
+
+class Configured(command.Command):
+    """A command that needs the configuration, and perhaps the database."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser; the configuration options work after the command too."""
+        parser = super().get_parser(prog_name)
+        add_config_options(parser)
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; any error travels as one line."""
+        try:
+            return super().run(parsed_args) or 0
+        except (errors.Error, Failed):
+            raise
+        except Exception as error:
+            # Drivers put several lines into their errors; the first says it.
+            # --debug shows the rest.
+            first = str(error).strip().partition("\n")[0]
+            raise Failed(first or type(error).__name__) from error
+
+    def conf(self, parsed_args: argparse.Namespace) -> cfg.ConfigOpts:
+        """Read the configuration that the command line names."""
+        files, folders = config_sources(self.app_args, parsed_args)
+        return conf.load(config_files=files, config_dirs=folders)
+
+    def database_settings(self, parsed_args: argparse.Namespace) -> Settings:
+        """Return how the configured database is reached."""
+        return services.database_settings(self.conf(parsed_args))
+
+    def services(self, parsed_args: argparse.Namespace) -> services.Services:
+        """Return the service's parts; the caller disposes of the database."""
+        return services.build(self.conf(parsed_args))
+
+    def say(self, line: str) -> None:
+        """Print a line of progress at once."""
+        print(line, file=self.app.stdout, flush=True)
+
+
+class Command(Configured):
+    """A command that prints what it does."""
+
+
+class Lister(Configured, lister.Lister):
+    """A command that prints a table, or the same as ``-f json``, ``csv``, ``yaml``."""
+
+
+def add_config_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--config-file`` and ``--config-dir``, both repeatable."""
+    group = parser.add_argument_group("configuration")
+    group.add_argument(
+        "--config-file", action="append", default=[], metavar="PATH",
+        help="read options from this file instead of /etc/placement/placement.conf; repeatable")
+    group.add_argument(
+        "--config-dir", action="append", default=[], metavar="PATH",
+        help="read the *.conf files of this directory too; repeatable")
+
+
+def config_sources(*namespaces: Any) -> tuple[list[str] | None, list[str] | None]:
+    """Return the files and directories that parsed command lines name; None: none."""
+    files = [path for found in namespaces for path in found.config_file]
+    folders = [path for found in namespaces for path in found.config_dir]
+    return files or None, folders or None

@@ -1,0 +1,134 @@
+"""``placement-core db …``: the schema, and what is stored in it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterable
+
+from placement_core.cli import base
+from placement_core.migrations import online, sync
+from placement_core.placement import audit
+
+
+class Sync(base.Command):
+    """Make the database's schema, upgrade it, or take over that of upstream Placement.
+
+    Safe to repeat. Stop the services first: they must not write meanwhile.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        sync.sync(self.database_settings(parsed_args), self.say)
+        return 0
+
+
+class Version(base.Command):
+    """Print the revision of the database's schema (nothing: it has none)."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        found = sync.version(self.database_settings(parsed_args))
+        if found is not None:
+            self.say(found)
+        return 0
+
+
+class Release(base.Command):
+    """Give the database back to upstream Placement, with all that was written.
+
+    Removes our columns and tables. Stop the services first. "db sync" takes the
+    database over again.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--yes", action="store_true",
+                            help="do it; without this the command only says what it would do")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        settings = self.database_settings(parsed_args)
+        if not parsed_args.yes:
+            raise base.Failed(
+                "this would remove the columns and tables that upstream Placement does not have; "
+                "stop every placement-core service, then repeat with --yes")
+        sync.release(settings, self.say)
+        return 0
+
+
+class OnlineDataMigrations(base.Command):
+    """Bring rows that older versions wrote up to date, in batches, while serving.
+
+    Exit code 0: nothing is left that can be done. 1: --max-count was reached;
+    run again. 2: some migrations failed and none got any further.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--max-count", metavar="N",
+                            help="stop after this many rows; by default all, in batches of "
+                            f"{online.BATCH}")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        max_count = None
+        if parsed_args.max_count is not None:
+            max_count = _positive(parsed_args.max_count)
+            if max_count is None:
+                self.say("Must supply a positive value for max_count")
+                return online.INVALID
+        services = self.services(parsed_args)
+        try:
+            sync.require_newest(services.database)
+            outcome = online.run(services.context(), max_count, self.say)
+        finally:
+            services.database.dispose()
+        for line in online.table(outcome):
+            self.say(line)
+        return outcome.exit_code
+
+
+class Audit(base.Lister):
+    """Compare what is used with the allocations, everywhere it is kept.
+
+    Exit code 1: something differs (and was not repaired).
+    """
+
+    exit_code = 0
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--repair", action="store_true", help="correct what differs")
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterable[tuple[object, ...]]]:
+        """Run the command."""
+        services = self.services(parsed_args)
+        try:
+            sync.require_newest(services.database)
+            findings = audit.audit(services.context(), repair=parsed_args.repair)
+        finally:
+            services.database.dispose()
+        self.exit_code = 1 if any(not finding.repaired for finding in findings) else 0
+        columns = tuple(field.name for field in dataclasses.fields(audit.Finding))
+        return columns, [dataclasses.astuple(finding) for finding in findings]
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; say by the exit code whether all was well."""
+        return super().run(parsed_args) or self.exit_code
+
+
+def _positive(text: str) -> int | None:
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if number > 0 else None

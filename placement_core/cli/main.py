@@ -1,0 +1,76 @@
+"""The entry point of ``placement-core``, and the list of its commands."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import logging
+import sys
+from collections.abc import Sequence
+
+from cliff import app, commandmanager
+
+from placement_core.cli import base, database, plugins, samples, serve, status
+
+COMMANDS = {
+    "serve": serve.Serve,
+    "db sync": database.Sync,
+    "db version": database.Version,
+    "db release": database.Release,
+    "db audit": database.Audit,
+    "db online-data-migrations": database.OnlineDataMigrations,
+    # As upstream's placement-manage spells it.
+    "db online_data_migrations": database.OnlineDataMigrations,
+    "status upgrade check": status.UpgradeCheck,
+    "plugins list": plugins.List,
+    "config sample": samples.Config,
+    "policy sample": samples.Policy,
+}
+
+
+def version() -> str:
+    """Return the installed version of this distribution."""
+    try:
+        return importlib.metadata.version("placement-core")
+    except importlib.metadata.PackageNotFoundError:
+        return "0 (not installed)"
+
+
+class PlacementCore(app.App):
+    """The command line; each command is a class of its module."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            description="The capacity service of a private cloud.",
+            version=version(),
+            command_manager=_commands(),
+            deferred_help=True,
+        )
+
+    def build_option_parser(self, *args: str, **kwargs: object) -> argparse.ArgumentParser:
+        """Return the parser of the options before the command."""
+        parser = super().build_option_parser(*args, **kwargs)
+        base.add_config_options(parser)
+        return parser
+
+    def configure_logging(self) -> None:
+        """Send warnings and errors to stderr, as they are."""
+        level = {0: logging.ERROR, 1: logging.WARNING, 2: logging.INFO}.get(
+            self.options.verbose_level, logging.DEBUG)
+        handler = logging.StreamHandler(self.stderr)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _commands() -> commandmanager.CommandManager:
+    manager = commandmanager.CommandManager("placement_core.cli", convert_underscores=False)
+    for name, command in COMMANDS.items():
+        manager.add_command(name, command)
+    return manager
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # Without a command cliff would open a shell of its own.
+    return PlacementCore().run(arguments or ["--help"])

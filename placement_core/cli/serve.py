@@ -1,0 +1,174 @@
+"""``placement-core serve``: the service, hosted by Granian.
+
+The parent process checks everything that can be wrong before it opens the port,
+so that an operator sees one line and not the traceback of a worker. Workers are
+new processes (spawned, not forked): each builds its own application.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import ipaddress
+import logging
+import multiprocessing
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import granian
+from granian import constants
+from oslo_config import cfg
+from oslo_log import log as oslo_logging
+
+from placement_core import conf, errors, services
+from placement_core.cli import base
+from placement_core.migrations import sync
+
+LOG = logging.getLogger(__name__)
+
+_DEFAULT_BIND = "127.0.0.1:8778"
+#: More make a worker slower (measured, design §4).
+_DEFAULT_THREADS = 4
+#: How long a worker may finish its requests after SIGTERM.
+_STOP_SECONDS = 30
+
+
+class Serve(base.Command):
+    """Serve the API over HTTP.
+
+    An SQLite database is made or upgraded first; for others run "db sync".
+    SIGTERM and SIGINT let requests finish; SIGHUP starts new workers.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--bind", metavar="HOST:PORT", default=_DEFAULT_BIND, type=_address,
+            help=f"where to listen (default: {_DEFAULT_BIND}); [::]:8778 for IPv6")
+        parser.add_argument(
+            "--workers", metavar="N", default=1, type=_positive,
+            help="worker processes (default: 1); about one for each processor")
+        parser.add_argument(
+            "--threads", metavar="N", default=_DEFAULT_THREADS, type=_positive,
+            help=f"threads of each worker (default: {_DEFAULT_THREADS}); more rarely help")
+        parser.add_argument(
+            "--allow-insecure", action="store_true",
+            help="listen on a public address although auth_strategy = noauth2 lets everybody in")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        options = self.conf(parsed_args)
+        host, port = parsed_args.bind
+        if not parsed_args.allow_insecure:
+            _refuse_public_noauth(options, host)
+        where = _prepare(options, self.say)
+        _refuse_taken(host, port)
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        workers = parsed_args.workers
+        server = _server(host, port, workers, parsed_args.threads)
+        server.on_startup(lambda: self.say(
+            f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
+            f"{parsed_args.threads} threads, {where}, {options.api.auth_strategy})"))
+        files, folders = base.config_sources(self.app_args, parsed_args)
+        multiprocessing.set_start_method("spawn", force=True)
+        server.serve(
+            target_loader=functools.partial(_load, files, folders), wrap_loader=False)
+        return 0
+
+
+def _load(
+    config_files: list[str] | None, config_dirs: list[str] | None
+) -> Callable[..., Any]:
+    """Build the application, in a worker."""
+    # Only workers need it, and it is most of what there is to import.
+    from placement_core import app
+
+    options = conf.load(config_files=config_files, config_dirs=config_dirs)
+    oslo_logging.setup(options, "placement")
+    logging.captureWarnings(True)
+    try:
+        return app.make_app(options)
+    except errors.ConfigurationError as error:
+        LOG.critical("%s", error)
+        sys.exit(1)
+
+
+def _server(host: str, port: int, workers: int, threads: int) -> Any:
+    return granian.Granian(
+        __name__,  # names the application; ``_load`` makes it
+        address=host,
+        port=port,
+        interface=constants.Interfaces.WSGI,
+        workers=workers,
+        blocking_threads=threads,
+        websockets=False,
+        # Our own log has a line for each request; Granian tells only of trouble.
+        log_level="warning",
+        respawn_failed_workers=True,
+        respawn_interval=1,
+        workers_kill_timeout=_STOP_SECONDS,
+    )
+
+
+def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
+    """Make an SQLite database's schema, check that of others; return where it is."""
+    settings = services.database_settings(options)
+    database = services.build(options).database
+    try:
+        if database.dialect == "sqlite" or options.placement_database.sync_on_startup:
+            sync.sync(settings, _unless_silent(say))
+        else:
+            sync.require_newest(database)
+        return database.url.render_as_string(hide_password=True)
+    finally:
+        database.dispose()
+
+
+def _unless_silent(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Say what changes the database, not that it is as it should be."""
+    return lambda line: None if line.endswith("already") else say(line)
+
+
+def _refuse_public_noauth(options: cfg.ConfigOpts, host: str) -> None:
+    if options.api.auth_strategy == "noauth2" and not _is_loopback(host):
+        raise errors.ConfigurationError(
+            f"--bind {host}: [api] auth_strategy = noauth2 believes whatever a caller says, so "
+            "it is served on 127.0.0.1 only; use keystone, or repeat with --allow-insecure")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _refuse_taken(host: str, port: int) -> None:
+    """Try the address: a worker that cannot have it would only say so in its log."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise base.Failed(f"--bind {host}:{port}: {error.strerror}") from error
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as {_DEFAULT_BIND}")
+    return host, int(port)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)

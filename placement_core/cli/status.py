@@ -1,0 +1,106 @@
+"""``placement-core status upgrade check``: what to do before services are restarted."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+
+from oslo_config import cfg
+from oslo_upgradecheck import common_checks, upgradecheck
+
+from placement_core import context, services
+from placement_core.cli import base
+from placement_core.migrations import checks, sync
+from placement_core.placement import audit
+
+_SUCCESS = upgradecheck.Result(upgradecheck.Code.SUCCESS)
+#: The exit code when the checks themselves fail, as in every OpenStack service.
+_ERROR = 255
+
+
+class UpgradeCheck(base.Command):
+    """Check whether the database and the configuration are ready for this version.
+
+    Exit code 0: ready. 1: warnings. 2: failures. 255: the checks did not run.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        try:
+            return int(Checks(self.conf(parsed_args)).check())
+        except Exception as error:
+            if self.app_args.debug:
+                raise
+            print(str(error).strip().partition("\n")[0], file=sys.stderr)
+            return _ERROR
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """The checks; the first three are upstream Placement's."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+
+    @functools.cached_property
+    def _state(self) -> checks.State:
+        return checks.state(services.database_settings(self._conf))
+
+    def _roots(self) -> upgradecheck.Result:
+        if not self._state.rootless:
+            return _SUCCESS
+        return _failure(
+            f"{self._state.rootless} resource providers have no root provider id. "
+            "Run `placement-core db sync`, which fills them when it takes the database over.")
+
+    def _consumers(self) -> upgradecheck.Result:
+        if not self._state.unrecorded:
+            return _SUCCESS
+        return upgradecheck.Result(
+            upgradecheck.Code.WARNING,
+            f"{self._state.unrecorded} consumers hold allocations without a consumer record. "
+            "Run `placement-core db online-data-migrations`.")
+
+    def _policy_json(self) -> upgradecheck.Result:
+        return common_checks.check_policy_json(self, self._conf)
+
+    def _schema(self) -> upgradecheck.Result:
+        if not self._state.behind:
+            return _SUCCESS
+        if self._state.adoptable:
+            return _failure(
+                "This is a database of upstream Placement. Stop its service and run "
+                "`placement-core db sync` to take it over.")
+        if self._state.revision is None and self._state.has_tables:
+            return _failure(
+                "This database has Placement's tables at upstream revision "
+                f"{self._state.upstream_revision}; `placement-core db sync` says what to do.")
+        return _failure(
+            f"The schema is at revision {self._state.revision}. Run `placement-core db sync`.")
+
+    def _sums(self) -> upgradecheck.Result:
+        if self._state.behind:
+            return _SUCCESS  # the check of the schema says what is missing
+        parts = services.build(self._conf)
+        try:
+            sync.require_newest(parts.database)
+            findings = audit.audit(context.Context(parts.database), repair=False)
+        finally:
+            parts.database.dispose()
+        if not findings:
+            return _SUCCESS
+        return _failure(
+            f"{len(findings)} stored amounts differ from the allocations. "
+            "Run `placement-core db audit` to see them and `db audit --repair` to correct them.")
+
+    _upgrade_checks = (
+        ("Missing Root Provider IDs", _roots),
+        ("Incomplete Consumers", _consumers),
+        ("Policy File JSON to YAML Migration", _policy_json),
+        ("Database Schema", _schema),
+        ("Usage Equals Allocations", _sums),
+    )
+
+
+def _failure(details: str) -> upgradecheck.Result:
+    return upgradecheck.Result(upgradecheck.Code.FAILURE, details)

@@ -1,0 +1,62 @@
+"""What still stands in the way of an upgrade: the questions to the database.
+
+Each works on upstream's schema too, so that they can be asked before adoption.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from placement_core.db.database import Settings
+from placement_core.migrations import adoption, exclusive, revisions
+from placement_core.placement import tables
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class State:
+    """The state of a database.
+
+    :ivar revision: of our schema; None without.
+    :ivar upstream_revision: of upstream's schema; None without.
+    :ivar has_tables: whether Placement's tables are there at all.
+    :ivar rootless: providers without a root provider.
+    :ivar unrecorded: consumers that hold allocations and have no record.
+    """
+
+    revision: str | None
+    upstream_revision: str | None
+    has_tables: bool
+    rootless: int = 0
+    unrecorded: int = 0
+
+    @property
+    def behind(self) -> bool:
+        """Whether ``db sync`` has something to do."""
+        return self.revision != revisions.head()
+
+    @property
+    def adoptable(self) -> bool:
+        """Whether ``db sync`` would take over upstream's schema."""
+        return self.revision is None and self.upstream_revision == adoption.UPSTREAM_HEAD
+
+
+def state(settings: Settings) -> State:
+    """Look at the database, as it is."""
+    with exclusive.database(settings) as database, database.snapshot.connect() as connection:
+        revision = revisions.current(connection)
+        upstream = revisions.current(connection, revisions.UPSTREAM_VERSION_TABLE)
+        if not sa.inspect(connection).has_table("consumers"):
+            return State(revision, upstream, has_tables=False)
+        providers, allocations = tables.resource_providers, tables.allocations
+        recorded = sa.exists().where(tables.consumers.c.uuid == allocations.c.consumer_id)
+        return State(
+            revision, upstream, has_tables=True,
+            rootless=connection.scalar(
+                sa.select(sa.func.count()).select_from(providers)
+                .where(providers.c.root_provider_id.is_(None))) or 0,
+            unrecorded=connection.scalar(
+                sa.select(sa.func.count(sa.distinct(allocations.c.consumer_id)))
+                .where(~recorded)) or 0,
+        )

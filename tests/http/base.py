@@ -1,0 +1,87 @@
+"""Requests through the whole application, without a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import webob
+from oslo_config import cfg
+
+from placement_core import app, conf
+from placement_core.http.pipeline import Api
+from placement_core.http.placement_api.api import API
+from tests import base, databases
+
+#: {(group, option): value}
+Options = Mapping[tuple[str, str], Any]
+
+
+def configuration(connection: str, options: Options | None = None) -> cfg.ConfigOpts:
+    """Return options for a service on ``connection`` that believes every token."""
+    made = cfg.ConfigOpts()
+    conf.register(made)
+    made.set_override("connection", connection, "placement_database")
+    made.set_override("sqlite_synchronous", False, "placement_database")
+    made.set_override("auth_strategy", "noauth2", "api")
+    for (group, option), value in (options or {}).items():
+        made.set_override(option, value, group)
+    made([], project="placement", default_config_files=[], default_config_dirs=[])
+    return made
+
+
+class HttpTestCase(base.TestCase):
+    """A test of the application on an empty database of its own.
+
+    :cvar kind: sqlite, postgresql or mysql (``databases.on_each_database``).
+    :cvar api: the routes under test.
+    :cvar options: what the service is configured with, {(group, option): value}.
+    """
+
+    kind = "sqlite"
+    api: Api = API
+    options: Options = {}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = configuration(databases.settings(self.kind).connection, self.options)
+        self.app = app.make_app(self.conf, api=self.api)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        version: str | None = "latest",
+        token: str | None = "admin",
+        headers: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> webob.Response:
+        """Send one request; ``body`` is bytes, or something for JSON."""
+        request = webob.Request.blank(path, method=method)
+        request.content_type = ""
+        if body is not None:
+            request.body = body if isinstance(body, bytes) else json.dumps(body).encode()
+            request.headers["Content-Type"] = "application/json"
+        if token is not None:
+            request.headers["X-Auth-Token"] = token
+        if version is not None:
+            request.headers["OpenStack-API-Version"] = f"placement {version}"
+        for name, value in (headers or {}).items():
+            request.headers[name] = value
+        request.environ.update(environ or {})
+        return request.get_response(self.app)
+
+    def assert_refused(
+        self, status: int, detail: str, response: webob.Response, code: str | None = None
+    ) -> None:
+        """Expect the JSON error document with ``detail`` somewhere in its text."""
+        self.assertEqual(status, response.status_int, response.body)
+        (error,) = response.json["errors"]
+        self.assertEqual(status, error["status"])
+        self.assertIn(detail, error["detail"])
+        self.assertEqual(response.headers["x-openstack-request-id"], error["request_id"])
+        if code is not None:
+            self.assertEqual(code, error["code"])

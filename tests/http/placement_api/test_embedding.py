@@ -1,0 +1,193 @@
+"""Starting the service: from options, inside another application, from a WSGI server."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+
+import fixtures
+import sqlalchemy as sa
+import webob
+
+from placement_core import app, errors, services, wsgi
+from placement_core.http.placement_api import policies
+from placement_core.http.operations import Operation, Reply
+from placement_core.placement import standard, tables
+from tests import base as tests_base
+from tests import databases
+from tests.http import base
+from tests.http.placement_api.test_pipeline import OPERATIONS, table
+
+
+class TestStart(tests_base.TestCase):
+    def configuration(self, **options: object) -> object:
+        return base.configuration(
+            f"sqlite:///{self.useFixture(fixtures.TempDir()).path}/new.sqlite",
+            {("placement_database", name): value for name, value in options.items()})
+
+    def test_sync_on_startup(self) -> None:
+        conf = self.configuration(sync_on_startup=True)
+        for _ in range(2):
+            served = app.make_app(conf)
+            response = webob.Request.blank("/").get_response(served)
+            self.assertEqual(200, response.status_int)
+
+    def test_no_schema(self) -> None:
+        self.assertRaisesRegex(
+            errors.ConfigurationError, "db sync", app.make_app, self.configuration())
+
+    def test_database_does_not_answer(self) -> None:
+        conf = base.configuration("postgresql://user:secret@127.0.0.1:9/placement", {
+            ("placement_database", "max_retries"): 1,
+            ("placement_database", "retry_interval"): 0})
+        error = self.assertRaises(errors.ConfigurationError, app.make_app, conf)
+        self.assertIn("does not answer", str(error))
+        self.assertNotIn("secret", str(error))
+        self.assertNotIn("\n", str(error))
+
+    def test_one_line_says_what_runs(self) -> None:
+        conf = base.configuration(databases.settings("sqlite").connection)
+        with self.assertLogs("placement_core.app", "INFO") as logs:
+            app.make_app(conf)
+        self.assertIn("sqlite:///", logs.output[-1])
+
+    def test_proxy_headers(self) -> None:
+        conf = base.configuration(databases.settings("sqlite").connection, {
+            ("oslo_middleware", "enable_proxy_headers_parsing"): True})
+        create = Operation(
+            "POST", "/a", lambda call: Reply(status=201, location="/b"),
+            policies.PROVIDERS_CREATE)
+        served = app.make_app(conf, api=table(create))
+        request = webob.Request.blank("/a", method="POST", headers={
+            "X-Auth-Token": "admin", "X-Forwarded-Proto": "https",
+            "X-Forwarded-Host": "api.example", "X-Forwarded-Prefix": "/capacity"})
+        request.content_type = ""
+        self.assertEqual(
+            "https://api.example/capacity/b", request.get_response(served).headers["Location"])
+
+
+@databases.on_each_database
+class TestStandardNames(tests_base.DatabaseTestCase):
+    """Standard classes and traits are brought up to date at each start."""
+
+    def parts(self) -> services.Services:
+        return services.build(base.configuration(
+            self.database.url.render_as_string(hide_password=False)))
+
+    def remove_some(self) -> None:
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.delete(tables.traits).where(
+                tables.traits.c.name.like("HW\\_CPU%", escape="\\")))
+            connection.execute(sa.delete(tables.resource_classes).where(
+                tables.resource_classes.c.name == "VCPU"))
+
+    def names(self) -> tuple[set[str], dict[str, int]]:
+        with self.database.snapshot.connect() as connection:
+            traits = set(connection.scalars(sa.select(tables.traits.c.name)))
+            rows = connection.execute(
+                sa.select(tables.resource_classes.c.name, tables.resource_classes.c.id))
+            return traits, {row.name: row.id for row in rows}
+
+    def test_missing_ones_come_back(self) -> None:
+        before = self.names()
+        self.remove_some()
+        self.assertNotEqual(before, self.names())
+        parts = self.parts()
+        self.addCleanup(parts.database.dispose)
+        standard.ensure(parts.context())
+        self.assertEqual(before, self.names())
+
+    def test_several_workers_at_once(self) -> None:
+        before = self.names()
+        self.remove_some()
+        failures: list[BaseException] = []
+
+        def start() -> None:
+            parts = self.parts()
+            try:
+                standard.ensure(parts.context())
+            except BaseException as error:
+                failures.append(error)
+            finally:
+                parts.database.dispose()
+
+        threads = [threading.Thread(target=start) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failures)
+        self.assertEqual(before, self.names())
+
+
+class TestMounted(base.HttpTestCase):
+    """Two mounts of one application do not know of each other."""
+
+    api = table(*OPERATIONS)
+
+    def test_prefixes(self) -> None:
+        for prefix in ("", "/placement", "/a/b"):
+            response = self.ask("GET", "/things", environ={"SCRIPT_NAME": prefix})
+            self.assertEqual(prefix, response.json["prefix"])
+
+
+class TestWsgiModule(tests_base.TestCase):
+    """``placement_core.wsgi:application``."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # Logging belongs to the test run.
+        self.useFixture(fixtures.MockPatch("placement_core.wsgi.oslo_logging.setup"))
+
+    def configured(self, text: str) -> dict[str, str]:
+        folder = self.useFixture(fixtures.TempDir()).path
+        pathlib.Path(folder, "placement.conf").write_text(text)
+        return {"OS_PLACEMENT_CONFIG_DIR": folder}
+
+    def test_import_needs_no_configuration(self) -> None:
+        environment = {
+            **os.environ, "OS_PLACEMENT_CONFIG_DIR": tempfile.gettempdir() + "/nowhere"}
+        done = subprocess.run(
+            [sys.executable, "-c", "from placement_core.wsgi import application"],
+            env=environment, capture_output=True, check=False)
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_serves(self) -> None:
+        connection = databases.settings("sqlite").connection
+        for name, value in self.configured(
+            f"[placement_database]\nconnection = {connection}\n[api]\nauth_strategy = noauth2\n"
+        ).items():
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        application = wsgi.Application()
+        for _ in range(2):
+            self.assertEqual(
+                200, webob.Request.blank("/").get_response(application).status_int)
+
+    def test_a_forked_process_builds_its_own(self) -> None:
+        connection = databases.settings("sqlite").connection
+        for name, value in self.configured(
+            f"[placement_database]\nconnection = {connection}\n[api]\nauth_strategy = noauth2\n"
+        ).items():
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        application = wsgi.Application()
+        parents = application.load()
+        child = os.fork()
+        if child == 0:
+            try:
+                status = webob.Request.blank("/").get_response(application).status_int
+                os._exit(0 if status == 200 and application.load() is not parents else 1)
+            finally:
+                os._exit(2)
+        self.assertEqual(0, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        self.assertIs(parents, application.load())
+
+    def test_a_bad_configuration_is_one_line(self) -> None:
+        for name, value in self.configured("[api]\nauth_strategy = noauth2\n").items():
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        with self.assertLogs("placement_core.wsgi", "CRITICAL") as logs:
+            self.assertRaises(errors.ConfigurationError, wsgi.Application().load)
+        self.assertIn("[placement_database] connection: expected", logs.output[0])
