@@ -26,8 +26,7 @@ from pyramid.response import Response
 from webob import acceptparse
 
 from placement_core import errors
-from placement_core.http import errors as http_errors
-from placement_core.http import identity, requestlog, validation
+from placement_core.http import errors as http_errors, identity, requestlog, validation
 from placement_core.http.errors import Refusal
 from placement_core.http.operations import NOW, Call, Ladder, Operation, Reply, Version
 from placement_core.http.policy import Authorizer

@@ -13,8 +13,7 @@ import time
 from collections.abc import Mapping
 
 from oslo_config import cfg
-from oslo_policy import opts as policy_opts
-from oslo_policy import policy
+from oslo_policy import opts as policy_opts, policy
 
 from placement_core import errors
 from placement_core.context import Identity

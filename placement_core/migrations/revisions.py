@@ -36,9 +36,7 @@ def scripts() -> script.ScriptDirectory:
 
 def head() -> str:
     """Return the newest revision there is."""
-    newest = scripts().get_current_head()
-    assert newest is not None
-    return newest
+    return str(scripts().get_current_head())
 
 
 def current(connection: sa.Connection, table: str = VERSION_TABLE) -> str | None:
@@ -63,8 +61,8 @@ def stamp(connection: sa.Connection, revision: str | None, table: str = VERSION_
     :param revision: None removes the note.
     """
     context = migration.MigrationContext.configure(connection, opts={"version_table": table})
-    context._ensure_version_table()  # noqa: SLF001  (Alembic has no public name for it)
-    version = context._version  # noqa: SLF001
+    context._ensure_version_table()  # Alembic has no public name for it
+    version = context._version
     connection.execute(sa.delete(version))
     if revision is not None:
         connection.execute(sa.insert(version).values(version_num=revision))

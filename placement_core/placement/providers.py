@@ -148,7 +148,7 @@ def create(
                 f"uuid: {uuid}" if taken_uuid else f"name: {name}") from error
         except db_exception.DBDataError as error:
             raise errors.ProviderNotCreated(name, uuid, _BAD_NAME) from error
-        provider_id = result.inserted_primary_key[0]
+        provider_id: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
         if root_id is None:
             session.execute(_SET_OWN_ROOT, {"new_id": provider_id})
         session.touch(kinds.PROVIDER, provider_id)
@@ -170,7 +170,7 @@ def get(ctx: Context, uuid: str) -> Provider:
 
 @db.retry_writes
 def update(
-    ctx: Context, uuid: str, *, name: str, parent_uuid: str | None | _Keep = KEEP,
+    ctx: Context, uuid: str, *, name: str, parent_uuid: str | _Keep | None = KEEP,
     allow_reparenting: bool,
 ) -> Provider:
     """Rename a provider, and move it with its subtree if asked to.

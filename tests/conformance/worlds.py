@@ -40,7 +40,13 @@ _running: list[_WSGI] = []
 
 def application() -> _WSGI:
     """Return what gabbi sends requests to: the application of the entered fixture."""
-    return lambda environ, start_response: _running[-1](environ, start_response)
+
+    def send(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        # WSGI servers hand over a path's bytes as Latin-1; gabbi's client has decoded them.
+        environ["PATH_INFO"] = environ["PATH_INFO"].encode().decode("latin-1")
+        return _running[-1](environ, start_response)
+
+    return send
 
 
 def _new_uuid() -> str:

@@ -77,7 +77,7 @@ class AdoptionTestCase(test_sync.BareTestCase):
         ours = {name for names in adoption.initial.ADDED_COLUMNS.values() for name in names}
         found = {}
         for table in adoption.UPSTREAM_TABLES:
-            rows = connection.exec_driver_sql(f"SELECT * FROM {table} ORDER BY 1, 2, 3")  # noqa: S608
+            rows = connection.exec_driver_sql(f"SELECT * FROM {table} ORDER BY 1, 2, 3")
             dropped = ours if table != "allocations" else {"txn"}
             found[table] = sorted(
                 ({k: v for k, v in row.items() if k not in dropped} for row in rows.mappings()),
@@ -218,7 +218,7 @@ class AdoptionTest(AdoptionTestCase):
 
     def test_older_and_newer_upstream_are_refused_by_name(self) -> None:
         for found in ("422ece571366", "b4ed3a175331", "feedc0ffee00"):
-            self.run_sql(f"UPDATE alembic_version SET version_num = '{found}'")  # noqa: S608
+            self.run_sql(f"UPDATE alembic_version SET version_num = '{found}'")
             with testtools.ExpectedException(
                 adoption.NotAdoptable, f".*{found}.*expected a082b8bb98d0.*"
             ):
