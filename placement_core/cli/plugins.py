@@ -21,8 +21,9 @@ class List(base.Lister):
         """Run the command."""
         found = sorted(
             (point.group.removeprefix(_PREFIX), point.name, point.value, _origin(point))
-            for point in importlib.metadata.entry_points()
-            if point.group.startswith(_PREFIX)
+            for group in importlib.metadata.entry_points().groups
+            if group.startswith(_PREFIX)
+            for point in importlib.metadata.entry_points(group=group)
         )
         return ("Kind", "Name", "Class", "Distribution"), found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import ipaddress
+import logging
 import multiprocessing
 import socket
 import sys
@@ -19,10 +20,13 @@ from typing import Any
 import granian
 from granian import constants
 from oslo_config import cfg
+from oslo_log import log as oslo_logging
 
-from placement_core import errors, services, wsgi
+from placement_core import conf, errors, services
 from placement_core.cli import base
 from placement_core.migrations import sync
+
+LOG = logging.getLogger(__name__)
 
 _DEFAULT_BIND = "127.0.0.1:8778"
 #: More make a worker slower (measured, design §4).
@@ -57,18 +61,18 @@ class Serve(base.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
-        conf = self.conf(parsed_args)
+        options = self.conf(parsed_args)
         host, port = parsed_args.bind
         if not parsed_args.allow_insecure:
-            _refuse_public_noauth(conf, host)
-        where = _prepare(conf, self.say)
+            _refuse_public_noauth(options, host)
+        where = _prepare(options, self.say)
         _refuse_taken(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
         server = _server(host, port, workers, parsed_args.threads)
         server.on_startup(lambda: self.say(
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
-            f"{parsed_args.threads} threads, {where}, {conf.api.auth_strategy})"))
+            f"{parsed_args.threads} threads, {where}, {options.api.auth_strategy})"))
         files, folders = base.config_sources(self.app_args, parsed_args)
         multiprocessing.set_start_method("spawn", force=True)
         server.serve(
@@ -80,15 +84,22 @@ def _load(
     config_files: list[str] | None, config_dirs: list[str] | None
 ) -> Callable[..., Any]:
     """Build the application, in a worker."""
+    # Only workers need it, and it is most of what there is to import.
+    from placement_core import app
+
+    options = conf.load(config_files=config_files, config_dirs=config_dirs)
+    oslo_logging.setup(options, "placement")
+    logging.captureWarnings(True)
     try:
-        return wsgi.build(config_files=config_files, config_dirs=config_dirs)
-    except errors.ConfigurationError:
-        sys.exit(1)  # it is in the log, in one line
+        return app.make_app(options)
+    except errors.ConfigurationError as error:
+        LOG.critical("%s", error)
+        sys.exit(1)
 
 
 def _server(host: str, port: int, workers: int, threads: int) -> Any:
     return granian.Granian(
-        wsgi.__name__,
+        __name__,  # names the application; ``_load`` makes it
         address=host,
         port=port,
         interface=constants.Interfaces.WSGI,
@@ -103,12 +114,12 @@ def _server(host: str, port: int, workers: int, threads: int) -> Any:
     )
 
 
-def _prepare(conf: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
+def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
     """Make an SQLite database's schema, check that of others; return where it is."""
-    settings = services.database_settings(conf)
-    database = services.build(conf).database
+    settings = services.database_settings(options)
+    database = services.build(options).database
     try:
-        if database.dialect == "sqlite" or conf.placement_database.sync_on_startup:
+        if database.dialect == "sqlite" or options.placement_database.sync_on_startup:
             sync.sync(settings, _unless_silent(say))
         else:
             sync.require_newest(database)
@@ -122,8 +133,8 @@ def _unless_silent(say: Callable[[str], None]) -> Callable[[str], None]:
     return lambda line: None if line.endswith("already") else say(line)
 
 
-def _refuse_public_noauth(conf: cfg.ConfigOpts, host: str) -> None:
-    if conf.api.auth_strategy == "noauth2" and not _is_loopback(host):
+def _refuse_public_noauth(options: cfg.ConfigOpts, host: str) -> None:
+    if options.api.auth_strategy == "noauth2" and not _is_loopback(host):
         raise errors.ConfigurationError(
             f"--bind {host}: [api] auth_strategy = noauth2 believes whatever a caller says, so "
             "it is served on 127.0.0.1 only; use keystone, or repeat with --allow-insecure")

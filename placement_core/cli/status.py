@@ -29,7 +29,7 @@ class UpgradeCheck(base.Command):
         """Run the command."""
         try:
             return int(Checks(self.conf(parsed_args)).check())
-        except Exception as error:  # noqa: BLE001  (255 and one line, whatever it was)
+        except Exception as error:
             if self.app_args.debug:
                 raise
             print(str(error).strip().partition("\n")[0], file=sys.stderr)

@@ -32,7 +32,8 @@ def register(conf: cfg.ConfigOpts) -> None:
         if group is None:
             conf.register_opts(options)
         else:
-            conf.register_group(group)
+            # A group of its own: one object would carry its values from one conf to the next.
+            conf.register_group(cfg.OptGroup(group.name, group.title, group.help))
             conf.register_opts(options, group=group)
     log.register_options(conf)
     policy_opts.set_defaults(conf)

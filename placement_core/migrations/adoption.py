@@ -22,7 +22,7 @@ from alembic import migration, operations
 from placement_core import errors
 from placement_core.migrations import exclusive, fence, revisions
 from placement_core.migrations.versions import initial
-from placement_core.placement import tables
+from placement_core.placement import inventories, records, tables
 
 #: The revision of upstream's schema that can be taken over (placement 9.0.0 on).
 UPSTREAM_HEAD = "a082b8bb98d0"
@@ -40,6 +40,9 @@ _COLLATION = "utf8mb4_bin"
 _BATCH = 1000
 
 Say = Callable[[str], None]
+
+_inventories, _allocations, _consumers = (
+    tables.inventories, tables.allocations, tables.consumers)
 
 
 class NotAdoptable(errors.Conflict):
@@ -174,9 +177,9 @@ def _add_columns(connection: sa.Connection, alter: operations.Operations) -> Non
 
 
 def _drop_defaults(alter: operations.Operations) -> None:
-    for table in ("inventories", "allocations"):
+    for table, columns in initial.FENCED_COLUMNS.items():
         with alter.batch_alter_table(table) as batch:
-            for name in initial.ADDED_COLUMNS[table]:
+            for name in columns:
                 batch.alter_column(name, server_default=None, existing_type=sa.BigInteger(),
                                    existing_nullable=False)
 
@@ -221,53 +224,47 @@ def _root(provider: int, parents: dict[int, int | None], roots: dict[int, int | 
 
 
 def _fill_inventories(connection: sa.Connection) -> None:
-    inventories, allocations = tables.inventories, tables.allocations
     of_inventory = sa.and_(
-        allocations.c.resource_provider_id == inventories.c.resource_provider_id,
-        allocations.c.resource_class_id == inventories.c.resource_class_id,
+        _allocations.c.resource_provider_id == _inventories.c.resource_provider_id,
+        _allocations.c.resource_class_id == _inventories.c.resource_class_id,
     )
-    used = sa.select(sa.func.coalesce(sa.func.sum(allocations.c.used), 0)).where(of_inventory)
+    used = sa.select(sa.func.coalesce(sa.func.sum(_allocations.c.used), 0)).where(of_inventory)
     connection.execute(
-        sa.update(inventories).values(
-            used=used.scalar_subquery(), updated_at=inventories.c.updated_at
+        sa.update(_inventories).values(
+            used=used.scalar_subquery(), updated_at=_inventories.c.updated_at
         )
     )
     rows = connection.execute(
-        sa.select(inventories.c.id, inventories.c.total, inventories.c.reserved,
-                  inventories.c.allocation_ratio)
+        sa.select(_inventories.c.id, _inventories.c.total, _inventories.c.reserved,
+                  _inventories.c.allocation_ratio)
     ).all()
     _update_many(
         connection,
-        sa.update(inventories)
-        .where(inventories.c.id == sa.bindparam("of_id"))
-        .values(capacity=sa.bindparam("fits"), updated_at=inventories.c.updated_at),
+        sa.update(_inventories)
+        .where(_inventories.c.id == sa.bindparam("of_id"))
+        .values(capacity=sa.bindparam("fits"), updated_at=_inventories.c.updated_at),
         [{"of_id": row.id,
-          "fits": _capacity(row.total, row.reserved, row.allocation_ratio)}
+          "fits": inventories.stored_capacity(records.InventoryValues(
+              row.total, row.reserved, allocation_ratio=row.allocation_ratio))}
          for row in rows],
     )
 
 
-def _capacity(total: int, reserved: int, ratio: float) -> int:
-    exact = int((total - reserved) * ratio)
-    return max(-(2**63 - 1), min(exact, 2**63 - 1))
-
-
 def _fill_counters(connection: sa.Connection) -> None:
     """Sum usage by project, user, type and class; count the consumers too."""
-    allocations, consumers, counters = tables.allocations, tables.consumers, tables.usage_counters
-    held = allocations.join(consumers, consumers.c.uuid == allocations.c.consumer_id)
+    held = _allocations.join(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
     owner = (
-        consumers.c.project_id,
-        consumers.c.user_id,
-        sa.func.coalesce(consumers.c.consumer_type_id, tables.UNTYPED).label("consumer_type_id"),
+        _consumers.c.project_id,
+        _consumers.c.user_id,
+        sa.func.coalesce(_consumers.c.consumer_type_id, tables.UNTYPED).label("consumer_type_id"),
     )
     # Grouped by position: a repeated COALESCE with its bound value would not
     # be the same expression to PostgreSQL.
     amounts = sa.select(
-        *owner, allocations.c.resource_class_id, sa.func.sum(allocations.c.used).label("used")
+        *owner, _allocations.c.resource_class_id, sa.func.sum(_allocations.c.used).label("used")
     ).select_from(held).group_by(sa.text("1"), sa.text("2"), sa.text("3"), sa.text("4"))
     counts = sa.select(
-        *owner, sa.func.count(sa.distinct(consumers.c.id)).label("used")
+        *owner, sa.func.count(sa.distinct(_consumers.c.id)).label("used")
     ).select_from(held).group_by(sa.text("1"), sa.text("2"), sa.text("3"))
     rows = [
         {**row._mapping, "used": int(row.used), "slot": 0}
@@ -278,27 +275,26 @@ def _fill_counters(connection: sa.Connection) -> None:
          "resource_class_id": tables.CONSUMERS}
         for row in connection.execute(counts)
     ]
-    connection.execute(sa.delete(counters))
+    connection.execute(sa.delete(tables.usage_counters))
     for batch in _batches(rows):
-        connection.execute(sa.insert(counters), batch)
+        connection.execute(sa.insert(tables.usage_counters), batch)
 
 
 def _oddities(connection: sa.Connection, roots_filled: int) -> Oddities:
-    allocations, consumers, inventories = tables.allocations, tables.consumers, tables.inventories
-    recordless = sa.select(sa.func.count(sa.distinct(allocations.c.consumer_id))).select_from(
-        allocations.outerjoin(consumers, consumers.c.uuid == allocations.c.consumer_id)
-    ).where(consumers.c.id.is_(None))
+    recordless = sa.select(sa.func.count(sa.distinct(_allocations.c.consumer_id))).select_from(
+        _allocations.outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+    ).where(_consumers.c.id.is_(None))
     homeless = sa.select(sa.func.count()).select_from(
-        allocations.outerjoin(
-            inventories,
+        _allocations.outerjoin(
+            _inventories,
             sa.and_(
-                inventories.c.resource_provider_id == allocations.c.resource_provider_id,
-                inventories.c.resource_class_id == allocations.c.resource_class_id,
+                _inventories.c.resource_provider_id == _allocations.c.resource_provider_id,
+                _inventories.c.resource_class_id == _allocations.c.resource_class_id,
             ),
         )
-    ).where(inventories.c.id.is_(None))
-    over = sa.select(sa.func.count()).select_from(inventories).where(
-        inventories.c.used > inventories.c.capacity)
+    ).where(_inventories.c.id.is_(None))
+    over = sa.select(sa.func.count()).select_from(_inventories).where(
+        _inventories.c.used > _inventories.c.capacity)
     return Oddities(
         roots_filled=roots_filled,
         without_consumer=connection.scalar(recordless) or 0,

@@ -51,16 +51,20 @@ def database(settings: Settings) -> Iterator[Database]:
 
 
 @contextlib.contextmanager
-def transaction(on: Database) -> Iterator[sa.Connection]:
+def transaction(settings: Settings) -> Iterator[sa.Connection]:
     """Open the transaction of a schema change, alone.
 
     :raises Busy: another sync holds the lock longer than the lock timeout.
     """
-    patience = on.settings.lock_timeout_seconds or 3600
+    patience = settings.lock_timeout_seconds or 3600
     try:
-        with on.writer.connect() as connection, connection.begin():
-            with _alone(connection, patience):
-                yield connection
+        with (
+            database(settings) as opened,
+            opened.writer.connect() as connection,
+            connection.begin(),
+            _alone(connection, patience),
+        ):
+            yield connection
     except (db_exception.DBError, sa.exc.DBAPIError) as error:
         if _is_lock_timeout(error):
             raise Busy(

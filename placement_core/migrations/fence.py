@@ -80,8 +80,8 @@ def _making(dialect: str) -> Iterator[str]:
         yield _POSTGRESQL_FUNCTION
         for table in TABLES:
             yield (
-                f"CREATE TRIGGER placement_core_fence BEFORE INSERT OR UPDATE OR DELETE ON {table} "
-                "FOR EACH STATEMENT EXECUTE FUNCTION placement_core_fence()"
+                "CREATE TRIGGER placement_core_fence BEFORE INSERT OR UPDATE OR DELETE "
+                f"ON {table} FOR EACH STATEMENT EXECUTE FUNCTION placement_core_fence()"
             )
         return
     if dialect == "sqlite":

@@ -84,7 +84,7 @@ def _batch(
     for name, migration in migrations.items():
         try:
             found, done = migration(ctx, size - ran)
-        except Exception as error:  # noqa: BLE001  (the others still get their turn)
+        except Exception as error:
             LOG.debug("%s failed", name, exc_info=True)
             say(f"Error attempting to run {name}: {str(error).partition(chr(10))[0]}")
             found, done, failed = 0, 0, True

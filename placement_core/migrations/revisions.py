@@ -36,15 +36,14 @@ def scripts() -> script.ScriptDirectory:
 
 def head() -> str:
     """Return the newest revision there is."""
-    newest = scripts().get_current_head()
-    assert newest is not None
-    return newest
+    return str(scripts().get_current_head())
 
 
 def current(connection: sa.Connection, table: str = VERSION_TABLE) -> str | None:
     """Return the revision a database has; None without a version table or row."""
-    context = migration.MigrationContext.configure(connection, opts={"version_table": table})
-    return context.get_current_revision()
+    if not sa.inspect(connection).has_table(table):
+        return None
+    return connection.scalar(sa.select(sa.column("version_num")).select_from(sa.table(table)))
 
 
 def is_known(revision: str) -> bool:
@@ -63,7 +62,7 @@ def stamp(connection: sa.Connection, revision: str | None, table: str = VERSION_
     :param revision: None removes the note.
     """
     context = migration.MigrationContext.configure(connection, opts={"version_table": table})
-    context._ensure_version_table()
+    context._ensure_version_table()  # Alembic has no public name for it
     version = context._version
     connection.execute(sa.delete(version))
     if revision is not None:

@@ -34,9 +34,8 @@ def sync(settings: Settings, say: Say = _silent) -> str:
     :raises SchemaError: a newer version of placement-core wrote the schema.
     :raises exclusive.Busy: the database is in use.
     """
-    with exclusive.database(settings) as database:
-        with exclusive.transaction(database) as connection:
-            return _sync(connection, say)
+    with exclusive.transaction(settings) as connection:
+        return _sync(connection, say)
 
 
 def version(settings: Settings) -> str | None:
@@ -70,15 +69,14 @@ def release(settings: Settings, say: Say = _silent) -> None:
 
     :raises SchemaError: it is not one of ours, or not at a revision we know.
     """
-    with exclusive.database(settings) as database:
-        with exclusive.transaction(database) as connection:
-            found = revisions.current(connection)
-            if found is None and not _is_half_released(connection):
-                raise SchemaError("the database has no schema of placement-core to take away")
-            if found is not None and not revisions.is_known(found):
-                raise _too_new(found)
-            adoption.release(connection, say)
-            say(f"released: upstream Placement's schema {adoption.UPSTREAM_HEAD}")
+    with exclusive.transaction(settings) as connection:
+        found = revisions.current(connection)
+        if found is None and not _is_half_released(connection):
+            raise SchemaError("the database has no schema of placement-core to take away")
+        if found is not None and not revisions.is_known(found):
+            raise _too_new(found)
+        adoption.release(connection, say)
+        say(f"released: upstream Placement's schema {adoption.UPSTREAM_HEAD}")
 
 
 def _sync(connection: sa.Connection, say: Say) -> str:

@@ -12,14 +12,16 @@ depends_on = None
 
 _MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
-#: Columns that adoption adds to upstream's tables: {table: names}. All NOT NULL
-#: and, but for ``revision``, without a default.
+#: Columns that adoption adds to upstream's tables: {table: names}; all NOT NULL.
 ADDED_COLUMNS = {
     "resource_providers": ("revision",),
     "resource_classes": ("revision",),
     "inventories": ("used", "capacity"),
     "allocations": ("txn",),
 }
+#: Those of them that must not have a default once the rows are filled, so that
+#: an upstream process that still inserts fails.
+FENCED_COLUMNS = {"inventories": ("used", "capacity"), "allocations": ("txn",)}
 #: Tables that upstream does not have.
 OWN_TABLES = ("usage_counters", "change_heads", "changes")
 CHANGE_SLOTS = 256

@@ -155,8 +155,7 @@ def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | N
         for each in entry.inventories if classes is None or each.class_id in classes)
     text = f'"{provider.uuid}":{{"resources":{{{resources}}}'
     if form.traits:
-        names = ",".join(f'"{name}"' for name in sorted(
-            trait_names[trait_id] for trait_id in entry.traits))
+        names = ",".join(f'"{trait_names[trait_id]}"' for trait_id in sorted(entry.traits))
         text += f',"traits":[{names}]'
     if form.trees:
         parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"

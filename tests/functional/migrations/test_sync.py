@@ -11,7 +11,7 @@ from testtools import matchers
 
 from placement_core.db import metadata
 from placement_core.db.database import Settings
-from placement_core.migrations import exclusive, revisions, schema, sync
+from placement_core.migrations import adoption, exclusive, revisions, schema, sync
 from tests import base, databases
 from tests.functional.migrations import bare
 
@@ -109,9 +109,8 @@ class NewDatabaseTest(BareTestCase):
     def test_waits_no_longer_than_told(self) -> None:
         sync.sync(self.settings)
         impatient = Settings(self.url, lock_timeout_seconds=1, sqlite_synchronous=False)
-        with exclusive.database(self.settings) as held, exclusive.transaction(held):
-            with testtools.ExpectedException(exclusive.Busy):
-                sync.sync(impatient)
+        with exclusive.transaction(self.settings):
+            self.assertRaises(exclusive.Busy, sync.sync, impatient)
         sync.sync(impatient)
 
     def test_service_asks_for_the_newest(self) -> None:
@@ -123,7 +122,7 @@ class NewDatabaseTest(BareTestCase):
 
     def test_tables_without_a_revision_are_refused(self) -> None:
         self.run_sql("CREATE TABLE resource_providers (id INTEGER PRIMARY KEY)")
-        error = self.assertRaises(Exception, sync.sync, self.settings)
+        error = self.assertRaises(adoption.NotAdoptable, sync.sync, self.settings)
         self.assertThat(str(error), matchers.Contains("names no revision in alembic_version"))
 
     def test_dies_half_way(self) -> None:

@@ -60,6 +60,8 @@ class Upstream:
     """
 
     def __init__(self, url: str) -> None:
+        # Upstream asks cursors for ``lastrowid``, which psycopg 3 does not have.
+        url = url.replace("+psycopg:", "+psycopg2:")
         self.folder = tempfile.TemporaryDirectory(prefix="placement-upstream-")
         self.config = pathlib.Path(self.folder.name) / "placement.conf"
         self.config.write_text(

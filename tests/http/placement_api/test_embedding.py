@@ -98,7 +98,7 @@ class TestStandardNames(tests_base.DatabaseTestCase):
         self.assertNotEqual(before, self.names())
         parts = self.parts()
         self.addCleanup(parts.database.dispose)
-        standard.sync(parts.context())
+        standard.ensure(parts.context())
         self.assertEqual(before, self.names())
 
     def test_several_workers_at_once(self) -> None:
@@ -109,7 +109,7 @@ class TestStandardNames(tests_base.DatabaseTestCase):
         def start() -> None:
             parts = self.parts()
             try:
-                standard.sync(parts.context())
+                standard.ensure(parts.context())
             except BaseException as error:
                 failures.append(error)
             finally:
