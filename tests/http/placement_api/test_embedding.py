@@ -138,6 +138,11 @@ class TestMounted(base.HttpTestCase):
 class TestWsgiModule(tests_base.TestCase):
     """``placement_core.wsgi:application``."""
 
+    def setUp(self) -> None:
+        super().setUp()
+        # Logging belongs to the test run.
+        self.useFixture(fixtures.MockPatch("placement_core.wsgi.oslo_logging.setup"))
+
     def configured(self, text: str) -> dict[str, str]:
         folder = self.useFixture(fixtures.TempDir()).path
         pathlib.Path(folder, "placement.conf").write_text(text)
