@@ -1,11 +1,17 @@
-"""``placement-core`` as a process of its own, on a database of its own."""
+"""``placement-core``, run in this process (quick) or in one of its own (as it is used)."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import os
 import pathlib
 import subprocess
 import sys
+from unittest import mock
+
+from placement_core.cli import main
 
 _ROOT = pathlib.Path(__file__).parents[3]
 
@@ -26,7 +32,28 @@ def environment(connection: str | None, **more: str) -> dict[str, str]:
 def run(
     *arguments: str, connection: str | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+    """Run a command to its end, in this process."""
+    printed, said = io.StringIO(), io.StringIO()
+    handlers, level = logging.root.handlers[:], logging.root.level
+    try:
+        with (
+            mock.patch.dict(os.environ, environment(connection, **more), clear=True),
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(said),
+        ):
+            code = main.main(arguments)
+    except SystemExit as exited:
+        code = int(exited.code or 0)
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+    return subprocess.CompletedProcess(arguments, code, printed.getvalue(), said.getvalue())
+
+
+def run_process(
+    *arguments: str, connection: str | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, as a process."""
     return subprocess.run(
         [sys.executable, "-m", "placement_core", *arguments],
         env=environment(connection, **more), capture_output=True, text=True,

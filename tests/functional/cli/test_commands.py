@@ -1,4 +1,4 @@
-"""The commands, through processes: what they print and how they exit."""
+"""The commands: what they print and how they exit."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ class DatabaseCommandsTest(CommandTestCase):
         self.assertEqual("", self.run_command("db", "version"))
         self.assertEqual(f"the schema is at {revisions.head()}\n", self.run_command("db", "sync"))
         self.assertEqual(f"{revisions.head()}\n", self.run_command("db", "version"))
+
+    def test_as_a_process(self) -> None:
+        done = commands.run_process("db", "sync", connection=self.connection)
+        self.assertEqual((0, f"the schema is at {revisions.head()}\n", ""),
+                         (done.returncode, done.stdout, done.stderr))
+        done = commands.run_process("db", "version", connection="nonsense")
+        self.assertEqual((1, "", 1),
+                         (done.returncode, done.stdout, done.stderr.count("\n")))
 
     def test_before_sync(self) -> None:
         for command in (("db", "audit"), ("db", "online-data-migrations")):
