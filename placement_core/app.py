@@ -77,25 +77,32 @@ def _with_healthcheck(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplica
 
 def _prepare_database(parts: Services) -> None:
     """Reach the database, bring it up to date, and insert standard names."""
+    _wait_for_database(parts)
+    if parts.conf.placement_database.sync_on_startup:
+        sync.sync(services.database_settings(parts.conf), LOG.info)
+    else:
+        sync.require_newest(parts.database)
+    standard.ensure(parts.context())
+
+
+def _wait_for_database(parts: Services) -> None:
+    """Ask until the database answers, as often as ``max_retries`` says."""
     options = parts.conf.placement_database
     attempts_left = options.max_retries
     while True:
         try:
-            if options.sync_on_startup:
-                sync.sync(services.database_settings(parts.conf), LOG.info)
-            else:
-                sync.require_newest(parts.database)
-            standard.ensure(parts.context())
-            return
-        except (db_exception.DBConnectionError, sa.exc.OperationalError) as error:
+            with parts.database.autocommit.connect():
+                return
+        except (db_exception.DBError, sa.exc.DBAPIError) as error:
+            reason = str(error).strip().splitlines()[0]
             if attempts_left == 0:
+                url = parts.database.url.render_as_string(hide_password=True)
                 raise errors.ConfigurationError(
-                    "[placement_database] connection = "
-                    f"{parts.database.url.render_as_string(hide_password=True)}: "
-                    f"the database does not answer: {str(error).splitlines()[0]}"
+                    f"[placement_database] connection = {url}: the database does not answer: "
+                    f"{reason}"
                 ) from error
             attempts_left -= 1
             LOG.warning(
                 "the database does not answer; asking again in %d s: %s",
-                options.retry_interval, str(error).splitlines()[0])
+                options.retry_interval, reason)
             time.sleep(options.retry_interval)

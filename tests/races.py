@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
+
+import sqlalchemy as sa
+
+from placement_core.db.database import Database
 
 #: How long a thread may take before a test calls it stuck.
 _PATIENCE_SECONDS = 60
+
+#: How many transactions of our database wait for a lock. SQLite cannot say; its
+#: writers wait in BEGIN, before they read anything.
+_WAITING = {
+    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity "
+                  "WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    "mysql": "SELECT COUNT(*) FROM information_schema.innodb_trx t "
+             "JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id "
+             "WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()",
+}
 
 
 def run(*functions: Callable[[], Any]) -> list[Any]:
@@ -57,16 +72,29 @@ class Paused:
             self._arrived.set()
             self._go_on.wait(_PATIENCE_SECONDS)
 
-    def go_on(self) -> None:
-        """Let the thread go on, and wait for its end."""
-        self._go_on.set()
-        self._thread.join(_PATIENCE_SECONDS)
-        if self._thread.is_alive():
-            raise AssertionError("a paused thread is stuck")
+    def against(self, database: Database, function: Callable[[], Any]) -> Any:
+        """Run ``function`` until it waits for the paused transaction, which then goes on.
 
-    def release(self) -> None:
-        """Let the thread go on without waiting for it."""
-        self._go_on.set()
+        :returns: what the function returned, or the exception it raised.
+        """
+        def play() -> Any:
+            try:
+                return function()
+            finally:
+                ended.set()
+
+        def release() -> None:
+            try:
+                _until_somebody_waits(database, ended)
+            finally:
+                self._go_on.set()
+
+        ended = threading.Event()
+        outcome, trouble = run(play, release)
+        if trouble is not None:
+            raise trouble
+        self._join()
+        return outcome
 
     def _play(self) -> None:
         try:
@@ -76,11 +104,30 @@ class Paused:
         finally:
             self._arrived.set()
 
-    def __enter__(self) -> Paused:
+    def _join(self) -> None:
+        self._go_on.set()
+        self._thread.join(_PATIENCE_SECONDS)
+        if self._thread.is_alive():
+            raise AssertionError("a paused thread is stuck")
+
+    def __enter__(self) -> Self:
         self._thread.start()
         if not self._arrived.wait(_PATIENCE_SECONDS):
             raise AssertionError("a thread did not come to its pause")
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.go_on()
+        self._join()
+
+
+def _until_somebody_waits(database: Database, ended: threading.Event) -> None:
+    """Return when a transaction waits for a lock, or ``ended`` is set."""
+    if database.dialect not in _WAITING:
+        return
+    deadline = time.monotonic() + _PATIENCE_SECONDS / 3
+    with database.autocommit.connect() as connection:
+        while not ended.is_set() and not connection.scalar(sa.text(_WAITING[database.dialect])):
+            if time.monotonic() > deadline:
+                raise AssertionError("nobody came to wait for the paused transaction")
+            # InnoDB does not look again for who asks within a tenth of a second.
+            time.sleep(0.15)

@@ -137,7 +137,7 @@ def delete(ctx: Context, consumer_uuid: str) -> None:
 
     :raises errors.NoAllocations: it holds nothing.
     """
-    if not rows.storable(consumer_uuid):
+    if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.NoAllocations(consumer_uuid)
     write = records.AllocationWrite(consumer_uuid, {}, project_id="", user_id="")
     with explained(ctx, [write]), db.write(ctx) as session:
@@ -284,7 +284,7 @@ def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAlloc
 
     A consumer that holds something without being recorded is recorded in passing.
     """
-    if not rows.storable(consumer_uuid):
+    if not consumers.is_consumer_uuid(consumer_uuid):
         return None
     with db.read(ctx) as session:
         found = session.execute(_OF_CONSUMER, {"uuid": consumer_uuid}).all()

@@ -15,16 +15,20 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 
 @functools.cache
-def statement(table: sa.Table, dialect: str) -> sa.Insert:
+def skipping(table: sa.Table, dialect: str) -> sa.Insert:
     """Return the INSERT into ``table`` that skips what is already there.
 
-    MySQL's IGNORE also bends values that do not fit: check them beforehand.
+    The ``rowcount`` of its result says how many rows were inserted. MySQL's
+    IGNORE also bends values that do not fit: check them beforehand.
     """
+    statement: sa.Insert
     if dialect == "postgresql":
-        return postgresql.insert(table).on_conflict_do_nothing().inline()
-    if dialect == "mysql":
-        return mysql.insert(table).prefix_with("IGNORE").inline()
-    return sqlite.insert(table).on_conflict_do_nothing().inline()
+        statement = postgresql.insert(table).on_conflict_do_nothing()
+    elif dialect == "mysql":
+        statement = mysql.insert(table).prefix_with("IGNORE")
+    else:
+        statement = sqlite.insert(table).on_conflict_do_nothing()
+    return statement.inline().execution_options(preserve_rowcount=True)
 
 
 def missing(
@@ -36,4 +40,4 @@ def missing(
         same rows wait for each other rather than deadlock.
     """
     if rows:
-        connection.execute(statement(table, connection.dialect.name), list(rows))
+        connection.execute(skipping(table, connection.dialect.name), list(rows))

@@ -148,7 +148,7 @@ def create(
                 f"uuid: {uuid}" if taken_uuid else f"name: {name}") from error
         except db_exception.DBDataError as error:
             raise errors.ProviderNotCreated(name, uuid, _BAD_NAME) from error
-        provider_id = result.inserted_primary_key[0]
+        provider_id: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
         if root_id is None:
             session.execute(_SET_OWN_ROOT, {"new_id": provider_id})
         session.touch(kinds.PROVIDER, provider_id)

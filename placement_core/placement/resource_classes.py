@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import os_resource_classes
 import sqlalchemy as sa
@@ -224,7 +225,7 @@ def _hold_ids(session: Session) -> int:
     return session.execute(_FIRST_REVISION).scalar_one() - 1
 
 
-def _find(session: Session, name: str) -> sa.Row:
+def _find(session: Session, name: str) -> sa.Row[Any]:
     if _is_name(name):
         row = session.execute(_BY_NAME, {"name": name}).first()
         # An adopted MySQL table compares without regard to case.
@@ -233,5 +234,5 @@ def _find(session: Session, name: str) -> sa.Row:
     raise errors.ResourceClassNotFound(name)
 
 
-def _record(row: sa.Row) -> Named:
+def _record(row: sa.Row[Any]) -> Named:
     return Named(row.name, created_at=row.created_at, updated_at=row.updated_at)

@@ -113,7 +113,7 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
     except errors.TraitNotFound:
         pass
     with db.write(ctx) as session:
-        statement = inserts.statement(_traits, session.dialect)
+        statement = inserts.skipping(_traits, session.dialect)
         created = session.execute(statement, {"name": name, "created_at": utcnow()}).rowcount == 1
         row = session.execute(_BY_NAME, {"name": name}).first()
         if row is None:

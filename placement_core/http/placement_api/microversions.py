@@ -136,12 +136,15 @@ NEWEST = ALL[-1].version
 #: The service's name in the ``OpenStack-API-Version`` header.
 SERVICE_TYPE = "placement"
 
+#: Returns a version as clients write it, such as ``1.39``.
+text = versions.text
+
 
 def history() -> str:
     """Return the published history: reStructuredText, oldest version first."""
     title = "Microversions of the Placement API"
     parts = [title, "=" * len(title), ""]
     for step in ALL:
-        heading = f"{versions.text(step.version)}: {step.summary}"
+        heading = f"{text(step.version)}: {step.summary}"
         parts += [heading, "-" * len(heading), "", step.change, ""]
     return "\n".join(parts)

@@ -1,3 +1,4 @@
+import functools
 import uuid as uuids
 
 import sqlalchemy as sa
@@ -189,37 +190,45 @@ class TestProviders(base.DatabaseTestCase):
 @databases.on_each_database
 class TestProviderRaces(base.DatabaseTestCase):
 
+    def _create(self, **values):
+        return providers.create(self.context(), **values)
+
+    def _move(self, provider, parent):
+        return providers.update(
+            self.context(), provider.uuid, name=provider.name, parent_uuid=parent.uuid,
+            allow_reparenting=True)
+
+    def _delete(self, provider):
+        return providers.delete(self.context(), provider.uuid)
+
+    def _add_inventory(self, provider):
+        return inventories.create(
+            self.context(), provider.uuid, "VCPU", InventoryValues(4), allow_fully_reserved=True)
+
+    def _inventory_rows(self):
+        with db.read(self.ctx) as session:
+            return session.execute(sa.select(tables.inventories)).all()
+
     def test_same_name_at_once(self):
-        contexts = [self.context() for _ in range(6)]
-        outcomes = races.run(*(
-            lambda ctx=ctx: providers.create(ctx, name="same") for ctx in contexts))
+        outcomes = races.run(*[functools.partial(self._create, name="same")] * 6)
         lost = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-        self.assertEqual(5, len(lost), outcomes)
-        for error in lost:
-            self.assertIsInstance(error, errors.DuplicateProvider)
+        self.assertEqual(["DuplicateProvider"] * 5, [type(error).__name__ for error in lost])
 
     def test_same_uuid_at_once(self):
         uuid = factories.new_uuid()
-        contexts = [self.context() for _ in range(4)]
         outcomes = races.run(*(
-            lambda ctx=ctx, n=n: providers.create(ctx, name=f"n{n}", uuid=uuid)
-            for n, ctx in enumerate(contexts)))
+            functools.partial(self._create, name=f"n{n}", uuid=uuid) for n in range(4)))
         lost = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         self.assertEqual(["DuplicateProvider"] * 3, [type(error).__name__ for error in lost])
 
     def test_two_moves_that_would_form_a_loop(self):
         for _ in range(5):
             one, two = factories.provider(self.ctx), factories.provider(self.ctx)
-            low_one = factories.provider(self.ctx, parent=factories.provider(
-                self.ctx, parent=one))
-            low_two = factories.provider(self.ctx, parent=factories.provider(
-                self.ctx, parent=two))
-            a, b = self.context(), self.context()
-            outcomes = races.run(
-                lambda: providers.update(a, one.uuid, name=one.name, parent_uuid=low_two.uuid,
-                                         allow_reparenting=True),
-                lambda: providers.update(b, two.uuid, name=two.name, parent_uuid=low_one.uuid,
-                                         allow_reparenting=True))
+            low_one, low_two = (
+                factories.provider(self.ctx, parent=factories.provider(self.ctx, parent=top))
+                for top in (one, two))
+            outcomes = races.run(functools.partial(self._move, one, low_two),
+                                 functools.partial(self._move, two, low_one))
             lost = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
             self.assertEqual(1, len(lost), outcomes)
             self.assertIsInstance(lost[0], errors.ProviderNotSaved)
@@ -228,27 +237,50 @@ class TestProviderRaces(base.DatabaseTestCase):
             for provider in (one, two, low_one, low_two):
                 self.assertEqual(root, providers.get(self.ctx, provider.uuid).root_uuid)
 
+    def test_three_moves_that_would_form_a_loop(self):
+        trees = [factories.provider(self.ctx) for _ in range(3)]
+        leaves = [factories.provider(self.ctx, parent=top) for top in trees]
+        outcomes = races.run(*(
+            functools.partial(self._move, trees[n], leaves[(n + 1) % 3]) for n in range(3)))
+        lost = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        self.assertEqual(["ProviderNotSaved"], [type(error).__name__ for error in lost])
+        roots = {providers.get(self.ctx, provider.uuid).root_uuid for provider in trees + leaves}
+        self.assertEqual(1, len(roots))
+
     def test_child_arrives_while_the_subtree_moves(self):
         for _ in range(5):
-            there = factories.provider(self.ctx)
-            top = factories.provider(self.ctx)
+            there, top = factories.provider(self.ctx), factories.provider(self.ctx)
             below = factories.provider(self.ctx, parent=top)
-            a, b = self.context(), self.context()
-            outcomes = races.run(
-                lambda: providers.update(a, top.uuid, name=top.name, parent_uuid=there.uuid,
-                                         allow_reparenting=True),
-                lambda: factories.provider(b, parent=below))
-            for outcome in outcomes:
-                self.assertNotIsInstance(outcome, Exception)
-            self.assertEqual(there.uuid, providers.get(self.ctx, outcomes[1].uuid).root_uuid)
+            moved, child = races.run(
+                functools.partial(self._move, top, there),
+                functools.partial(self._create, name=factories.new_uuid(),
+                                  parent_uuid=below.uuid))
+            self.assertEqual(there.uuid, moved.root_uuid)
+            self.assertEqual(there.uuid, providers.get(self.ctx, child.uuid).root_uuid)
+
+    def test_child_arrives_in_the_middle_of_a_move(self):
+        there, top = factories.provider(self.ctx), factories.provider(self.ctx)
+        below = factories.provider(self.ctx, parent=top)
+
+        def add_child(paused):
+            ctx = self.context()
+            with db.write(ctx):
+                child = factories.provider(ctx, parent=below)
+                paused.here()
+            return child
+
+        with races.Paused(add_child) as paused:
+            moved = paused.against(self.database, functools.partial(self._move, top, there))
+        self.assertEqual(there.uuid, moved.root_uuid)
+        self.assertEqual(there.uuid, providers.get(self.ctx, paused.outcome.uuid).root_uuid)
 
     def test_delete_while_a_child_arrives(self):
         for _ in range(5):
             parent = factories.provider(self.ctx)
-            a, b = self.context(), self.context()
             gone, made = races.run(
-                lambda: providers.delete(a, parent.uuid),
-                lambda: factories.provider(b, parent=parent))
+                functools.partial(self._delete, parent),
+                functools.partial(self._create, name=factories.new_uuid(),
+                                  parent_uuid=parent.uuid))
             if isinstance(made, Exception):
                 self.assertIsNone(gone)
                 self.assertIsInstance(made, errors.ProviderNotCreated)
@@ -257,33 +289,28 @@ class TestProviderRaces(base.DatabaseTestCase):
 
     def test_delete_waits_for_an_inventory_that_arrives(self):
         made = factories.provider(self.ctx)
-        a, b = self.context(), self.context()
 
         def add(paused):
-            with db.write(a):
-                inventories.create(a, made.uuid, "VCPU", InventoryValues(4),
-                                   allow_fully_reserved=True)
+            ctx = self.context()
+            with db.write(ctx):
+                inventories.create(
+                    ctx, made.uuid, "VCPU", InventoryValues(4), allow_fully_reserved=True)
                 paused.here()
 
         with races.Paused(add) as paused:
-            # Release first: the deletion waits for the row, which the paused
-            # transaction holds, and sees the inventory when it gets it.
-            outcome, _ = races.run(lambda: providers.delete(b, made.uuid), paused.release)
+            # The deletion waits for the row that the paused transaction holds,
+            # and sees the inventory when it gets it.
+            outcome = paused.against(self.database, functools.partial(self._delete, made))
         self.assertIsNone(outcome)
         self.assertIsNone(paused.outcome)
-        with db.read(self.ctx) as session:
-            self.assertEqual([], session.execute(sa.select(tables.inventories)).all())
+        self.assertEqual([], self._inventory_rows())
 
-    def test_inventory_arrives_after_delete(self):
+    def test_delete_while_an_inventory_arrives(self):
         for _ in range(5):
             made = factories.provider(self.ctx)
-            a, b = self.context(), self.context()
-            gone, added = races.run(
-                lambda: providers.delete(a, made.uuid),
-                lambda: inventories.create(b, made.uuid, "VCPU", InventoryValues(4),
-                                           allow_fully_reserved=True))
+            gone, added = races.run(functools.partial(self._delete, made),
+                                    functools.partial(self._add_inventory, made))
             self.assertIsNone(gone)
             if isinstance(added, Exception):
                 self.assertIsInstance(added, errors.ProviderNotFound)
-            with db.read(self.ctx) as session:
-                self.assertEqual([], session.execute(sa.select(tables.inventories)).all())
+            self.assertEqual([], self._inventory_rows())
