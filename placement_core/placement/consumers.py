@@ -160,6 +160,11 @@ def remembering(database: Database) -> Iterator[None]:
         raise
 
 
+def is_consumer_uuid(text: str) -> bool:
+    """Say whether a row can hold ``text`` as the uuid of a consumer."""
+    return 0 < len(text) <= 36 and rows.storable(text)
+
+
 # Taking and releasing consumer rows -------------------------------------------
 
 
@@ -170,10 +175,14 @@ def hold(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[
     generation 1, unless it shall hold nothing.
 
     :returns: the uuids of those that existed.
+    :raises errors.MalformedConsumer: no row can hold its uuid.
     :raises errors.ConsumerGenerationConflict: one has another generation than
         its writer saw.
     :raises TransactionLost: somebody else made one of them this moment.
     """
+    for write in writes:
+        if not is_consumer_uuid(write.consumer_uuid):
+            raise errors.MalformedConsumer(write.consumer_uuid)
     existed = set()
     for write in sorted(writes, key=lambda write: write.consumer_uuid):
         if _raise_generation(session, write):
