@@ -116,10 +116,10 @@ def _summaries(
     world: World, request: CandidatesRequest, candidates: Candidates, form: Form
 ) -> Iterable[str]:
     used: set[int] = set()
-    for part, rows in zip(
+    for part, chosen in zip(
             candidates.parts, zip(*candidates.combinations, strict=True), strict=False):
         if part.resources:
-            used.update(rows)
+            used.update(chosen)
     rows = _shown(world, request, used)
     entries: Sequence[Any] = world.entries
     if form.all_classes and form.traits and form.trees:

@@ -65,7 +65,7 @@ class Tree:
             for row in rows:
                 parts[row].append(number)
         if len(parts) == 1:
-            return {row: () for row in parts}
+            return dict.fromkeys(parts, ())
         above: set[int] = set()
         if plan.subtrees:
             for row in parts:

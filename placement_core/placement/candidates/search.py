@@ -211,8 +211,8 @@ def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
     for number, rows in enumerate(columns):
         for class_id, _ in plan.contested[number]:
             total = np.zeros(len(rows), dtype=np.int64)
-            for other, others in enumerate(columns):
-                amount = parts[other].resources.get(class_id)
+            for part, others in zip(parts, columns, strict=True):
+                amount = part.resources.get(class_id)
                 if amount is not None:
                     total += np.where(others == rows, amount, 0)
             column = world.column(class_id)

@@ -99,7 +99,7 @@ class CapacityIndex:
             self._started += 1
             number = self._started
         try:
-            fresh = _refresh(_own_context(ctx, self._database), known and known.world)
+            fresh = _refresh(_own_context(ctx, self._database), known.world if known else None)
             with self._condition:
                 self._known, self._finished = fresh, number
         finally:

@@ -228,11 +228,13 @@ def _forget_renamed(entries: list[Entry | None], before: World, names: Names) ->
     """Renew the entries whose summary shows a name that is another now."""
     if names is before.names:
         return
-    columns = [before.column(id_) for id_, name in before.names.class_names.items()
-               if names.class_names.get(id_) != name]
-    sets = [before.having(id_) for id_, name in before.names.trait_names.items()
-            if names.trait_names.get(id_) != name]
-    for row in {row for holder in (*columns, *sets) for row in holder.rows.tolist()}:
+    holders: list[Column | RowSet] = [
+        before.column(id_) for id_, name in before.names.class_names.items()
+        if names.class_names.get(id_) != name
+    ]
+    holders += [before.having(id_) for id_, name in before.names.trait_names.items()
+                if names.trait_names.get(id_) != name]
+    for row in {row for holder in holders for row in holder.rows.tolist()}:
         entry = entries[row]
         if entry is not None:
             entries[row] = entry.renewed()
