@@ -59,7 +59,7 @@ def load(
 
 
 def _missing(error: cfg.RequiredOptError) -> str:
-    group = getattr(error.group, "name", None) or error.group or "DEFAULT"
+    group = str(getattr(error.group, "name", error.group) or "DEFAULT")
     return (
         f"[{group}] {error.opt_name}: expected a value; set it in placement.conf or as "
         f"OS_{group.upper()}__{error.opt_name.upper()} in the environment"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -19,13 +20,13 @@ from placement_core import errors
 
 #: Deadlock, serialisation failure, certification failure (Galera, group
 #: replication), a snapshot that another writer made stale.
-_RACES = {
+_RACES: dict[str, set[Any]] = {
     "postgresql": {"40001", "40P01"},
     "mysql": {1020, 1213, 3101},
     "sqlite": {517},
 }
 #: The connection or the server is gone; nothing was committed.
-_GONE = {
+_GONE: dict[str, set[Any]] = {
     "postgresql": {"25P03", "57P01", "57P02", "57P03"},
     "mysql": {1047, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2055, 4031},
     "sqlite": set(),
@@ -38,7 +39,7 @@ _BUSY = {
     "sqlite": {5, 6, 8, 10, 13, 14},
 }
 #: A value that a column or the protocol cannot hold.
-_DATA = {
+_DATA: dict[str, Any] = {
     "postgresql": "22",
     "mysql": {1264, 1265, 1292, 1366, 1406, 3988},
     "sqlite": {18, 20},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
@@ -238,12 +239,12 @@ def _bounds(
     session: db.Session, known: facts.Facts, promised: Promised
 ) -> dict[facts.Cell, _Bounds]:
     bounds = {
-        (row.resource_provider_id, row.resource_class_id): _Bounds(*row[2:])
+        (row.resource_provider_id, row.resource_class_id): _Bounds(*tuple(row)[2:])
         for row in session.execute(_BOUNDS, {"providers": sorted(known.providers.values())})
     }
     for uuid, made in promised.items():
         for name, values in made.items():
-            cell = known.providers.get(uuid), known.classes.get(name)
+            cell = known.providers.get(uuid, -1), known.classes.get(name, -1)
             bounds[cell] = _Bounds(
                 bounds[cell].used if cell in bounds else 0, inventories.capacity(values),
                 values.min_unit, values.max_unit, values.step_size)
@@ -256,7 +257,7 @@ def _reason(
 ) -> errors.CannotAllocate | None:
     """Find the first amount, in the order of the request, that cannot be had."""
     judged = [
-        (uuid, name, amount, (known.providers.get(uuid), known.classes.get(name)))
+        (uuid, name, amount, (known.providers.get(uuid, -1), known.classes.get(name, -1)))
         for write in writes
         for uuid, resources in write.allocations.items()
         for name, amount in resources.items()
@@ -335,5 +336,5 @@ def _resources(found: Sequence[sa.Row]) -> dict[str, int]:
     return resources
 
 
-def _newest(found: Sequence[sa.Row]):
+def _newest(found: Sequence[sa.Row]) -> datetime.datetime | None:
     return max((row.created_at for row in found if row.created_at is not None), default=None)

@@ -50,7 +50,7 @@ class Finding:
     repaired: bool = False
 
 
-def _inventory_sums() -> sa.Select:
+def _inventory_sums() -> sa.CompoundSelect:
     held = (
         sa.select(_allocations.c.resource_provider_id, _allocations.c.resource_class_id,
                   sa.func.sum(_allocations.c.used).label("held"))
@@ -71,7 +71,8 @@ def _inventory_sums() -> sa.Select:
         .where(_inventories.c.resource_provider_id.in_(sa.bindparam("batch", expanding=True))))
     nothing = sa.literal_column("0")
     without = (
-        sa.select(sa.literal_column("-1"), held.c.resource_provider_id, *shown, *[nothing] * (2 + len(_VALUES)), held.c.held)
+        sa.select(sa.literal_column("-1"), held.c.resource_provider_id, *shown,
+                  *[nothing] * (2 + len(_VALUES)), held.c.held)
         .select_from(held)
         .outerjoin(_inventories, inventory)
         .outerjoin(_providers, _providers.c.id == held.c.resource_provider_id)

@@ -127,14 +127,15 @@ def read(
     facts.held = {write.consumer_uuid: collections.defaultdict(int) for write in writes}
     names = {_PROVIDER: facts.providers, _CLASS: facts.classes, _PROJECT: facts.projects,
              _USER: facts.users, _TYPE: facts.types}
-    for what, text, *numbers in session.execute(_READ[existed], parameters):
+    for row in session.execute(_READ[existed], parameters):
+        what, text, *numbers = tuple(row)
         if what in names:
             names[what][text] = numbers[0]
         elif what == _CONSUMER:
             facts.owners[text] = (numbers[0], numbers[1], numbers[2])
         else:
-            row, provider, resource_class, used, counted = numbers
-            facts.held_rows.append(row)
+            held, provider, resource_class, used, counted = numbers
+            facts.held_rows.append(held)
             facts.held.setdefault(text, collections.defaultdict(int))[
                 provider, resource_class] += used
             if not counted:

@@ -117,12 +117,14 @@ def _count(
     uuid = write.consumer_uuid
     owner = facts.owners.get(uuid)
     if uuid in existed:
+        assert owner is not None  # its row is held
         if before:
             _add(changes, owner, before, -1)
         moved = _new_owner(write, facts, owner) if after else owner
         if moved != owner:
             planned.moved[uuid] = owner = moved
     if after:
+        assert owner is not None  # what gets allocations was made
         _add(changes, owner, after, 1)
     elif owner is not None:
         planned.emptied.append(uuid)

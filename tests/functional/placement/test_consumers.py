@@ -44,7 +44,7 @@ class TestMissingConsumers(claims.ClaimsTestCase):
         self.database.incomplete_owner = ("old project", "old user")
         uuids = self.unrecorded(3)
         found = allocations.list_for_provider(self.ctx, self.host.uuid)
-        self.assertEqual({uuid: 0 for uuid in uuids},
+        self.assertEqual(dict.fromkeys(uuids, 0),
                          {uuid: share.consumer_generation
                           for uuid, share in found.consumers.items()})
         self.assertEqual(3, self.count(tables.consumers))

@@ -88,7 +88,7 @@ class Oracle:
                     and not group.aggregates.forbidden & provider.aggregates
                     and (not group.in_tree or not group.resources
                          or self.by_uuid[group.in_tree].root == provider.root)):
-                options.append((provider, {name: provider for name in group.resources}))
+                options.append((provider, dict.fromkeys(group.resources, provider)))
         return options
 
     def unsuffixed(self, group, anchor):
