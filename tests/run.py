@@ -47,6 +47,8 @@ def main(arguments: list[str]) -> int:
         [str(ROOT), str(ROOT / "plugins"), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
     os.chdir(ROOT)
+    # What the tools print goes between our lines, not before them.
+    sys.stdout.reconfigure(line_buffering=True)
     SUMMARY.unlink(missing_ok=True)
     counts: Counts = collections.Counter()
     for name, command in CHECKS.items():
@@ -72,12 +74,15 @@ def _check(name: str, command: list[str]) -> str:
 
 def _tests(arguments: list[str]) -> Counts:
     before = _last_stream()
-    subprocess.run(["stestr", "run", *arguments])
+    code = subprocess.run(["stestr", "run", *arguments]).returncode
     after = _last_stream()
     if after == before:
         print("The tests could not be run.")
         return collections.Counter(failed=1)
     counts, conformance = _read(_STREAMS / str(after))
+    if code and not counts["failed"]:
+        print("A worker ended before its tests did.")
+        counts["failed"] += 1
     if not _filters(arguments):
         print(
             f"conformance: {conformance['passed']} of {test_gabbi.COUNT} tests of the "
