@@ -225,7 +225,9 @@ class TestFailures(base.DatabaseTestCase):
         insert = sa.insert(_projects)
         update = sa.update(heads).where(heads.c.slot == 0).values(txn=sa.bindparam("new"))
         for statement, values in (
-            (insert, {"external_id": "\ud800"}), (update, {"new": 2**63}), (update, {"new": 2**200}),
+            (insert, {"external_id": "\ud800"}),
+            (update, {"new": 2**63}),
+            (update, {"new": 2**200}),
         ):
             self.assertRaises(errors.Invalid, write, statement, values)
         if self.kind != "sqlite":
