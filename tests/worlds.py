@@ -80,7 +80,7 @@ def describe(world: World) -> dict:
         "columns": columns,
         "traits": members(world.traits),
         "aggregates": members(world.aggregates),
-        "sharing": members(world.sharing()),
+        "sharing": {rows[row]: anchors for row, anchors in members(world.sharing()).items()},
         "classes": world.names.class_ids,
         "trait names": world.names.trait_ids,
     }

@@ -30,7 +30,7 @@ class UpgradeCheck(base.Command):
         try:
             return int(Checks(self.conf(parsed_args)).check())
         except Exception as error:
-            if self.app_args.debug:
+            if self.app.options.debug:
                 raise
             print(str(error).strip().partition("\n")[0], file=sys.stderr)
             return _ERROR

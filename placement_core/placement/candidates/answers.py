@@ -55,7 +55,6 @@ def render(
 
 def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
     entries: Sequence[Any] = world.entries
-    count = len(candidates.parts)
     templates: dict[tuple[int, ...], tuple[str, Callable]] = {}
     texts = []
     for combination in candidates.combinations:
@@ -66,7 +65,6 @@ def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
         template, pick = known
         uuids = [entries[row].provider.uuid for row in combination]
         texts.append(template % pick(uuids))
-    assert count or not texts
     return texts
 
 
@@ -135,7 +133,7 @@ def _shown(world: World, request: CandidatesRequest, used: set[int]) -> list[int
     if not trees or not request.nested:
         return sorted(used)
     root = world.layout.root
-    rows = []
+    rows: list[int] = []
     for top in sorted({int(root[row]) for row in used}):
         rows.extend(trees.get(top) or (top,))
     return rows

@@ -10,8 +10,9 @@ Source: spec placement_api §4.3.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from placement_core.placement.candidates.plans import Plan
 
@@ -35,7 +36,7 @@ class Tree:
         self.plan = plan
         self.options = options
         self.own = own
-        self._looks: dict[int, tuple] | None = None
+        self._looks: dict[int, Hashable] | None = None
 
     def combinations(self, *, distinct: bool = False) -> Iterator[Combination]:
         """Find all combinations, each a row for each part.
@@ -43,35 +44,43 @@ class Tree:
         :param distinct: leave out those that become another one when
             providers that look the same are exchanged.
         """
-        looks = self.looks() if distinct else None
-        for options, tops in self._choose_tops(self.options, (), looks):
-            yield from _Search(self, options, tops, looks).run()
+        if self.plan.has_rules or self.own:
+            return self._search(distinct)
+        if not distinct:
+            return itertools.product(*self.options)
+        return self._first_and_rest()
 
     def symmetric(self) -> bool:
         """Say whether some providers look the same."""
         looks = self.looks()
         return len(set(looks.values())) < len(looks)
 
-    def looks(self) -> dict[int, tuple]:
+    def looks(self) -> dict[int, Hashable]:
         """Return what each row is to the request: equals can be exchanged."""
         if self._looks is None:
             self._looks = self._look()
         return self._looks
 
-    def _look(self) -> dict[int, tuple]:
+    def _search(self, distinct: bool) -> Iterator[Combination]:
+        for options, tops in self._choose_tops(self.options, (), distinct):
+            yield from _Search(self, options, tops, distinct).run()
+
+    def _first_and_rest(self) -> Iterator[Combination]:
+        """Find what is distinct; the first costs nothing, often it is enough."""
+        yield tuple(rows[0] for rows in self.options)
+        yield from itertools.islice(self._search(True), 1, None)
+
+    def _look(self) -> dict[int, Hashable]:
         plan, world = self.plan, self.plan.world
-        parts: dict[int, list[int]] = defaultdict(list)
-        for number, rows in enumerate(self.options):
-            for row in rows:
-                parts[row].append(number)
+        parts = _parts_by_row(self.options)
         if len(parts) == 1:
-            return dict.fromkeys(parts, ())
+            return dict.fromkeys(parts)
         above: set[int] = set()
         if plan.subtrees:
             for row in parts:
                 above.update(world.layout.ancestors(row)[1:])
         sharing = world.sharing()
-        looks = {}
+        looks: dict[int, Hashable] = {}
         for row, numbers in parts.items():
             # Where subtrees matter, only children of one parent can be
             # exchanged, and only when nothing to choose hangs below them.
@@ -84,7 +93,7 @@ class Tree:
         return looks
 
     def _choose_tops(
-        self, options: list[list[int]], tops: tuple[int, ...], looks: dict[int, tuple] | None
+        self, options: list[list[int]], tops: tuple[int, ...], distinct: bool
     ) -> Iterator[tuple[list[list[int]], tuple[int, ...]]]:
         """Choose which provider is the highest of each same_subtree.
 
@@ -95,84 +104,87 @@ class Tree:
             yield options, tops
             return
         numbers = plan.subtrees[len(tops)]
-        tried = set()
-        for top in sorted({row for number in numbers for row in options[number]}):
-            if looks is not None and top not in tops:
-                if looks[top] in tried:
+        lines = {row: plan.world.layout.ancestors(row)
+                 for number in numbers for row in options[number]}
+        # The highest is above one provider of every part.
+        tried: set[Hashable] = set()
+        for top in sorted(lines):
+            if any(all(top not in lines[row] for row in options[number]) for number in numbers):
+                continue
+            if distinct and top not in tops:
+                look = self.looks()[top]
+                if look in tried:
                     continue
-                tried.add(looks[top])
+                tried.add(look)
             narrowed = list(options)
             for number in numbers:
-                narrowed[number] = [
-                    row for row in options[number]
-                    if row == top or top in plan.world.layout.ancestors(row)]
-            if all(narrowed[number] for number in numbers):
-                yield from self._choose_tops(narrowed, (*tops, top), looks)
+                narrowed[number] = [row for row in options[number] if top in lines[row]]
+            yield from self._choose_tops(narrowed, (*tops, top), distinct)
 
 
 class _Search:
     """Backtracking over the parts, those with the fewest options first."""
 
     def __init__(
-        self,
-        tree: Tree,
-        options: list[list[int]],
-        tops: tuple[int, ...],
-        looks: dict[int, tuple] | None,
+        self, tree: Tree, options: list[list[int]], tops: tuple[int, ...], distinct: bool
     ) -> None:
+        self.tree = tree
         self.plan = plan = tree.plan
         self.options = options
         self.tops = tops
-        self.looks = looks
+        self.distinct = distinct
         self.order = sorted(range(len(options)), key=lambda number: len(options[number]))
         self.chosen = [-1] * len(options)
+        #: How many parts (and same_subtrees) chose each row.
         self.uses: dict[int, int] = dict.fromkeys(tops, 1)
         self.granular: set[int] = set()
         self.sums: dict[tuple[int, int], int] = defaultdict(int)
         self.tree_used: dict[int, int] = {}
         self.met: set[int] = set()
-        self.dead_ends = 0
-        self.dead: set[tuple] = set()
-        self._kinds: dict[int, int] | None = None
-        sharing = plan.world.sharing() if tree.own else {}
-        self.foreign = sharing
-        self.own = tree.own
+        self.foreign = plan.world.sharing() if tree.own else {}
         self.coverage = {
             row: plan.coverage(plan.world.entry(row))
             for number, rows in enumerate(options) if not plan.parts[number].granular
             for row in rows} if plan.required else {}
         self.full = (1 << len(plan.required)) - 1
+        self.dead_ends = 0
+        self.dead: set[Hashable] = set()
+        self._kinds: dict[int, int] | None = None
         self._look_ahead()
 
     def run(self) -> Iterator[Combination]:
         """Find all combinations."""
-        if self.feasible:
-            yield from self._descend(0, 0, not self.own)
+        if self._feasible():
+            yield from self._descend(0, 0, not self.tree.own)
 
     def _look_ahead(self) -> None:
         """Prepare what the levels from each one on can still bring."""
-        plan, levels = self.plan, len(self.order)
+        levels = len(self.order)
         self.coverage_from = [0] * (levels + 1)
         self.own_from = [False] * (levels + 1)
-        last_chance = [-1] * len(self.tops)
-        for level in range(levels - 1, -1, -1):
-            number = self.order[level]
-            rows = self.options[number]
-            bits, own = self.coverage_from[level + 1], self.own_from[level + 1]
-            if plan.required and not plan.parts[number].granular:
-                for row in rows:
-                    bits |= self.coverage[row]
-            own = own or any(row not in self.foreign for row in rows)
-            self.coverage_from[level], self.own_from[level] = bits, own
-            for at, top in enumerate(self.tops):
-                if last_chance[at] < 0 and number in plan.subtrees[at] and top in rows:
-                    last_chance[at] = level
+        if self.full or self.foreign:
+            for level in range(levels - 1, -1, -1):
+                number = self.order[level]
+                rows = self.options[number]
+                bits = self.coverage_from[level + 1]
+                if self.full and not self.plan.parts[number].granular:
+                    for row in rows:
+                        bits |= self.coverage[row]
+                self.coverage_from[level] = bits
+                self.own_from[level] = self.own_from[level + 1] or any(
+                    row not in self.foreign for row in rows)
+        #: For the last level that can choose a same_subtree's top: which those are.
         self.last_chance: dict[int, list[int]] = defaultdict(list)
-        for at, level in enumerate(last_chance):
-            self.last_chance[level].append(at)
-        self.feasible = all(level >= 0 for level in last_chance) and all(self.options)
-        if plan.isolate and self.feasible:
-            self.feasible = self._enough_providers()
+        for at, top in enumerate(self.tops):
+            able = [level for level, number in enumerate(self.order)
+                    if number in self.plan.subtrees[at] and top in self.options[number]]
+            self.last_chance[max(able, default=-1)].append(at)
+
+    def _feasible(self) -> bool:
+        """Say whether there can be a combination, as far as is easily seen."""
+        if -1 in self.last_chance or not all(self.options):
+            return False
+        return not self.plan.isolate or self._enough_providers()
 
     def _enough_providers(self) -> bool:
         """Say whether every granular part can have a provider to itself."""
@@ -206,20 +218,14 @@ class _Search:
             if state in self.dead:
                 return
         number = self.order[level]
-        part = self.plan.parts[number]
-        tried = set()
         fruitful = False
-        for row in self.options[number]:
-            if self.looks is not None and not self.uses.get(row):
-                if self.looks[row] in tried:
-                    continue
-                tried.add(self.looks[row])
+        for row in self._different(number) if self.distinct else self.options[number]:
             if not self._allowed(level, number, row):
                 continue
             bits = covered
-            if self.full and not part.granular:
+            if self.full and not self.plan.parts[number].granular:
                 bits |= self.coverage[row]
-            if (bits | self.coverage_from[level + 1]) != self.full and self.full:
+            if bits | self.coverage_from[level + 1] != self.full:
                 continue
             has_own = own or row not in self.foreign
             if not has_own and not self.own_from[level + 1]:
@@ -234,10 +240,26 @@ class _Search:
             if state is not None:
                 self.dead.add(state)
 
+    def _different(self, number: int) -> Iterator[int]:
+        """Return the options of a part, of unused equals only the first."""
+        first: int | None = None
+        tried: set[Hashable] = set()
+        for row in self.options[number]:
+            if not self.uses.get(row):
+                if first is None:
+                    first = row
+                else:
+                    looks = self.tree.looks()
+                    tried.add(looks[first])
+                    if looks[row] in tried:
+                        continue
+                    tried.add(looks[row])
+            yield row
+
     def _allowed(self, level: int, number: int, row: int) -> bool:
         plan = self.plan
         part = plan.parts[number]
-        if plan.isolate and part.granular and row in self.granular:
+        if part.granular and row in self.granular:
             return False
         for class_id, amount in plan.contested[number]:
             taken = self.sums.get((row, class_id), 0)
@@ -281,31 +303,26 @@ class _Search:
             del self.tree_used[int(plan.world.layout.root[row])]
         self.met.difference_update(met)
 
-    def _state(self, level: int, covered: int, own: bool) -> tuple:
+    def _state(self, level: int, covered: int, own: bool) -> Hashable:
         """Return all that decides whether the rest can be completed."""
         plan = self.plan
         kinds = self._row_kinds()
-        taken: dict[int, list[tuple]] = defaultdict(list)
+        taken: dict[int, list[tuple[bool, tuple[tuple[int, int], ...]]]] = defaultdict(list)
         for number in self.order[:level]:
             taken[self.chosen[number]].append(
                 (plan.parts[number].granular, plan.contested[number]))
-        rows: list[tuple] = sorted(
-            (kinds[row], row if plan.one_per_tree else -1, sorted(uses))
+        rows = sorted(
+            (kinds[row], row if plan.one_per_tree else -1, tuple(sorted(uses)))
             for row, uses in taken.items())
-        return (level, covered, own, frozenset(self.met),
-                tuple((kind, row, tuple(uses)) for kind, row, uses in rows))
+        return level, covered, own, frozenset(self.met), tuple(rows)
 
     def _row_kinds(self) -> dict[int, int]:
         """Number the rows by what they can still do; equals have one number."""
         if self._kinds is None:
             plan = self.plan
-            parts: dict[int, list[int]] = defaultdict(list)
-            for number, rows in enumerate(self.options):
-                for row in rows:
-                    parts[row].append(number)
-            numbers: dict[tuple, int] = {}
+            numbers: dict[Hashable, int] = {}
             self._kinds = {}
-            for row, usable in parts.items():
+            for row, usable in _parts_by_row(self.options).items():
                 entry = plan.world.entry(row)
                 room = tuple(
                     (class_id, min(plan.room(entry, class_id), demand))
@@ -315,3 +332,12 @@ class _Search:
                 kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign, top)
                 self._kinds[row] = numbers.setdefault(kind, len(numbers))
         return self._kinds
+
+
+def _parts_by_row(options: list[list[int]]) -> dict[int, list[int]]:
+    """Return which parts each row is an option of."""
+    parts: dict[int, list[int]] = defaultdict(list)
+    for number, rows in enumerate(options):
+        for row in rows:
+            parts[row].append(number)
+    return parts

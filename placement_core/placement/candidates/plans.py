@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from placement_core.placement.candidates.filters import Part
 from placement_core.placement.candidates.requests import CandidatesRequest
@@ -92,7 +92,7 @@ class Plan:
         inventory = entry.inventory(class_id)
         return min(inventory.capacity - inventory.used, inventory.max_unit)
 
-    def look(self, entry: Entry) -> tuple:
+    def look(self, entry: Entry) -> Hashable:
         """Return all of a provider that the request can see, to compare by."""
         return (
             tuple(each for each in entry.inventories if each.class_id in self.classes),

@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -62,7 +62,8 @@ def find(
     """Find the combinations of providers that fit a request.
 
     :param max_candidates: at most so many are made at all; None for no bound.
-    :param strategy: when ``max_candidates`` decides: from which trees.
+    :param strategy: when ``max_candidates`` decides: all of one tree before
+        the next tree, or one of each tree in turn.
     :param randomize: which ones, and their order, are left to chance.
     :raises errors.UnknownResourceClass: a class does not exist.
     :raises errors.UnknownTraits: traits do not exist.
@@ -156,7 +157,7 @@ class _Choices:
             [(row, sharing[row].mask(plan.world.size)) for row in part.away]
             for part in plan.parts]
         shared = all(part.away for part in plan.parts)
-        seen: set[tuple] = set()
+        seen: set[Hashable] = set()
         for start in range(0, len(self.anchors), _BLOCK):
             block = self.anchors[start:start + _BLOCK]
             ranges = [
@@ -231,20 +232,19 @@ def _search(
             unique.of(tree.combinations()) for tree in trees)
         return list(itertools.islice(everything, bound))
     found: list[Combination] = []
-    symmetric: list[Tree] = []
+    begun: list[Tree] = []
 
     def distinct() -> Iterator[Iterator[Combination]]:
         for tree in trees:
-            if tree.symmetric():
-                symmetric.append(tree)
+            begun.append(tree)
             yield unique.of(tree.combinations(distinct=True))
 
     found.extend(itertools.islice(_take_turns(distinct()), bound))
-    if symmetric and len(found) < bound:
+    if len(found) < bound:
         already = set(found)
         rest = (
             (each for each in unique.of(tree.combinations()) if each not in already)
-            for tree in symmetric)
+            for tree in begun if tree.symmetric())
         found.extend(itertools.islice(_take_turns(rest), bound - len(found)))
     return found
 

@@ -171,8 +171,8 @@ def _revisions(ctx: Context, world: World) -> tuple[dict[int, int], set[int]]:
     """Return all revisions, and the providers that changed since ``world``."""
     with db.read(ctx) as session:
         revisions = {row.id: row.revision for row in session.execute(_REVISIONS)}
-        assert world.vector is not None
-        changed = vector.since(session, world.vector, vector.current(session))
+        changed = None if world.vector is None else vector.since(
+            session, world.vector, vector.current(session))
     if changed is None:
         return revisions, set(revisions)
     return revisions, {ref for kind, ref in changed if kind == kinds.PROVIDER}

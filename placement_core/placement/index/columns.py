@@ -63,7 +63,7 @@ NO_ROWS = RowSet(np.empty(0, dtype=np.intp))
 class Column:
     """The inventories of one resource class.
 
-    :ivar free: capacity − used, saturated to 64 bits.
+    :ivar free: capacity less used, saturated to 64 bits.
     """
 
     __slots__ = ("_all_steps_one", "free", "max_unit", "min_unit", "rows", "step_size")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -173,14 +173,14 @@ def filled(path: str) -> str:
         name="CUSTOM_SWEPT")
 
 
-def spoiled(body: Any) -> Iterator[tuple[str, bytes]]:
+def spoiled(body: Any, *, texts: Sequence[bytes] = WRONG_TEXTS) -> Iterator[tuple[str, bytes]]:
     """Yield (what was done, JSON) of bodies that differ from a valid one in one place."""
     for where in _places(body):
         for value in WRONG_VALUES:
             yield f"{where} = {value!r:.60}", _dumped(_replaced(body, where, value))
         marker = uuid.uuid4().hex
         whole = _dumped(_replaced(body, where, marker))
-        for text in WRONG_TEXTS:
+        for text in texts:
             yield f"{where} = {text[:60]!r}", whole.replace(f'"{marker}"'.encode(), text)
         if where and isinstance(where[-1], str):
             container = _at(body, where[:-1])

@@ -23,8 +23,7 @@ def _steps(ladder):
     return sorted({*ladder.rungs, mv.NEWEST})
 
 
-@databases.on_each_database
-class BadBodyTest(sweeps.SweepTestCase):
+class BadJsonTest(sweeps.SweepTestCase):
     def test_no_such_json(self):
         before = self.snapshot()
         for operation in _BODIED:
@@ -40,14 +39,16 @@ class BadBodyTest(sweeps.SweepTestCase):
                     self.assert_sound(response, (operation.path, version, body[:60]), {400})
         self.assertEqual(before, self.snapshot())
 
+
+@databases.on_each_database
+class BadBodyTest(sweeps.SweepTestCase):
     def test_one_thing_wrong(self):
         for method, path in self.valid_bodies():
             self._spoil(method, path)
 
     def _spoil(self, method, path):
-        count = sum(1 for _ in sweeps.spoiled(self.valid_bodies()[method, path]))
         cases, before = self._cases(method, path)
-        for number in range(count):
+        for number in range(len(cases)):
             what, body = cases[number]
             response = self.ask(method, sweeps.filled(path), body)
             self.assert_sound(response, (method, path, what))
@@ -58,7 +59,10 @@ class BadBodyTest(sweeps.SweepTestCase):
         self.assertEqual(before, self.snapshot(), path)
 
     def _cases(self, method, path):
-        return list(sweeps.spoiled(self.valid_bodies()[method, path])), self.snapshot()
+        # What is no JSON never comes as far as the database.
+        texts = sweeps.WRONG_TEXTS if self.kind == "sqlite" else ()
+        valid = self.valid_bodies()[method, path]
+        return list(sweeps.spoiled(valid, texts=texts)), self.snapshot()
 
 
 @databases.on_each_database
@@ -132,12 +136,11 @@ class BadQueryTest(sweeps.SweepTestCase):
                 self.assert_sound(self.ask("GET", f"{path}?x=%ff"), path, {400})
 
 
-@databases.on_each_database
 class BadHeaderTest(sweeps.SweepTestCase):
     HEADERS = {
         "Content-Type": ("", "text/plain", "application/json\xff", "/", ";", "*/*", "a" * 9000,
                          "application/json;" * 50, "application/xml"),
-        "Content-Length": ("-1", "x", "1e3", "９", " ", "9" * 40, "1"),
+        "Content-Length": ("-1", "x", "1e3", "\uff19", " ", "9" * 40, "1"),
         "Accept": ("", "x", "/", "text/html", "text/plain;q=x", "application/json;q=0", "\xff",
                    "*/*;q=0", ",", "application/json;q=5", "a" * 9000),
         "OpenStack-API-Version": (
