@@ -106,20 +106,44 @@ class Tree:
         numbers = plan.subtrees[len(tops)]
         lines = {row: plan.world.layout.ancestors(row)
                  for number in numbers for row in options[number]}
-        # The highest is above one provider of every part.
-        tried: set[Hashable] = set()
+        news = _News(self)
         for top in sorted(lines):
+            # The highest is above one provider of every part.
             if any(all(top not in lines[row] for row in options[number]) for number in numbers):
                 continue
-            if distinct and top not in tops:
-                look = self.looks()[top]
-                if look in tried:
-                    continue
-                tried.add(look)
+            if distinct and top not in tops and not news.is_new(top):
+                continue
             narrowed = list(options)
             for number in numbers:
                 narrowed[number] = [row for row in options[number] if top in lines[row]]
             yield from self._choose_tops(narrowed, (*tops, top), distinct)
+
+
+class _News:
+    """Tells whether a row looks like one that came before.
+
+    The first always is new: rows are not looked at before a second one comes,
+    because most trees are left after their first combination.
+    """
+
+    __slots__ = ("_first", "_seen", "_tree")
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._first: int | None = None
+        self._seen: set[Hashable] = set()
+
+    def is_new(self, row: int) -> bool:
+        """Say whether no row that looks like this one was asked about."""
+        if self._first is None:
+            self._first = row
+            return True
+        looks = self._tree.looks()
+        self._seen.add(looks[self._first])
+        if looks[row] in self._seen:
+            return False
+        self._seen.add(looks[row])
+        return True
 
 
 class _Search:
@@ -242,19 +266,10 @@ class _Search:
 
     def _different(self, number: int) -> Iterator[int]:
         """Return the options of a part, of unused equals only the first."""
-        first: int | None = None
-        tried: set[Hashable] = set()
+        news = _News(self.tree)
         for row in self.options[number]:
-            if not self.uses.get(row):
-                if first is None:
-                    first = row
-                else:
-                    looks = self.tree.looks()
-                    tried.add(looks[first])
-                    if looks[row] in tried:
-                        continue
-                    tried.add(looks[row])
-            yield row
+            if self.uses.get(row) or news.is_new(row):
+                yield row
 
     def _allowed(self, level: int, number: int, row: int) -> bool:
         plan = self.plan
