@@ -160,7 +160,7 @@ class _Search:
     ) -> None:
         self.tree = tree
         self.plan = plan = tree.plan
-        self.options = options
+        self.options = options = _with_tops_given(plan, options, tops)
         self.tops = tops
         self.distinct = distinct
         self.order = sorted(
@@ -417,6 +417,18 @@ class _Search:
                 kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign, top)
                 self._kinds[row] = numbers.setdefault(kind, len(numbers))
         return self._kinds
+
+
+def _with_tops_given(
+    plan: Plan, options: list[list[int]], tops: tuple[int, ...]
+) -> list[list[int]]:
+    """Return the options when a part that alone can choose a top has to."""
+    options = list(options) if tops else options
+    for numbers, top in zip(plan.subtrees, tops, strict=True):
+        able = [number for number in numbers if top in options[number]]
+        if len(able) == 1:
+            options[able[0]] = [top]
+    return options
 
 
 def _parts_by_row(options: list[list[int]]) -> dict[int, list[int]]:
