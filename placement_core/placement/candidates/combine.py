@@ -3,8 +3,9 @@
 A backtracking search. It cuts a branch as soon as no rest can complete it, and
 remembers branches that came to nothing by what they had taken, where providers
 that are alike for the plan count as one: so a request that cannot be met ends
-soon even among many devices. The highest provider of each same_subtree is
-chosen before the parts, because it decides where they may lie.
+soon even among many devices. The highest provider of each same_subtree, and the
+part it serves, are chosen before the rest, because they decide where that may
+lie.
 Source: spec placement_api §4.3.
 """
 
@@ -95,7 +96,7 @@ class Tree:
     def _choose_tops(
         self, options: list[list[int]], tops: tuple[int, ...], distinct: bool
     ) -> Iterator[tuple[list[list[int]], tuple[int, ...]]]:
-        """Choose which provider is the highest of each same_subtree.
+        """Choose which provider is the highest of each same_subtree, and for which part.
 
         :returns: (options that are left, the highest of each), …
         """
@@ -113,10 +114,11 @@ class Tree:
                 continue
             if distinct and top not in tops and not news.is_new(top):
                 continue
-            narrowed = list(options)
+            below = list(options)
             for number in numbers:
-                narrowed[number] = [row for row in options[number] if top in lines[row]]
-            yield from self._choose_tops(narrowed, (*tops, top), distinct)
+                below[number] = [row for row in options[number] if top in lines[row]]
+            for narrowed in _with_holder(below, numbers, top):
+                yield from self._choose_tops(narrowed, (*tops, top), distinct)
 
 
 class _News:
@@ -160,7 +162,7 @@ class _Search:
     ) -> None:
         self.tree = tree
         self.plan = plan = tree.plan
-        self.options = options = _with_tops_given(plan, options, tops)
+        self.options = options
         self.tops = tops
         self.distinct = distinct
         self.order = sorted(
@@ -193,7 +195,6 @@ class _Search:
         self.granular: set[int] = set()
         self.sums: dict[tuple[int, int], int] = defaultdict(int)
         self.tree_used: dict[int, int] = {}
-        self.met: set[int] = set()
 
     def _look_ahead(self) -> None:
         """Prepare what the levels from each one on can still bring."""
@@ -211,18 +212,12 @@ class _Search:
                 self.coverage_from[level] = bits
                 self.own_from[level] = self.own_from[level + 1] or any(
                     row not in self.foreign for row in rows)
-        #: For the last level that can choose a same_subtree's top: which those are.
-        self.last_chance: dict[int, list[int]] = defaultdict(list)
-        for at, top in enumerate(self.tops):
-            able = [level for level, number in enumerate(self.order)
-                    if number in self.plan.subtrees[at] and top in self.options[number]]
-            self.last_chance[max(able, default=-1)].append(at)
 
     def _feasible(self) -> bool:
         """Say whether there can be a combination, as far as is easily seen."""
-        if -1 in self.last_chance or not all(self.options):
+        if not all(self.options):
             return False
-        if self.plan.isolate and not self._enough_providers():
+        if self.plan.isolate and not self._enough_providers(0):
             return False
         if not all(self._enough_room(class_id) for class_id in self.plan.demand):
             return False
@@ -254,20 +249,20 @@ class _Search:
                 return True
         return False
 
-    def _enough_providers(self) -> bool:
-        """Say whether every granular part can have a provider to itself."""
+    def _enough_providers(self, level: int) -> bool:
+        """Say whether every granular part from a level on can have a provider to itself."""
         owner: dict[int, int] = {}
 
         def place(number: int, seen: set[int]) -> bool:
             for row in self.options[number]:
-                if row not in seen:
+                if row not in seen and row not in self.granular:
                     seen.add(row)
                     if row not in owner or place(owner[row], seen):
                         owner[row] = number
                         return True
             return False
 
-        return all(place(number, set()) for number in self.order
+        return all(place(number, set()) for number in self.order[level:self.end]
                    if self.plan.parts[number].granular)
 
     def _descend(self, level: int, covered: int, own: bool) -> Iterator[Combination]:
@@ -283,12 +278,13 @@ class _Search:
         state = None
         if self.dead_ends > _FORGETFUL:
             state = self._state(level, covered, own)
-            if state in self.dead:
+            if state in self.dead or (
+                    self.plan.isolate and not self._enough_providers(level)):
                 return
         number = self.order[level]
         fruitful = False
         for row in self._different(number) if self.distinct else self.options[number]:
-            if not self._allowed(level, number, row):
+            if not self._allowed(number, row):
                 continue
             bits = covered
             if self.full and not self.plan.parts[number].granular:
@@ -298,11 +294,11 @@ class _Search:
             has_own = own or row not in self.foreign
             if not has_own and not self.own_from[level + 1]:
                 continue
-            undo = self._take(number, row)
+            first = self._take(number, row)
             for combination in self._descend(level + 1, bits, has_own):
                 fruitful = True
                 yield combination
-            self._give_back(number, row, undo)
+            self._give_back(number, row, first)
         if not fruitful:
             self.dead_ends += 1
             if state is not None:
@@ -315,7 +311,7 @@ class _Search:
             if self.uses.get(row) or news.is_new(row):
                 yield row
 
-    def _allowed(self, level: int, number: int, row: int) -> bool:
+    def _allowed(self, number: int, row: int) -> bool:
         plan = self.plan
         part = plan.parts[number]
         if part.granular and row in self.granular:
@@ -326,12 +322,10 @@ class _Search:
                 return False
         if plan.one_per_tree and part.resources:
             root = int(plan.world.layout.root[row])
-            if self.tree_used.get(root, row) != row:
-                return False
-        return all(self.tops[at] == row or at in self.met
-                   for at in self.last_chance.get(level, ()))
+            return self.tree_used.get(root, row) == row
+        return True
 
-    def _take(self, number: int, row: int) -> tuple[list[int], bool]:
+    def _take(self, number: int, row: int) -> bool:
         """Choose ``row`` for a part; return what ``_give_back`` needs."""
         plan = self.plan
         self.chosen[number] = row
@@ -345,14 +339,10 @@ class _Search:
             root = int(plan.world.layout.root[row])
             first = root not in self.tree_used
             self.tree_used[root] = row
-        met = [at for at, top in enumerate(self.tops)
-               if top == row and at not in self.met and number in plan.subtrees[at]]
-        self.met.update(met)
-        return met, first
+        return first
 
-    def _give_back(self, number: int, row: int, undo: tuple[list[int], bool]) -> None:
+    def _give_back(self, number: int, row: int, first: bool) -> None:
         plan = self.plan
-        met, first = undo
         self.uses[row] -= 1
         if plan.isolate and plan.parts[number].granular:
             self.granular.discard(row)
@@ -360,7 +350,6 @@ class _Search:
             self.sums[row, class_id] -= amount
         if first:
             del self.tree_used[int(plan.world.layout.root[row])]
-        self.met.difference_update(met)
 
     def _state(self, level: int, covered: int, own: bool) -> Hashable:
         """Return all that decides whether the rest can be completed."""
@@ -374,7 +363,7 @@ class _Search:
                 if taken or alone:
                     rows.append((kinds[row], alone, tuple(taken)))
         trees = frozenset(self.tree_used.items()) if self.plan.one_per_tree else None
-        return level, self.end, covered, own, trees, frozenset(self.met), tuple(sorted(rows))
+        return level, self.end, covered, own, trees, tuple(sorted(rows))
 
     def _what_matters(self, level: int) -> dict[int, tuple[bool, list[int]]]:
         """Return what the parts from a level on may compete for.
@@ -413,22 +402,27 @@ class _Search:
                     (class_id, min(plan.useful_room(entry, class_id), demand))
                     for class_id, demand in sorted(plan.demand.items())
                     if any(each.class_id == class_id for each in entry.inventories))
-                top = row if row in self.tops else -1
-                kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign, top)
+                kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign)
                 self._kinds[row] = numbers.setdefault(kind, len(numbers))
         return self._kinds
 
 
-def _with_tops_given(
-    plan: Plan, options: list[list[int]], tops: tuple[int, ...]
-) -> list[list[int]]:
-    """Return the options when a part that alone can choose a top has to."""
-    options = list(options) if tops else options
-    for numbers, top in zip(plan.subtrees, tops, strict=True):
-        able = [number for number in numbers if top in options[number]]
-        if len(able) == 1:
-            options[able[0]] = [top]
-    return options
+def _with_holder(
+    options: list[list[int]], numbers: tuple[int, ...], top: int
+) -> Iterator[list[list[int]]]:
+    """Choose which of the parts is the first to be served by ``top``.
+
+    :returns: the options that are left for each choice.
+    """
+    left = list(options)
+    for number in numbers:
+        if top in left[number]:
+            chosen = list(left)
+            chosen[number] = [top]
+            yield chosen
+            left[number] = [row for row in left[number] if row != top]
+        if not left[number]:
+            return
 
 
 def _parts_by_row(options: list[list[int]]) -> dict[int, list[int]]:

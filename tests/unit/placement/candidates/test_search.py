@@ -164,6 +164,43 @@ class TestEqualDevices(base.TestCase):
             self.assertEqual(0, len(found))
 
 
+class TestHopelessRequests(base.TestCase):
+    """Each of these took minutes or longer before the search learnt to see it."""
+
+    def devices(self, count, *, deep=False):
+        rows = [worlds.provider(1, worlds.inventory("VCPU", 64), worlds.inventory("DISK_GB", 9))]
+        rows.extend(
+            worlds.provider(
+                number, worlds.inventory("MEMORY_MB", 20 + number),
+                worlds.inventory("CUSTOM_GPU", 1 + number * 7 % 23),
+                parent=number - 1 if deep else 1, traits=[worlds.TRAITS[1 + number % 2]])
+            for number in range(2, count + 2))
+        return worlds.build(*rows)
+
+    def groups(self, count, resources):
+        return tuple(RequestGroup(f"_{number}", resources) for number in range(count))
+
+    def test_traits_that_no_combination_has(self):
+        """One provider would have to have both, and would compete with the groups."""
+        unsuffixed = RequestGroup("", {"VCPU": 1, "DISK_GB": 1, "MEMORY_MB": 1}, TraitFilter(
+            (frozenset(["CUSTOM_A"]), frozenset(["CUSTOM_B"]))))
+        request = CandidatesRequest((unsuffixed, *self.groups(16, {"MEMORY_MB": 2})))
+        self.assertEqual(0, len(search.find(self.devices(12), request)))
+
+    def test_one_bond_that_fails_beside_one_that_can_be_met_in_many_ways(self):
+        many = self.groups(8, {"MEMORY_MB": 2})
+        few = tuple(RequestGroup(f"_gpu{number}", {"CUSTOM_GPU": 23}) for number in range(3))
+        self.assertEqual(0, len(search.find(self.devices(20), CandidatesRequest((*many, *few)))))
+
+    def test_subtrees_with_too_little_room(self):
+        request = CandidatesRequest(
+            self.groups(12, {"MEMORY_MB": 1}), isolate=True, limit=50,
+            same_subtree=(frozenset(f"_{number}" for number in range(8)),
+                          frozenset(f"_{number}" for number in range(5, 12))))
+        self.assertEqual(50, len(search.find(self.devices(14, deep=True), request)))
+        self.assertEqual(0, len(search.find(self.devices(11, deep=True), request)))
+
+
 class TestRequests(base.TestCase):
 
     def test_unknown_names(self):
