@@ -28,7 +28,8 @@ _STREAMS = ROOT / ".stestr"
 CHECKS = {
     "ruff": ["ruff", "check", "."],
     "import-linter": ["lint-imports", "--no-cache"],
-    "mypy": ["mypy"],
+    # It takes what is in PYTHONPATH for installed packages, and judges them otherwise.
+    "mypy": ["env", "--unset=PYTHONPATH", "mypy"],
 }
 
 Counts = collections.Counter[str]

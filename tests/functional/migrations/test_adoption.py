@@ -6,13 +6,14 @@ import dataclasses
 import uuid as uuid_module
 from typing import Any
 
+import sqlalchemy as sa
 import testtools
 from testtools import matchers
 
 from placement_core import context
 from placement_core.changes import journal
 from placement_core.db.database import Database
-from placement_core.migrations import adoption, exclusive, online, revisions, sync
+from placement_core.migrations import adoption, checks, exclusive, online, revisions, sync
 from placement_core.placement import (
     allocations,
     audit,
@@ -215,6 +216,32 @@ class AdoptionTest(AdoptionTestCase):
         for table in ("consumers", "projects", "users", "consumer_types", "placement_aggregates"):
             before[0].pop(table), after[0].pop(table)
         self.assertEqual(before, after)
+
+    def test_without_the_right_to_make_triggers(self) -> None:
+        if self.kind != "mysql":
+            self.skipTest("only MariaDB and MySQL have such a privilege")
+        fill(self.upstream)
+        url = sa.make_url(self.url)
+        user = f"plain_{url.database}"[-32:]
+        databases.administer(
+            url, f"CREATE USER {user} IDENTIFIED BY 'secret'",
+            "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, "
+            f"LOCK TABLES ON {url.database}.* TO {user}")
+        self.addCleanup(databases.administer, url, f"DROP USER {user}")
+        plain = dataclasses.replace(self.settings, connection=url.set(
+            username=user, password="secret").render_as_string(hide_password=False))
+        lines: list[str] = []
+        sync.sync(plain, lines.append)
+        self.assertIn("WARNING: the server does not let us make triggers", "\n".join(lines))
+        self.assertTrue(checks.state(plain).open_to_upstream)
+        # What is left of the fence: inserts fail.
+        reply = self.upstream.call("PUT", f"/allocations/{uuid(150)}", {
+            "project_id": PROJECT, "user_id": USER, "consumer_generation": None,
+            "consumer_type": "INSTANCE", "allocations": {CHILD: {"resources": {"VCPU": 2}}}})
+        self.assertEqual(500, reply.status)
+        sync.release(plain)
+        sync.sync(self.settings)
+        self.assertFalse(checks.state(self.settings).open_to_upstream)
 
     def test_way_back(self) -> None:
         fill(self.upstream)
