@@ -10,15 +10,15 @@ from __future__ import annotations
 import collections
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
+from placement_core.db import TransactionLost, failures
 from placement_core.db.database import Database
-from placement_core.db.transactions import TransactionLost
 from placement_core.placement import counters, errors, locks, records, rows, tables
 
 _consumers, _allocations = tables.consumers, tables.allocations
@@ -78,8 +78,22 @@ def _insert(*, typed: bool) -> sa.Executable:
     ).execution_options(preserve_rowcount=True)
 
 
+def _insert_values(*, typed: bool) -> sa.Executable:
+    """Build the same for MySQL, where INSERT … SELECT locks the table's counter.
+
+    That lock is held while waiting for another writer of the same consumer, and
+    would make every new consumer wait. Instead of making no row, this fails, or
+    leaves a missing type out.
+    """
+    return sa.insert(_consumers).inline().values(
+        uuid=sa.bindparam("uuid"), project_id=_id_of("projects"), user_id=_id_of("users"),
+        consumer_type_id=_id_of("types") if typed else sa.null(),
+        generation=sa.bindparam("generation"))
+
+
 _MAKE_OWNER = {kind: _make_owner(*_OWNERS[kind]) for kind in _OWNERS}
 _INSERT = {typed: _insert(typed=typed) for typed in (False, True)}
+_INSERT_VALUES = {typed: _insert_values(typed=typed) for typed in (False, True)}
 _RAISE = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
@@ -215,17 +229,34 @@ def _make(session: db.Session, write: records.AllocationWrite) -> bool:
               "user": write.user_id, "generation": 1}
     if write.consumer_type is not None:
         values["type"] = write.consumer_type
-    try:
-        made = session.execute(_INSERT[write.consumer_type is not None], values).rowcount
-    except db_exception.DBDuplicateEntry:
-        raise TransactionLost from None
-    if made == 1:
+    if _insert_row(session, values, typed=write.consumer_type is not None):
         return False
     if write.expected_generation is None and _take_unused(session, write.consumer_uuid):
         return True
     if session.execute(_GENERATION, {"uuid": write.consumer_uuid}).first() is None:
         raise OwnerMissing
     raise TransactionLost  # somebody else made it since we asked
+
+
+def _insert_row(
+    session: db.Session, values: Mapping[str, object], *, typed: bool
+) -> bool:
+    """Insert a consumer; say whether that made a row."""
+    if session.dialect == "mysql":
+        # A statement that fails leaves the rest of a transaction as it is there.
+        try:
+            session.execute(_INSERT_VALUES[typed], values)
+        except db_exception.DBDuplicateEntry:
+            return False
+        except (db_exception.DBError, sa.exc.IntegrityError) as error:
+            if failures.is_missing_value(error):
+                raise OwnerMissing from error
+            raise
+        return True
+    try:
+        return session.execute(_INSERT[typed], values).rowcount == 1
+    except db_exception.DBDuplicateEntry:
+        raise TransactionLost from None
 
 
 def _take_unused(session: db.Session, uuid: str) -> bool:
@@ -239,10 +270,12 @@ def _take_unused(session: db.Session, uuid: str) -> bool:
     actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
     if actual is None:
         return False
-    if session.execute(_RAISE, {"of_uuid": uuid}).rowcount != 1:
-        raise TransactionLost
     if session.execute(_HOLDS, {"uuid": uuid}).first() is not None:
         raise errors.ConsumerGenerationConflict(uuid, actual, None)
+    # Once more with its row in hand: only now it stays as we see it.
+    if (session.execute(_RAISE, {"of_uuid": uuid}).rowcount != 1
+            or session.execute(_HOLDS, {"uuid": uuid}).first() is not None):
+        raise TransactionLost
     return True
 
 
@@ -293,16 +326,11 @@ def _record(ctx: Context, uuids: Sequence[str]) -> None:
     ]
     ensure_owners(ctx, writes)
     with db.write(ctx) as session:
-        made = []
-        for write in writes:
-            try:
-                if session.execute(_INSERT[False], {
-                    "uuid": write.consumer_uuid, "project": project, "user": user,
-                    "generation": 0,
-                }).rowcount == 1:
-                    made.append(write.consumer_uuid)
-            except db_exception.DBDuplicateEntry:
-                raise TransactionLost from None
+        made = [
+            write.consumer_uuid for write in writes
+            if _insert_row(session, {
+                "uuid": write.consumer_uuid, "project": project, "user": user, "generation": 0,
+            }, typed=False)]
         if made:
             holders, changes = _holdings(session, made)
             # What one of them held may have been released before its row was made.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -138,7 +138,8 @@ def _read_batch(
     spelled = {uuid.casefold(): uuid for uuid in uuids}
     names = {_PROVIDER: facts.providers, _CLASS: facts.classes, _PROJECT: facts.projects,
              _USER: facts.users, _TYPE: facts.types}
-    for what, text, *numbers in session.execute(_READ[existed], parameters):
+    found: Iterable[Any] = session.execute(_READ[existed], parameters)
+    for what, text, *numbers in found:
         if what in names:
             names[what][text] = numbers[0]
             continue
