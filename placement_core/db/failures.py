@@ -100,7 +100,7 @@ def _is_gone(error: Exception, database: str | None, code: str | int | None) -> 
 
 def _is_about_data(error: Exception, database: str | None, code: str | int | None) -> bool:
     if database == "postgresql" and isinstance(code, str):
-        return code.startswith(_DATA["postgresql"])
+        return code.startswith("22")
     return (
         isinstance(error, (db_exception.DBDataError, db_exception.DBInvalidUnicodeParameter,
                            sa.exc.DataError, UnicodeEncodeError))
@@ -121,8 +121,8 @@ def _code(error: Exception) -> tuple[str | None, str | int | None]:
         code = original.sqlite_errorcode
         # The extended code says more only where we know it.
         return "sqlite", code if code in _RACES["sqlite"] else code & 0xFF
-    if hasattr(original, "sqlstate"):
-        return "postgresql", original.sqlstate
     if original.args and isinstance(original.args[0], int):
         return "mysql", original.args[0]
+    if hasattr(original, "sqlstate"):
+        return "postgresql", original.sqlstate
     return None, None

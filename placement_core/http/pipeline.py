@@ -99,9 +99,6 @@ def judge(
             response = _refuse(api, environ, version, http_errors.status_of(error), error)
         except HTTPNotFound:
             response = _refuse(api, environ, version, 404, errors.NotFound())
-        except UnicodeEncodeError:
-            # A server that decoded the path itself: no route has such characters.
-            response = _refuse(api, environ, version, 404, errors.NotFound())
         except UnicodeDecodeError:
             response = _refuse(
                 api, environ, version, 400, errors.Invalid("The path is not UTF-8."))

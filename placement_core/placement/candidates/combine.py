@@ -106,24 +106,53 @@ class Tree:
         numbers = plan.subtrees[len(tops)]
         lines = {row: plan.world.layout.ancestors(row)
                  for number in numbers for row in options[number]}
-        # The highest is above one provider of every part.
-        tried: set[Hashable] = set()
+        news = _News(self)
         for top in sorted(lines):
+            # The highest is above one provider of every part.
             if any(all(top not in lines[row] for row in options[number]) for number in numbers):
                 continue
-            if distinct and top not in tops:
-                look = self.looks()[top]
-                if look in tried:
-                    continue
-                tried.add(look)
+            if distinct and top not in tops and not news.is_new(top):
+                continue
             narrowed = list(options)
             for number in numbers:
                 narrowed[number] = [row for row in options[number] if top in lines[row]]
             yield from self._choose_tops(narrowed, (*tops, top), distinct)
 
 
+class _News:
+    """Tells whether a row looks like one that came before.
+
+    The first always is new: rows are not looked at before a second one comes,
+    because most trees are left after their first combination.
+    """
+
+    __slots__ = ("_first", "_seen", "_tree")
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._first: int | None = None
+        self._seen: set[Hashable] = set()
+
+    def is_new(self, row: int) -> bool:
+        """Say whether no row that looks like this one was asked about."""
+        if self._first is None:
+            self._first = row
+            return True
+        looks = self._tree.looks()
+        self._seen.add(looks[self._first])
+        if looks[row] in self._seen:
+            return False
+        self._seen.add(looks[row])
+        return True
+
+
 class _Search:
-    """Backtracking over the parts, those with the fewest options first."""
+    """Backtracking over the parts, one bond after the other.
+
+    Within a bond those with the fewest options come first. Whether each bond
+    can be satisfied is found out before: then a choice in one is never the
+    reason for a dead end in another.
+    """
 
     def __init__(
         self, tree: Tree, options: list[list[int]], tops: tuple[int, ...], distinct: bool
@@ -133,14 +162,10 @@ class _Search:
         self.options = options
         self.tops = tops
         self.distinct = distinct
-        self.order = sorted(range(len(options)), key=lambda number: len(options[number]))
-        self.chosen = [-1] * len(options)
-        #: How many parts (and same_subtrees) chose each row.
-        self.uses: dict[int, int] = dict.fromkeys(tops, 1)
-        self.granular: set[int] = set()
-        self.sums: dict[tuple[int, int], int] = defaultdict(int)
-        self.tree_used: dict[int, int] = {}
-        self.met: set[int] = set()
+        self.order = sorted(
+            range(len(options)), key=lambda number: (plan.bonds[number], len(options[number])))
+        self.end = len(options)
+        self._start_over()
         self.foreign = plan.world.sharing() if tree.own else {}
         self.coverage = {
             row: plan.coverage(plan.world.entry(row))
@@ -150,12 +175,22 @@ class _Search:
         self.dead_ends = 0
         self.dead: set[Hashable] = set()
         self._kinds: dict[int, int] | None = None
+        self._cares: dict[int, dict[int, tuple[bool, list[int]]]] = {}
         self._look_ahead()
 
     def run(self) -> Iterator[Combination]:
         """Find all combinations."""
         if self._feasible():
             yield from self._descend(0, 0, not self.tree.own)
+
+    def _start_over(self) -> None:
+        self.chosen = [-1] * len(self.options)
+        #: How many parts (and same_subtrees) chose each row.
+        self.uses: dict[int, int] = dict.fromkeys(self.tops, 1)
+        self.granular: set[int] = set()
+        self.sums: dict[tuple[int, int], int] = defaultdict(int)
+        self.tree_used: dict[int, int] = {}
+        self.met: set[int] = set()
 
     def _look_ahead(self) -> None:
         """Prepare what the levels from each one on can still bring."""
@@ -184,7 +219,37 @@ class _Search:
         """Say whether there can be a combination, as far as is easily seen."""
         if -1 in self.last_chance or not all(self.options):
             return False
-        return not self.plan.isolate or self._enough_providers()
+        if self.plan.isolate and not self._enough_providers():
+            return False
+        if not all(self._enough_room(class_id) for class_id in self.plan.demand):
+            return False
+        levels: dict[int, list[int]] = defaultdict(list)
+        for level, number in enumerate(self.order):
+            levels[self.plan.bonds[number]].append(level)
+        # The first needs no try: the search begins with it.
+        return all(self._has_answer(tied[0], tied[-1] + 1)
+                   for tied in list(levels.values())[1:] if len(tied) > 1)
+
+    def _has_answer(self, begin: int, end: int) -> bool:
+        """Say whether the parts of these levels can be satisfied by themselves."""
+        together = any(not self.plan.parts[number].granular for number in self.order[begin:end])
+        self.end = end
+        found = next(self._descend(begin, 0 if together else self.full, True), None)
+        self.end = len(self.order)
+        self._start_over()
+        return found is not None
+
+    def _enough_room(self, class_id: int) -> bool:
+        """Say whether all providers together have room for all that is asked."""
+        plan = self.plan
+        rows = {row for number, rows in enumerate(self.options)
+                if class_id in plan.parts[number].resources for row in rows}
+        missing = plan.demand[class_id]
+        for row in rows:
+            missing -= plan.useful_room(plan.world.entry(row), class_id)
+            if missing <= 0:
+                return True
+        return False
 
     def _enough_providers(self) -> bool:
         """Say whether every granular part can have a provider to itself."""
@@ -209,7 +274,7 @@ class _Search:
         :param own: whether a provider that shares nothing was chosen, or need
             not be.
         """
-        if level == len(self.order):
+        if level == self.end:
             yield tuple(self.chosen)
             return
         state = None
@@ -242,19 +307,10 @@ class _Search:
 
     def _different(self, number: int) -> Iterator[int]:
         """Return the options of a part, of unused equals only the first."""
-        first: int | None = None
-        tried: set[Hashable] = set()
+        news = _News(self.tree)
         for row in self.options[number]:
-            if not self.uses.get(row):
-                if first is None:
-                    first = row
-                else:
-                    looks = self.tree.looks()
-                    tried.add(looks[first])
-                    if looks[row] in tried:
-                        continue
-                    tried.add(looks[row])
-            yield row
+            if self.uses.get(row) or news.is_new(row):
+                yield row
 
     def _allowed(self, level: int, number: int, row: int) -> bool:
         plan = self.plan
@@ -305,16 +361,35 @@ class _Search:
 
     def _state(self, level: int, covered: int, own: bool) -> Hashable:
         """Return all that decides whether the rest can be completed."""
-        plan = self.plan
         kinds = self._row_kinds()
-        taken: dict[int, list[tuple[bool, tuple[tuple[int, int], ...]]]] = defaultdict(list)
-        for number in self.order[:level]:
-            taken[self.chosen[number]].append(
-                (plan.parts[number].granular, plan.contested[number]))
-        rows = sorted(
-            (kinds[row], row if plan.one_per_tree else -1, tuple(sorted(uses)))
-            for row, uses in taken.items())
-        return level, covered, own, frozenset(self.met), tuple(rows)
+        rows = []
+        for row, (isolated, classes) in self._what_matters(level).items():
+            if self.uses.get(row):
+                taken = [(class_id, self.sums[row, class_id]) for class_id in classes
+                         if self.sums.get((row, class_id))]
+                alone = isolated and row in self.granular
+                if taken or alone:
+                    rows.append((kinds[row], alone, tuple(taken)))
+        trees = frozenset(self.tree_used.items()) if self.plan.one_per_tree else None
+        return level, self.end, covered, own, trees, frozenset(self.met), tuple(sorted(rows))
+
+    def _what_matters(self, level: int) -> dict[int, tuple[bool, list[int]]]:
+        """Return what the parts from a level on may compete for.
+
+        :returns: {row: (whether it must be nobody's yet, contested classes)}.
+        """
+        known = self._cares.get(level)
+        if known is None:
+            plan = self.plan
+            isolated: dict[int, bool] = defaultdict(bool)
+            classes: dict[int, set[int]] = defaultdict(set)
+            for number in self.order[level:self.end]:
+                for row in self.options[number]:
+                    isolated[row] |= plan.isolate and plan.parts[number].granular
+                    classes[row].update(class_id for class_id, _ in plan.contested[number])
+            known = {row: (isolated[row], sorted(classes[row])) for row in isolated}
+            self._cares[level] = known
+        return known
 
     def _row_kinds(self) -> dict[int, int]:
         """Number the rows by what they can still do; equals have one number."""
@@ -325,7 +400,7 @@ class _Search:
             for row, usable in _parts_by_row(self.options).items():
                 entry = plan.world.entry(row)
                 room = tuple(
-                    (class_id, min(plan.room(entry, class_id), demand))
+                    (class_id, min(plan.useful_room(entry, class_id), demand))
                     for class_id, demand in sorted(plan.demand.items())
                     if any(each.class_id == class_id for each in entry.inventories))
                 top = row if row in self.tops else -1

@@ -36,19 +36,21 @@ class Candidates:
     """What was found.
 
     :ivar parts: what each provider of a combination is for.
-    :ivar combinations: a row for each part.
+    :ivar columns: for each part the rows that serve it, one for each
+        combination; one list for all parts where they share providers
+        throughout.
     :ivar trace: what each filter left.
     """
 
     parts: list[Part]
-    combinations: list[Combination]
+    columns: list[list[int]]
     trace: Trace
 
     def __len__(self) -> int:
-        return len(self.combinations)
+        return len(self.columns[0])
 
     def __iter__(self) -> Iterator[Combination]:
-        return iter(self.combinations)
+        return zip(*self.columns, strict=True)
 
 
 def find(
@@ -82,14 +84,15 @@ def find(
     choices = _Choices(plan, anchors)
     bound = min(
         (each for each in (request.limit, max_candidates) if each is not None), default=None)
-    found = choices.alone(bound)
-    if found is None:
+    columns = choices.alone(bound)
+    if columns is None:
         in_turn = bound is not None and (bound == request.limit or strategy == "breadth-first")
         found = _search(plan, choices.trees(randomize=randomize), bound, in_turn=in_turn)
-    if randomize:
-        random.shuffle(found)
-    trace.steps.append(filters.Step("", "combinations", len(found)))
-    return Candidates(parts, found, trace)
+        if randomize:
+            random.shuffle(found)
+        columns = [list(rows) for rows in zip(*found, strict=True)] or [[] for _ in parts]
+    trace.steps.append(filters.Step("", "combinations", len(columns[0])))
+    return Candidates(parts, columns, trace)
 
 
 def _parts(world: World, request: CandidatesRequest, trace: Trace) -> list[Part]:
@@ -120,34 +123,33 @@ class _Choices:
             self.rows.append(rows)
             self.roots.append(roots)
 
-    def alone(self, bound: int | None) -> list[Combination] | None:
+    def alone(self, bound: int | None) -> list[list[int]] | None:
         """Combine all trees at once where none leaves a choice.
 
-        :returns: None when some tree does leave one.
+        :returns: ``Candidates.columns``; None when some tree does leave one.
         """
         plan, anchors = self.plan, self.anchors
         if any(part.away for part in plan.parts):
             return None
-        if plan.subtrees and plan.world.layout.trees:
+        nested = bool(plan.world.layout.trees)
+        if plan.subtrees and nested:
             return None
         if not plan.has_rules:
             anchors = anchors[:bound]
-        if not len(anchors):
-            return []
-        columns = []
-        for rows, roots in zip(self.rows, self.roots, strict=True):
-            if not plan.world.layout.trees:
-                columns.append(anchors)
-                continue
-            at = np.searchsorted(roots, anchors)
-            after = np.minimum(at + 1, len(roots) - 1)
-            if (roots[after] == anchors)[after > at].any():
-                return None
-            columns.append(rows[at])
+        columns = [anchors for _ in plan.parts]
+        if nested:
+            for number, (rows, roots) in enumerate(zip(self.rows, self.roots, strict=True)):
+                at = np.searchsorted(roots, anchors)
+                after = np.minimum(at + 1, len(roots) - 1)
+                if (roots[after] == anchors)[after > at].any():
+                    return None
+                columns[number] = rows[at]
         keep = _legal(plan, columns)
         if keep is not None:
             columns = [column[keep] for column in columns]
-        return list(zip(*(column[:bound].tolist() for column in columns), strict=True))
+        if not nested:
+            return [columns[0][:bound].tolist()] * len(columns)
+        return [column[:bound].tolist() for column in columns]
 
     def trees(self, *, randomize: bool) -> Iterator[Tree]:
         """Prepare the trees, a block at a time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import logging
 import os
 import threading
@@ -142,6 +143,9 @@ def _refresh(ctx: Context, before: World | None) -> _Known:
         world = World.build(
             (row for row in reading.changes.values() if row is not None),
             reading.names, reading.vector)
+        # The garbage collector need not visit the world again and again; what
+        # is in it has no cycles and goes by itself.
+        gc.freeze()
     else:
         world = reading.before.changed(reading.changes, reading.names, reading.vector)
     return _Known(reading.vector.digest, world)

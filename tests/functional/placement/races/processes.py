@@ -15,10 +15,13 @@ import threading
 import time
 import uuid
 
+import numpy as np
+
 from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.placement import allocations, errors
+from placement_core.placement.index import capacity_index
 from placement_core.placement.records import AllocationWrite
 
 _SECONDS = 60
@@ -62,10 +65,14 @@ class Process:
         return [json.loads(line) for line in output.splitlines() if line.endswith(("}", "]"))]
 
 
-def run(*processes: Process) -> list[list]:
-    """Start processes at the same moment; return what each says."""
+def run(*processes: Process, ready: bool = False) -> list[list]:
+    """Start processes at the same moment; return what each says.
+
+    :param ready: somebody waited for them to be ready already.
+    """
     for process in processes:
-        process.ready()
+        if not ready:
+            process.ready()
     for process in processes:
         process.start()
     return [process.finish() for process in processes]
@@ -146,7 +153,51 @@ def race_for_generation(database: Database, *, provider: str, consumer: str, rou
     _say({"won": won})
 
 
-JOBS = {job.__name__: job for job in (claim, write_until_killed, race_for_generation)}
+def read_fresh(
+    database: Database, *, providers: list[int], board: str, threads: int, seconds: float
+) -> None:
+    """Check that the capacity index shows what was acknowledged before it was asked.
+
+    ``used`` of each provider only rises. The writers note on the board, for each
+    provider, the value they are about to write and the last that was acknowledged.
+    """
+    begun, acknowledged = boards(board, len(providers))
+    index = capacity_index.CapacityIndex(database)
+    stale: list[list[int]] = []
+    asked = itertools.count()
+    ends = 0.0
+
+    def play() -> None:
+        ctx = Context(database)
+        while time.monotonic() < ends:
+            least = acknowledged.tolist()
+            world = index.world(ctx)
+            most = begun.tolist()
+            next(asked)
+            for place, provider in enumerate(providers):
+                entry = world.entry(world.layout.row_of_id[provider])
+                used = entry.inventory(0).used
+                if not least[place] <= used <= most[place]:
+                    stale.append([provider, least[place], used, most[place]])
+
+    players = [threading.Thread(target=play) for _ in range(threads)]
+    index.world(Context(database))
+    _wait_for_start()
+    ends = time.monotonic() + seconds
+    for player in players:
+        player.start()
+    for player in players:
+        player.join()
+    _say({"asked": next(asked), "stale": stale[:10], "missed": index.verify(Context(database))})
+
+
+def boards(path: str, count: int) -> np.ndarray:
+    """Return two rows of numbers that several processes share."""
+    return np.memmap(path, dtype=np.int64, mode="r+", shape=(2, count))
+
+
+JOBS = {job.__name__: job
+        for job in (claim, write_until_killed, race_for_generation, read_fresh)}
 
 
 def _wait_for_start() -> None:

@@ -37,7 +37,7 @@ def example_of(numbers):
 
 class TestAgainstTheOracle(base.TestCase):
 
-    @example_of(250)
+    @example_of(500)
     @hypothesis.given(strategies.provider_lists(), strategies.requests())
     def test_complete(self, rows, request):
         judge = oracle.Oracle(rows, request)
@@ -48,7 +48,7 @@ class TestAgainstTheOracle(base.TestCase):
         self.assertEqual(len(found), len(set(found)))
         self.assertEqual(judge.summarised(expected), set(document["provider_summaries"]))
 
-    @example_of(100)
+    @example_of(300)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(), st.integers(1, 12), st.booleans())
     def test_limited(self, rows, request, limit, randomize):
@@ -66,7 +66,7 @@ class TestAgainstTheOracle(base.TestCase):
             here = set().union(*(expected[each] for each in found), set())
             self.assertEqual(min(limit, len(everywhere)), len(here), "trees did not take turns")
 
-    @example_of(60)
+    @example_of(200)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(subtrees=False), st.integers(1, 8))
     def test_distinct_come_first(self, rows, request, limit):
@@ -88,7 +88,7 @@ class TestAgainstTheOracle(base.TestCase):
         least = {_orbit(each, coarse) for each in judge.combinations()}
         self.assertLessEqual(min(limit, len(least)), len(found))
 
-    @example_of(40)
+    @example_of(100)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(), st.integers(1, 6),
         st.sampled_from(("depth-first", "breadth-first")))

@@ -1,0 +1,172 @@
+"""``python -m benchmarks``: measure ours against upstream; ``make bench``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fnmatch
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from benchmarks import (
+    compare,
+    databases,
+    filling,
+    growth,
+    machine,
+    plot,
+    report,
+    rows,
+    servers,
+)
+
+_BUILD = servers.ROOT / "build" / "bench"
+_RESULTS = pathlib.Path(__file__).parent / "results"
+_KINDS = ("postgresql", "mysql", "sqlite")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for; return 1 when something measured falls short."""
+    options = _parser().parse_args(arguments)
+    if options.list:
+        for row in rows.ROWS:
+            print(f"{row.name:24s} {row.title}")
+        for name, (measure, _) in growth.MEASURES.items():
+            print(f"{name:24s} {(measure.__doc__ or '').splitlines()[0]}")
+        return 0
+    chosen = [row for row in rows.ROWS
+              if _wanted(row.name, options.row) and row.world.hosts <= options.largest]
+    growing = [name for name in growth.MEASURES
+               if _wanted(name, options.row) and options.largest >= 100_000]
+    upstream = None
+    if any(not row.alone for row in chosen) and not options.alone:
+        python = options.upstream_python or servers.install_upstream(_BUILD / "upstream")
+        upstream = servers.Upstream(python)
+    good = True
+    for kind in options.database or _present():
+        good &= _measure(kind, chosen, growing, upstream, options)
+    return 0 if good else 1
+
+
+def _measure(
+    kind: str,
+    chosen: Sequence[rows.Row],
+    growing: Sequence[str],
+    upstream: servers.Upstream | None,
+    options: argparse.Namespace,
+) -> bool:
+    """Run all rows on one kind of database; say whether all was met."""
+    server = databases.server(kind, options.build / "sqlite")
+    if server is None:
+        sys.exit(f"{kind}: set {databases.VARIABLES[kind]} to the URL of a server's database")
+    started = time.strftime("%Y-%m-%d %H:%M")
+    loads = [os.getloadavg()[0]]
+    plan = compare.Plan(options.pairs, options.seconds, options.budget, options.scale)
+    ours = servers.Ours()
+    results: list[compare.Result] = []
+    grown: list[growth.Growth] = []
+    print(f"{server.version()}, {servers.WORKERS} workers of {servers.THREADS} threads, "
+          f"pairs of {options.seconds:g} s turns\n{report.head()}", flush=True)
+    with _kept(server, options) as keeper:
+        arena = compare.Arena(server, keeper, options.build, ours, upstream)
+        try:
+            for row in chosen:
+                for result in compare.run(arena, row, options.clients, plan):
+                    results.append(result)
+                    print(report.line(result), flush=True)
+                    if result.ratios:
+                        print(report.pairs(result), flush=True)
+        finally:
+            arena.close()
+        bench = growth.Bench(server, keeper, options.build, ours, options.scale)
+        for name in growing:
+            measure, rounds = growth.MEASURES[name]
+            grown.append(measure(bench, min(rounds, options.rounds or rounds)))
+            print(report.growth_line(grown[-1]), flush=True)
+        for text in keeper.said:
+            print(text)
+        document = {
+            "started": started,
+            "database": server.version(),
+            "machine": machine.describe(),
+            "upstream": upstream.versions() if upstream else None,
+            "workers": servers.WORKERS,
+            "threads": servers.THREADS,
+            "turn_seconds": options.seconds,
+            "scale": options.scale,
+            # Before and after: what else the machine had to do.
+            "load_average": [*loads, os.getloadavg()[0]],
+            "loading": keeper.said,
+            **report.as_json(results, grown),
+        }
+    _write(document, results, kind, options)
+    return all(found.met is not False for found in [*results, *grown])
+
+
+def _write(
+    document: dict[str, object],
+    results: Sequence[compare.Result],
+    kind: str,
+    options: argparse.Namespace,
+) -> None:
+    options.results.mkdir(parents=True, exist_ok=True)
+    name = options.results / (f"{kind}-{options.name}" if options.name else kind)
+    path = name.with_name(name.name + ".json")
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    print(f"written: {path.name}")
+    picture = name.with_name(name.name + ".svg")
+    if plot.draw(results, f"placement-core and upstream on {document['database']}", picture):
+        print(f"drawn: {picture.name}")
+
+
+@contextlib.contextmanager
+def _kept(server: databases.Server, options: argparse.Namespace) -> Iterator[filling.Keeper]:
+    keeper = filling.Keeper(server, options.build, keep=options.keep)
+    try:
+        yield keeper
+    finally:
+        keeper.close()
+
+
+def _present() -> list[str]:
+    """Return the kinds of database whose server is named; without any, SQLite."""
+    found = [kind for kind in databases.VARIABLES if databases.is_named(kind)]
+    return found or ["sqlite"]
+
+
+def _wanted(name: str, patterns: Sequence[str] | None) -> bool:
+    return not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    add = parser.add_argument
+    add("--list", action="store_true", help="print the rows and do nothing else")
+    add("--row", action="append", metavar="PATTERN", help="only these rows, such as 'claims-*'")
+    add("--largest", type=int, default=100_000, metavar="HOSTS", help="no rows of larger worlds")
+    add("--database", action="append", choices=_KINDS,
+        help="default: those whose PLACEMENT_TEST_… variable is set; SQLite without any")
+    add("--pairs", type=int, default=5, help="turns of each side (default: 5)")
+    add("--seconds", type=float, default=5, help="of one turn (default: 5)")
+    add("--budget", type=float, default=180, metavar="SECONDS",
+        help="a row at one concurrency begins no pair after this (default: 180)")
+    add("--clients", type=int, nargs="+", help="instead of each row's own")
+    add("--alone", action="store_true", help="ours only")
+    add("--keep", action="store_true",
+        help="leave the loaded worlds in the database server for the next run")
+    add("--scale", type=float, default=1.0, help="multiplies the size of worlds: to try things")
+    add("--rounds", type=int, help="at most so many rounds of the growth-… rows")
+    add("--upstream-python", type=pathlib.Path, metavar="PATH",
+        help="interpreter of an environment that has upstream, instead of installing it")
+    add("--build", type=pathlib.Path, default=_BUILD, help="where logs and SQLite files go")
+    add("--results", type=pathlib.Path, default=_RESULTS, help="where JSON and plot go")
+    add("--name", help="in the name of the written files, behind the kind of database")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

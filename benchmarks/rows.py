@@ -1,0 +1,164 @@
+"""The table of what is measured, and how much faster ours must be."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from benchmarks import workloads, worlds
+
+_READERS = (1, 8)
+_WRITERS = (8, 32)
+_VARIANTS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    :ivar workload: makes the workload for the world, which may have been scaled.
+    :ivar clients: concurrencies to measure.
+    :ivar floor: how many times upstream's rate ours must reach; None: only shown.
+    :ivar alone: measured without upstream, which cannot do it.
+    :ivar p95_ms: a bound for ours.
+    """
+
+    name: str
+    title: str
+    world: worlds.World
+    workload: Callable[[worlds.World], workloads.Workload]
+    clients: tuple[int, ...]
+    floor: float | None = None
+    alone: bool = False
+    p95_ms: float | None = None
+    workers: int = 2
+
+
+def _amounts(number: int) -> str:
+    return f"VCPU:{number % 4 + 1},MEMORY_MB:{256 * (number // 4 + 1)}"
+
+
+def _candidates(
+    query: Callable[[int], str], limit: int | None = None
+) -> Callable[[worlds.World], workloads.Workload]:
+    return lambda world: workloads.Reads(_paths(query, limit))
+
+
+def _paths(query: Callable[[int], str], limit: int | None) -> list[str]:
+    end = f"&limit={limit}" if limit else ""
+    return [f"/allocation_candidates?{query(number)}{end}" for number in range(_VARIANTS)]
+
+
+def _simple(number: int) -> str:
+    return f"resources={_amounts(number)},DISK_GB:10"
+
+
+def candidates_paths(limit: int) -> list[str]:
+    """Return questions for candidates on flat hosts."""
+    return _paths(_simple, limit)
+
+
+def _filtered(number: int) -> str:
+    return (f"resources_C={_amounts(number)}&required_C=HW_CPU_X86_AVX2,!HW_CPU_X86_AVX"
+            f"&member_of_C=in:{worlds.zone(0)},{worlds.zone(1)}"
+            f"&resources_D=DISK_GB:10&required_D=STORAGE_DISK_SSD&group_policy=none")
+
+
+def _numa(number: int) -> str:
+    return (f"resources=DISK_GB:10&resources_N={_amounts(number)}&required_N=HW_NUMA_ROOT"
+            "&resources_V=SRIOV_NET_VF:1&required_V=CUSTOM_PHYSNET_0"
+            "&group_policy=none&same_subtree=_N,_V")
+
+
+def _gpus(number: int) -> str:
+    groups = "&".join(f"resources{group}=PGPU:1" for group in (1, 2, 3, 4))
+    return f"resources={_amounts(number)}&{groups}&group_policy=isolate"
+
+
+def _hosts(world: worlds.World) -> Sequence[str]:
+    numbers = list(range(world.hosts))
+    random.Random(5).shuffle(numbers)
+    return [world.host(number) for number in numbers]
+
+
+def _spread(projects: int) -> Callable[[worlds.World], workloads.Workload]:
+    return lambda world: workloads.Claims(functools.partial(_hosts, world), projects)
+
+
+def _each(path: str) -> Callable[[worlds.World], workloads.Workload]:
+    """Ask ``path`` of some hosts."""
+    return lambda world: workloads.Reads([path.format(host) for host in _hosts(world)[:200]])
+
+
+FLAT_1K, FLAT_10K, FLAT_100K = (worlds.World("flat", hosts) for hosts in (1000, 10_000, 100_000))
+_HELD = {
+    "10k": dataclasses.replace(FLAT_1K, allocations=10_000),
+    "100k": dataclasses.replace(FLAT_1K, allocations=100_000),
+    "1m": dataclasses.replace(FLAT_1K, allocations=1_000_000),
+}
+_FULL = {full: dataclasses.replace(FLAT_10K, percent_full=full) for full in (10, 90)}
+
+
+def _usages() -> Iterator[Row]:
+    for size, world in _HELD.items():
+        for project, whose in ((worlds.BIG_PROJECT, "half of"), ("project-0", "1 % of")):
+            floor = 50 if size != "10k" and project == worlds.BIG_PROJECT else None
+            yield Row(
+                f"usages-{size}-{'half' if floor or 'big' in project else 'small'}",
+                f"GET /usages of a project that holds {whose} {world.allocations:,} allocations",
+                world, lambda world, project=project: workloads.Usages(project),  # type: ignore[misc]
+                _READERS, floor)
+
+
+#: Rows of one world stand together, those that read first: what claims leave behind
+#: (raised generations) is not the same on both sides.
+ROWS: tuple[Row, ...] = (
+    Row("candidates-1k", "candidates, 1,000 hosts, limit 1000",
+        FLAT_1K, _candidates(_simple, 1000), _READERS, 50),
+    Row("claims-spread", "PUT /allocations, spread, one project",
+        FLAT_1K, _spread(1), _WRITERS, 6),
+    Row("claims-projects", "PUT /allocations, spread, 50 projects",
+        FLAT_1K, _spread(50), _WRITERS, 6),
+    Row("claims-hot", "PUT /allocations, one hot provider",
+        FLAT_1K, lambda world: workloads.Claims(None), _WRITERS, 8),
+    Row("claims-tight", "240 claims at once for room for 60",
+        FLAT_1K, lambda world: workloads.Tight(), (32,)),
+    Row("claims-ten", "POST /allocations, 10 consumers",
+        FLAT_1K, lambda world: workloads.ManyClaims(functools.partial(_hosts, world)),
+        _WRITERS, 10),
+    Row("candidates-10k", "candidates, 10,000 hosts, limit 1000",
+        FLAT_10K, _candidates(_simple, 1000), _READERS, 300),
+    Row("candidates-10k-50", "candidates, 10,000 hosts, limit 50",
+        FLAT_10K, _candidates(_simple, 50), _READERS, 800),
+    Row("candidates-10k-all", "candidates, 10,000 hosts, no limit",
+        FLAT_10K, _candidates(_simple), _READERS, 80),
+    Row("candidates-10k-groups", "candidates, 10,000 hosts, traits, member_of, two groups",
+        FLAT_10K, _candidates(_filtered, 1000), _READERS, 150),
+    Row("list-10k", "GET /resource_providers, all 10,000",
+        FLAT_10K, lambda world: workloads.Reads(["/resource_providers"]), _READERS, 15),
+    Row("provider", "GET one provider",
+        FLAT_10K, _each("/resource_providers/{}"), _READERS, 4),
+    Row("inventories", "GET the inventories of one provider",
+        FLAT_10K, _each("/resource_providers/{}/inventories"), _READERS, 4),
+    Row("traits", "GET the traits of one provider",
+        FLAT_10K, _each("/resource_providers/{}/traits"), _READERS, 4),
+    Row("loop", "schedule loop: candidates limit 50, claim, delete, 10,000 hosts",
+        FLAT_10K, lambda world: workloads.ScheduleLoop(candidates_paths(50)), (8,), 80),
+    Row("candidates-10k-full-10", "candidates, 10,000 hosts 10 % full, limit 1000",
+        _FULL[10], _candidates(_simple, 1000), _READERS),
+    Row("candidates-10k-full-90", "candidates, 10,000 hosts 90 % full, limit 1000",
+        _FULL[90], _candidates(_simple, 1000), _READERS),
+    Row("candidates-trees", "candidates, 1,000 trees of 7, NUMA and VF groups, limit 1000",
+        worlds.World("tree", 1000), _candidates(_numa, 1000), _READERS, 60),
+    Row("candidates-pool", "candidates, 1,000 hosts that share a storage pool, limit 1000",
+        worlds.World("pool", 1000), _candidates(_simple, 1000), _READERS),
+    Row("candidates-gpus", "candidates, 100 hosts x 8 equal GPUs, 4 groups of one, limit 1000",
+        worlds.World("devices", 100), _candidates(_gpus, 1000), _READERS, 800),
+    Row("candidates-gpus-1k", "candidates, 1,000 hosts x 8 equal GPUs, 4 groups, limit 1000",
+        worlds.World("devices", 1000), _candidates(_gpus, 1000), _READERS, alone=True),
+    *_usages(),
+    Row("candidates-100k", "candidates, 100,000 hosts, limit 1000, one worker",
+        FLAT_100K, _candidates(_simple, 1000), (1,), alone=True, p95_ms=30, workers=1),
+)
