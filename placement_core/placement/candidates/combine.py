@@ -149,9 +149,10 @@ class _News:
 class _Search:
     """Backtracking over the parts, one bond after the other.
 
-    Within a bond those with the fewest options come first. Whether each bond
-    can be satisfied is found out before: then a choice in one is never the
-    reason for a dead end in another.
+    Within a bond those with the fewest options come first, after those that
+    have to bring traits together. Whether each bond can be satisfied is found
+    out before: then a choice in one is never the reason for a dead end in
+    another.
     """
 
     def __init__(
@@ -159,11 +160,13 @@ class _Search:
     ) -> None:
         self.tree = tree
         self.plan = plan = tree.plan
-        self.options = options
+        self.options = options = _with_tops_given(plan, options, tops)
         self.tops = tops
         self.distinct = distinct
         self.order = sorted(
-            range(len(options)), key=lambda number: (plan.bonds[number], len(options[number])))
+            range(len(options)), key=lambda number: (
+                plan.bonds[number], bool(plan.required) and plan.parts[number].granular,
+                len(options[number])))
         self.end = len(options)
         self._start_over()
         self.foreign = plan.world.sharing() if tree.own else {}
@@ -386,10 +389,17 @@ class _Search:
             for number in self.order[level:self.end]:
                 for row in self.options[number]:
                     isolated[row] |= plan.isolate and plan.parts[number].granular
-                    classes[row].update(class_id for class_id, _ in plan.contested[number])
+                    classes[row].update(
+                        class_id for class_id, _ in plan.contested[number]
+                        if self._is_scarce(row, class_id))
             known = {row: (isolated[row], sorted(classes[row])) for row in isolated}
             self._cares[level] = known
         return known
+
+    def _is_scarce(self, row: int, class_id: int) -> bool:
+        """Say whether not all that asks for a class could meet on a provider."""
+        plan = self.plan
+        return plan.useful_room(plan.world.entry(row), class_id) < plan.demand[class_id]
 
     def _row_kinds(self) -> dict[int, int]:
         """Number the rows by what they can still do; equals have one number."""
@@ -407,6 +417,18 @@ class _Search:
                 kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign, top)
                 self._kinds[row] = numbers.setdefault(kind, len(numbers))
         return self._kinds
+
+
+def _with_tops_given(
+    plan: Plan, options: list[list[int]], tops: tuple[int, ...]
+) -> list[list[int]]:
+    """Return the options when a part that alone can choose a top has to."""
+    options = list(options) if tops else options
+    for numbers, top in zip(plan.subtrees, tops, strict=True):
+        able = [number for number in numbers if top in options[number]]
+        if len(able) == 1:
+            options[able[0]] = [top]
+    return options
 
 
 def _parts_by_row(options: list[list[int]]) -> dict[int, list[int]]:
