@@ -175,8 +175,8 @@ class World:
         rows = self.layout.row_of_id
         # SQLite gives the id of a removed provider to the next one: then the
         # row goes and another one comes.
-        removed = {id_: uuid for id_, row in changes.items() if id_ in rows
-                   and (uuid := self.entry(rows[id_]).provider.uuid) != (row and row.uuid)}
+        removed = {id_: known for id_, row in changes.items() if id_ in rows
+                   and (known := self.entry(rows[id_]).provider.uuid) != (row and row.uuid)}
         placed = {id_: Place(row.uuid, row.parent_id)
                   for id_, row in changes.items() if row is not None
                   and (id_ in removed or not self._is_there(id_, row.parent_id))}
