@@ -63,6 +63,7 @@ class TestFreshness(claims.ClaimsTestCase):
                               seconds=_SECONDS, providers=[host.id for host in hosts])
             for _ in range(2)]
         for reader in readers:
+            self.addCleanup(reader.kill)
             reader.ready()
         writers = [threading.Thread(target=write, args=item) for item in enumerate(contexts)]
         for writer in writers:

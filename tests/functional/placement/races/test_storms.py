@@ -166,6 +166,7 @@ class TestKilledWriters(claims.ClaimsTestCase):
             process = processes.Process(
                 "write_until_killed", self.database, threads=4,
                 providers=[host.uuid for host in hosts])
+            self.addCleanup(process.kill)
             process.ready()
             process.start()
             for _ in range(25):
