@@ -84,7 +84,7 @@ def _readiness(parts: Services) -> WSGIApplication:
         try:
             world = parts.index.world(parts.context())
             status, text = "200 OK", f"ready: {len(world.layout.row_of_id)} resource providers\n"
-        except (errors.Unavailable, db_exception.DBError) as error:
+        except (errors.Unavailable, db_exception.DBError, sa.exc.DBAPIError) as error:
             LOG.warning("not ready: %s", error)
             status, text = "503 Service Unavailable", "not ready: the database does not answer\n"
         body = text.encode()
