@@ -129,8 +129,10 @@ def _count(
     if after:
         assert owner is not None  # what gets allocations was made
         _add(changes, owner, after, 1)
-    elif owner is not None:
+    elif uuid in existed:
         planned.emptied.append(uuid)
+    elif owner is not None:
+        raise TransactionLost  # made since its row was asked for, and not held
 
 
 def _add(
