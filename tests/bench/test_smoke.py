@@ -10,8 +10,7 @@ import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 
-from benchmarks import __main__ as benchmarks
-from benchmarks import agreement, databases, rows, worlds
+from benchmarks import __main__ as benchmarks, agreement, databases, rows, worlds
 from tests import base
 
 
