@@ -9,10 +9,11 @@ BIN = $(VENV)/bin
 SERVE_BIND ?= 127.0.0.1:8778
 WORKERS ?=
 STESTR_ARGS ?=
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve test lint docs samples clean
+.PHONY: help serve test lint bench docs samples clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -28,6 +29,9 @@ test: $(VENV)/installed-test ## check and test everything
 
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint
+
+bench: $(VENV)/installed-bench ## measure against upstream, on the databases that PLACEMENT_TEST_... name
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 docs: $(VENV)/installed-test ## the documentation as HTML in build/docs
 	$(BIN)/python -m doc.build
@@ -50,4 +54,8 @@ $(VENV)/installed: setup.cfg setup.py pyproject.toml | $(BIN)/python
 
 $(VENV)/installed-test: setup.cfg setup.py pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/installed
+
+$(VENV)/installed-bench: setup.cfg setup.py pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@ $(VENV)/installed

@@ -8,6 +8,7 @@ import fnmatch
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -169,4 +170,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    # What is served and kept is put away at the end, also at an early one.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(main())

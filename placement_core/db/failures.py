@@ -22,7 +22,8 @@ from placement_core import errors
 #: replication), a snapshot that another writer made stale.
 _RACES: dict[str, set[Any]] = {
     "postgresql": {"40001", "40P01"},
-    "mysql": {1020, 1213, 3101},
+    # 1467: a deadlock over a table's counter.
+    "mysql": {1020, 1213, 1467, 3101},
     "sqlite": {517},
 }
 #: The connection or the server is gone; nothing was committed.
@@ -96,6 +97,11 @@ def _is_gone(error: Exception, database: str | None, code: str | int | None) -> 
     # Without a state it is the driver that complains: it cannot reach the server.
     return (code is None and isinstance(error, sa.exc.OperationalError)) or (
         isinstance(code, str) and code.startswith("08"))
+
+
+def is_missing_value(error: Exception) -> bool:
+    """Say whether MySQL complains that a column got no value."""
+    return _code(error) == ("mysql", 1048)
 
 
 def _is_about_data(error: Exception, database: str | None, code: str | int | None) -> bool:

@@ -1,10 +1,12 @@
 """Keeps an old upstream process from writing into a database we took over.
 
 Its inserts of allocations and inventories fail by themselves: columns of ours
-are NOT NULL without a default. What it updates and deletes would pass unseen and
-leave ``used``, ``capacity`` and the change log wrong, so triggers refuse every
-write of a connection that does not bear our mark (``db.database`` sets it on
-each connection). Only databases that upstream made are fenced.
+are NOT NULL without a default. (Not quite on MariaDB: upstream takes the
+connection that inserted the standard classes out of strict mode, and keeps it.)
+What it updates and deletes would pass unseen and leave ``used``, ``capacity`` and
+the change log wrong, so triggers refuse every write of a connection that does not
+bear our mark (``db.database`` sets it on each connection). Only databases that
+upstream made are fenced.
 """
 
 from __future__ import annotations

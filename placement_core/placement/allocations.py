@@ -190,7 +190,7 @@ def _asked(writes: Sequence[records.AllocationWrite]) -> dict[str, dict[str, int
     for write in writes:
         for resources in write.allocations.values():
             for name, amount in resources.items():
-                asked[write.project_id][name] += amount
+                asked[write.project_id][name] += int(amount)
     return asked
 
 
@@ -280,6 +280,7 @@ def _reason(
 # Reading --------------------------------------------------------------------
 
 
+@db.retry_writes
 def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAllocations | None:
     """Return all that a consumer holds; None: it holds nothing.
 
@@ -305,6 +306,7 @@ def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAlloc
         first.consumer_type, first.seen or 0, providers)
 
 
+@db.retry_writes
 def list_for_provider(ctx: Context, provider_uuid: str) -> records.ProviderAllocations:
     """Return all allocations on a provider, and the generation they were read at.
 

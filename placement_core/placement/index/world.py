@@ -173,11 +173,13 @@ class World:
     ) -> tuple[Layout, dict[int, Entry | None]]:
         """Return the new layout and the new entries, {row: entry or None}."""
         rows = self.layout.row_of_id
-        removed = {id_: self.entry(rows[id_]).provider.uuid
-                   for id_, row in changes.items() if row is None and id_ in rows}
+        # SQLite gives the id of a removed provider to the next one: then the
+        # row goes and another one comes.
+        removed = {id_: known for id_, row in changes.items() if id_ in rows
+                   and (known := self.entry(rows[id_]).provider.uuid) != (row and row.uuid)}
         placed = {id_: Place(row.uuid, row.parent_id)
-                  for id_, row in changes.items()
-                  if row is not None and not self._is_there(id_, row.parent_id)}
+                  for id_, row in changes.items() if row is not None
+                  and (id_ in removed or not self._is_there(id_, row.parent_id))}
         fresh: dict[int, Entry | None] = {rows[id_]: None for id_ in removed}
         layout = self.layout
         suspects: set[int] = set()

@@ -117,6 +117,26 @@ class TestReplacing(claims.ClaimsTestCase):
         self.claim({hosts[0]: {"VCPU": 1}})
         self.assertEqual({"VCPU": 0, "MEMORY_MB": 0, "DISK_GB": 0}, self.used(hosts[1]))
 
+    def test_very_many_consumers_in_one_call(self):
+        host = self.provider(VCPU=5000)
+        consumers = [factories.new_uuid() for _ in range(510)]
+        allocations.replace(self.ctx, [
+            self.write({host: {"VCPU": 2}}, consumer=consumer, seen=None)
+            for consumer in consumers])
+        self.assertEqual({"VCPU": 1020}, self.used(host))
+        allocations.replace(self.ctx, [
+            self.write({}, consumer=consumer, seen=1) for consumer in consumers])
+        self.assertEqual({"VCPU": 0}, self.used(host))
+        self.assertEqual(0, self.count(tables.consumers))
+
+    def test_whole_numbers_may_have_a_point(self):
+        host = self.provider(VCPU=8)
+        self.claim({host: {"VCPU": 2.0}}, seen=None)
+        self.claim({host: {"VCPU": 3.0}}, seen=1.0)
+        self.assertEqual({"VCPU": 3}, self.used(host))
+        error = self.assertRaises(errors.ConstraintsViolated, self.claim, {host: {"VCPU": 1e30}})
+        self.assertEqual(int(1e30), error.asked)
+
     def test_readers_hear_of_every_provider_that_changed(self):
         here, there, other = (self.provider(VCPU=8) for _ in range(3))
         self.claim({here: {"VCPU": 1}})

@@ -97,6 +97,37 @@ class TestMissingConsumers(claims.ClaimsTestCase):
 
 
 @databases.on_each_database
+class TestUnusedConsumers(claims.ClaimsTestCase):
+    """Upstream leaves consumers of generation 0 that hold nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.host = self.provider(VCPU=8)
+        self.claim({self.host: {"VCPU": 1}}, consumer=factories.new_uuid())
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.insert(tables.consumers).from_select(
+                ["uuid", "project_id", "user_id", "generation"],
+                sa.select(sa.literal(self.consumer), tables.projects.c.id, tables.users.c.id, 0)
+                .select_from(tables.projects.join(tables.users, sa.true()))))
+
+    def test_they_count_as_new(self):
+        self.claim({self.host: {"VCPU": 2}}, project="another", seen=None)
+        found = allocations.list_for_consumer(self.ctx, self.consumer)
+        self.assertEqual(("another", "INSTANCE", 1),
+                         (found.project_id, found.consumer_type, found.generation))
+        self.assertRaises(errors.ConsumerGenerationConflict, self.claim,
+                          {self.host: {"VCPU": 2}}, seen=None)
+
+    def test_they_can_be_emptied(self):
+        self.claim({}, seen=None)
+        self.assertIsNone(self.generation(self.consumer))
+
+    def test_they_can_be_written_by_generation(self):
+        self.claim({self.host: {"VCPU": 2}}, seen=0)
+        self.assertEqual(1, self.generation(self.consumer))
+
+
+@databases.on_each_database
 class TestOwners(claims.ClaimsTestCase):
 
     def test_owners_are_made_once(self):

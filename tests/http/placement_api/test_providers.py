@@ -118,6 +118,18 @@ class ProvidersTest(NounTestCase):
         self.call("DELETE", at, status=204)
         self.refuse(404, f"No resource provider with uuid {root} found for delete", "DELETE", at)
 
+    def test_one_after_another(self):
+        # SQLite gives the second the id of the first.
+        for name in "ab":
+            made = self.provider(name, VCPU=1)
+            for path in (f"/resource_providers?uuid={made}", f"/resource_providers?name={name}"):
+                found = self.call("GET", path).json["resource_providers"]
+                self.assertEqual([made], [each["uuid"] for each in found], path)
+            candidates = self.call("GET", "/allocation_candidates?resources=VCPU:1").json
+            self.assertEqual([made], list(candidates["provider_summaries"]))
+            if name == "a":
+                self.call("DELETE", f"/resource_providers/{made}", status=204)
+
     def test_filtered(self):
         first = self.provider("a", VCPU=4, DISK_GB={"total": 10, "min_unit": 2, "step_size": 2})
         second = self.provider("b", first, VCPU=1)

@@ -53,6 +53,7 @@ class Process:
         return json.loads(text) if text.endswith("\n") else None
 
     def kill(self) -> None:
+        """End the process at once, as ``kill -9`` does."""
         self._process.kill()
 
     def finish(self) -> list:
@@ -203,7 +204,8 @@ JOBS = {job.__name__: job
 def _wait_for_start() -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    sys.stdin.readline()
+    if sys.stdin.readline() != "go\n":
+        sys.exit("the test that started this process is gone")
 
 
 def _say(document) -> None:

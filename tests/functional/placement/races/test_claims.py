@@ -1,3 +1,5 @@
+import sqlalchemy as sa
+
 from placement_core import db
 from placement_core.placement import allocations, errors, inventories, usages
 from placement_core.testing import factories
@@ -138,6 +140,26 @@ class TestRacingConsumers(claims.ClaimsTestCase):
                 self.assertIsNone(written.actual)
             self.assertEqual({}, self.held())
             self.assertEqual({"VCPU": 0}, self.used(host))
+
+    def test_a_consumer_that_is_made_while_it_is_released(self):
+        """It is not there when its row is asked for, and there when its claims are read."""
+        host = self.provider(VCPU=9)
+        rivals = []
+
+        def claim_in_between(_connection, _cursor, statement, *_arguments):
+            if "UNION ALL" in statement and not rivals:
+                rivals.append(self.consumer)
+                self.claim({host: {"VCPU": 3}}, ctx=self.context())
+
+        if self.kind == "sqlite":  # its writers wait in BEGIN: there is no in between
+            self.assertRaises(
+                errors.NoAllocations, allocations.delete, self.ctx, self.consumer)
+            return
+        sa.event.listen(self.database.writer, "before_cursor_execute", claim_in_between)
+        allocations.delete(self.ctx, self.consumer)
+        self.assertEqual([self.consumer], rivals)
+        self.assertEqual(({}, {"VCPU": 0}), (self.held(), self.used(host)))
+        self.assert_audit_clean()
 
     def test_two_processes(self):
         host = self.provider(VCPU=16)

@@ -166,6 +166,7 @@ class TestKilledWriters(claims.ClaimsTestCase):
             process = processes.Process(
                 "write_until_killed", self.database, threads=4,
                 providers=[host.uuid for host in hosts])
+            self.addCleanup(process.kill)
             process.ready()
             process.start()
             for _ in range(25):
@@ -174,6 +175,8 @@ class TestKilledWriters(claims.ClaimsTestCase):
             process.kill()
             for line in process.finish():
                 acknowledged[line["consumer"]] = line
+        # A COMMIT that the dead left in the server's ears holds these providers.
+        self.claim({host: {"VCPU": 1, "MEMORY_MB": 1} for host in hosts})
         for consumer, line in acknowledged.items():
             found = allocations.list_for_consumer(self.ctx, consumer)
             # The one write that was under way may have been made as well.
@@ -187,4 +190,3 @@ class TestKilledWriters(claims.ClaimsTestCase):
             for name in ("VCPU", "MEMORY_MB"):
                 self.assertEqual(self.used(host)[name],
                                  sum(share.resources[name] for share in held))
-        self.claim({hosts[0]: {"VCPU": 1}})
