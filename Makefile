@@ -19,6 +19,7 @@ help: ## say what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 serve: $(VENV)/installed ## serve on 127.0.0.1:8778 with a database in placement.sqlite
+	exec env \
 	OS_PLACEMENT_DATABASE__CONNECTION="$${OS_PLACEMENT_DATABASE__CONNECTION:-sqlite:///$(CURDIR)/placement.sqlite}" \
 	OS_API__AUTH_STRATEGY="$${OS_API__AUTH_STRATEGY:-noauth2}" \
 	$(BIN)/placement-core serve --bind $(SERVE_BIND) $(if $(WORKERS),--workers $(WORKERS))

@@ -28,6 +28,9 @@ LOG = logging.getLogger(__name__)
 
 #: Answers whether the process is alive, to anybody, and asks nothing else for it.
 LIVENESS_PATH = "/healthcheck"
+#: Answers whether a request would be served now: the database answers, and the
+#: capacity index is loaded and fresh. For load balancers.
+READINESS_PATH = "/readiness"
 
 
 def make_app(conf: cfg.ConfigOpts, *, api: Api = API) -> WSGIApplication:
@@ -38,7 +41,7 @@ def make_app(conf: cfg.ConfigOpts, *, api: Api = API) -> WSGIApplication:
     parts = services.build(conf)
     authorizer = Authorizer(conf)
     app = identity.authenticated(_router(api, parts, authorizer), conf)
-    app = _with_healthcheck(app, conf)
+    app = _with_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
     app = requestlog.RequestLog(app)
@@ -63,16 +66,34 @@ def _router(api: Api, parts: Services, authorizer: Authorizer) -> WSGIApplicatio
         return config.make_wsgi_app()
 
 
-def _with_healthcheck(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
-    """Answer for liveness before authentication and everything that can be slow."""
-    liveness = oslo_middleware.Healthcheck(None, conf)
+def _with_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
+    """Answer for liveness and readiness before authentication and the API."""
+    answers = {
+        LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
+        READINESS_PATH: _readiness(parts),
+    }
 
     def route(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if environ.get("PATH_INFO") == LIVENESS_PATH:
-            return liveness(environ, start_response)
-        return app(environ, start_response)
+        return answers.get(environ.get("PATH_INFO", ""), app)(environ, start_response)
 
     return route
+
+
+def _readiness(parts: Services) -> WSGIApplication:
+    def answer(_environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        try:
+            world = parts.index.world(parts.context())
+            status, text = "200 OK", f"ready: {len(world.layout.row_of_id)} resource providers\n"
+        except (errors.Unavailable, db_exception.DBError, sa.exc.DBAPIError) as error:
+            LOG.warning("not ready: %s", error)
+            status, text = "503 Service Unavailable", "not ready: the database does not answer\n"
+        body = text.encode()
+        start_response(status, [
+            ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body))),
+            ("Cache-Control", "no-store")])
+        return [body]
+
+    return answer
 
 
 def _prepare_database(parts: Services) -> None:

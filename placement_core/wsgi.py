@@ -46,6 +46,7 @@ class Application:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
+        """Answer one request."""
         return (self._app or self.load())(environ, start_response)
 
 

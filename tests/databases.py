@@ -26,6 +26,7 @@ _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 KINDS = ("sqlite", *(kind for kind, name in VARIABLES.items() if os.environ.get(name)))
 
 _made: dict[str, sa.URL] = {}
+_with_tables: set[str] = set()
 
 
 def on_each_database(cls):
@@ -51,13 +52,13 @@ def settings(kind: str) -> Settings:
         copy = folder / "placement.sqlite"
         shutil.copy(template, copy)
         return Settings(f"sqlite:///{copy}", sqlite_synchronous=False)
-    first = kind not in _made
     url = server_database(kind)
     made = Settings(url.render_as_string(hide_password=False))
-    if first:
-        schema.create(made.connection)
-    else:
+    if kind in _with_tables:
         schema.empty(made.connection)
+    else:
+        schema.create(made.connection)
+        _with_tables.add(kind)
     return made
 
 

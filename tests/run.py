@@ -28,7 +28,8 @@ _STREAMS = ROOT / ".stestr"
 CHECKS = {
     "ruff": ["ruff", "check", "."],
     "import-linter": ["lint-imports", "--no-cache"],
-    "mypy": ["mypy"],
+    # It takes what is in PYTHONPATH for installed packages, and judges them otherwise.
+    "mypy": ["env", "--unset=PYTHONPATH", "mypy"],
 }
 
 Counts = collections.Counter[str]
@@ -47,6 +48,8 @@ def main(arguments: list[str]) -> int:
         [str(ROOT), str(ROOT / "plugins"), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
     os.chdir(ROOT)
+    # What the tools print goes between our lines, not before them.
+    sys.stdout.reconfigure(line_buffering=True)
     SUMMARY.unlink(missing_ok=True)
     counts: Counts = collections.Counter()
     for name, command in CHECKS.items():
@@ -72,12 +75,15 @@ def _check(name: str, command: list[str]) -> str:
 
 def _tests(arguments: list[str]) -> Counts:
     before = _last_stream()
-    subprocess.run(["stestr", "run", *arguments])
+    code = subprocess.run(["stestr", "run", *arguments]).returncode
     after = _last_stream()
     if after == before:
         print("The tests could not be run.")
         return collections.Counter(failed=1)
     counts, conformance = _read(_STREAMS / str(after))
+    if code and not counts["failed"]:
+        print("A worker ended before its tests did.")
+        counts["failed"] += 1
     if not _filters(arguments):
         print(
             f"conformance: {conformance['passed']} of {test_gabbi.COUNT} tests of the "

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import fixtures
 
 #: Loading libraries and making tables, on a machine that is busy with other tests.
-SECONDS_TO_START = 90
+SECONDS_TO_START = 180
 
 _APPLICATION = "placement_core.wsgi:application"
 _MAIN = "import sys; from placement_core.cli.main import main; sys.exit(main())"
@@ -150,7 +150,7 @@ class Service(fixtures.Fixture):
         if body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body)
-        used = connection or http.client.HTTPConnection(self.address, timeout=60)
+        used = connection or http.client.HTTPConnection(self.address, timeout=120)
         try:
             used.request(method, path, body=data, headers=headers)
             answer = used.getresponse()

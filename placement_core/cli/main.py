@@ -7,12 +7,13 @@ import importlib.metadata
 import logging
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from cliff import app, commandmanager
 
 from placement_core.cli import base, database, plugins, samples, serve, status
 
-COMMANDS = {
+COMMANDS: dict[str, type[Any]] = {
     "serve": serve.Serve,
     "db sync": database.Sync,
     "db version": database.Version,
@@ -47,9 +48,14 @@ class PlacementCore(app.App):
             deferred_help=True,
         )
 
-    def build_option_parser(self, *args: str, **kwargs: object) -> argparse.ArgumentParser:
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
         """Return the parser of the options before the command."""
-        parser = super().build_option_parser(*args, **kwargs)
+        parser = super().build_option_parser(description, version, argparse_kwargs)
         base.add_config_options(parser)
         return parser
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import granian
-from granian import constants
+from granian import constants, log as granian_log
 from oslo_config import cfg
 from oslo_log import log as oslo_logging
 
@@ -107,7 +107,7 @@ def _server(host: str, port: int, workers: int, threads: int) -> Any:
         blocking_threads=threads,
         websockets=False,
         # Our own log has a line for each request; Granian tells only of trouble.
-        log_level="warning",
+        log_level=granian_log.LogLevels.warning,
         respawn_failed_workers=True,
         respawn_interval=1,
         workers_kill_timeout=_STOP_SECONDS,

@@ -30,7 +30,7 @@ class UpgradeCheck(base.Command):
         try:
             return int(Checks(self.conf(parsed_args)).check())
         except Exception as error:
-            if self.app_args.debug:
+            if self.app.options.debug:
                 raise
             print(str(error).strip().partition("\n")[0], file=sys.stderr)
             return _ERROR
@@ -93,11 +93,20 @@ class Checks(upgradecheck.UpgradeCommands):
             f"{len(findings)} stored amounts differ from the allocations. "
             "Run `placement-core db audit` to see them and `db audit --repair` to correct them.")
 
+    def _fence(self) -> upgradecheck.Result:
+        if not self._state.open_to_upstream:
+            return _SUCCESS
+        return upgradecheck.Result(
+            upgradecheck.Code.WARNING,
+            "The database server did not let us make triggers, so the updates and deletes of a "
+            "forgotten process of OpenStack Placement would pass. Make sure that none runs.")
+
     _upgrade_checks = (
         ("Missing Root Provider IDs", _roots),
         ("Incomplete Consumers", _consumers),
         ("Policy File JSON to YAML Migration", _policy_json),
         ("Database Schema", _schema),
+        ("Old Service Fenced Off", _fence),
         ("Usage Equals Allocations", _sums),
     )
 

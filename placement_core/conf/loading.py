@@ -17,7 +17,8 @@ _DEFAULT_DIR = "/etc/placement"
 _FILE = "placement.conf"
 
 #: What oslo.config puts before its reason; only where the value stood is of use.
-_LOCATION = re.compile(r"^Value for option \S+ from LocationInfo\(.*?detail='(.*?)'\) is not valid: ")
+_LOCATION = re.compile(
+    r"^Value for option \S+ from LocationInfo\(.*?detail='(.*?)'\) is not valid: ")
 
 
 def load(
@@ -58,7 +59,7 @@ def load(
 
 
 def _missing(error: cfg.RequiredOptError) -> str:
-    group = error.group.name if error.group else "DEFAULT"
+    group = str(getattr(error.group, "name", error.group) or "DEFAULT")
     return (
         f"[{group}] {error.opt_name}: expected a value; set it in placement.conf or as "
         f"OS_{group.upper()}__{error.opt_name.upper()} in the environment"

@@ -5,8 +5,9 @@ one its caller opened; ``retry_writes`` repeats the outermost one. Tables live
 in the rooms that own them (``<room>/tables.py``), on the one ``metadata``.
 """
 
+from placement_core.db.failures import TransactionLost
 from placement_core.db.metadata import metadata
 from placement_core.db.session import Session
 from placement_core.db.transactions import read, retry_writes, write
 
-__all__ = ["Session", "metadata", "read", "retry_writes", "write"]
+__all__ = ["Session", "TransactionLost", "metadata", "read", "retry_writes", "write"]

@@ -133,6 +133,7 @@ def _url(settings: Settings) -> sa.URL:
     backend = url.get_backend_name() if url.drivername != "mariadb" else "mysql"
     if backend == "mariadb":
         backend = "mysql"
+        url = url.set(drivername=url.drivername.replace("mariadb", "mysql", 1))
     if backend not in _DRIVERS:
         raise errors.ConfigurationError(
             f"[placement_database] connection = {masked}: expected one of "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -19,13 +20,14 @@ from placement_core import errors
 
 #: Deadlock, serialisation failure, certification failure (Galera, group
 #: replication), a snapshot that another writer made stale.
-_RACES = {
+_RACES: dict[str, set[Any]] = {
     "postgresql": {"40001", "40P01"},
-    "mysql": {1020, 1213, 3101},
+    # 1467: a deadlock over a table's counter.
+    "mysql": {1020, 1213, 1467, 3101},
     "sqlite": {517},
 }
 #: The connection or the server is gone; nothing was committed.
-_GONE = {
+_GONE: dict[str, set[Any]] = {
     "postgresql": {"25P03", "57P01", "57P02", "57P03"},
     "mysql": {1047, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2055, 4031},
     "sqlite": set(),
@@ -38,7 +40,7 @@ _BUSY = {
     "sqlite": {5, 6, 8, 10, 13, 14},
 }
 #: A value that a column or the protocol cannot hold.
-_DATA = {
+_DATA: dict[str, Any] = {
     "postgresql": "22",
     "mysql": {1264, 1265, 1292, 1366, 1406, 3988},
     "sqlite": {18, 20},
@@ -97,9 +99,14 @@ def _is_gone(error: Exception, database: str | None, code: str | int | None) -> 
         isinstance(code, str) and code.startswith("08"))
 
 
+def is_missing_value(error: Exception) -> bool:
+    """Say whether MySQL complains that a column got no value."""
+    return _code(error) == ("mysql", 1048)
+
+
 def _is_about_data(error: Exception, database: str | None, code: str | int | None) -> bool:
     if database == "postgresql" and isinstance(code, str):
-        return code.startswith(_DATA["postgresql"])
+        return code.startswith("22")
     return (
         isinstance(error, (db_exception.DBDataError, db_exception.DBInvalidUnicodeParameter,
                            sa.exc.DataError, UnicodeEncodeError))
@@ -120,8 +127,8 @@ def _code(error: Exception) -> tuple[str | None, str | int | None]:
         code = original.sqlite_errorcode
         # The extended code says more only where we know it.
         return "sqlite", code if code in _RACES["sqlite"] else code & 0xFF
-    if hasattr(original, "sqlstate"):
-        return "postgresql", original.sqlstate
     if original.args and isinstance(original.args[0], int):
         return "mysql", original.args[0]
+    if hasattr(original, "sqlstate"):
+        return "postgresql", original.sqlstate
     return None, None

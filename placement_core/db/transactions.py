@@ -162,7 +162,8 @@ def retry_writes(
 
     Only the outermost transaction is repeated: inside another one the
     decorated function runs once and its error travels outwards. Arguments
-    must therefore survive being used twice (no iterators).
+    must therefore survive being used twice (no iterators). Functions that only
+    read take it too: their connection may be gone.
 
     :raises errors.Unavailable: the database went away and stayed away.
     """

@@ -55,6 +55,7 @@ class NoAuth:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
+        """Answer one request."""
         if environ.get("PATH_INFO", "") in _PUBLIC_PATHS:
             return self.app(environ, start_response)
         token = environ.get("HTTP_X_AUTH_TOKEN")
@@ -83,6 +84,7 @@ class KeystoneIdentity:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
+        """Answer one request."""
         user = environ.get("HTTP_X_USER_ID")
         if not user:
             return _refuse(start_response)

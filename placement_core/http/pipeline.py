@@ -15,7 +15,7 @@ import email.utils
 import logging
 import time
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -99,9 +99,6 @@ def judge(
             response = _refuse(api, environ, version, http_errors.status_of(error), error)
         except HTTPNotFound:
             response = _refuse(api, environ, version, 404, errors.NotFound())
-        except UnicodeEncodeError:
-            # A server that decoded the path itself: no route has such characters.
-            response = _refuse(api, environ, version, 404, errors.NotFound())
         except UnicodeDecodeError:
             response = _refuse(
                 api, environ, version, 400, errors.Invalid("The path is not UTF-8."))
@@ -128,7 +125,7 @@ def _refuse(
     error: errors.Error | Refusal,
     *,
     headers: Sequence[tuple[str, str]] = (),
-    members: dict[str, Any] | None = None,
+    members: Mapping[str, Any] | None = None,
 ) -> Response:
     coded = version is not None and version >= api.error_codes_since
     return http_errors.response(
@@ -193,6 +190,7 @@ class Resource:
         self._largest_body = services.conf.api.max_request_body_size
 
     def __call__(self, _context: object, request: Request) -> Response:
+        """Judge a request, and answer it."""
         environ = request.environ
         method = environ["REQUEST_METHOD"]
         endpoint = self._endpoints.get(method)
@@ -209,32 +207,19 @@ class Resource:
         else:
             self._check_gate(operation, version)
             _check_media(environ, endpoint, version)
-
         caller = identity.of(environ)
-        ctx = self._services.context(caller, environ.get(requestlog.ENVIRON_KEY))
         if operation.policy is not None:
-            target = None
-            if operation.target is not None:
-                target = operation.target(_lenient_query(environ))
+            target = operation.target and operation.target(_lenient_query(environ))
             self._authorizer.check(operation.policy, caller, target)
 
-        query = validation.parse_query(environ.get("QUERY_STRING", ""))
-        if endpoint.queries is not None:
-            schema = endpoint.queries.at(version)
-            if schema is not None:
-                fault = schema.fault({name: values[-1] for name, values in query.items()})
-                if fault is not None:
-                    raise validation.InvalidQuery(fault)
-        body = None
-        if endpoint.bodies is not None:
-            schema = endpoint.bodies.at(version)
-            if schema is not None:
-                try:
-                    body = self._body(environ, schema)
-                except errors.Invalid:
-                    if operation.exists is not None:
-                        operation.exists(ctx, path)
-                    raise
+        ctx = self._services.context(caller, environ.get(requestlog.ENVIRON_KEY))
+        query = _query(environ, endpoint, version)
+        try:
+            body = self._body(environ, endpoint, version)
+        except errors.Invalid:
+            if operation.exists is not None:
+                operation.exists(ctx, path)
+            raise
         script_name = environ.get("SCRIPT_NAME", "")
         prefix = _quoted(script_name.encode("latin-1")) if script_name else ""
         reply = operation.view(
@@ -249,7 +234,10 @@ class Resource:
             raise http_errors.method_not_allowed(operation.method, others)
         raise errors.NotFound()
 
-    def _body(self, environ: dict[str, Any], schema: validation.Schema) -> Any:
+    def _body(self, environ: dict[str, Any], endpoint: _Endpoint, version: Version) -> Any:
+        schema = endpoint.bodies.at(version) if endpoint.bodies is not None else None
+        if schema is None:
+            return None
         value = validation.parse_body(_read(environ, self._largest_body))
         fault = schema.fault(value)
         if fault is not None:
@@ -294,6 +282,18 @@ def _check_media(environ: dict[str, Any], endpoint: _Endpoint, version: Version)
             header = acceptparse.create_accept_header(accept)
             if not header.acceptable_offers([_JSON]):
                 raise Refusal(406, "Only application/json is provided")
+
+
+def _query(
+    environ: dict[str, Any], endpoint: _Endpoint, version: Version
+) -> dict[str, list[str]]:
+    query = validation.parse_query(environ.get("QUERY_STRING", ""))
+    schema = endpoint.queries.at(version) if endpoint.queries is not None else None
+    if schema is not None:
+        fault = schema.fault({name: values[-1] for name, values in query.items()})
+        if fault is not None:
+            raise validation.InvalidQuery(fault)
+    return query
 
 
 def _lenient_query(environ: dict[str, Any]) -> dict[str, list[str]]:

@@ -36,6 +36,7 @@ class RequestLog:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
+        """Answer one request."""
         started = time.monotonic()
         given = environ.get("HTTP_X_OPENSTACK_REQUEST_ID")
         # The context becomes this thread's, so that all its log lines show the ids.

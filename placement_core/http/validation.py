@@ -1,4 +1,4 @@
-"""Are a body and a query string what their schemas say?
+"""Whether bodies and query strings are what their schemas say.
 
 A compiled validator decides; only what it refuses is looked at again by
 ``jsonschema``, whose wording clients and the upstream suite know. Where the

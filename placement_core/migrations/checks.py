@@ -10,7 +10,7 @@ import dataclasses
 import sqlalchemy as sa
 
 from placement_core.db.database import Settings
-from placement_core.migrations import adoption, exclusive, revisions
+from placement_core.migrations import adoption, exclusive, fence, revisions
 from placement_core.placement import tables
 
 
@@ -22,6 +22,7 @@ class State:
     :ivar upstream_revision: of upstream's schema; None without.
     :ivar has_tables: whether Placement's tables are there at all.
     :ivar rootless: providers without a root provider.
+    :ivar fenced: whether upstream's processes are kept from writing.
     :ivar unrecorded: consumers that hold allocations and have no record.
     """
 
@@ -30,11 +31,17 @@ class State:
     has_tables: bool
     rootless: int = 0
     unrecorded: int = 0
+    fenced: bool = False
 
     @property
     def behind(self) -> bool:
         """Whether ``db sync`` has something to do."""
         return self.revision != revisions.head()
+
+    @property
+    def open_to_upstream(self) -> bool:
+        """Whether a forgotten process of upstream's could still update and delete."""
+        return not self.behind and self.upstream_revision is not None and not self.fenced
 
     @property
     def adoptable(self) -> bool:
@@ -59,4 +66,5 @@ def state(settings: Settings) -> State:
             unrecorded=connection.scalar(
                 sa.select(sa.func.count(sa.distinct(allocations.c.consumer_id)))
                 .where(~recorded)) or 0,
+            fenced=fence.is_up(connection),
         )

@@ -26,8 +26,7 @@ def _connection() -> Iterator[sa.Connection]:
         return
     from placement_core import conf, services  # only developers get here
 
-    database = services.database(conf.load())
-    with database.writer.begin() as connection:
+    with services.build(conf.load()).database.writer.begin() as connection:
         yield connection
 
 

@@ -1,10 +1,12 @@
 """Keeps an old upstream process from writing into a database we took over.
 
 Its inserts of allocations and inventories fail by themselves: columns of ours
-are NOT NULL without a default. What it updates and deletes would pass unseen and
-leave ``used``, ``capacity`` and the change log wrong, so triggers refuse every
-write of a connection that does not bear our mark (``db.database`` sets it on
-each connection). Only databases that upstream made are fenced.
+are NOT NULL without a default. (Not quite on MariaDB: upstream takes the
+connection that inserted the standard classes out of strict mode, and keeps it.)
+What it updates and deletes would pass unseen and leave ``used``, ``capacity`` and
+the change log wrong, so triggers refuse every write of a connection that does not
+bear our mark (``db.database`` sets it on each connection). Only databases that
+upstream made are fenced.
 """
 
 from __future__ import annotations
@@ -24,8 +26,16 @@ TABLES = (
 _EVENTS = ("insert", "update", "delete")
 _REFUSAL = "placement-core took this database over: stop the old Placement service"
 
+_NAME = "placement_core_fence"
+_TRIGGERS = {
+    "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+}
+_MYSQL_TRIGGERS = (
+    "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()")
+
 _POSTGRESQL_FUNCTION = f"""
-CREATE OR REPLACE FUNCTION placement_core_fence() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {_NAME}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF current_setting('{database.POSTGRESQL_MARK}', true) IS DISTINCT FROM 'on' THEN
     RAISE EXCEPTION '{_REFUSAL}';
@@ -52,27 +62,32 @@ def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
         remove(connection)
         say(
             "WARNING: the server does not let us make triggers "
-            f"({getattr(error, 'orig', None) or error}). Inserts of an old Placement service "
+            f"({str(error).partition(chr(10))[0]}). Inserts of an old Placement service "
             "will fail, its updates and deletes will not: make sure that none is running."
         )
 
 
 def remove(connection: sa.Connection) -> None:
     """Let everybody write again."""
-    for statement in _removing(connection.dialect.name):
-        connection.exec_driver_sql(statement)
+    if connection.dialect.name == "postgresql":
+        for table in TABLES:
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_NAME} ON {table}")
+        connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {_NAME}()")
+        return
+    # Only what is there: on MariaDB even DROP ... IF EXISTS needs the privilege.
+    for name in _standing(connection):
+        connection.exec_driver_sql(f"DROP TRIGGER {name}")
 
 
 def is_up(connection: sa.Connection) -> bool:
     """Say whether the fence stands."""
-    queries = {
-        "postgresql": "SELECT count(*) FROM pg_trigger WHERE tgname = 'placement_core_fence'",
-        "sqlite": "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' "
-                  "AND name LIKE 'placement_core_fence%'",
-    }
-    mysql = ("SELECT count(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE() "
-             "AND trigger_name LIKE 'placement_core_fence%'")
-    return bool(connection.scalar(sa.text(queries.get(connection.dialect.name, mysql))))
+    return bool(_standing(connection))
+
+
+def _standing(connection: sa.Connection) -> list[str]:
+    """Return the names of our triggers, one for each table they stand on."""
+    query = _TRIGGERS.get(connection.dialect.name, _MYSQL_TRIGGERS)
+    return [name for name in connection.scalars(sa.text(query)) if name.startswith(_NAME)]
 
 
 def _making(dialect: str) -> Iterator[str]:
@@ -80,8 +95,8 @@ def _making(dialect: str) -> Iterator[str]:
         yield _POSTGRESQL_FUNCTION
         for table in TABLES:
             yield (
-                "CREATE TRIGGER placement_core_fence BEFORE INSERT OR UPDATE OR DELETE "
-                f"ON {table} FOR EACH STATEMENT EXECUTE FUNCTION placement_core_fence()"
+                f"CREATE TRIGGER {_NAME} BEFORE INSERT OR UPDATE OR DELETE ON {table} "
+                f"FOR EACH STATEMENT EXECUTE FUNCTION {_NAME}()"
             )
         return
     if dialect == "sqlite":
@@ -96,17 +111,6 @@ def _making(dialect: str) -> Iterator[str]:
     for table in TABLES:
         for event in _EVENTS:
             yield (
-                f"CREATE TRIGGER placement_core_fence_{table}_{event} "
+                f"CREATE TRIGGER {_NAME}_{table}_{event} "
                 f"BEFORE {event.upper()} ON {table} FOR EACH ROW {body}"
             )
-
-
-def _removing(dialect: str) -> Iterator[str]:
-    if dialect == "postgresql":
-        for table in TABLES:
-            yield f"DROP TRIGGER IF EXISTS placement_core_fence ON {table}"
-        yield "DROP FUNCTION IF EXISTS placement_core_fence()"
-        return
-    for table in TABLES:
-        for event in _EVENTS:
-            yield f"DROP TRIGGER IF EXISTS placement_core_fence_{table}_{event}"

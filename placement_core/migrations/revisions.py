@@ -41,8 +41,9 @@ def head() -> str:
 
 def current(connection: sa.Connection, table: str = VERSION_TABLE) -> str | None:
     """Return the revision a database has; None without a version table or row."""
-    context = migration.MigrationContext.configure(connection, opts={"version_table": table})
-    return context.get_current_revision()
+    if not sa.inspect(connection).has_table(table):
+        return None
+    return connection.scalar(sa.select(sa.column("version_num")).select_from(sa.table(table)))
 
 
 def is_known(revision: str) -> bool:

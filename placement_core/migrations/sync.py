@@ -101,7 +101,9 @@ def _sync(connection: sa.Connection, say: Say) -> str:
             # A revision may have made a fenced table anew (SQLite).
             fence.put_up(connection, say)
         say(f"the schema is at {revisions.head()}")
-    standard.insert(connection)
+    if found is None:
+        # Later, workers insert new names when they start, and log the change.
+        standard.insert(connection)
     return revisions.head()
 
 

@@ -56,7 +56,9 @@ def list_for_provider(ctx: Context, uuid: str) -> ProviderAggregates:
     :raises errors.ProviderNotFound: no such provider.
     """
     with db.read(ctx) as session:
-        return _of_provider(session, uuid)
+        found = rows.of_provider(session, _OF_PROVIDER, uuid)
+    return ProviderAggregates(found[0].generation, tuple(
+        row.aggregate_uuid for row in found if row.aggregate_uuid is not None))
 
 
 @db.retry_writes
@@ -94,9 +96,9 @@ def replace_for_provider(
             session.execute(_JOIN, [
                 {"resource_provider_id": provider.id, "aggregate_id": aggregate_id}
                 for aggregate_id in sorted(aggregate_ids - present)])
-        generation = _of_provider(session, uuid).generation
-    # In the order the caller chose.
-    return ProviderAggregates(generation, tuple(dict.fromkeys(uuids)))
+        # In the order the caller chose.
+        return ProviderAggregates(
+            rows.generation(session, provider.id), tuple(dict.fromkeys(uuids)))
 
 
 def _ensure(ctx: Context, uuids: list[str]) -> set[int]:
@@ -121,12 +123,6 @@ def _ids(session: Session, uuids: list[str]) -> dict[str, int]:
     for batch in _batches(uuids):
         found.update({row.uuid: row.id for row in session.execute(_BY_UUIDS, {"uuids": batch})})
     return found
-
-
-def _of_provider(session: Session, uuid: str) -> ProviderAggregates:
-    found = rows.of_provider(session, _OF_PROVIDER, uuid)
-    return ProviderAggregates(found[0].generation, tuple(
-        row.aggregate_uuid for row in found if row.aggregate_uuid is not None))
 
 
 def _batches(values: list[T]) -> list[list[T]]:

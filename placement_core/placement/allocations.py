@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
@@ -137,7 +138,7 @@ def delete(ctx: Context, consumer_uuid: str) -> None:
 
     :raises errors.NoAllocations: it holds nothing.
     """
-    if not rows.storable(consumer_uuid):
+    if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.NoAllocations(consumer_uuid)
     write = records.AllocationWrite(consumer_uuid, {}, project_id="", user_id="")
     with explained(ctx, [write]), db.write(ctx) as session:
@@ -189,7 +190,7 @@ def _asked(writes: Sequence[records.AllocationWrite]) -> dict[str, dict[str, int
     for write in writes:
         for resources in write.allocations.values():
             for name, amount in resources.items():
-                asked[write.project_id][name] += amount
+                asked[write.project_id][name] += int(amount)
     return asked
 
 
@@ -238,12 +239,12 @@ def _bounds(
     session: db.Session, known: facts.Facts, promised: Promised
 ) -> dict[facts.Cell, _Bounds]:
     bounds = {
-        (row.resource_provider_id, row.resource_class_id): _Bounds(*row[2:])
+        (row.resource_provider_id, row.resource_class_id): _Bounds(*tuple(row)[2:])
         for row in session.execute(_BOUNDS, {"providers": sorted(known.providers.values())})
     }
     for uuid, made in promised.items():
         for name, values in made.items():
-            cell = known.providers.get(uuid), known.classes.get(name)
+            cell = known.providers.get(uuid, -1), known.classes.get(name, -1)
             bounds[cell] = _Bounds(
                 bounds[cell].used if cell in bounds else 0, inventories.capacity(values),
                 values.min_unit, values.max_unit, values.step_size)
@@ -256,7 +257,7 @@ def _reason(
 ) -> errors.CannotAllocate | None:
     """Find the first amount, in the order of the request, that cannot be had."""
     judged = [
-        (uuid, name, amount, (known.providers.get(uuid), known.classes.get(name)))
+        (uuid, name, amount, (known.providers.get(uuid, -1), known.classes.get(name, -1)))
         for write in writes
         for uuid, resources in write.allocations.items()
         for name, amount in resources.items()
@@ -279,12 +280,13 @@ def _reason(
 # Reading --------------------------------------------------------------------
 
 
+@db.retry_writes
 def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAllocations | None:
     """Return all that a consumer holds; None: it holds nothing.
 
     A consumer that holds something without being recorded is recorded in passing.
     """
-    if not rows.storable(consumer_uuid):
+    if not consumers.is_consumer_uuid(consumer_uuid):
         return None
     with db.read(ctx) as session:
         found = session.execute(_OF_CONSUMER, {"uuid": consumer_uuid}).all()
@@ -304,6 +306,7 @@ def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAlloc
         first.consumer_type, first.seen or 0, providers)
 
 
+@db.retry_writes
 def list_for_provider(ctx: Context, provider_uuid: str) -> records.ProviderAllocations:
     """Return all allocations on a provider, and the generation they were read at.
 
@@ -335,5 +338,5 @@ def _resources(found: Sequence[sa.Row]) -> dict[str, int]:
     return resources
 
 
-def _newest(found: Sequence[sa.Row]):
+def _newest(found: Sequence[sa.Row]) -> datetime.datetime | None:
     return max((row.created_at for row in found if row.created_at is not None), default=None)

@@ -3,7 +3,7 @@
 ``inventories.used`` and ``capacity`` are compared with allocations and totals,
 the usage counters with the allocations of the consumers. Each comparison is
 one statement, so it sees one moment, also while others write. Repairing locks
-the providers of a batch (or the projects, which nobody else locks) first.
+the providers that look wrong (or the projects, which nobody else locks) first.
 Source: design §4.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -49,7 +50,7 @@ class Finding:
     repaired: bool = False
 
 
-def _inventory_sums() -> sa.Select:
+def _inventory_sums() -> sa.CompoundSelect:
     held = (
         sa.select(_allocations.c.resource_provider_id, _allocations.c.resource_class_id,
                   sa.func.sum(_allocations.c.used).label("held"))
@@ -60,7 +61,8 @@ def _inventory_sums() -> sa.Select:
                         _inventories.c.resource_class_id == held.c.resource_class_id)
     shown = (_providers.c.uuid, _classes.c.name.label("resource_class"))
     with_inventory = (
-        sa.select(_inventories.c.id, *shown, _inventories.c.used, _inventories.c.capacity,
+        sa.select(_inventories.c.id, _inventories.c.resource_provider_id.label("provider_id"),
+                  *shown, _inventories.c.used, _inventories.c.capacity,
                   *(_inventories.c[name] for name in _VALUES),
                   sa.func.coalesce(held.c.held, 0).label("held"))
         .outerjoin(held, inventory)
@@ -69,7 +71,8 @@ def _inventory_sums() -> sa.Select:
         .where(_inventories.c.resource_provider_id.in_(sa.bindparam("batch", expanding=True))))
     nothing = sa.literal_column("0")
     without = (
-        sa.select(sa.literal_column("-1"), *shown, *[nothing] * (2 + len(_VALUES)), held.c.held)
+        sa.select(sa.literal_column("-1"), held.c.resource_provider_id, *shown,
+                  *[nothing] * (2 + len(_VALUES)), held.c.held)
         .select_from(held)
         .outerjoin(_inventories, inventory)
         .outerjoin(_providers, _providers.c.id == held.c.resource_provider_id)
@@ -167,40 +170,51 @@ def _batches(ctx: Context, ids: sa.Subquery) -> Iterator[list[int]]:
 
 def _check_inventories(ctx: Context, batch: Sequence[int]) -> list[Finding]:
     with db.read(ctx) as session:
-        return [finding for finding, _ in _wrong_inventories(session, batch)]
+        return [wrong.finding for wrong in _wrong_inventories(session, batch)]
 
 
 @db.retry_writes
 def _repair_inventories(ctx: Context, batch: Sequence[int]) -> list[Finding]:
-    if not _check_inventories(ctx, batch):
-        return []  # nothing to wake the readers for
+    with db.read(ctx) as session:
+        suspects = sorted({wrong.provider_id for wrong in _wrong_inventories(session, batch)})
+    if not suspects:
+        return []
     with db.write(ctx) as session:
-        existing = session.execute(_EXISTING, {"batch": list(batch)}).scalars().all()
+        existing = session.execute(_EXISTING, {"batch": suspects}).scalars().all()
         locks.hold(session, dict.fromkeys(existing, 0))
-        wrong = list(_wrong_inventories(session, batch))
-        corrections = {values["inventory_id"]: values for _, values in wrong if values}
+        found = list(_wrong_inventories(session, suspects))
+        corrections = {
+            wrong.correction["inventory_id"]: wrong.correction
+            for wrong in found if wrong.correction}
         if corrections:
             session.execute(_CORRECT, list(corrections.values()))
-    return [dataclasses.replace(finding, repaired=bool(values)) for finding, values in wrong]
+    return [dataclasses.replace(wrong.finding, repaired=wrong.correction is not None)
+            for wrong in found]
 
 
-def _wrong_inventories(
-    session: db.Session, batch: Sequence[int]
-) -> Iterator[tuple[Finding, dict[str, int] | None]]:
-    """Yield what is wrong, each with the values that would put the row right."""
+class _Wrong(NamedTuple):
+    """A finding, whose it is, and the values that would put the row right."""
+
+    finding: Finding
+    provider_id: int
+    correction: dict[str, int] | None
+
+
+def _wrong_inventories(session: db.Session, batch: Sequence[int]) -> Iterator[_Wrong]:
     for row in session.execute(_INVENTORY_SUMS, {"batch": list(batch)}):
         where = f"{row.resource_class} on resource provider {row.uuid}"
         held = int(row.held)
         if row.id == -1:
-            yield Finding("inventory", where, 0, held), None
+            yield _Wrong(Finding("inventory", where, 0, held), row.provider_id, None)
             continue
         capacity = inventories.stored_capacity(
             records.InventoryValues(*(getattr(row, name) for name in _VALUES)))
         correction = {"inventory_id": row.id, "new_used": held, "new_capacity": capacity}
         if row.used != held:
-            yield Finding("used", where, row.used, held), correction
+            yield _Wrong(Finding("used", where, row.used, held), row.provider_id, correction)
         if abs(row.capacity - capacity) > _tolerance(session, capacity):
-            yield Finding("capacity", where, row.capacity, capacity), correction
+            yield _Wrong(Finding("capacity", where, row.capacity, capacity),
+                         row.provider_id, correction)
 
 
 def _tolerance(session: db.Session, capacity: int) -> float:

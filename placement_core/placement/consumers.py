@@ -10,15 +10,15 @@ from __future__ import annotations
 import collections
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
+from placement_core.db import TransactionLost, failures
 from placement_core.db.database import Database
-from placement_core.db.transactions import TransactionLost
 from placement_core.placement import counters, errors, locks, records, rows, tables
 
 _consumers, _allocations = tables.consumers, tables.allocations
@@ -34,7 +34,7 @@ _OWNERS = {
 _known: weakref.WeakKeyDictionary[Database, set[tuple[str, str]]] = weakref.WeakKeyDictionary()
 _MOST_KNOWN = 100_000
 
-#: How many consumers ``create_incomplete`` makes in one transaction.
+#: How many consumers are made in one transaction, or removed by one statement.
 _BATCH = 100
 
 
@@ -78,8 +78,22 @@ def _insert(*, typed: bool) -> sa.Executable:
     ).execution_options(preserve_rowcount=True)
 
 
+def _insert_values(*, typed: bool) -> sa.Executable:
+    """Build the same for MySQL, where INSERT … SELECT locks the table's counter.
+
+    That lock is held while waiting for another writer of the same consumer, and
+    would make every new consumer wait. Instead of making no row, this fails, or
+    leaves a missing type out.
+    """
+    return sa.insert(_consumers).inline().values(
+        uuid=sa.bindparam("uuid"), project_id=_id_of("projects"), user_id=_id_of("users"),
+        consumer_type_id=_id_of("types") if typed else sa.null(),
+        generation=sa.bindparam("generation"))
+
+
 _MAKE_OWNER = {kind: _make_owner(*_OWNERS[kind]) for kind in _OWNERS}
 _INSERT = {typed: _insert(typed=typed) for typed in (False, True)}
+_INSERT_VALUES = {typed: _insert_values(typed=typed) for typed in (False, True)}
 _RAISE = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
@@ -87,6 +101,8 @@ _RAISE = (
 )
 _RAISE_SEEN = _RAISE.where(_consumers.c.generation == sa.bindparam("seen"))
 _GENERATION = sa.select(_consumers.c.generation).where(_consumers.c.uuid == sa.bindparam("uuid"))
+_HOLDS = sa.select(_allocations.c.id).where(
+    _allocations.c.consumer_id == sa.bindparam("uuid")).limit(1)
 _MOVE = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
@@ -160,6 +176,11 @@ def remembering(database: Database) -> Iterator[None]:
         raise
 
 
+def is_consumer_uuid(text: str) -> bool:
+    """Say whether a row can hold ``text`` as the uuid of a consumer."""
+    return 0 < len(text) <= 36 and rows.storable(text)
+
+
 # Taking and releasing consumer rows -------------------------------------------
 
 
@@ -170,16 +191,18 @@ def hold(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[
     generation 1, unless it shall hold nothing.
 
     :returns: the uuids of those that existed.
+    :raises errors.MalformedConsumer: no row can hold its uuid.
     :raises errors.ConsumerGenerationConflict: one has another generation than
         its writer saw.
     :raises TransactionLost: somebody else made one of them this moment.
     """
+    for write in writes:
+        if not is_consumer_uuid(write.consumer_uuid):
+            raise errors.MalformedConsumer(write.consumer_uuid)
     existed = set()
     for write in sorted(writes, key=lambda write: write.consumer_uuid):
-        if _raise_generation(session, write):
+        if _raise_generation(session, write) or (write.allocations and _make(session, write)):
             existed.add(write.consumer_uuid)
-        elif write.allocations:
-            _make(session, write)
     return existed
 
 
@@ -189,36 +212,71 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
     if seen == records.ANY_GENERATION:
         return session.execute(_RAISE, {"of_uuid": uuid}).rowcount == 1
     if seen is None:
-        if write.allocations:
-            return False  # ``_make`` finds out, with the statement it needs anyway
-    elif (0 <= seen <= locks.LARGEST_INTEGER
-          and session.execute(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}).rowcount == 1):
+        # With allocations, ``_make`` finds out by the statement it needs anyway.
+        return not write.allocations and _take_unused(session, uuid)
+    if (0 <= seen <= locks.LARGEST_INTEGER
+            and session.execute(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}).rowcount == 1):
         return True
     actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
     if actual != seen:
         raise errors.ConsumerGenerationConflict(uuid, actual, seen)
-    if actual is None:
-        return False
     raise TransactionLost  # it became ``seen`` between the two statements
 
 
-def _make(session: db.Session, write: records.AllocationWrite) -> None:
+def _make(session: db.Session, write: records.AllocationWrite) -> bool:
+    """Make a consumer; say whether it existed all the same (and held nothing)."""
     values = {"uuid": write.consumer_uuid, "project": write.project_id,
-              "user": write.user_id, "type": write.consumer_type, "generation": 1}
-    if write.consumer_type is None:
-        del values["type"]
-    try:
-        made = session.execute(_INSERT[write.consumer_type is not None], values).rowcount
-    except db_exception.DBDuplicateEntry:
-        raise TransactionLost from None
-    if made == 1:
-        return
-    actual = session.execute(_GENERATION, {"uuid": write.consumer_uuid}).scalar()
-    if actual is not None and write.expected_generation is None:
-        raise errors.ConsumerGenerationConflict(write.consumer_uuid, actual, None)
-    if actual is None:
+              "user": write.user_id, "generation": 1}
+    if write.consumer_type is not None:
+        values["type"] = write.consumer_type
+    if _insert_row(session, values, typed=write.consumer_type is not None):
+        return False
+    if write.expected_generation is None and _take_unused(session, write.consumer_uuid):
+        return True
+    if session.execute(_GENERATION, {"uuid": write.consumer_uuid}).first() is None:
         raise OwnerMissing
     raise TransactionLost  # somebody else made it since we asked
+
+
+def _insert_row(
+    session: db.Session, values: Mapping[str, object], *, typed: bool
+) -> bool:
+    """Insert a consumer; say whether that made a row."""
+    if session.dialect == "mysql":
+        # A statement that fails leaves the rest of a transaction as it is there.
+        try:
+            session.execute(_INSERT_VALUES[typed], values)
+        except db_exception.DBDuplicateEntry:
+            return False
+        except (db_exception.DBError, sa.exc.IntegrityError) as error:
+            if failures.is_missing_value(error):
+                raise OwnerMissing from error
+            raise
+        return True
+    try:
+        return session.execute(_INSERT[typed], values).rowcount == 1
+    except db_exception.DBDuplicateEntry:
+        raise TransactionLost from None
+
+
+def _take_unused(session: db.Session, uuid: str) -> bool:
+    """Take the row of a consumer that should not exist; say whether it does.
+
+    Upstream leaves records of consumers that hold nothing. Nobody can see their
+    generation, so they count as new.
+
+    :raises errors.ConsumerGenerationConflict: it holds something.
+    """
+    actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
+    if actual is None:
+        return False
+    if session.execute(_HOLDS, {"uuid": uuid}).first() is not None:
+        raise errors.ConsumerGenerationConflict(uuid, actual, None)
+    # Once more with its row in hand: only now it stays as we see it.
+    if (session.execute(_RAISE, {"of_uuid": uuid}).rowcount != 1
+            or session.execute(_HOLDS, {"uuid": uuid}).first() is not None):
+        raise TransactionLost
+    return True
 
 
 def move(
@@ -231,8 +289,8 @@ def move(
 
 def remove(session: db.Session, uuids: Sequence[str]) -> None:
     """Remove consumers whose rows the session holds."""
-    if uuids:
-        session.execute(_REMOVE, {"uuids": list(uuids)})
+    for start in range(0, len(uuids), _BATCH):
+        session.execute(_REMOVE, {"uuids": list(uuids[start:start + _BATCH])})
 
 
 # Consumers that were never recorded -------------------------------------------
@@ -249,14 +307,18 @@ def create_incomplete(ctx: Context, max_count: int) -> tuple[int, int]:
     with db.read(ctx) as session:
         found = session.execute(_COUNT_MISSING).scalar_one()
         uuids = list(session.execute(_MISSING, {"most": max_count}).scalars())
-    for start in range(0, len(uuids), _BATCH):
-        record_missing(ctx, uuids[start:start + _BATCH])
+    record_missing(ctx, uuids)
     return found, len(uuids)
 
 
-@db.retry_writes
 def record_missing(ctx: Context, uuids: Sequence[str]) -> None:
     """Record those of these consumers that hold allocations without a record."""
+    for start in range(0, len(uuids), _BATCH):
+        _record(ctx, uuids[start:start + _BATCH])
+
+
+@db.retry_writes
+def _record(ctx: Context, uuids: Sequence[str]) -> None:
     project, user = ctx.database.incomplete_owner
     writes = [
         records.AllocationWrite(uuid, allocations={"": {}}, project_id=project, user_id=user)
@@ -264,16 +326,11 @@ def record_missing(ctx: Context, uuids: Sequence[str]) -> None:
     ]
     ensure_owners(ctx, writes)
     with db.write(ctx) as session:
-        made = []
-        for write in writes:
-            try:
-                if session.execute(_INSERT[False], {
-                    "uuid": write.consumer_uuid, "project": project, "user": user,
-                    "generation": 0,
-                }).rowcount == 1:
-                    made.append(write.consumer_uuid)
-            except db_exception.DBDuplicateEntry:
-                raise TransactionLost from None
+        made = [
+            write.consumer_uuid for write in writes
+            if _insert_row(session, {
+                "uuid": write.consumer_uuid, "project": project, "user": user, "generation": 0,
+            }, typed=False)]
         if made:
             holders, changes = _holdings(session, made)
             # What one of them held may have been released before its row was made.

@@ -7,6 +7,7 @@ Counters are a transaction's last locks before the change log. Source: design §
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -31,7 +32,7 @@ def _add_on_mysql() -> sa.Executable:
     return insert.on_duplicate_key_update(used=_counters.c.used + insert.inserted.used)
 
 
-def _add_by_conflict(dialect) -> sa.Executable:
+def _add_by_conflict(dialect: types.ModuleType) -> sa.Executable:
     insert = dialect.insert(_counters)
     return insert.on_conflict_do_update(
         index_elements=list(_counters.primary_key),

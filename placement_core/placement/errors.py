@@ -310,6 +310,14 @@ class ConsumerGenerationConflict(errors.Conflict):
         self.given = given
 
 
+class MalformedConsumer(errors.Invalid):
+    """A consumer cannot be called that."""
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"Malformed consumer_uuid: {uuid}")
+        self.uuid = uuid
+
+
 class InvalidOwner(errors.Invalid):
     """A project, user or consumer type that no database can keep."""
 

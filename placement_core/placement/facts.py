@@ -1,4 +1,4 @@
-"""What a write has to know about the rows it names, read in one statement.
+"""What a write has to know about the rows it names, read in one statement (or few).
 
 Read after the consumers' rows were taken: what they hold stands still then.
 Providers are not taken yet; their ids and those of classes are facts, and what
@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -23,6 +23,8 @@ Cell: TypeAlias = tuple[int, int]
 Owner: TypeAlias = tuple[int, int, int]
 
 _PROVIDER, _CLASS, _CONSUMER, _HELD, _PROJECT, _USER, _TYPE = range(7)
+#: How many writes one statement is about: databases bound its parameters.
+_BATCH = 500
 _NO_NUMBER = sa.literal_column("0")
 
 
@@ -109,34 +111,45 @@ def read(
 
     :param existed: whether some of the consumers existed before the write.
     """
-    providers, classes = set(more_providers), set(more_classes)
+    facts = Facts()
+    for start in range(0, max(len(writes), 1), _BATCH):
+        _read_batch(session, facts, writes[start:start + _BATCH], existed,
+                    set(more_providers), set(more_classes))
+    return facts
+
+
+def _read_batch(
+    session: Session, facts: Facts, writes: Sequence[records.AllocationWrite], existed: bool,
+    providers: set[str], classes: set[str],
+) -> None:
     for write in writes:
         providers.update(write.allocations)
         for resources in write.allocations.values():
             classes.update(resources)
-    parameters = {
-        "providers": sorted(providers), "classes": sorted(classes),
-        "consumers": sorted(write.consumer_uuid for write in writes),
-    }
+    uuids = {write.consumer_uuid for write in writes}
+    parameters = {"providers": sorted(providers), "classes": sorted(classes),
+                  "consumers": sorted(uuids)}
     if existed:
         parameters["projects"] = sorted({write.project_id for write in writes})
         parameters["users"] = sorted({write.user_id for write in writes})
         parameters["types"] = sorted({write.consumer_type for write in writes
                                       if write.consumer_type is not None})
-    facts = Facts()
-    facts.held = {write.consumer_uuid: collections.defaultdict(int) for write in writes}
+    # An adopted MySQL table compares without regard to case.
+    spelled = {uuid.casefold(): uuid for uuid in uuids}
     names = {_PROVIDER: facts.providers, _CLASS: facts.classes, _PROJECT: facts.projects,
              _USER: facts.users, _TYPE: facts.types}
-    for what, text, *numbers in session.execute(_READ[existed], parameters):
+    found: Iterable[Any] = session.execute(_READ[existed], parameters)
+    for what, text, *numbers in found:
         if what in names:
             names[what][text] = numbers[0]
-        elif what == _CONSUMER:
-            facts.owners[text] = (numbers[0], numbers[1], numbers[2])
+            continue
+        consumer = text if text in uuids else spelled[text.casefold()]
+        if what == _CONSUMER:
+            facts.owners[consumer] = (numbers[0], numbers[1], numbers[2])
         else:
             row, provider, resource_class, used, counted = numbers
+            held = facts.held.setdefault(consumer, collections.defaultdict(int))
+            held[provider, resource_class] += used
             facts.held_rows.append(row)
-            facts.held.setdefault(text, collections.defaultdict(int))[
-                provider, resource_class] += used
             if not counted:
                 facts.uncounted.add((provider, resource_class))
-    return facts

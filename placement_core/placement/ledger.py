@@ -25,6 +25,8 @@ _allocations, _inventories = tables.allocations, tables.inventories
 _INSERT = sa.insert(_allocations).inline()
 _DELETE = sa.delete(_allocations).where(
     _allocations.c.id.in_(sa.bindparam("ids", expanding=True)))
+#: How many rows one statement names: databases bound the number of parameters.
+_MOST_IDS = 1000
 #: How many inventories one statement changes.
 _BATCH = 50
 
@@ -103,7 +105,8 @@ def plan(
 
 def _wanted(write: records.AllocationWrite, facts: Facts) -> dict[Cell, int]:
     return {
-        (facts.providers[uuid], facts.classes[name]): amount
+        # JSON Schema takes 2.0 for an integer.
+        (facts.providers[uuid], facts.classes[name]): int(amount)
         for uuid, resources in write.allocations.items()
         for name, amount in resources.items()
     }
@@ -117,15 +120,19 @@ def _count(
     uuid = write.consumer_uuid
     owner = facts.owners.get(uuid)
     if uuid in existed:
+        assert owner is not None  # its row is held
         if before:
             _add(changes, owner, before, -1)
         moved = _new_owner(write, facts, owner) if after else owner
         if moved != owner:
             planned.moved[uuid] = owner = moved
     if after:
+        assert owner is not None  # what gets allocations was made
         _add(changes, owner, after, 1)
-    elif owner is not None:
+    elif uuid in existed:
         planned.emptied.append(uuid)
+    elif owner is not None:
+        raise TransactionLost  # made since its row was asked for, and not held
 
 
 def _add(
@@ -153,9 +160,10 @@ def write_allocations(session: Session, planned: Plan) -> None:
 
     :raises Short: an amount is larger than any inventory allows.
     """
-    if planned.gone and session.execute(
-            _DELETE, {"ids": planned.gone}).rowcount != len(planned.gone):
-        raise TransactionLost  # a consumer without a record: somebody else was first
+    for start in range(0, len(planned.gone), _MOST_IDS):
+        ids = planned.gone[start:start + _MOST_IDS]
+        if session.execute(_DELETE, {"ids": ids}).rowcount != len(ids):
+            raise TransactionLost  # a consumer without a record: somebody else was first
     if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
         raise Short(planned)
     if planned.rows:

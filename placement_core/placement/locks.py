@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from placement_core.changes import kinds
-from placement_core.db import Session, transactions
+from placement_core.db import Session, failures
 from placement_core.placement import tables
 
 _providers = tables.resource_providers
@@ -48,7 +48,7 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
     """Take the rows of providers, in the order of their ids, until the commit.
 
     :param steps: {provider id: how far its generation rises, 0 or 1}.
-    :raises transactions.TransactionLost: one of them was removed meanwhile;
+    :raises failures.TransactionLost: one of them was removed meanwhile;
         ``retry_writes`` begins again and finds out which.
     """
     if not steps:
@@ -56,7 +56,7 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
     rows = [{"held_id": key, "step": steps[key]} for key in sorted(steps)]
     result = session.execute(_HOLD, rows if len(rows) > 1 else rows[0])
     if result.rowcount != len(rows):
-        raise transactions.TransactionLost
+        raise failures.TransactionLost
     for key in steps:
         session.touch(kinds.PROVIDER, key)
 

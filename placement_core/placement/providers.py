@@ -18,7 +18,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, transactions
+from placement_core.db import Session, failures
 from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import Provider
 
@@ -41,8 +41,7 @@ _LOOP = "creating loop in the provider tree is not allowed."
 _NO_REPARENTING = "re-parenting a provider is not currently allowed."
 _NO_UNPARENTING = "un-parenting a provider is not currently allowed."
 _BAD_UUID = "the UUID is not valid."
-_BAD_NAME = (f"the name must have 1 to {_LONGEST_NAME} characters, "
-             "all of which the database can store.")
+_BAD_NAME = f"the name must be text of 1 to {_LONGEST_NAME} characters, without NUL."
 
 _root = _providers.alias("root")
 _parent = _providers.alias("parent")
@@ -146,8 +145,6 @@ def create(
             taken_uuid = any("uuid" in column for column in error.columns or ())
             raise errors.DuplicateProvider(
                 f"uuid: {uuid}" if taken_uuid else f"name: {name}") from error
-        except db_exception.DBDataError as error:
-            raise errors.ProviderNotCreated(name, uuid, _BAD_NAME) from error
         provider_id: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
         if root_id is None:
             session.execute(_SET_OWN_ROOT, {"new_id": provider_id})
@@ -194,8 +191,6 @@ def update(
             session.execute(_RENAME, {"held_id": row.id, "new_name": name})
         except db_exception.DBDuplicateEntry as error:
             raise errors.DuplicateProvider(name) from error
-        except db_exception.DBDataError as error:
-            raise errors.ProviderNotSaved(uuid, _BAD_NAME) from error
         return _record(session.execute(_RECORD_BY_ID, {"id": row.id}).one())
 
 
@@ -216,8 +211,12 @@ def delete(ctx: Context, uuid: str) -> None:
             raise errors.ProviderHasChildren(uuid)
         if session.execute(_ALLOCATION, {"id": row.id}).first():
             raise errors.ProviderInUse(uuid)
-        for statement in (*_DELETE_BELONGINGS, _CLEAR_ROOT, _DELETE):
-            session.execute(statement, {"held_id": row.id})
+        try:
+            for statement in (*_DELETE_BELONGINGS, _CLEAR_ROOT, _DELETE):
+                session.execute(statement, {"held_id": row.id})
+        except db_exception.DBReferenceError as error:
+            # Old databases may have providers elsewhere that call it their root.
+            raise errors.ProviderHasChildren(uuid) from error
 
 
 def _put_below(
@@ -240,11 +239,11 @@ def _put_below(
     # deadlock.
     present = session.execute(_PLACE, {"id": row.id}).one()
     if present.parent_provider_id != row.parent_provider_id:
-        raise transactions.TransactionLost
+        raise failures.TransactionLost
     if not moves:
         return
     if set(session.execute(_SUBTREE, {"top": row.id}).scalars()) != subtree:
-        raise transactions.TransactionLost
+        raise failures.TransactionLost
 
     if present.parent_provider_id is not None and not allow_reparenting:
         raise errors.ProviderNotSaved(

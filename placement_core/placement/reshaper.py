@@ -87,9 +87,10 @@ def _in_range(
 ) -> dict[str, records.InventoryValues]:
     checked = {}
     for name, values in made.items():
-        checked[name] = inventory_records.in_range(values)
-        if checked[name] is None:
+        possible = inventory_records.in_range(values)
+        if possible is None:
             raise errors.InvalidInventory(uuid, name, "A value is out of range.", verb="update")
+        checked[name] = possible
     return checked
 
 

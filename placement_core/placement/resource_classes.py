@@ -23,7 +23,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, transactions
+from placement_core.db import Session, failures
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, tables
 from placement_core.placement.records import Named
@@ -182,14 +182,14 @@ def hold(session: Session, class_ids: Iterable[int]) -> None:
     Who inserts inventory rows of custom classes calls this before, once for
     all classes of the transaction, after the provider rows are held.
 
-    :raises transactions.TransactionLost: one was removed meanwhile;
+    :raises failures.TransactionLost: one was removed meanwhile;
         ``retry_writes`` begins again and finds out which.
     """
     for class_id in sorted(set(class_ids)):
         # Standard classes are never removed.
         if (class_id >= FIRST_CUSTOM_ID
                 and session.execute(_HOLD, {"held_id": class_id}).rowcount != 1):
-            raise transactions.TransactionLost
+            raise failures.TransactionLost
 
 
 def ids(session: Session, names: Collection[str]) -> dict[str, int]:

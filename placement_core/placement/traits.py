@@ -18,7 +18,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, transactions
+from placement_core.db import Session, failures
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, inserts, locks, rows, tables
 from placement_core.placement.records import Named, ProviderTraits
@@ -118,7 +118,7 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
         row = session.execute(_BY_NAME, {"name": name}).first()
         if row is None:
             # Somebody else made it and removed it again.
-            raise transactions.TransactionLost
+            raise failures.TransactionLost
         if created:
             session.touch(kinds.TRAIT, row.id)
     return _record(row), created
@@ -210,7 +210,7 @@ def _set(session: Session, provider_id: int, wanted: set[int]) -> bool:
                 for trait_id in sorted(wanted - present)])
         except db_exception.DBReferenceError as error:
             # A trait was removed after we looked: look again.
-            raise transactions.TransactionLost from error
+            raise failures.TransactionLost from error
     locks.raise_generation(session, provider_id)
     return True
 

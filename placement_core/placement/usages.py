@@ -43,6 +43,7 @@ _OF_USER = _OF_PROJECT.join(_users, _users.c.id == _counters.c.user_id).where(
     _users.c.external_id == sa.bindparam("user"))
 
 
+@db.retry_writes
 def for_provider(ctx: Context, uuid: str) -> records.ProviderUsages:
     """Return what is used of each class that the provider has inventory of.
 
@@ -55,6 +56,7 @@ def for_provider(ctx: Context, uuid: str) -> records.ProviderUsages:
             provider.generation, {row.name: row.used for row in usages})
 
 
+@db.retry_writes
 def for_project(
     ctx: Context, project_id: str, *, user_id: str | None = None,
     consumer_type: str = ALL_TYPES,

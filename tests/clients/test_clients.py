@@ -116,7 +116,7 @@ class TestOpenStackSDK(base.DatabaseTestCase):
         self.placement.create_resource_class(name="CUSTOM_FPGA")
         self.assertIn("CUSTOM_FPGA", [one.name for one in self.placement.resource_classes()])
         self.placement.create_trait("CUSTOM_GOLD")
-        self.assertEqual("CUSTOM_GOLD", self.placement.get_trait("CUSTOM_GOLD").name)
+        self.assertEqual("CUSTOM_GOLD", self.placement.get_trait("CUSTOM_GOLD").id)
         self.placement.delete_resource_provider(provider)
         self.assertRaises(
             openstack.exceptions.NotFoundException,

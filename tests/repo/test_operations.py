@@ -1,59 +1,73 @@
-"""What must be true of every route that the service has."""
+"""The table of operations keeps its promises."""
 
 from __future__ import annotations
 
+import collections
 import pathlib
 import re
 
-from placement_core.http import policy
-from placement_core.http.placement_api import policies
-from placement_core.http.placement_api.api import API
-from tests import base
+import yaml
 
-_ROOT = pathlib.Path(__file__).parents[2]
-_PUBLIC = {"/"}
+from placement_core.http import policy
+from placement_core.http.placement_api import microversions, routes
+from tests import base
+from tests.conformance import test_gabbi
+
+ROOT = pathlib.Path(__file__).parents[2] / "placement_core"
+
+#: A version written as a number, such as ``(1, 14)``.
+_VERSION = re.compile(r"\(1, \d+\)")
 
 
 class TestOperations(base.TestCase):
-    def test_only_the_root_is_public(self) -> None:
-        public = {op.path for op in API.operations if op.policy is None}
-        self.assertEqual(_PUBLIC, public)
+    """Policy, documentation and tests for each."""
 
-    def test_rules_and_routes_belong_together(self) -> None:
-        used = {op.policy for op in API.operations} - {None}
-        self.assertEqual({rule.name for rule in policies.RULES}, used)
+    def test_each_has_a_rule(self) -> None:
+        """Only the root is public; every other rule has a default."""
+        known = {rule.name for rule in policy.list_rules()}
+        for operation in routes.OPERATIONS:
+            if operation.path in ("", "/"):
+                self.assertIsNone(operation.policy)
+            else:
+                self.assertIn(operation.policy, known, operation)
 
-    def test_rules_name_a_route_they_guard(self) -> None:
-        guarded = {(op.method, re.sub(r"{\w+}", "{}", op.path)): op.policy
-                   for op in API.operations}
-        for rule in policies.RULES:
-            for named in rule.operations:
-                route = named["method"], re.sub(r"{\w+}", "{}", named["path"])
-                self.assertEqual(rule.name, guarded.get(route), route)
+    def test_each_rule_has_an_operation(self) -> None:
+        """No default guards nothing."""
+        used = {operation.policy for operation in routes.OPERATIONS}
+        rules = {rule.name for rule in policy.list_rules() if rule.name.startswith("placement:")}
+        self.assertEqual(set(), rules - used)
 
-    def test_every_rule_is_for_projects(self) -> None:
-        for rule in policy.list_rules():
-            self.assertEqual(["project"], rule.scope_types, rule.name)
-            self.assertTrue(rule.description)
+    def test_each_is_tested(self) -> None:
+        """The conformance suite calls every one of them."""
+        called = collections.Counter(_called())
+        for operation in routes.OPERATIONS:
+            pattern = re.sub(r"\{\w+\}", "[^/?]+", operation.path) + r"/?(\?.*)?$"
+            found = any(
+                method == operation.method and re.match(pattern, path) for method, path in called
+            )
+            self.assertTrue(found, operation)
 
-    def test_bodies_start_with_their_route(self) -> None:
-        for op in API.operations:
-            for ladder in (op.body, op.query):
-                if ladder is not None:
-                    self.assertLessEqual(min(ladder.rungs), op.since, op)
+    def test_numbers_in_one_file(self) -> None:
+        """Elsewhere, microversions have names."""
+        for path in ROOT.rglob("*.py"):
+            if path.name in ("microversions.py", "operations.py"):
+                continue
+            self.assertIsNone(_VERSION.search(path.read_text()), path)
 
-    def test_views_are_documented_by_their_route(self) -> None:
-        for op in API.operations:
-            self.assertIn(op.method, ("GET", "POST", "PUT", "DELETE"))
-            self.assertTrue(op.path == "/" or not op.path.endswith("/"))
+    def test_the_whole_range(self) -> None:
+        """1.0 to 1.39, none left out."""
+        versions = [step.version for step in microversions.ALL]
+        self.assertEqual([(1, minor) for minor in range(40)], versions)
 
 
-class TestVersionNumbers(base.TestCase):
-    """Version numbers stand in one file; everything else uses their names."""
-
-    def test_nowhere_else(self) -> None:
-        number = re.compile(r"\(1, ?\d+\)")
-        folder = _ROOT / "placement_core" / "http" / "placement_api"
-        for path in folder.rglob("*.py"):
-            if path.name != "microversions.py":
-                self.assertIsNone(number.search(path.read_text()), path)
+def _called() -> list[tuple[str, str]]:
+    """Return each method and URL in the conformance suite."""
+    calls = []
+    for path in test_gabbi.suite_path().glob("*.yaml"):
+        for test in yaml.safe_load(path.read_text())["tests"]:
+            for key, value in test.items():
+                if key.isupper():
+                    calls.append((key, str(value)))
+            if "url" in test:
+                calls.append((test.get("method", "GET"), test["url"]))
+    return calls

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op, operations
 
@@ -10,7 +12,8 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 #: Columns that adoption adds to upstream's tables: {table: names}; all NOT NULL.
 ADDED_COLUMNS = {
@@ -28,14 +31,15 @@ CHANGE_SLOTS = 256
 
 
 def upgrade() -> None:
-    create_upstream_tables()
-    create_own_tables(op)
+    on = operations.Operations(op.get_context())
+    create_upstream_tables(on)
+    create_own_tables(on)
 
 
-def create_upstream_tables() -> None:
+def create_upstream_tables(on: operations.Operations) -> None:
     """Create the tables that upstream has too, with our columns in them."""
     _create(
-        op, "resource_providers",
+        on, "resource_providers",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("uuid", sa.String(36), nullable=False),
         sa.Column("name", sa.Unicode(200)),
@@ -51,7 +55,7 @@ def create_upstream_tables() -> None:
         },
     )
     _create(
-        op, "inventories",
+        on, "inventories",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("resource_provider_id", sa.Integer, nullable=False),
         sa.Column("resource_class_id", sa.Integer, nullable=False),
@@ -68,7 +72,7 @@ def create_upstream_tables() -> None:
         indexes={"inventories_resource_class_id_idx": ["resource_class_id"]},
     )
     _create(
-        op, "allocations",
+        on, "allocations",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("resource_provider_id", sa.Integer, nullable=False),
         sa.Column("consumer_id", sa.String(36), nullable=False),
@@ -83,20 +87,20 @@ def create_upstream_tables() -> None:
         },
     )
     _create(
-        op, "resource_classes",
+        on, "resource_classes",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=False),
         sa.Column("name", sa.String(255), nullable=False),
         sa.Column("revision", sa.BigInteger, nullable=False, server_default="0"),
         sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
     )
     _create(
-        op, "traits",
+        on, "traits",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("name", sa.Unicode(255), nullable=False),
         sa.UniqueConstraint("name", name="uniq_traits0name"),
     )
     _create(
-        op, "resource_provider_traits",
+        on, "resource_provider_traits",
         sa.Column("trait_id", sa.Integer, sa.ForeignKey("traits.id"),
                   primary_key=True, nullable=False),
         sa.Column("resource_provider_id", sa.Integer, sa.ForeignKey("resource_providers.id"),
@@ -105,13 +109,13 @@ def create_upstream_tables() -> None:
                  ["resource_provider_id", "trait_id"]},
     )
     _create(
-        op, "placement_aggregates",
+        on, "placement_aggregates",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("uuid", sa.String(36)),
         sa.UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
     )
     _create(
-        op, "resource_provider_aggregates",
+        on, "resource_provider_aggregates",
         sa.Column("resource_provider_id", sa.Integer, primary_key=True, nullable=False,
                   autoincrement=False),
         sa.Column("aggregate_id", sa.Integer, primary_key=True, nullable=False,
@@ -121,19 +125,19 @@ def create_upstream_tables() -> None:
     for table, unique in (("projects", "uniq_projects0external_id"),
                           ("users", "uniq_users0external_id")):
         _create(
-            op, table,
+            on, table,
             sa.Column("id", sa.Integer, primary_key=True, nullable=False),
             sa.Column("external_id", sa.String(255), nullable=False),
             sa.UniqueConstraint("external_id", name=unique),
         )
     _create(
-        op, "consumer_types",
+        on, "consumer_types",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("name", sa.Unicode(255), nullable=False),
         sa.UniqueConstraint("name", name="uniq_consumer_types0name"),
     )
     _create(
-        op, "consumers",
+        on, "consumers",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("uuid", sa.String(36), nullable=False),
         sa.Column("project_id", sa.Integer, nullable=False),
@@ -190,7 +194,7 @@ def create_own_tables(on: operations.Operations) -> None:
 
 
 def _create(
-    on: operations.Operations | object,
+    on: operations.Operations,
     name: str,
     *items: sa.schema.SchemaItem,
     indexes: dict[str, list[str]] | None = None,

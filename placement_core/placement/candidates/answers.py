@@ -15,6 +15,8 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from placement_core.placement.candidates.filters import Part
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.candidates.search import Candidates
@@ -48,25 +50,27 @@ def render(
     """Return the JSON document that answers ``request``."""
     requests = ",".join(_requests(world, candidates, form))
     summaries = ",".join(_summaries(world, request, candidates, form))
-    return (
-        f'{{"allocation_requests":[{requests}],"provider_summaries":{{{summaries}}}}}'
-    ).encode()
+    return b"".join((
+        b'{"allocation_requests":[', requests.encode(), b'],"provider_summaries":{',
+        summaries.encode(), b"}}"))
 
 
 def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
+    parts, columns = candidates.parts, candidates.columns
     entries: Sequence[Any] = world.entries
-    count = len(candidates.parts)
-    templates: dict[tuple[int, ...], tuple[str, Callable]] = {}
+    if all(column is columns[0] for column in columns):
+        template, _ = _template(world, parts, (0,) * len(parts), form)
+        pieces = template.split("%s")
+        return [entries[row].provider.uuid.join(pieces) for row in columns[0]]
+    templates: dict[tuple[int, ...], tuple[str, Callable[[list[str]], Any]]] = {}
     texts = []
-    for combination in candidates.combinations:
+    for combination in candidates:
         pattern = tuple(map(combination.index, combination))
         known = templates.get(pattern)
         if known is None:
-            known = templates[pattern] = _template(world, candidates.parts, pattern, form)
+            known = templates[pattern] = _template(world, parts, pattern, form)
         template, pick = known
-        uuids = [entries[row].provider.uuid for row in combination]
-        texts.append(template % pick(uuids))
-    assert count or not texts
+        texts.append(template % pick([entries[row].provider.uuid for row in combination]))
     return texts
 
 
@@ -115,11 +119,10 @@ def _template(
 def _summaries(
     world: World, request: CandidatesRequest, candidates: Candidates, form: Form
 ) -> Iterable[str]:
-    used: set[int] = set()
-    for part, rows in zip(
-            candidates.parts, zip(*candidates.combinations, strict=True), strict=False):
-        if part.resources:
-            used.update(rows)
+    used: dict[int, None] = {}
+    for part, column in zip(candidates.parts, candidates.columns, strict=True):
+        if part.resources and (column is not candidates.columns[0] or not used):
+            used.update(dict.fromkeys(column))
     rows = _shown(world, request, used)
     entries: Sequence[Any] = world.entries
     if form.all_classes and form.traits and form.trees:
@@ -129,14 +132,14 @@ def _summaries(
     return [_summary(world, entries[row], form, classes) for row in rows]
 
 
-def _shown(world: World, request: CandidatesRequest, used: set[int]) -> list[int]:
+def _shown(world: World, request: CandidatesRequest, used: Iterable[int]) -> Iterable[int]:
     """Return the rows to summarise: the trees of those used, where trees are known."""
     trees = world.layout.trees
     if not trees or not request.nested:
-        return sorted(used)
+        return used
     root = world.layout.root
-    rows = []
-    for top in sorted({int(root[row]) for row in used}):
+    rows: list[int] = []
+    for top in dict.fromkeys(root[np.fromiter(used, dtype=np.intp)].tolist()):
         rows.extend(trees.get(top) or (top,))
     return rows
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 from placement_core.placement.candidates.filters import Part
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.index.world import Entry, World
+
+#: From so many different sums on, telling them apart helps nobody.
+_MOST_SUMS = 1024
 
 
 @dataclasses.dataclass(slots=True)
@@ -24,6 +27,10 @@ class Plan:
     :ivar contested: for each part, the classes that other parts want too,
         with its amount: their sum has to fit where they meet.
     :ivar demand: the most that can meet on a provider, by contested class.
+    :ivar sums: the sums that can meet on a provider, by contested class; none
+        where there would be very many.
+    :ivar bonds: for each part the number of its bond: parts of different
+        bonds have no rule between them.
     :ivar classes: resource class ids that the request names; so ``traits`` and
         ``aggregates``.
     """
@@ -36,6 +43,8 @@ class Plan:
     required: list[frozenset[int]]
     contested: list[tuple[tuple[int, int], ...]]
     demand: Mapping[int, int]
+    sums: Mapping[int, frozenset[int]]
+    bonds: list[int]
     classes: frozenset[int]
     traits: frozenset[int]
     aggregates: frozenset[str]
@@ -52,6 +61,9 @@ class Plan:
         for pairs in contested:
             for class_id, amount in pairs:
                 demand[class_id] += amount
+        sums = {class_id: _sums(
+            [amount for pairs in contested for each, amount in pairs if each == class_id])
+            for class_id in demand}
         subtrees = [
             tuple(number for number, part in enumerate(parts) if part.suffix in suffixes)
             for suffixes in request.same_subtree]
@@ -61,12 +73,23 @@ class Plan:
         traits = {name for group in request.groups
                   for names in (*group.traits.required, group.traits.forbidden)
                   for name in names}
+        subtrees = [numbers for numbers in subtrees if len(numbers) > 1]
+        isolate = request.isolate and sum(part.granular for part in parts) > 1
+        one_per_tree = not request.nested and bool(world.layout.trees)
+        everything = range(len(parts))
+        ties: list[Sequence[int]] = [
+            *subtrees,
+            *([number for number in everything if class_id in parts[number].resources]
+              for class_id in demand),
+            [number for number in everything if isolate and parts[number].granular],
+            [number for number in everything if required and not parts[number].granular],
+            [number for number in everything if one_per_tree],
+        ]
         return cls(
-            world=world, parts=parts,
-            isolate=request.isolate and sum(part.granular for part in parts) > 1,
-            one_per_tree=not request.nested and bool(world.layout.trees),
-            subtrees=[numbers for numbers in subtrees if len(numbers) > 1],
-            required=required, contested=contested, demand=demand, classes=frozenset(wanted),
+            world=world, parts=parts, isolate=isolate, one_per_tree=one_per_tree,
+            subtrees=subtrees, bonds=_bonds(len(parts), ties),
+            required=required, contested=contested, demand=demand, sums=sums,
+            classes=frozenset(wanted),
             traits=frozenset(world.names.trait_ids[name] for name in traits),
             aggregates=frozenset(
                 uuid for group in request.groups
@@ -92,8 +115,32 @@ class Plan:
         inventory = entry.inventory(class_id)
         return min(inventory.capacity - inventory.used, inventory.max_unit)
 
-    def look(self, entry: Entry) -> tuple:
+    def useful_room(self, entry: Entry, class_id: int) -> int:
+        """Return the largest sum of asked amounts that a provider has room for."""
+        room = self.room(entry, class_id)
+        return max((total for total in self.sums[class_id] if total <= room), default=room)
+
+    def look(self, entry: Entry) -> Hashable:
         """Return all of a provider that the request can see, to compare by."""
         return (
             tuple(each for each in entry.inventories if each.class_id in self.classes),
             entry.traits & self.traits, entry.aggregates & self.aggregates)
+
+
+def _bonds(count: int, ties: list[Sequence[int]]) -> list[int]:
+    """Return for each of ``count`` parts which it is tied to, as a number."""
+    bonds = list(range(count))
+    for tied in ties:
+        joined = {bonds[number] for number in tied}
+        bonds = [min(joined) if bond in joined else bond for bond in bonds]
+    return bonds
+
+
+def _sums(amounts: list[int]) -> frozenset[int]:
+    """Return what some of the amounts can add up to; nothing if that is a lot."""
+    sums = {0}
+    for amount in amounts:
+        sums |= {total + amount for total in sums}
+        if len(sums) > _MOST_SUMS:
+            return frozenset()
+    return frozenset(sums)

@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -36,19 +36,21 @@ class Candidates:
     """What was found.
 
     :ivar parts: what each provider of a combination is for.
-    :ivar combinations: a row for each part.
+    :ivar columns: for each part the rows that serve it, one for each
+        combination; one list for all parts where they share providers
+        throughout.
     :ivar trace: what each filter left.
     """
 
     parts: list[Part]
-    combinations: list[Combination]
+    columns: list[list[int]]
     trace: Trace
 
     def __len__(self) -> int:
-        return len(self.combinations)
+        return len(self.columns[0])
 
     def __iter__(self) -> Iterator[Combination]:
-        return iter(self.combinations)
+        return zip(*self.columns, strict=True)
 
 
 def find(
@@ -62,7 +64,8 @@ def find(
     """Find the combinations of providers that fit a request.
 
     :param max_candidates: at most so many are made at all; None for no bound.
-    :param strategy: when ``max_candidates`` decides: from which trees.
+    :param strategy: when ``max_candidates`` decides: all of one tree before
+        the next tree, or one of each tree in turn.
     :param randomize: which ones, and their order, are left to chance.
     :raises errors.UnknownResourceClass: a class does not exist.
     :raises errors.UnknownTraits: traits do not exist.
@@ -81,14 +84,15 @@ def find(
     choices = _Choices(plan, anchors)
     bound = min(
         (each for each in (request.limit, max_candidates) if each is not None), default=None)
-    found = choices.alone(bound)
-    if found is None:
+    columns = choices.alone(bound)
+    if columns is None:
         in_turn = bound is not None and (bound == request.limit or strategy == "breadth-first")
         found = _search(plan, choices.trees(randomize=randomize), bound, in_turn=in_turn)
-    if randomize:
-        random.shuffle(found)
-    trace.steps.append(filters.Step("", "combinations", len(found)))
-    return Candidates(parts, found, trace)
+        if randomize:
+            random.shuffle(found)
+        columns = [list(rows) for rows in zip(*found, strict=True)] or [[] for _ in parts]
+    trace.steps.append(filters.Step("", "combinations", len(columns[0])))
+    return Candidates(parts, columns, trace)
 
 
 def _parts(world: World, request: CandidatesRequest, trace: Trace) -> list[Part]:
@@ -119,34 +123,33 @@ class _Choices:
             self.rows.append(rows)
             self.roots.append(roots)
 
-    def alone(self, bound: int | None) -> list[Combination] | None:
+    def alone(self, bound: int | None) -> list[list[int]] | None:
         """Combine all trees at once where none leaves a choice.
 
-        :returns: None when some tree does leave one.
+        :returns: ``Candidates.columns``; None when some tree does leave one.
         """
         plan, anchors = self.plan, self.anchors
         if any(part.away for part in plan.parts):
             return None
-        if plan.subtrees and plan.world.layout.trees:
+        nested = bool(plan.world.layout.trees)
+        if plan.subtrees and nested:
             return None
         if not plan.has_rules:
             anchors = anchors[:bound]
-        if not len(anchors):
-            return []
-        columns = []
-        for rows, roots in zip(self.rows, self.roots, strict=True):
-            if not plan.world.layout.trees:
-                columns.append(anchors)
-                continue
-            at = np.searchsorted(roots, anchors)
-            after = np.minimum(at + 1, len(roots) - 1)
-            if (roots[after] == anchors)[after > at].any():
-                return None
-            columns.append(rows[at])
+        columns = [anchors for _ in plan.parts]
+        if nested:
+            for number, (rows, roots) in enumerate(zip(self.rows, self.roots, strict=True)):
+                at = np.searchsorted(roots, anchors)
+                after = np.minimum(at + 1, len(roots) - 1)
+                if (roots[after] == anchors)[after > at].any():
+                    return None
+                columns[number] = rows[at]
         keep = _legal(plan, columns)
         if keep is not None:
             columns = [column[keep] for column in columns]
-        return list(zip(*(column[:bound].tolist() for column in columns), strict=True))
+        if not nested:
+            return [columns[0][:bound].tolist()] * len(columns)
+        return [column[:bound].tolist() for column in columns]
 
     def trees(self, *, randomize: bool) -> Iterator[Tree]:
         """Prepare the trees, a block at a time."""
@@ -156,7 +159,7 @@ class _Choices:
             [(row, sharing[row].mask(plan.world.size)) for row in part.away]
             for part in plan.parts]
         shared = all(part.away for part in plan.parts)
-        seen: set[tuple] = set()
+        seen: set[Hashable] = set()
         for start in range(0, len(self.anchors), _BLOCK):
             block = self.anchors[start:start + _BLOCK]
             ranges = [
@@ -211,8 +214,8 @@ def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
     for number, rows in enumerate(columns):
         for class_id, _ in plan.contested[number]:
             total = np.zeros(len(rows), dtype=np.int64)
-            for other, others in enumerate(columns):
-                amount = parts[other].resources.get(class_id)
+            for part, others in zip(parts, columns, strict=True):
+                amount = part.resources.get(class_id)
                 if amount is not None:
                     total += np.where(others == rows, amount, 0)
             column = world.column(class_id)
@@ -231,20 +234,19 @@ def _search(
             unique.of(tree.combinations()) for tree in trees)
         return list(itertools.islice(everything, bound))
     found: list[Combination] = []
-    symmetric: list[Tree] = []
+    begun: list[Tree] = []
 
     def distinct() -> Iterator[Iterator[Combination]]:
         for tree in trees:
-            if tree.symmetric():
-                symmetric.append(tree)
+            begun.append(tree)
             yield unique.of(tree.combinations(distinct=True))
 
     found.extend(itertools.islice(_take_turns(distinct()), bound))
-    if symmetric and len(found) < bound:
+    if len(found) < bound:
         already = set(found)
         rest = (
             (each for each in unique.of(tree.combinations()) if each not in already)
-            for tree in symmetric)
+            for tree in begun if tree.symmetric())
         found.extend(itertools.islice(_take_turns(rest), bound - len(found)))
     return found
 

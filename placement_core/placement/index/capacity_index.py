@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import logging
 import os
 import threading
@@ -99,7 +100,7 @@ class CapacityIndex:
             self._started += 1
             number = self._started
         try:
-            fresh = _refresh(_own_context(ctx, self._database), known and known.world)
+            fresh = _refresh(_own_context(ctx, self._database), known.world if known else None)
             with self._condition:
                 self._known, self._finished = fresh, number
         finally:
@@ -142,6 +143,9 @@ def _refresh(ctx: Context, before: World | None) -> _Known:
         world = World.build(
             (row for row in reading.changes.values() if row is not None),
             reading.names, reading.vector)
+        # The garbage collector need not visit the world again and again; what
+        # is in it has no cycles and goes by itself.
+        gc.freeze()
     else:
         world = reading.before.changed(reading.changes, reading.names, reading.vector)
     return _Known(reading.vector.digest, world)
@@ -171,8 +175,8 @@ def _revisions(ctx: Context, world: World) -> tuple[dict[int, int], set[int]]:
     """Return all revisions, and the providers that changed since ``world``."""
     with db.read(ctx) as session:
         revisions = {row.id: row.revision for row in session.execute(_REVISIONS)}
-        assert world.vector is not None
-        changed = vector.since(session, world.vector, vector.current(session))
+        changed = None if world.vector is None else vector.since(
+            session, world.vector, vector.current(session))
     if changed is None:
         return revisions, set(revisions)
     return revisions, {ref for kind, ref in changed if kind == kinds.PROVIDER}

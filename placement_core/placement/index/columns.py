@@ -15,7 +15,6 @@ from placement_core.placement.index.rows import Inventory
 
 #: The largest ``max_unit``, and so the largest amount that can fit anywhere.
 LARGEST_AMOUNT = 2**31 - 1
-_SATURATED = 2**63 - 1
 #: Sets that hold at least one in so many rows keep their mask. All of these
 #: masks together are at most so many times larger than the sets themselves.
 _KEEP_MASK_ABOVE = 64
@@ -63,9 +62,11 @@ NO_ROWS = RowSet(np.empty(0, dtype=np.intp))
 class Column:
     """The inventories of one resource class.
 
-    :ivar free: capacity − used, saturated to 64 bits.
+    :ivar free: capacity less used, saturated to 32 bits: no amount, and no sum
+        of amounts that one provider may give (``max_unit``), is larger.
     """
 
+    _all_steps_one: bool
     __slots__ = ("_all_steps_one", "free", "max_unit", "min_unit", "rows", "step_size")
 
     def __init__(
@@ -75,13 +76,18 @@ class Column:
         min_unit: np.ndarray,
         max_unit: np.ndarray,
         step_size: np.ndarray,
+        *,
+        before: Column | None = None,
     ) -> None:
         self.rows = rows
         self.free = free
         self.min_unit = min_unit
         self.max_unit = max_unit
         self.step_size = step_size
-        self._all_steps_one = bool((step_size == 1).all())
+        if before is not None and before.step_size is step_size:
+            self._all_steps_one = before._all_steps_one
+        else:
+            self._all_steps_one = bool((step_size == 1).all())
 
     def fitting(self, amount: int, size: int) -> np.ndarray:
         """Return which rows can take ``amount`` at once, as booleans."""
@@ -122,27 +128,23 @@ class Column:
             keys = keys[order]
             new = [np.concatenate((array, array_values[~known]))[order]
                    for array, array_values in zip(new, values, strict=True)]
-        return Column(keys, *new)
+        return Column(keys, *new, before=self)
 
 
 NO_INVENTORY = Column(
-    np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64),
-    *(np.empty(0, dtype=np.int32) for _ in range(3)),
+    np.empty(0, dtype=np.intp), *(np.empty(0, dtype=np.int32) for _ in range(4)),
 )
 
 
 def free(inventory: Inventory) -> int:
-    """Return what is left of an inventory, within 64 bits.
-
-    Nothing fits a capacity below zero, so zero says the same.
-    """
-    return max(min(max(inventory.capacity, 0), _SATURATED) - inventory.used, -_SATURATED)
+    """Return what is left of an inventory, within 32 bits."""
+    return min(max(inventory.capacity - inventory.used, -LARGEST_AMOUNT), LARGEST_AMOUNT)
 
 
 def _arrays(values: Collection[Inventory]) -> list[np.ndarray]:
     count = len(values)
     return [
-        np.fromiter((free(value) for value in values), dtype=np.int64, count=count),
+        np.fromiter((free(value) for value in values), dtype=np.int32, count=count),
         np.fromiter((value.min_unit for value in values), dtype=np.int32, count=count),
         np.fromiter((value.max_unit for value in values), dtype=np.int32, count=count),
         np.fromiter((value.step_size for value in values), dtype=np.int32, count=count),

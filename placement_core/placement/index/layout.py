@@ -156,4 +156,6 @@ def _tree_order(placed: Mapping[int, Place]) -> list[int]:
         id_ = waiting.pop()
         order.append(id_)
         waiting.extend(reversed(children.get(id_, ())))
+    if len(order) < len(placed):  # loops, which only a damaged database has
+        order.extend(sorted(placed.keys() - set(order)))
     return order

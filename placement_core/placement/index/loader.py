@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -38,7 +39,7 @@ _ALL_MEMBERSHIPS = sa.select(
     tables.placement_aggregates, tables.placement_aggregates.c.id == _memberships.c.aggregate_id
 )
 
-_IDS = sa.bindparam("ids", expanding=True)
+_IDS: sa.BindParameter[list[int]] = sa.bindparam("ids", expanding=True)
 _SOME_PROVIDERS = _ALL_PROVIDERS.where(_providers.c.id.in_(_IDS))
 _SOME_INVENTORIES = _ALL_INVENTORIES.where(_inventories.c.resource_provider_id.in_(_IDS))
 _SOME_TRAITS = _ALL_TRAITS.where(_traits.c.resource_provider_id.in_(_IDS))
@@ -83,7 +84,9 @@ def some_providers(session: Session, ids: Collection[int]) -> dict[int, Provider
     return found
 
 
-def _assemble(session: Session, results: Iterator[Iterable[sa.Row]]) -> list[ProviderRow]:
+def _assemble(
+    session: Session, results: Iterator[Iterable[Any]]
+) -> list[ProviderRow]:
     """Join inventories, traits, memberships and providers, in this order."""
     inventories: dict[int, list[Inventory]] = defaultdict(list)
     saturated = False

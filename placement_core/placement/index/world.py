@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import os_traits
@@ -19,6 +20,8 @@ from placement_core.placement import records
 from placement_core.placement.index.columns import NO_INVENTORY, NO_ROWS, Column, RowSet
 from placement_core.placement.index.layout import Layout, Place
 from placement_core.placement.index.rows import Inventory, Names, ProviderRow
+
+_Key = TypeVar("_Key", int, str)
 
 
 class Entry:
@@ -106,7 +109,8 @@ class World:
     def entry(self, row: int) -> Entry:
         """Return what a row that is not vacant holds."""
         entry = self.entries[row]
-        assert entry is not None, "the row is vacant"
+        if entry is None:
+            raise LookupError(f"row {row} is vacant")
         return entry
 
     def column(self, class_id: int) -> Column:
@@ -169,13 +173,16 @@ class World:
     ) -> tuple[Layout, dict[int, Entry | None]]:
         """Return the new layout and the new entries, {row: entry or None}."""
         rows = self.layout.row_of_id
-        removed = {id_: self.entry(rows[id_]).provider.uuid
-                   for id_, row in changes.items() if row is None and id_ in rows}
+        # SQLite gives the id of a removed provider to the next one: then the
+        # row goes and another one comes.
+        removed = {id_: known for id_, row in changes.items() if id_ in rows
+                   and (known := self.entry(rows[id_]).provider.uuid) != (row and row.uuid)}
         placed = {id_: Place(row.uuid, row.parent_id)
-                  for id_, row in changes.items()
-                  if row is not None and not self._is_there(id_, row.parent_id)}
+                  for id_, row in changes.items() if row is not None
+                  and (id_ in removed or not self._is_there(id_, row.parent_id))}
         fresh: dict[int, Entry | None] = {rows[id_]: None for id_ in removed}
-        layout, suspects = self.layout, set()
+        layout = self.layout
+        suspects: set[int] = set()
         if placed or removed:
             layout, suspects = self.layout.changed(placed, removed)
         uuids = {layout.row_of_id[id_]: row.uuid for id_, row in changes.items() if row}
@@ -228,27 +235,28 @@ def _forget_renamed(entries: list[Entry | None], before: World, names: Names) ->
     """Renew the entries whose summary shows a name that is another now."""
     if names is before.names:
         return
-    columns = [before.column(id_) for id_, name in before.names.class_names.items()
+    holders = [before.column(id_).rows for id_, name in before.names.class_names.items()
                if names.class_names.get(id_) != name]
-    sets = [before.having(id_) for id_, name in before.names.trait_names.items()
-            if names.trait_names.get(id_) != name]
-    for row in {row for holder in (*columns, *sets) for row in holder.rows.tolist()}:
+    holders += [before.having(id_).rows for id_, name in before.names.trait_names.items()
+                if names.trait_names.get(id_) != name]
+    for row in {row for rows in holders for row in rows.tolist()}:
         entry = entries[row]
         if entry is not None:
             entries[row] = entry.renewed()
 
 
 #: What becomes of sets: {key: (rows added, rows removed)}.
-_SetEdits = dict
+_SetEdits = dict[_Key, tuple[list[int], list[int]]]
 
 
 def _edits(
     entries: list[Entry | None], fresh: Mapping[int, Entry | None]
-) -> tuple[dict[int, dict[int, Inventory | None]], _SetEdits, _SetEdits]:
+) -> tuple[dict[int, dict[int, Inventory | None]], _SetEdits[int], _SetEdits[str]]:
     """Compare entries before and after: columns by class, traits, aggregates."""
     columns: dict[int, dict[int, Inventory | None]] = defaultdict(dict)
-    traits: _SetEdits = defaultdict(lambda: ([], []))
-    aggregates: _SetEdits = defaultdict(lambda: ([], []))
+    traits: _SetEdits[int] = defaultdict(lambda: ([], []))
+    aggregates: _SetEdits[str] = defaultdict(lambda: ([], []))
+    nothing: frozenset[Any] = frozenset()
     known = len(entries)
     for row, new in fresh.items():
         old = entries[row] if row < known else None
@@ -259,20 +267,23 @@ def _edits(
                 columns[inventory.class_id][row] = None
             for inventory in after:
                 columns[inventory.class_id][row] = inventory
-        for edits, name in ((traits, "traits"), (aggregates, "aggregates")):
-            had = getattr(old, name, ())
-            has = getattr(new, name, ())
-            if had is not has and had != has:
-                for key in has:
-                    if key not in had:
-                        edits[key][0].append(row)
-                for key in had:
-                    if key not in has:
-                        edits[key][1].append(row)
+        _note(traits, row, old.traits if old else nothing, new.traits if new else nothing)
+        _note(aggregates, row,
+              old.aggregates if old else nothing, new.aggregates if new else nothing)
     return columns, traits, aggregates
 
 
-def _edited(sets: dict, edits: _SetEdits) -> dict:
+def _note(
+    edits: _SetEdits[_Key], row: int, before: frozenset[_Key], after: frozenset[_Key]
+) -> None:
+    if before is not after:
+        for key in after - before:
+            edits[key][0].append(row)
+        for key in before - after:
+            edits[key][1].append(row)
+
+
+def _edited(sets: dict[_Key, RowSet], edits: _SetEdits[_Key]) -> dict[_Key, RowSet]:
     if not edits:
         return sets
     sets = dict(sets)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid as uuid_module
 from typing import Any
 
+import sqlalchemy as sa
 import testtools
 from testtools import matchers
 
-from placement_core.migrations import adoption, revisions, sync
+from placement_core import context
+from placement_core.changes import journal
+from placement_core.db.database import Database
+from placement_core.migrations import adoption, checks, exclusive, online, revisions, sync
+from placement_core.placement import (
+    allocations,
+    audit,
+    consumers,
+    inventories,
+    providers,
+    records,
+)
 from tests import databases
 from tests.functional.migrations import test_sync, upstream
 
@@ -34,7 +47,7 @@ def fill(placement: upstream.Upstream) -> None:
     do("POST", "/resource_providers", {"name": "nfs ☃", "uuid": SHARED})
     do("PUT", "/resource_classes/CUSTOM_GOLD")
     do("PUT", "/traits/CUSTOM_FAST")
-    inventories: dict[str, dict[str, dict[str, Any]]] = {
+    wanted: dict[str, dict[str, dict[str, Any]]] = {
         HOST: {
             "MEMORY_MB": {"total": 65536, "reserved": 512, "allocation_ratio": 1.5},
             # 10 x 0.7 is 6.99... where a FLOAT column is multiplied in SQL.
@@ -43,9 +56,9 @@ def fill(placement: upstream.Upstream) -> None:
         CHILD: {"VCPU": {"total": 16, "allocation_ratio": 16.0}},
         SHARED: {"DISK_GB": {"total": 2147483647, "allocation_ratio": 3.4e38}},
     }
-    for provider, records in inventories.items():
+    for provider, values in wanted.items():
         do("PUT", f"/resource_providers/{provider}/inventories",
-           {"resource_provider_generation": 0, "inventories": records})
+           {"resource_provider_generation": 0, "inventories": values})
     do("PUT", f"/resource_providers/{SHARED}/traits",
        {"resource_provider_generation": 1,
         "traits": ["MISC_SHARES_VIA_AGGREGATE", "CUSTOM_FAST"]})
@@ -69,7 +82,6 @@ class AdoptionTestCase(test_sync.BareTestCase):
         super().setUp()
         self.upstream = upstream.Upstream(self.url)
         self.addCleanup(self.upstream.close)
-        self.upstream.make_database()
 
     def content(self) -> dict[str, list[dict[str, Any]]]:
         """Return every row of upstream's tables, without our columns."""
@@ -84,6 +96,12 @@ class AdoptionTestCase(test_sync.BareTestCase):
                 key=repr)
         connection.close()
         return found
+
+    def service_context(self) -> context.Context:
+        """Return a context of our service on the database."""
+        database = Database(self.settings, journal.Journal())
+        self.addCleanup(database.dispose)
+        return context.Context(database)
 
     def inventories(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Return {(provider uuid, class): (used, capacity)}."""
@@ -145,12 +163,18 @@ class AdoptionTest(AdoptionTestCase):
             self.counters(),
         )
         self.assertIn("taking over a database of upstream Placement (a082b8bb98d0)", lines)
+        ctx = self.service_context()
+        self.assertEqual([], audit.audit(ctx, repair=False))
+        held = allocations.list_for_consumer(ctx, SERVER)
+        self.assertEqual((1, "INSTANCE", {"MEMORY_MB": 2048, "CUSTOM_GOLD": 7}),
+                         (held.generation, held.consumer_type, held.providers[HOST].resources))
         again = self.content()
         sync.sync(self.settings)
         self.assertEqual(again, self.content())
 
     def test_before_the_api_ever_ran(self) -> None:
         """No standard class is there yet; the first has the id 0."""
+        self.upstream.make_database()
         sync.sync(self.settings)
         ids = {row["name"]: row["id"] for row in self.content()["resource_classes"]}
         self.assertEqual((0, 1), (ids["VCPU"], ids["MEMORY_MB"]))
@@ -193,9 +217,45 @@ class AdoptionTest(AdoptionTestCase):
             before[0].pop(table), after[0].pop(table)
         self.assertEqual(before, after)
 
+    def test_without_the_right_to_make_triggers(self) -> None:
+        if self.kind != "mysql":
+            self.skipTest("only MariaDB and MySQL have such a privilege")
+        fill(self.upstream)
+        url = sa.make_url(self.url)
+        user = f"plain_{url.database}"[-32:]
+        databases.administer(
+            url, f"CREATE USER {user} IDENTIFIED BY 'secret'",
+            "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, "
+            f"LOCK TABLES ON {url.database}.* TO {user}")
+        self.addCleanup(databases.administer, url, f"DROP USER {user}")
+        plain = dataclasses.replace(self.settings, connection=url.set(
+            username=user, password="secret").render_as_string(hide_password=False))
+        lines: list[str] = []
+        sync.sync(plain, lines.append)
+        self.assertIn("WARNING: the server does not let us make triggers", "\n".join(lines))
+        self.assertTrue(checks.state(plain).open_to_upstream)
+        # What is left of the fence: inserts fail, in strict mode. A process that inserted
+        # standard classes itself has left that mode on a connection it keeps.
+        self.upstream.stop()
+        reply = self.upstream.call("PUT", f"/allocations/{uuid(150)}", {
+            "project_id": PROJECT, "user_id": USER, "consumer_generation": None,
+            "consumer_type": "INSTANCE", "allocations": {CHILD: {"resources": {"VCPU": 2}}}})
+        self.assertEqual(500, reply.status)
+        sync.release(plain)
+        sync.sync(self.settings)
+        self.assertFalse(checks.state(self.settings).open_to_upstream)
+
     def test_way_back(self) -> None:
         fill(self.upstream)
         sync.sync(self.settings)
+        # What our service writes, upstream finds afterwards.
+        ctx = self.service_context()
+        providers.create(ctx, name="ours", uuid=FRESH, parent_uuid=HOST)
+        inventories.create(ctx, FRESH, "CUSTOM_GOLD", records.InventoryValues(total=4),
+                           allow_fully_reserved=False)
+        allocations.replace(ctx, [records.AllocationWrite(
+            uuid(151), {FRESH: {"CUSTOM_GOLD": 3}}, "project-2", "user-2", "VOLUME")])
+        allocations.delete(ctx, VOLUME)
         before = self.content()
         sync.release(self.settings)
         self.assertEqual(before, self.content())
@@ -204,11 +264,19 @@ class AdoptionTest(AdoptionTestCase):
         self.upstream.make_database()
         found = self.upstream.do("GET", f"/allocations/{SERVER}").json
         self.assertEqual(2, found["allocations"][CHILD]["resources"]["VCPU"])
+        found = self.upstream.do("GET", f"/allocations/{uuid(151)}").json
+        self.assertEqual(("project-2", "VOLUME", {"CUSTOM_GOLD": 3}), (
+            found["project_id"], found["consumer_type"],
+            found["allocations"][FRESH]["resources"]))
+        self.assertEqual({}, self.upstream.do("GET", f"/allocations/{VOLUME}").json["allocations"])
+        found = self.upstream.do("GET", f"/resource_providers?in_tree={HOST}").json
+        self.assertEqual({HOST, CHILD, FRESH},
+                         {provider["uuid"] for provider in found["resource_providers"]})
         self.upstream.do("DELETE", f"/allocations/{SERVER}")
         self.upstream.do("PUT", f"/allocations/{uuid(150)}", {
             "project_id": PROJECT, "user_id": USER, "consumer_generation": None,
             "consumer_type": "INSTANCE", "allocations": {CHILD: {"resources": {"VCPU": 5}}}})
-        self.upstream.do("POST", "/resource_providers", {"name": "new", "uuid": FRESH})
+        self.upstream.do("POST", "/resource_providers", {"name": "new", "uuid": uuid(5)})
         with testtools.ExpectedException(sync.SchemaError, ".*no schema of placement-core.*"):
             sync.release(self.settings)
         # And here again: nothing that was counted the first time is left over.
@@ -217,6 +285,7 @@ class AdoptionTest(AdoptionTestCase):
         self.assertEqual(5, self.counters()[PROJECT, USER, "INSTANCE", "VCPU"])
 
     def test_older_and_newer_upstream_are_refused_by_name(self) -> None:
+        self.upstream.make_database()
         for found in ("422ece571366", "b4ed3a175331", "feedc0ffee00"):
             self.run_sql(f"UPDATE alembic_version SET version_num = '{found}'")
             with testtools.ExpectedException(
@@ -265,6 +334,12 @@ class AdoptionTest(AdoptionTestCase):
         self.assertEqual(65, counted[PROJECT, USER, None, "DISK_GB"])
         self.assertEqual(1, counted[PROJECT, USER, None, None])
         self.assertNotIn((uuid(0), uuid(0), None, "VCPU"), counted)
+        ctx = self.service_context()
+        self.assertEqual(["inventory"], [
+            finding.what for finding in audit.audit(ctx, repair=False)])
+        self.assertEqual(online.DONE, online.run(ctx, None, lines.append).exit_code)
+        self.assertEqual(1, self.counters()[uuid(0), uuid(0), None, "VCPU"])
+        self.assertEqual((0, 0), consumers.create_incomplete(ctx, 50))
         said = "\n".join(lines)
         for sentence in ("3 providers lacked their root", "1 consumers hold allocations without",
                          "1 allocations are of a class", "2 inventories have more used"):
@@ -279,6 +354,19 @@ class AdoptionTest(AdoptionTestCase):
             sync.sync(self.settings)
         self.run_sql("UPDATE resource_providers SET parent_provider_id = NULL")
         sync.sync(self.settings)
+
+    def test_waits_for_an_open_transaction_of_the_old_service(self) -> None:
+        self.upstream.do("POST", "/resource_providers", {"name": "host", "uuid": HOST})
+        with self.connect() as connection:
+            connection.exec_driver_sql(
+                "UPDATE resource_providers SET generation = generation + 1")
+            impatient = dataclasses.replace(self.settings, lock_timeout_seconds=1)
+            self.assertRaises(exclusive.Busy, sync.sync, impatient)
+            connection.commit()
+        self.assertIsNone(sync.version(self.settings))
+        sync.sync(self.settings)
+        self.assertEqual([1], [
+            row["generation"] for row in self.content()["resource_providers"]])
 
     def test_run_again_after_dying_half_way(self) -> None:
         """On MariaDB each step commits by itself; elsewhere nothing is left at all."""

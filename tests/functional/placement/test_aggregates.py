@@ -35,7 +35,9 @@ class TestAggregates(base.DatabaseTestCase):
 
     def test_replace(self):
         one, two, three = sorted(factories.new_uuid() for _ in range(3))
-        self.assertEqual((one, two), self.replace([two, one], None).uuids)
+        self.assertEqual((two, one), self.replace([two, one, two], None).uuids)
+        self.assertEqual((one, two), aggregates.list_for_provider(
+            self.ctx, self.provider.uuid).uuids)
         written = self.replace([two, three], None)
         self.assertEqual((two, three), written.uuids)
         self.assertEqual(
@@ -80,7 +82,10 @@ class TestAggregates(base.DatabaseTestCase):
                 uuids if n % 2 else uuids[::-1], generation=0)
             for n, other in enumerate(others)))
         for outcome in outcomes:
-            self.assertEqual((1, tuple(sorted(uuids))), (outcome.generation, outcome.uuids))
+            self.assertEqual((1, set(uuids)), (outcome.generation, set(outcome.uuids)))
+        for other in others:
+            self.assertEqual(set(uuids), set(
+                aggregates.list_for_provider(self.ctx, other.uuid).uuids))
         self.assertEqual(20, len(self.rows()))
 
     def test_one_generation_one_winner(self):

@@ -175,6 +175,21 @@ class TestProviders(base.DatabaseTestCase):
         providers.delete(self.ctx, child.uuid)
         providers.delete(self.ctx, root.uuid)
 
+    def test_roots_that_an_old_database_has_wrong(self):
+        one, two = factories.provider(self.ctx), factories.provider(self.ctx)
+        columns = tables.resource_providers.c
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(tables.resource_providers)
+                            .where(columns.id == one.id).values(root_provider_id=None))
+            session.execute(sa.update(tables.resource_providers)
+                            .where(columns.id == two.id).values(root_provider_id=one.id))
+        self.assertEqual(one.uuid, providers.get(self.ctx, one.uuid).root_uuid)
+        child = factories.provider(self.ctx, parent=one)
+        self.assertEqual(one.uuid, child.root_uuid)
+        providers.delete(self.ctx, child.uuid)
+        if self.kind != "sqlite":  # which does not look at references
+            self.assertRaises(errors.ProviderHasChildren, providers.delete, self.ctx, one.uuid)
+
     def test_delete_with_allocations(self):
         made = factories.provider(self.ctx, inventory={"VCPU": 4})
         with db.write(self.ctx) as session:

@@ -14,11 +14,10 @@ import sqlalchemy as sa
 import webob
 
 from placement_core import app, errors, services, wsgi
-from placement_core.http.placement_api import policies
 from placement_core.http.operations import Operation, Reply
+from placement_core.http.placement_api import policies
 from placement_core.placement import standard, tables
-from tests import base as tests_base
-from tests import databases
+from tests import base as tests_base, databases
 from tests.http import base
 from tests.http.placement_api.test_pipeline import OPERATIONS, table
 

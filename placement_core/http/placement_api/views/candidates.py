@@ -13,7 +13,12 @@ def list_(call: Call) -> Reply:
     version = call.microversion
     request = query.parse(call.query, version)
     world = call.services.index.world(call.ctx)
-    found = search.find(world, request)
+    options = call.services.conf.placement
+    most = options.max_allocation_candidates
+    found = search.find(
+        world, request, max_candidates=most if most >= 0 else None,
+        strategy=options.allocation_candidates_generation_strategy,
+        randomize=options.randomize_allocation_candidates)
     form = answers.Form(
         keyed=version >= mv.ALLOCATIONS_DICT,
         traits=version >= mv.CANDIDATES_TRAITS,

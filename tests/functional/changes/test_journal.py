@@ -1,0 +1,173 @@
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.changes import journal, kinds, tables, vector
+from tests import base, databases, races
+
+
+@databases.on_each_database
+class TestJournal(base.DatabaseTestCase):
+
+    def touch(self, *refs, ctx=None, kind=kinds.PROVIDER):
+        with db.write(ctx or self.ctx) as session:
+            for ref in refs:
+                session.touch(kind, ref)
+        return session
+
+    def share_one_slot(self):
+        """Let every thread write to the slot of this one."""
+        shared = self.database.journal.slot()
+        self.database.journal.slot = lambda: shared
+        self.database.journal.committed = lambda *_anything: None
+
+    def now(self):
+        with db.read(self.context()) as session:
+            return vector.current(session)
+
+    def since(self, seen):
+        with db.read(self.context()) as session:
+            return vector.since(session, seen, vector.current(session))
+
+    def digest(self):
+        with self.database.autocommit.connect() as connection:
+            return vector.digest(connection)
+
+    def rows(self):
+        with self.database.autocommit.connect() as connection:
+            return connection.execute(sa.select(tables.changes)).all()
+
+    def test_what_was_touched_is_found(self):
+        seen, digest = self.now(), self.digest()
+        self.assertEqual(digest, seen.digest)
+        self.assertEqual(set(), self.since(seen))
+        self.touch(1, 2, 1)
+        self.touch(3, kind=kinds.TRAIT)
+        self.assertNotEqual(digest, self.digest())
+        self.assertEqual({("provider", 1), ("provider", 2), ("trait", 3)}, self.since(seen))
+        middle = self.now()
+        self.touch(4)
+        self.assertEqual({("provider", 4)}, self.since(middle))
+        self.assertEqual(self.digest(), self.now().digest)
+
+    def test_many_rows_of_one_transaction(self):
+        seen = self.now()
+        self.touch(*range(175))
+        self.assertEqual({("provider", ref) for ref in range(175)}, self.since(seen))
+        found = self.rows()
+        self.assertEqual(list(range(175)), sorted(row.position for row in found))
+        self.assertEqual(1, len({(row.slot, row.serial, row.txn) for row in found}))
+
+    def test_nothing_touched_nothing_written(self):
+        digest = self.digest()
+        self.touch()
+        self.assertEqual(digest, self.digest())
+
+    def test_what_was_undone_is_not_found(self):
+        seen = self.now()
+
+        def fail():
+            with db.write(self.ctx) as session:
+                session.touch(kinds.PROVIDER, 1)
+                raise KeyError
+
+        self.assertRaises(KeyError, fail)
+        self.assertEqual(set(), self.since(seen))
+
+    def test_each_thread_has_a_slot(self):
+        seen = self.now()
+        contexts = [self.context() for _ in range(6)]
+        races.run(*(lambda ctx=ctx, ref=ref: self.touch(ref, ctx=ctx)
+                    for ref, ctx in enumerate(contexts)))
+        self.assertEqual(6, len({row.slot for row in self.rows()}))
+        self.assertEqual({("provider", ref) for ref in range(6)}, self.since(seen))
+
+    def test_serials_of_a_slot_come_in_the_order_of_commits(self):
+        if self.kind == "sqlite":
+            self.skipTest("SQLite has one writer at a time")
+        self.share_one_slot()
+        ended = []
+
+        def first(paused):
+            with db.write(self.context()) as session:
+                session.touch(kinds.PROVIDER, 1)
+                self.database.journal.append(session)
+                session.touched.clear()
+                paused.here()
+                ended.append(1)
+
+        def second():
+            self.touch(2, ctx=self.context())
+            ended.append(2)
+
+        with races.Paused(first) as paused:
+            paused.against(self.database, second)
+        self.assertEqual([1, 2], ended)
+        self.assertEqual([(1, 1), (2, 2)],
+                         sorted((row.serial, row.ref) for row in self.rows()))
+
+    def test_pruned_or_replaced_tails_are_noticed(self):
+        for ref in range(3):
+            self.touch(ref)
+        seen = self.now()
+        self.touch(9)
+        slot = self.database.journal.slot()
+        here = tables.changes.c.slot == slot
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.update(tables.changes).where(
+                here, tables.changes.c.serial == 3).values(txn=12345))
+        self.assertIsNone(self.since(seen))
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.delete(tables.changes).where(
+                here, tables.changes.c.serial <= 3))
+        self.assertIsNone(self.since(seen))
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.update(tables.change_heads).where(
+                tables.change_heads.c.slot == slot).values(serial=1, txn=1))
+        self.assertIsNone(self.since(seen))
+
+    def test_pruning(self):
+        self.addCleanup(setattr, journal, "_PRUNE_EVERY", journal._PRUNE_EVERY)
+        journal._PRUNE_EVERY = 4
+        slot = self.database.journal.slot()
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.insert(tables.changes), [
+                {"slot": slot, "serial": serial, "position": 0, "txn": 1, "kind": "trait",
+                 "ref": 1} for serial in (1, 2, 10)])
+            connection.execute(
+                sa.update(tables.change_heads).where(tables.change_heads.c.slot == slot)
+                .values(serial=journal.KEPT_SERIALS + 1))
+        for ref in range(4):
+            self.touch(ref)
+        serials = sorted(row.serial for row in self.rows())
+        self.assertEqual([10, *range(journal.KEPT_SERIALS + 2, journal.KEPT_SERIALS + 6)],
+                         serials)
+
+    def test_whether_a_transaction_landed(self):
+        landed = self.touch(1)
+        self.assertTrue(self.database.journal.landed(self.database, landed))
+        self.touch(2)
+        self.assertTrue(self.database.journal.landed(self.database, landed))
+        lost = db.Session(self.database.writer.connect(), writing=True)
+        self.addCleanup(lost.connection.close)
+        lost.touch(kinds.PROVIDER, 7)
+        seen = self.now()
+        self.assertFalse(self.database.journal.landed(self.database, lost))
+        # Asking leaves a mark that readers only notice, and survive.
+        self.assertEqual({("provider", 7)}, self.since(seen))
+
+    def test_asking_waits_for_the_transaction_to_end(self):
+        self.share_one_slot()
+        sessions = []
+
+        def write(paused):
+            with db.write(self.context()) as session:
+                sessions.append(session)
+                session.touch(kinds.PROVIDER, 1)
+                self.database.journal.append(session)
+                paused.here()
+                session.touched.clear()  # it is written already
+
+        with races.Paused(write) as paused:
+            self.assertIs(True, paused.against(
+                self.database,
+                lambda: self.database.journal.landed(self.database, sessions[0])))

@@ -1,0 +1,61 @@
+"""``placement-core``, run in this process (quick) or in one of its own (as it is used)."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+from unittest import mock
+
+from placement_core.cli import main
+
+_ROOT = pathlib.Path(__file__).parents[3]
+
+
+def environment(connection: str | None, **more: str) -> dict[str, str]:
+    """Return an environment that reads no configuration of this machine."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "plugins")]),
+        "OS_PLACEMENT_CONFIG_DIR": "/nonexistent",
+        "OS_API__AUTH_STRATEGY": "noauth2",
+        **({"OS_PLACEMENT_DATABASE__CONNECTION": connection} if connection else {}),
+        **more,
+    }
+
+
+def run(
+    *arguments: str, connection: str | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in this process."""
+    printed, said = io.StringIO(), io.StringIO()
+    handlers, level = logging.root.handlers[:], logging.root.level
+    try:
+        with (
+            mock.patch.dict(os.environ, environment(connection, **more), clear=True),
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(said),
+        ):
+            code = main.main(arguments)
+    except SystemExit as exited:
+        code = int(exited.code or 0)
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
+    return subprocess.CompletedProcess(arguments, code, printed.getvalue(), said.getvalue())
+
+
+def run_process(
+    *arguments: str, connection: str | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, as a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "placement_core", *arguments],
+        env=environment(connection, **more), capture_output=True, text=True,
+        check=False, timeout=120, cwd=_ROOT,
+    )

@@ -1,0 +1,178 @@
+"""The commands: what they print and how they exit."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import tempfile
+
+import sqlalchemy as sa
+
+from placement_core.migrations import revisions
+from tests import base
+from tests.functional.cli import commands
+from tests.functional.migrations import bare
+
+
+class CommandTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.connection = bare.database("sqlite", self.addCleanup)
+
+    def run_command(self, *arguments: str, code: int = 0, **more: str) -> str:
+        """Run a command that must exit with ``code``; return what it printed."""
+        done = commands.run(*arguments, connection=self.connection, **more)
+        self.assertEqual((code, ""), (done.returncode, done.stderr if code == 0 else ""),
+                         done.stdout + done.stderr)
+        self.stderr = done.stderr
+        return done.stdout
+
+    def execute(self, statement: str) -> None:
+        with sa.create_engine(self.connection, poolclass=sa.NullPool).begin() as connection:
+            connection.execute(sa.text(statement))
+
+
+class DatabaseCommandsTest(CommandTestCase):
+    def test_sync_and_version(self) -> None:
+        self.assertEqual("", self.run_command("db", "version"))
+        self.assertEqual(f"the schema is at {revisions.head()}\n", self.run_command("db", "sync"))
+        self.assertEqual(f"{revisions.head()}\n", self.run_command("db", "version"))
+
+    def test_as_a_process(self) -> None:
+        done = commands.run_process("db", "sync", connection=self.connection)
+        self.assertEqual((0, f"the schema is at {revisions.head()}\n", ""),
+                         (done.returncode, done.stdout, done.stderr))
+        done = commands.run_process("db", "version", connection="nonsense")
+        self.assertEqual((1, "", 1),
+                         (done.returncode, done.stdout, done.stderr.count("\n")))
+
+    def test_before_sync(self) -> None:
+        for command in (("db", "audit"), ("db", "online-data-migrations")):
+            self.run_command(*command, code=1)
+            self.assertEqual(
+                "the database's schema is at revision none, expected "
+                f"{revisions.head()}: run `placement-core db sync`\n", self.stderr)
+
+    def test_audit_finds_and_repairs(self) -> None:
+        self.run_command("db", "sync")
+        self.execute("INSERT INTO resource_providers (id, uuid, name, generation, "
+                     "root_provider_id) VALUES (1, 'u1', 'host', 0, 1)")
+        self.execute("INSERT INTO inventories (resource_provider_id, resource_class_id, total, "
+                     "reserved, min_unit, max_unit, step_size, allocation_ratio, used, capacity) "
+                     "VALUES (1, 0, 8, 0, 1, 8, 1, 2.0, 5, 16)")
+        found = json.loads(self.run_command("db", "audit", "-f", "json", code=1))
+        self.assertEqual([("used", 5, 0, False)],
+                         [(row["what"], row["stored"], row["actual"], row["repaired"])
+                          for row in found])
+        found = json.loads(self.run_command("db", "audit", "--repair", "-f", "json"))
+        self.assertEqual([True], [row["repaired"] for row in found])
+        self.assertEqual([], json.loads(self.run_command("db", "audit", "-f", "json")))
+
+    def test_online_data_migrations(self) -> None:
+        self.run_command("db", "sync")
+        for number in range(3):
+            self.execute("INSERT INTO allocations (resource_provider_id, consumer_id, "
+                         f"resource_class_id, used, txn) VALUES (1, 'consumer-{number}', 0, 1, 0)")
+        printed = self.run_command("db", "online_data_migrations", "--max-count", "2", code=1)
+        self.assertIn("| create_incomplete_consumers |      3      |     2     |", printed)
+        printed = self.run_command("db", "online-data-migrations")
+        self.assertIn("Running batches of 50 until complete", printed)
+        self.assertIn("1 rows matched query create_incomplete_consumers, 1 migrated", printed)
+        for bad in ("0", "-1", "many"):
+            printed = self.run_command("db", "online-data-migrations", f"--max-count={bad}",
+                                       code=127)
+            self.assertEqual("Must supply a positive value for max_count\n", printed)
+
+    def test_release_asks_first(self) -> None:
+        self.run_command("db", "sync")
+        self.run_command("db", "release", code=1)
+        self.assertIn("repeat with --yes", self.stderr)
+        self.assertIn("released", self.run_command("db", "release", "--yes"))
+        self.run_command("db", "release", "--yes", code=1)
+
+
+class OtherCommandsTest(CommandTestCase):
+    def test_errors_are_one_line(self) -> None:
+        folder = tempfile.mkdtemp()
+        for arguments, said in (
+            (("db", "version", "--config-file", f"{folder}/no.conf"), "no.conf"),
+            (("--config-file", f"{folder}/no.conf", "db", "version"), "no.conf"),
+        ):
+            self.run_command(*arguments, code=1)
+            self.assertIn(said, self.stderr)
+            self.assertEqual(1, self.stderr.count("\n"), self.stderr)
+        for url, said in (
+            ("nonsense", "[placement_database] connection: expected a database URL"),
+            ("postgresql://u:secret@127.0.0.1:1/none", "onnection"),
+            ("sqlite:////nonexistent/x.sqlite", "unable to open database file"),
+        ):
+            self.connection = url
+            self.run_command("db", "sync", code=1)
+            self.assertIn(said, self.stderr)
+            self.assertEqual(1, self.stderr.count("\n"), self.stderr)
+            self.assertNotIn("secret", self.stderr)
+
+    def test_config_file_and_directory(self) -> None:
+        folder = pathlib.Path(tempfile.mkdtemp())
+        (folder / "one.conf").write_text(
+            f"[placement_database]\nconnection = {self.connection}\n")
+        (folder / "wrong.conf").write_text("[placement_database]\nconnection = nonsense\n")
+        self.connection = None
+        self.run_command("--config-file", str(folder / "one.conf"), "db", "sync")
+        printed = self.run_command("db", "version", "--config-file", str(folder / "one.conf"))
+        self.assertEqual(f"{revisions.head()}\n", printed)
+        self.run_command("db", "version", "--config-dir", str(folder), code=1)
+
+    def test_help_names_the_commands(self) -> None:
+        printed = self.run_command()
+        for name in ("serve", "db sync", "db audit", "status upgrade check", "plugins list",
+                     "config sample", "policy sample"):
+            self.assertIn(f"  {name} ", printed)
+        self.run_command("db", "bogus", code=2)
+
+    def test_plugins_list(self) -> None:
+        self.assertIsInstance(json.loads(self.run_command("plugins", "list", "-f", "json")), list)
+
+
+class UpgradeCheckTest(CommandTestCase):
+    def check(self, code: int) -> str:
+        return " ".join(self.run_command("status", "upgrade", "check", code=code)
+                        .replace("|", " ").split())
+
+    def test_ready(self) -> None:
+        self.run_command("db", "sync")
+        self.assertNotIn("Failure", self.check(0))
+
+    def test_no_schema(self) -> None:
+        self.assertIn("Check: Database Schema Result: Failure", self.check(2))
+
+    def test_warning(self) -> None:
+        self.run_command("db", "sync")
+        self.execute("INSERT INTO allocations (resource_provider_id, consumer_id, "
+                     "resource_class_id, used, txn) VALUES (1, 'consumer', 0, 1, 0)")
+        self.execute("INSERT INTO inventories (resource_provider_id, resource_class_id, total, "
+                     "reserved, min_unit, max_unit, step_size, allocation_ratio, used, capacity) "
+                     "VALUES (1, 0, 8, 0, 1, 8, 1, 1.0, 1, 8)")
+        self.execute("INSERT INTO resource_providers (id, uuid, name, generation, "
+                     "root_provider_id) VALUES (1, 'u1', 'host', 0, 1)")
+        self.assertIn("1 consumers hold allocations without a consumer record", self.check(1))
+
+    def test_failures(self) -> None:
+        self.run_command("db", "sync")
+        self.execute("INSERT INTO resource_providers (id, uuid, name, generation) "
+                     "VALUES (1, 'u1', 'host', 0)")
+        self.assertIn("1 resource providers have no root provider id", self.check(2))
+
+    def test_policy_in_json(self) -> None:
+        self.run_command("db", "sync")
+        path = pathlib.Path(tempfile.mkdtemp()) / "policy.json"
+        path.write_text('{"placement:usages": "@"}')
+        done = commands.run("status", "upgrade", "check", connection=self.connection,
+                            OS_OSLO_POLICY__POLICY_FILE=str(path))
+        self.assertEqual(2, done.returncode)
+        self.assertIn("JSON-formatted", done.stdout)
+
+    def test_cannot_be_checked(self) -> None:
+        self.connection = "sqlite:////nonexistent/x.sqlite"
+        self.run_command("status", "upgrade", "check", code=255)
+        self.assertEqual(1, self.stderr.count("\n"), self.stderr)

@@ -1,0 +1,102 @@
+"""``placement-core serve``: what it refuses, and how it starts and stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+
+from placement_core.cli import serve
+from placement_core.migrations import revisions
+from tests import base, databases, serving
+from tests.functional.cli import commands, test_commands
+from tests.functional.migrations import bare
+
+
+class RefusalsTest(test_commands.CommandTestCase):
+    def refused(self, *arguments: str, code: int = 1, **more: str) -> str:
+        self.run_command("serve", *arguments, code=code, **more)
+        return self.stderr
+
+    def test_noauth_on_a_public_address(self) -> None:
+        for host in ("0.0.0.0", "[::]", "192.0.2.1", "example.org"):
+            said = self.refused("--bind", f"{host}:18799")
+            self.assertIn("noauth2", said)
+            self.assertIn("--allow-insecure", said)
+            self.assertEqual(1, said.count("\n"), said)
+
+    def test_address_in_use(self) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            said = self.refused("--bind", f"127.0.0.1:{port}")
+        self.assertEqual(f"--bind 127.0.0.1:{port}: Address already in use\n", said)
+
+    def test_bad_arguments(self) -> None:
+        for arguments in (("--bind", "8778"), ("--bind", "host:"), ("--bind", "host:99999"),
+                          ("--workers", "0"), ("--threads", "x")):
+            self.assertIn("argument", self.refused(*arguments, code=2))
+
+    def test_loopback(self) -> None:
+        self.assertTrue(all(map(serve._is_loopback, ("127.0.0.1", "127.8.8.8", "::1",
+                                                     "localhost"))))
+
+
+class ServeTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.connection = bare.database("sqlite", self.addCleanup)
+
+    def test_makes_the_database_serves_and_stops(self) -> None:
+        service = self.useFixture(serving.Service(self.connection, workers=2))
+        status, body = service.request("GET", "/resource_providers")
+        self.assertEqual((200, {"resource_providers": []}), (status, body))
+        # SIGTERM to the parent alone: it ends its workers.
+        os.kill(service.process.pid, signal.SIGTERM)
+        self.assertEqual(0, service.process.wait(20))
+        first, second, *_ = service.log.read_text().splitlines()
+        self.assertEqual(f"the schema is at {revisions.head()}", first)
+        self.assertEqual(
+            f"placement-core serves on {service.url} (2 workers of 4 threads, "
+            f"{self.connection}, noauth2)", second)
+        self.assertRaises(OSError, service.request, "GET", "/")
+
+    def test_a_worker_that_died_is_replaced(self) -> None:
+        service = self.useFixture(serving.Service(self.connection))
+        children = f"/proc/{service.process.pid}/task/{service.process.pid}/children"
+        if not os.path.exists(children):
+            self.skipTest("needs Linux")
+        workers = set(self._workers(children))
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                if service.request("GET", "/traits")[0] == 200 and not (
+                    workers & set(self._workers(children))):
+                    return
+            except OSError:
+                pass
+            time.sleep(0.2)
+        self.fail(service.log.read_text())
+
+    @staticmethod
+    def _workers(children: str) -> list[int]:
+        """Return the children that are workers (Python also keeps a helper)."""
+        with open(children) as listed:
+            pids = [int(pid) for pid in listed.read().split()]
+        found = []
+        for pid in pids:
+            with open(f"/proc/{pid}/cmdline", "rb") as command:
+                if b"spawn_main" in command.read():
+                    found.append(pid)
+        return found
+
+    def test_other_databases_want_db_sync(self) -> None:
+        for kind in databases.KINDS[1:]:
+            connection = bare.database(kind, self.addCleanup)
+            done = commands.run("serve", connection=connection)
+            self.assertEqual(1, done.returncode)
+            self.assertIn("run `placement-core db sync`", done.stderr)

@@ -1,0 +1,108 @@
+"""A TCP proxy between us and a database server that loses things on purpose."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+
+
+class Proxy:
+    """Forwards bytes both ways, until it sees what it was told to lose.
+
+    Arm it with one of ``cut_answer`` (the server gets the COMMIT, its answer is
+    lost), ``cut_request`` (the COMMIT is lost), ``delay`` (the client loses its
+    connection, the server gets the COMMIT a while later). Each happens once.
+
+    :ivar address: (host, port) to connect to.
+    """
+
+    def __init__(self, server: tuple[str, int], commit: bytes) -> None:
+        """Listen; ``commit`` is how a COMMIT looks to the server."""
+        self._server = server
+        self._commit = self._word = commit
+        self._action = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self.refusing = False
+        self.happened = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(0.1)
+        self.address = self._listener.getsockname()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._closed = True
+        self._listener.close()
+
+    def arm(self, action: str, *, word: bytes | None = None, seconds: float = 0,
+            then_refuse: bool = False) -> None:
+        """Do ``action`` when the client next sends ``word`` (a COMMIT)."""
+        self.happened.clear()
+        self._word, self._seconds = word or self._commit, seconds
+        self._then_refuse = then_refuse
+        self._action = getattr(self, f"_{action}")
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                client, _ = self._listener.accept()
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            if self.refusing:
+                client.close()
+                continue
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        server = socket.create_connection(self._server)
+        with client, server, contextlib.suppress(OSError):
+            while not self._closed:
+                ready, _, _ = select.select([client, server], [], [], 0.2)
+                for source in ready:
+                    data = source.recv(65536)
+                    if not data:
+                        return
+                    action = self._due(data) if source is client else None
+                    if action:
+                        action(client, server, data)
+                        self.happened.set()
+                        return
+                    (server if source is client else client).sendall(data)
+
+    def _due(self, data: bytes):
+        with self._lock:
+            if self._action is None or self._word not in data:
+                return None
+            action, self._action = self._action, None
+            self.refusing = self._then_refuse
+            return action
+
+    def _cut_answer(self, client, server, data) -> None:
+        self._finish(server, data)
+        self._reset(client)
+
+    def _cut_request(self, client, server, data) -> None:
+        self._reset(client)
+
+    def _delay(self, client, server, data) -> None:
+        self._reset(client)
+        time.sleep(self._seconds)
+        self._finish(server, data)
+
+    @staticmethod
+    def _finish(server, data) -> None:
+        """Let the server act on ``data`` (of a pipeline it may want more first)."""
+        server.sendall(data)
+        server.settimeout(0.3)
+        with contextlib.suppress(TimeoutError):
+            server.recv(65536)
+
+    @staticmethod
+    def _reset(client: socket.socket) -> None:
+        client.shutdown(socket.SHUT_RDWR)
+        client.close()

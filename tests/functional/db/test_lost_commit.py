@@ -1,0 +1,151 @@
+import dataclasses
+import threading
+import time
+
+import sqlalchemy as sa
+
+from placement_core import errors
+from placement_core.changes.journal import Journal
+from placement_core.context import Context
+from placement_core.db import transactions
+from placement_core.db.database import Database
+from placement_core.placement import allocations, tables
+from tests import databases
+from tests.functional.db import proxy
+from tests.functional.placement import claims
+
+_PORTS = {"postgresql": 5432, "mysql": 3306}
+#: As it is sent: not the end of ``BEGIN ISOLATION LEVEL READ COMMITTED``.
+_COMMIT = {"postgresql": b"COMMIT\0", "mysql": b"\x03COMMIT"}
+
+
+class LostTestCase(claims.ClaimsTestCase):
+    """Our application behind a proxy; ``self.ctx`` still reaches the server directly."""
+
+    def setUp(self):
+        super().setUp()
+        if self.kind == "sqlite":
+            self.skipTest("an SQLite database has no connection that could be lost")
+        url = sa.make_url(self.database.settings.connection)
+        self.proxy = proxy.Proxy((url.host, url.port or _PORTS[self.kind]), _COMMIT[self.kind])
+        self.addCleanup(self.proxy.close)
+        url = url.set(host=self.proxy.address[0], port=self.proxy.address[1])
+        self.proxied = Database(
+            dataclasses.replace(
+                self.database.settings, connection=url.render_as_string(hide_password=False),
+                connection_parameters="sslmode=disable" if self.kind == "postgresql" else ""),
+            Journal())
+        self.addCleanup(self.proxied.dispose)
+        self.far = Context(self.proxied)
+        self.host = self.provider(VCPU=8)
+        # The first use of a pool, and get-or-create of the owners.
+        self.claim({self.host: {"VCPU": 1}}, ctx=self.far)
+        allocations.delete(self.far, self.consumer)
+        self.before = self.generation(self.host)
+
+    def assert_once(self, amount=2, generation=1):
+        """Check that the claim was made exactly once."""
+        self.assertTrue(self.proxy.happened.wait(20))
+        self.assertEqual({self.host.uuid: {"VCPU": amount}}, self.held())
+        self.assertEqual({"VCPU": amount}, self.used(self.host))
+        self.assertEqual(generation, self.generation(self.consumer))
+        self.assertEqual(1, self.count(tables.allocations))
+
+
+@databases.on_each_database
+class TestLostCommits(LostTestCase):
+
+    def test_the_answer_is_lost(self):
+        self.proxy.arm("cut_answer")
+        self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
+        self.assert_once()
+        self.assertEqual(self.before + 1, self.generation(self.host))
+
+    def test_the_commit_is_lost(self):
+        self.proxy.arm("cut_request")
+        self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
+        self.assert_once()
+        self.assertEqual(self.before + 1, self.generation(self.host))
+
+    def test_the_commit_is_late(self):
+        self.proxy.arm("delay", seconds=1.0)
+        started = time.monotonic()
+        self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
+        self.assertGreater(time.monotonic() - started, 0.9)
+        self.assert_once()
+        self.assertEqual(self.before + 1, self.generation(self.host))
+
+    def test_the_answer_to_a_replacement_is_lost(self):
+        self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
+        for loss in ("cut_answer", "cut_request"):
+            self.proxy.arm(loss)
+            seen = self.generation(self.consumer)
+            self.claim({self.host: {"VCPU": 3}}, ctx=self.far, seen=seen)
+            self.assert_once(amount=3, generation=seen + 1)
+
+    def test_the_answer_to_a_delete_is_lost(self):
+        for loss in ("cut_answer", "cut_request"):
+            self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
+            self.proxy.arm(loss)
+            allocations.delete(self.far, self.consumer)
+            self.assertEqual({}, self.held())
+
+    def test_the_database_stays_away(self):
+        self.addCleanup(setattr, transactions, "_LOOK_UP_PAUSES_SECONDS",
+                        transactions._LOOK_UP_PAUSES_SECONDS)
+        transactions._LOOK_UP_PAUSES_SECONDS = (0.05, 0.05)
+        for loss, made in (("cut_answer", True), ("cut_request", False)):
+            self.proxy.arm(loss, then_refuse=True)
+            error = self.assertRaises(
+                errors.Unavailable, self.claim, {self.host: {"VCPU": 2}}, ctx=self.far)
+            self.assertIn("whether it was made is not known yet", str(error))
+            self.proxy.refusing = False
+            self.assertEqual(made, bool(self.held()))
+            self.claim({}, ctx=self.far)
+
+    def test_it_comes_back_while_we_look(self):
+        self.proxy.arm("cut_answer", then_refuse=True)
+
+        def come_back():
+            self.proxy.happened.wait(10)
+            time.sleep(0.3)
+            self.proxy.refusing = False
+
+        threading.Thread(target=come_back, daemon=True).start()
+        self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
+        self.assert_once()
+
+
+@databases.on_each_database
+class TestLostConnections(LostTestCase):
+
+    def test_in_the_middle_of_a_transaction(self):
+        for word in (b"INSERT INTO consumers", b"INSERT INTO allocations",
+                     b"UPDATE resource_providers", b"UPDATE inventories",
+                     b"INSERT INTO usage_counters", b"UPDATE change_heads"):
+            for loss in ("cut_request", "cut_answer"):
+                # PostgreSQL's connections send a statement's text a few times only.
+                self.proxied.dispose()
+                self.proxy.arm(loss, word=word)
+                self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
+                self.assert_once()
+                allocations.delete(self.ctx, self.consumer)
+
+    def test_the_database_is_away(self):
+        self.proxied.retries = 2
+        self.proxied.dispose()
+        self.proxy.refusing = True
+        self.assertRaises(errors.Unavailable, self.claim, {self.host: {"VCPU": 2}}, ctx=self.far)
+        self.assertRaises(errors.Unavailable, allocations.list_for_consumer, self.far,
+                          self.consumer)
+        self.proxy.refusing = False
+        self.claim({self.host: {"VCPU": 2}}, ctx=self.far)
+
+    def test_a_read(self):
+        self.claim({self.host: {"VCPU": 2}}, ctx=self.far)
+        self.proxied.dispose()
+        for loss in ("cut_request", "cut_answer"):
+            self.proxy.arm(loss, word=b"SELECT resource_providers.uuid")
+            found = allocations.list_for_consumer(self.far, self.consumer)
+            self.assertTrue(self.proxy.happened.is_set())
+            self.assertEqual({self.host.uuid}, set(found.providers))

@@ -1,0 +1,222 @@
+"""Race tests from other processes: what they run, and how they are run.
+
+``python -m tests.functional.placement.races.processes JOB CONNECTION JSON`` does
+one job and writes one JSON document for each thing it has to say.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+import numpy as np
+
+from placement_core.changes.journal import Journal
+from placement_core.context import Context
+from placement_core.db.database import Database, Settings
+from placement_core.placement import allocations, errors
+from placement_core.placement.index import capacity_index
+from placement_core.placement.records import AllocationWrite
+
+_SECONDS = 60
+
+
+class Process:
+    """A job in a process of its own; it starts its work when told to."""
+
+    def __init__(self, job: str, database: Database, **arguments) -> None:
+        settings = database.settings
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, job, settings.connection, json.dumps(arguments)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+
+    def ready(self) -> None:
+        """Wait until the process only waits for its start."""
+        line = self._process.stdout.readline()
+        if line != "ready\n":
+            raise AssertionError(f"a process did not come up: {line!r}")
+
+    def start(self) -> None:
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def line(self):
+        """Return the next thing that the process says; None at its end."""
+        text = self._process.stdout.readline()
+        return json.loads(text) if text.endswith("\n") else None
+
+    def kill(self) -> None:
+        """End the process at once, as ``kill -9`` does."""
+        self._process.kill()
+
+    def finish(self) -> list:
+        """Return everything else that the process says."""
+        try:
+            output, _ = self._process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
+        return [json.loads(line) for line in output.splitlines() if line.endswith(("}", "]"))]
+
+
+def run(*processes: Process, ready: bool = False) -> list[list]:
+    """Start processes at the same moment; return what each says.
+
+    :param ready: somebody waited for them to be ready already.
+    """
+    for process in processes:
+        if not ready:
+            process.ready()
+    for process in processes:
+        process.start()
+    return [process.finish() for process in processes]
+
+
+# The jobs -------------------------------------------------------------------
+
+
+def claim(database: Database, *, provider: str, threads: int, claims: int) -> None:
+    """Claim one VCPU for each of ``claims`` new consumers, from some threads."""
+    tickets = itertools.count()
+    outcomes = []
+
+    def play() -> None:
+        ctx = Context(database)
+        while next(tickets) < claims:
+            consumer = str(uuid.uuid4())
+            write = AllocationWrite(
+                consumer, {provider: {"VCPU": 1}}, "project", "user", "INSTANCE", None)
+            try:
+                allocations.replace(ctx, [write])
+                outcomes.append("made")
+            except Exception as error:
+                outcomes.append(type(error).__name__)
+
+    players = [threading.Thread(target=play) for _ in range(threads)]
+    _wait_for_start()
+    for player in players:
+        player.start()
+    for player in players:
+        player.join()
+    _say({name: outcomes.count(name) for name in set(outcomes)})
+
+
+def write_until_killed(database: Database, *, providers: list[str], threads: int) -> None:
+    """Write, and say which consumer holds what at each acknowledged generation."""
+    lock = threading.Lock()
+
+    def play() -> None:
+        ctx = Context(database)
+        consumers: dict[str, int] = {}
+        for turn in itertools.count():
+            consumer = str(uuid.uuid4()) if turn % 3 == 0 else next(iter(consumers))
+            seen = consumers.pop(consumer, None)
+            provider = providers[turn % len(providers)]
+            amount = turn % 4 + 1
+            allocations.replace(ctx, [AllocationWrite(
+                consumer, {provider: {"VCPU": amount, "MEMORY_MB": amount}}, "project", "user",
+                "INSTANCE", seen)])
+            consumers[consumer] = (seen or 0) + 1
+            with lock:
+                _say({"consumer": consumer, "generation": consumers[consumer],
+                      "provider": provider, "amount": amount})
+
+    _wait_for_start()
+    for _ in range(threads):
+        threading.Thread(target=play, daemon=True).start()
+    time.sleep(_SECONDS)
+
+
+def race_for_generation(database: Database, *, provider: str, consumer: str, rounds: int,
+                        amount: int) -> None:
+    """Try to be the one who takes a consumer from each generation to the next."""
+    ctx = Context(database)
+    won = []
+    _wait_for_start()
+    for seen in range(rounds):
+        write = AllocationWrite(consumer, {provider: {"VCPU": amount}}, "project", "user",
+                                "INSTANCE", seen or None)
+        while True:
+            try:
+                allocations.replace(ctx, [write])
+                won.append(seen)
+                break
+            except errors.ConsumerGenerationConflict as error:
+                if (error.actual or 0) > seen:
+                    break
+    _say({"won": won})
+
+
+def read_fresh(
+    database: Database, *, providers: list[int], board: str, threads: int, seconds: float
+) -> None:
+    """Check that the capacity index shows what was acknowledged before it was asked.
+
+    ``used`` of each provider only rises. The writers note on the board, for each
+    provider, the value they are about to write and the last that was acknowledged.
+    """
+    begun, acknowledged = boards(board, len(providers))
+    index = capacity_index.CapacityIndex(database)
+    stale: list[list[int]] = []
+    asked = itertools.count()
+    ends = 0.0
+
+    def play() -> None:
+        ctx = Context(database)
+        while time.monotonic() < ends:
+            least = acknowledged.tolist()
+            world = index.world(ctx)
+            most = begun.tolist()
+            next(asked)
+            for place, provider in enumerate(providers):
+                entry = world.entry(world.layout.row_of_id[provider])
+                used = entry.inventory(0).used
+                if not least[place] <= used <= most[place]:
+                    stale.append([provider, least[place], used, most[place]])
+
+    players = [threading.Thread(target=play) for _ in range(threads)]
+    index.world(Context(database))
+    _wait_for_start()
+    ends = time.monotonic() + seconds
+    for player in players:
+        player.start()
+    for player in players:
+        player.join()
+    _say({"asked": next(asked), "stale": stale[:10], "missed": index.verify(Context(database))})
+
+
+def boards(path: str, count: int) -> np.ndarray:
+    """Return two rows of numbers that several processes share."""
+    return np.memmap(path, dtype=np.int64, mode="r+", shape=(2, count))
+
+
+JOBS = {job.__name__: job
+        for job in (claim, write_until_killed, race_for_generation, read_fresh)}
+
+
+def _wait_for_start() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    if sys.stdin.readline() != "go\n":
+        sys.exit("the test that started this process is gone")
+
+
+def _say(document) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def main(job: str, connection: str, arguments: str) -> None:
+    database = Database(Settings(connection, sqlite_synchronous=False), Journal(), retries=30)
+    JOBS[job](database, **json.loads(arguments))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,83 @@
+import sqlalchemy as sa
+
+from placement_core.placement import allocations
+from placement_core.testing import factories
+from tests import databases
+from tests.functional.placement import claims
+
+
+class RoundTrips:
+    """Counts what is sent to the database: statements, BEGIN and COMMIT."""
+
+    def __init__(self, database):
+        self.count = 0
+        for engine in (database.writer, database.autocommit, database.snapshot):
+            sa.event.listen(engine, "before_cursor_execute", self._one)
+        for engine in (database.writer, database.snapshot):
+            sa.event.listen(engine, "commit", self._one)
+            sa.event.listen(engine, "rollback", self._one)
+            if database.dialect == "postgresql":
+                # On SQLite BEGIN is counted as a statement already; PyMySQL's
+                # connections are always in a transaction.
+                sa.event.listen(engine, "begin", self._one)
+
+    def _one(self, *_anything):
+        self.count += 1
+
+    def of(self, function, *arguments, **options):
+        self.count = 0
+        function(*arguments, **options)
+        return self.count
+
+
+@databases.on_each_database
+class TestRoundTrips(claims.ClaimsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.host = self.provider(VCPU=80, MEMORY_MB=800, DISK_GB=80)
+        self.trips = RoundTrips(self.database)
+        self.resources = {self.host: {"VCPU": 2, "MEMORY_MB": 20, "DISK_GB": 2}}
+
+    def test_put(self):
+        new = self.trips.of(self.claim, self.resources, seen=None)
+        known = self.trips.of(
+            self.claim, self.resources, seen=None, consumer=factories.new_uuid())
+        again = self.trips.of(self.claim, {self.host: {"VCPU": 3, "DISK_GB": 1}}, seen=1)
+        gone = self.trips.of(allocations.delete, self.ctx, self.consumer)
+        self.addDetail("round trips", self.text(
+            f"new project {new}, known {known}, replaced {again}, deleted {gone}"))
+        self.assertLessEqual(new, 14)
+        self.assertLessEqual(known, 10)
+        self.assertLessEqual(again, 11 if self.kind == "sqlite" else 10)
+        self.assertLessEqual(gone, 11)
+
+    @staticmethod
+    def text(words):
+        from testtools import content
+        return content.text_content(words)
+
+    def test_the_server_counts_the_same(self):
+        if self.kind != "mysql":
+            self.skipTest("only MySQL counts the questions of a session")
+        self.claim(self.resources, seen=None)
+        self.database.dispose()
+        engines = (self.database.writer, self.database.autocommit)
+
+        def questions():
+            # Each pool hands out the one connection that the claims use, too.
+            total = 0
+            for engine in engines:
+                with engine.connect() as connection:
+                    row = connection.exec_driver_sql("SHOW SESSION STATUS LIKE 'Questions'").one()
+                    total += int(row[1])
+            return total
+
+        questions()
+        before = questions()
+        cost_of_asking = questions() - before
+        for project in ("project", "new"):
+            before = questions()
+            counted = self.trips.of(self.claim, self.resources, seen=None, project=project,
+                                    consumer=factories.new_uuid())
+            self.assertEqual(counted, questions() - before - cost_of_asking)

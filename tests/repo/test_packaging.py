@@ -1,0 +1,64 @@
+"""What the product imports is what it says it needs."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib.metadata
+import pathlib
+import re
+import sys
+
+from tests import base
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+#: Imported where a database of that kind is used: an extra has it.
+_IN_EXTRAS = {"psycopg", "pymysql"}
+
+
+class TestPackaging(base.TestCase):
+    """setup.cfg and the imports agree."""
+
+    def test_dependencies_are_declared(self) -> None:
+        """Each import is in the standard library, ours, or a dependency's."""
+        declared = {_normal(name) for name in _requirements()}
+        providers = importlib.metadata.packages_distributions()
+        for module, path in _imports().items():
+            owners = {_normal(name) for name in providers.get(module, [])}
+            self.assertTrue(owners & declared, f"{path} imports {module} of {owners}")
+
+    def test_packages_of_both_roots(self) -> None:
+        """Every folder with code has an __init__.py, so that it is installed."""
+        for root in ("placement_core", "plugins/placement_plugins"):
+            for path in (ROOT / root).rglob("*.py"):
+                self.assertTrue((path.parent / "__init__.py").exists(), path)
+
+
+def _requirements() -> list[str]:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    lines = setup["options"]["install_requires"].split()
+    return [re.split(r"[<>=!~\[;]", line)[0] for line in lines]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _imports() -> dict[str, pathlib.Path]:
+    """Return the third-party modules that are imported: {top-level name: by which file}."""
+    found: dict[str, pathlib.Path] = {}
+    for root in ("placement_core", "plugins/placement_plugins"):
+        for path in (ROOT / root).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    names = [alias.name for alias in node.names]
+                elif isinstance(node, ast.ImportFrom):
+                    names = [node.module or ""]
+                else:
+                    continue
+                for name in names:
+                    found.setdefault(name.split(".")[0], path)
+    ours = {"placement_core", "placement_plugins", *sys.stdlib_module_names, *_IN_EXTRAS}
+    return {name: path for name, path in found.items() if name not in ours}

@@ -1,0 +1,52 @@
+"""The numbers that ``make test`` and ``.ci/run`` end with are true."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+import tempfile
+
+import subunit
+
+from tests import base, run
+
+_FILE = "tests.conformance.test_gabbi.usage_"
+
+
+class TestCounting(base.TestCase):
+    """Reading what the workers said."""
+
+    def _counts(self, *events: tuple[str, str]) -> tuple[dict[str, int], dict[str, int]]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "stream")
+            with path.open("wb") as target:
+                stream = subunit.StreamResultToBytes(target)
+                for test, status in events:
+                    stream.status(test_id=test, test_status=status)
+            counts, conformance = run._read(path)
+        return dict(counts), dict(conformance)
+
+    def test_outcomes(self) -> None:
+        """A test that began and never ended has failed."""
+        counts, conformance = self._counts(
+            ("tests.a", "inprogress"), ("tests.a", "success"), ("tests.b", "skip"),
+            ("tests.c", "fail"), ("tests.d", "xfail"), ("tests.e", "uxsuccess"),
+            ("tests.f", "inprogress"),
+        )  # fmt: skip
+        self.assertEqual({"passed": 2, "skipped": 1, "failed": 3}, counts)
+        self.assertEqual({}, conformance)
+
+    def test_conformance(self) -> None:
+        """The suite's tests are counted apart, without our tests of the suite."""
+        counts, conformance = self._counts(
+            (f"{_FILE}one.test_request", "success"), (f"{_FILE}two.test_request", "fail"),
+            ("tests.conformance.test_gabbi.TestTheSuite.test_is_whole", "success"),
+        )  # fmt: skip
+        self.assertEqual({"passed": 2, "failed": 1}, counts)
+        self.assertEqual({"passed": 1, "failed": 1}, conformance)
+
+    def test_the_ci_run_can_be_started(self) -> None:
+        """.ci/run is a program."""
+        mode = os.stat(run.ROOT / ".ci" / "run").st_mode
+        self.assertTrue(mode & stat.S_IXUSR)

@@ -1,0 +1,79 @@
+"""Online data migrations: batches, the table, exit codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placement_core.migrations import online
+from tests import base
+
+
+class Rows:
+    """A migration of so many rows; the last ones cannot be migrated."""
+
+    def __init__(self, movable: int, stuck: int = 0) -> None:
+        self.movable, self.stuck = movable, stuck
+        self.batches: list[int] = []
+
+    def __call__(self, _ctx: Any, max_count: int) -> tuple[int, int]:
+        found = self.movable + self.stuck
+        done = min(max_count, self.movable)
+        self.movable -= done
+        self.batches.append(max_count)
+        return found, done
+
+
+def broken(_ctx: Any, _max_count: int) -> tuple[int, int]:
+    raise ValueError("no such\ncolumn")
+
+
+class OnlineTest(base.TestCase):
+    def run_migrations(
+        self, max_count: int | None = None, **migrations: online.Migration
+    ) -> online.Outcome:
+        self.lines: list[str] = []
+        return online.run(None, max_count, self.lines.append, migrations)  # type: ignore[arg-type]
+
+    def test_until_complete(self) -> None:
+        first, second = Rows(120), Rows(7)
+        outcome = self.run_migrations(first=first, second=second)
+        self.assertEqual(online.DONE, outcome.exit_code)
+        # Each batch has 50 rows for all of them; a full one leaves the rest for later.
+        self.assertEqual([50, 50, 50, 50], first.batches)
+        self.assertEqual([30, 50], second.batches)
+        self.assertEqual({"first": (120 + 70 + 20, 120), "second": (7, 7)}, outcome.counts)
+        self.assertEqual("Running batches of 50 until complete", self.lines[0])
+        self.assertIn("70 rows matched query first, 50 migrated", self.lines)
+
+    def test_bounded(self) -> None:
+        rows = Rows(3)
+        for expected, found in ((online.MORE, 3), (online.MORE, 2), (online.MORE, 1),
+                                (online.DONE, 0)):
+            outcome = self.run_migrations(1, rows=rows)
+            self.assertEqual((expected, {"rows": (found, min(found, 1))}),
+                             (outcome.exit_code, outcome.counts))
+
+    def test_rows_that_cannot_be_migrated(self) -> None:
+        self.assertEqual(online.DONE, self.run_migrations(rows=Rows(0, stuck=4)).exit_code)
+
+    def test_errors(self) -> None:
+        outcome = self.run_migrations(broken=broken, rows=Rows(60))
+        self.assertEqual(online.FAILED, outcome.exit_code)
+        self.assertEqual((60 + 10, 60), outcome.counts["rows"])
+        self.assertIn("Error attempting to run broken: no such", self.lines)
+        # With a bound, an error may still go away with the work that is left.
+        self.assertEqual(online.MORE, self.run_migrations(
+            5, broken=broken, rows=Rows(60)).exit_code)
+        self.assertEqual(online.FAILED, self.run_migrations(5, broken=broken).exit_code)
+
+    def test_table(self) -> None:
+        self.assertEqual(
+            [
+                "+-----------+-------------+-----------+",
+                "| Migration | Total Found | Completed |",
+                "+-----------+-------------+-----------+",
+                "|   rows    |      3      |     2     |",
+                "+-----------+-------------+-----------+",
+            ],
+            list(online.table(online.Outcome({"rows": (3, 2)}))),
+        )

@@ -1,0 +1,114 @@
+import json
+
+from placement_core.placement.candidates import answers, search
+from placement_core.placement.candidates.requests import (
+    CandidatesRequest,
+    RequestGroup,
+    TraitFilter,
+)
+from tests import base, worlds
+
+HOST, NUMA, CARD, POOL, OTHER = (worlds.uuid_of(number) for number in range(1, 6))
+
+
+def world():
+    return worlds.build(
+        worlds.provider(1, worlds.inventory("VCPU", 8, 2), worlds.inventory("MEMORY_MB", 64),
+                        traits=["CUSTOM_B", "CUSTOM_A"], aggregates=[101]),
+        worlds.provider(2, parent=1),
+        worlds.provider(3, worlds.inventory("CUSTOM_GPU", 4), parent=2, traits=["CUSTOM_C"]),
+        worlds.provider(4, worlds.inventory("DISK_GB", 100, 60), traits=[worlds.SHARES],
+                        aggregates=[101]),
+        worlds.provider(5, worlds.inventory("VCPU", 1)))
+
+
+REQUEST = CandidatesRequest((
+    RequestGroup("", {"VCPU": 2, "DISK_GB": 10}),
+    RequestGroup("_gpu", {"CUSTOM_GPU": 1}),
+    RequestGroup("_more", {"CUSTOM_GPU": 2})))
+
+
+def ask(request, form=answers.NEWEST, of=None):
+    of = of or world()
+    return json.loads(answers.render(of, request, search.find(of, request), form))
+
+
+class TestRender(base.TestCase):
+
+    maxDiff = None
+
+    def test_newest(self):
+        self.assertEqual({
+            "allocation_requests": [{
+                "allocations": {
+                    HOST: {"resources": {"VCPU": 2}},
+                    POOL: {"resources": {"DISK_GB": 10}},
+                    CARD: {"resources": {"CUSTOM_GPU": 3}}},
+                "mappings": {"": [HOST, POOL], "_gpu": [CARD], "_more": [CARD]}}],
+            "provider_summaries": {
+                HOST: {"resources": {"VCPU": {"capacity": 8, "used": 2},
+                                     "MEMORY_MB": {"capacity": 64, "used": 0}},
+                       "traits": ["CUSTOM_A", "CUSTOM_B"],
+                       "parent_provider_uuid": None, "root_provider_uuid": HOST},
+                NUMA: {"resources": {}, "traits": [],
+                       "parent_provider_uuid": HOST, "root_provider_uuid": HOST},
+                CARD: {"resources": {"CUSTOM_GPU": {"capacity": 4, "used": 0}},
+                       "traits": ["CUSTOM_C"],
+                       "parent_provider_uuid": NUMA, "root_provider_uuid": HOST},
+                POOL: {"resources": {"DISK_GB": {"capacity": 100, "used": 60}},
+                       "traits": [worlds.SHARES],
+                       "parent_provider_uuid": None, "root_provider_uuid": POOL}},
+        }, ask(REQUEST))
+
+    def test_each_part_can_be_left_out(self):
+        newest = ask(REQUEST)
+        without = ask(REQUEST, answers.Form(mappings=False))
+        self.assertNotIn("mappings", without["allocation_requests"][0])
+        self.assertEqual(newest["provider_summaries"], without["provider_summaries"])
+        plain = ask(REQUEST, answers.Form(traits=False, trees=False, all_classes=False))
+        self.assertEqual({
+            HOST: {"resources": {"VCPU": {"capacity": 8, "used": 2}}},
+            NUMA: {"resources": {}},
+            CARD: {"resources": {"CUSTOM_GPU": {"capacity": 4, "used": 0}}},
+            POOL: {"resources": {"DISK_GB": {"capacity": 100, "used": 60}}},
+        }, plain["provider_summaries"])
+        self.assertEqual(newest["allocation_requests"], plain["allocation_requests"])
+
+    def test_list_form(self):
+        document = ask(CandidatesRequest((RequestGroup("", {"VCPU": 2, "MEMORY_MB": 3}),)),
+                       answers.Form(keyed=False, mappings=False, traits=False, trees=False))
+        self.assertEqual([{"allocations": [
+            {"resource_provider": {"uuid": HOST}, "resources": {"VCPU": 2, "MEMORY_MB": 3}}]}],
+            document["allocation_requests"])
+
+    def test_only_providers_used_where_trees_are_unknown(self):
+        request = CandidatesRequest((RequestGroup("", {"CUSTOM_GPU": 2}),), nested=False)
+        document = ask(request, answers.Form(mappings=False, trees=False))
+        self.assertEqual([CARD], list(document["provider_summaries"]))
+        request = CandidatesRequest(
+            (RequestGroup("", {"CUSTOM_GPU": 2, "VCPU": 1}),), nested=False)
+        self.assertEqual([], ask(request)["allocation_requests"])
+
+    def test_limit_shows_only_its_trees(self):
+        request = CandidatesRequest((RequestGroup("", {"VCPU": 1}),), limit=1)
+        self.assertEqual({HOST, NUMA, CARD}, set(ask(request)["provider_summaries"]))
+
+    def test_resourceless_group_is_mapped_only(self):
+        groups = (RequestGroup("_top", {}, traits=TraitFilter((frozenset(["CUSTOM_A"]),))),
+                  RequestGroup("_gpu", {"CUSTOM_GPU": 1}))
+        request = CandidatesRequest(groups, same_subtree=(frozenset(["_top", "_gpu"]),))
+        found = ask(request)["allocation_requests"]
+        self.assertEqual([{"allocations": {CARD: {"resources": {"CUSTOM_GPU": 1}}},
+                           "mappings": {"_top": [HOST], "_gpu": [CARD]}}], found)
+
+    def test_summaries_are_made_once_until_the_provider_changes(self):
+        before = world()
+        request = CandidatesRequest((RequestGroup("", {"VCPU": 1}),))
+        ask(request, of=before)
+        after = before.changed(
+            {5: worlds.provider(5, worlds.inventory("VCPU", 2))}, worlds.NAMES, None)
+        rows = after.layout.row_of_uuid
+        self.assertIs(before.entry(rows[HOST]).summary, after.entry(rows[HOST]).summary)
+        self.assertIsNone(after.entry(rows[OTHER]).summary)
+        self.assertEqual({"VCPU": {"capacity": 2, "used": 0}},
+                         ask(request, of=after)["provider_summaries"][OTHER]["resources"])

@@ -1,0 +1,60 @@
+import hypothesis
+from hypothesis import strategies as st
+
+from placement_core.placement.candidates import errors, providers
+from placement_core.placement.candidates.requests import (
+    CandidatesRequest,
+    ProviderFilter,
+    TraitFilter,
+)
+from tests import base, worlds
+from tests.unit.placement.candidates import oracle, strategies
+
+
+class TestFind(base.TestCase):
+
+    @hypothesis.settings(deadline=None, max_examples=300, database=None,
+                         suppress_health_check=list(hypothesis.HealthCheck))
+    @hypothesis.given(strategies.provider_lists(), strategies.requests(), st.booleans())
+    def test_against_the_oracle(self, rows, request, named):
+        group = request.groups[0]
+        wanted = ProviderFilter(
+            resources=group.resources, traits=group.traits, aggregates=group.aggregates,
+            in_tree=group.in_tree, uuid=rows[0].uuid if named else None)
+        judge = oracle.Oracle(rows, CandidatesRequest(()))
+        tree = judge.by_uuid.get(group.in_tree)
+        expected = {
+            each.uuid for each in judge.providers.values()
+            if all(each.fits(*pair) for pair in group.resources.items())
+            and all(names & each.traits for names in group.traits.required)
+            and not group.traits.forbidden & each.traits
+            and all(uuids & each.aggregates for uuids in group.aggregates.member_of)
+            and not group.aggregates.forbidden & each.aggregates
+            and (not group.in_tree or (tree is not None and tree.root == each.root))
+            and (not named or each.uuid == rows[0].uuid)}
+        found = providers.find(worlds.build(*rows), wanted)
+        self.assertEqual(expected, {each.uuid for each in found})
+        self.assertEqual(len(expected), len(found))
+
+    def test_by_name_and_uuid(self):
+        world = worlds.build(worlds.provider(1, name="a"), worlds.provider(2, name="b"))
+        for wanted, ids in (
+                (ProviderFilter(), [1, 2]),
+                (ProviderFilter(name="b"), [2]),
+                (ProviderFilter(uuid=worlds.uuid_of(1)), [1]),
+                (ProviderFilter(uuid=worlds.uuid_of(1), name="b"), []),
+                (ProviderFilter(uuid=worlds.uuid_of(9)), []),
+                (ProviderFilter(in_tree=worlds.uuid_of(9)), [])):
+            self.assertEqual(ids, [each.id for each in providers.find(world, wanted)])
+
+    def test_unknown_names(self):
+        error = self.assertRaises(
+            errors.UnknownTraits, providers.find, worlds.build(),
+            ProviderFilter(traits=TraitFilter((frozenset(["CUSTOM_A", "NO"]),))))
+        self.assertEqual(
+            'Invalid trait(s) in "required" parameter: No such trait(s): NO.', str(error))
+        error = self.assertRaises(
+            errors.UnknownResourceClass, providers.find, worlds.build(),
+            ProviderFilter(resources={"NO": 1}))
+        self.assertEqual("Invalid resource class in resources parameter: "
+                         "No such resource class NO.", str(error))

@@ -1,0 +1,222 @@
+import dataclasses
+import itertools
+import json
+
+import hypothesis
+from hypothesis import strategies as st
+
+from placement_core.placement.candidates import answers, errors, search
+from placement_core.placement.candidates.requests import (
+    CandidatesRequest,
+    RequestGroup,
+    TraitFilter,
+)
+from tests import base, worlds
+from tests.unit.placement.candidates import oracle, strategies
+
+
+def canonical(document):
+    """Return what a document offers as ``Oracle.canonical`` does, in order."""
+    return [
+        (frozenset((uuid, name, amount) for uuid, used in each["allocations"].items()
+                   for name, amount in used["resources"].items()),
+         frozenset((suffix, frozenset(uuids)) for suffix, uuids in each["mappings"].items()))
+        for each in document["allocation_requests"]]
+
+
+def ask(world, request, **options):
+    found = search.find(world, request, **options)
+    return json.loads(answers.render(world, request, found))
+
+
+def example_of(numbers):
+    return hypothesis.settings(
+        deadline=None, max_examples=numbers, database=None,
+        suppress_health_check=list(hypothesis.HealthCheck))
+
+
+class TestAgainstTheOracle(base.TestCase):
+
+    @example_of(500)
+    @hypothesis.given(strategies.provider_lists(), strategies.requests())
+    def test_complete(self, rows, request):
+        judge = oracle.Oracle(rows, request)
+        expected = judge.combinations()
+        document = ask(worlds.build(*rows), request)
+        found = canonical(document)
+        self.assertEqual(set(expected), set(found))
+        self.assertEqual(len(found), len(set(found)))
+        self.assertEqual(judge.summarised(expected), set(document["provider_summaries"]))
+
+    @example_of(300)
+    @hypothesis.given(
+        strategies.provider_lists(), strategies.requests(), st.integers(1, 12), st.booleans())
+    def test_limited(self, rows, request, limit, randomize):
+        judge = oracle.Oracle(rows, request)
+        expected = judge.combinations()
+        limited = dataclasses.replace(request, limit=limit)
+        document = ask(worlds.build(*rows), limited, randomize=randomize)
+        found = canonical(document)
+        self.assertEqual(min(limit, len(expected)), len(found))
+        self.assertEqual(len(found), len(set(found)))
+        self.assertLessEqual(set(found), set(expected))
+        self.assertEqual(judge.summarised(found), set(document["provider_summaries"]))
+        if not any(provider.shares for provider in judge.providers.values()):
+            everywhere = set().union(*expected.values(), set())
+            here = set().union(*(expected[each] for each in found), set())
+            self.assertEqual(min(limit, len(everywhere)), len(here), "trees did not take turns")
+
+    @example_of(200)
+    @hypothesis.given(
+        strategies.provider_lists(), strategies.requests(subtrees=False), st.integers(1, 8))
+    def test_distinct_come_first(self, rows, request, limit):
+        """A limited answer has as many different ones as there are, up to the limit."""
+        judge = oracle.Oracle(rows, request)
+        looks = {
+            provider.uuid: (
+                provider.root,
+                frozenset(each for name, each in provider.inventories.items()
+                          if any(name in group.resources for group in request.groups)),
+                frozenset(provider.traits), frozenset(provider.aggregates))
+            for provider in judge.providers.values()}
+        expected = {_orbit(each, looks) for each in judge.combinations()}
+        limited = dataclasses.replace(request, limit=limit)
+        found = {_orbit(each, looks) for each in canonical(ask(worlds.build(*rows), limited))}
+        if len(expected) <= limit:
+            self.assertLessEqual(found, expected)
+        coarse = {provider: look[:2] for provider, look in looks.items()}
+        least = {_orbit(each, coarse) for each in judge.combinations()}
+        self.assertLessEqual(min(limit, len(least)), len(found))
+
+    @example_of(100)
+    @hypothesis.given(
+        strategies.provider_lists(), strategies.requests(), st.integers(1, 6),
+        st.sampled_from(("depth-first", "breadth-first")))
+    def test_bounded(self, rows, request, most, strategy):
+        expected = oracle.Oracle(rows, request).combinations()
+        world = worlds.build(*rows)
+        found = canonical(ask(world, request, max_candidates=most, strategy=strategy))
+        self.assertEqual(min(most, len(expected)), len(found))
+        self.assertLessEqual(set(found), set(expected))
+
+
+def _orbit(combination, looks):
+    """Return a combination with providers replaced by what they look like.
+
+    Of all ways to number the equal ones the smallest is taken, so that two
+    combinations have one orbit exactly if an exchange of equals makes one of
+    the other.
+    """
+    allocations, mappings = combination
+    uuids = sorted({uuid for uuid, _, _ in allocations}
+                   | {uuid for _, uuids in mappings for uuid in uuids})
+    signatures = []
+    for uuid in uuids:
+        signatures.append((
+            repr(sorted(map(repr, looks[uuid]))),
+            tuple(sorted((name, amount) for each, name, amount in allocations if each == uuid)),
+            tuple(sorted(suffix for suffix, serving in mappings if uuid in serving))))
+    return tuple(sorted(signatures))
+
+
+class TestEqualDevices(base.TestCase):
+
+    def gpus(self, hosts=3, gpus=8):
+        rows = []
+        for host in range(hosts):
+            first = 1 + host * (gpus + 1)
+            rows.append(worlds.provider(first, worlds.inventory("VCPU", 64)))
+            rows.extend(
+                worlds.provider(first + number, worlds.inventory("CUSTOM_GPU", 1), parent=first)
+                for number in range(1, gpus + 1))
+        return worlds.build(*rows)
+
+    def request(self, groups=4, **options):
+        return CandidatesRequest(
+            (RequestGroup("", {"VCPU": 1}),
+             *(RequestGroup(f"_{number}", {"CUSTOM_GPU": 1}) for number in range(groups))),
+            **options)
+
+    def test_each_tree_before_permutations(self):
+        world = self.gpus()
+        found = search.find(world, self.request(isolate=True, limit=3))
+        roots = [int(world.layout.root[combination[0]]) for combination in found]
+        self.assertEqual(3, len(set(roots)))
+
+    def test_permutations_fill_the_limit(self):
+        found = search.find(self.gpus(), self.request(isolate=True, limit=1000))
+        self.assertEqual(1000, len(set(found)))
+
+    def test_complete_without_limit(self):
+        found = search.find(self.gpus(hosts=1), self.request(isolate=True))
+        self.assertEqual(8 * 7 * 6 * 5, len(set(found)))
+
+    def test_many_groups_many_devices(self):
+        world = self.gpus(hosts=1, gpus=64)
+        found = search.find(world, self.request(groups=8, isolate=True, limit=1000))
+        self.assertEqual(1000, len(set(found)))
+
+    def test_nearly_enough_devices(self):
+        """An answer that is empty for want of one device does not take forever."""
+        for isolate in (True, False):
+            found = search.find(
+                self.gpus(hosts=1, gpus=20), self.request(groups=21, isolate=isolate))
+            self.assertEqual(0, len(found))
+
+
+class TestRequests(base.TestCase):
+
+    def test_unknown_names(self):
+        world = worlds.build()
+        error = self.assertRaises(
+            errors.UnknownResourceClass, search.find, world,
+            CandidatesRequest((RequestGroup("", {"VPCU": 1}),)))
+        self.assertEqual("Invalid resource class in resources parameter: "
+                         "No such resource class VPCU.", str(error))
+        error = self.assertRaises(
+            errors.UnknownTraits, search.find, world,
+            CandidatesRequest((RequestGroup("", {"VCPU": 1}, TraitFilter(
+                (frozenset(["CUSTOM_A", "X"]),), frozenset(["Y"]))),)))
+        self.assertEqual("No such trait(s): X, Y.", str(error))
+
+    def test_amounts_beyond_every_number(self):
+        world = worlds.build(worlds.provider(1, worlds.inventory("VCPU", 10**40)))
+        for amount, count in ((2**31 - 1, 1), (2**31, 0), (10**30, 0)):
+            found = search.find(world, CandidatesRequest((RequestGroup("", {"VCPU": amount}),)))
+            self.assertEqual(count, len(found), amount)
+
+    def test_sums_beyond_64_bits(self):
+        world = worlds.build(worlds.provider(1, worlds.inventory("VCPU", 10**40, 2**62)))
+        request = CandidatesRequest(tuple(
+            RequestGroup(suffix, {"VCPU": 2**29}) for suffix in ("", "_a")))
+        document = ask(world, request)
+        self.assertEqual(1, len(document["allocation_requests"]))
+        summary = document["provider_summaries"][worlds.uuid_of(1)]
+        self.assertEqual({"VCPU": {"capacity": 10**40, "used": 2**62}}, summary["resources"])
+
+    def test_less_than_nothing(self):
+        world = worlds.build(worlds.provider(1, worlds.inventory("VCPU", -5, 3)))
+        self.assertEqual(
+            0, len(search.find(world, CandidatesRequest((RequestGroup("", {"VCPU": 1}),)))))
+
+    def test_empty_world(self):
+        for limit, isolate in itertools.product((None, 5), (True, False)):
+            request = CandidatesRequest(
+                tuple(RequestGroup(suffix, {"VCPU": 1}) for suffix in ("", "_a", "_b")),
+                limit=limit, isolate=isolate)
+            self.assertEqual(
+                {"allocation_requests": [], "provider_summaries": {}},
+                ask(worlds.build(), request))
+
+    def test_trace(self):
+        world = worlds.build(
+            worlds.provider(1, worlds.inventory("VCPU", 4), traits=["CUSTOM_A"]),
+            worlds.provider(2, worlds.inventory("VCPU", 4)),
+            worlds.provider(3, worlds.inventory("VCPU", 1)))
+        request = CandidatesRequest((
+            RequestGroup("_a", {"VCPU": 2}, TraitFilter((frozenset(["CUSTOM_A"]),))),))
+        steps = [(step.group, step.filter, step.left)
+                 for step in search.find(world, request).trace.steps]
+        self.assertEqual(
+            [("_a", "resources:VCPU", 2), ("_a", "required", 1), ("", "trees", 1),
+             ("", "combinations", 1)], steps)

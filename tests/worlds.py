@@ -1,0 +1,86 @@
+"""Worlds made of plain records, for tests that need no database."""
+
+from __future__ import annotations
+
+import uuid
+
+from placement_core.placement.index.rows import Inventory, Names, ProviderRow
+from placement_core.placement.index.world import World
+
+SHARES = "MISC_SHARES_VIA_AGGREGATE"
+CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_GPU")
+TRAITS = (SHARES, "CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
+
+NAMES = Names(dict(enumerate(CLASSES)), dict(enumerate(TRAITS, 1)))
+
+
+def uuid_of(number: int) -> str:
+    """Return the uuid of the provider or aggregate with a number."""
+    return str(uuid.UUID(int=number))
+
+
+def inventory(
+    resource_class: str, capacity: int, used: int = 0, *,
+    min_unit: int = 1, max_unit: int = 2**31 - 1, step_size: int = 1,
+) -> Inventory:
+    """Make an inventory by the name of its class."""
+    return Inventory(
+        NAMES.class_ids[resource_class], capacity, used, min_unit, max_unit, step_size)
+
+
+def provider(
+    number: int, *inventories: Inventory, parent: int | None = None, traits=(), aggregates=(),
+    generation: int = 0, name: str | None = None,
+) -> ProviderRow:
+    """Make a provider; it and its aggregates are known by numbers."""
+    return ProviderRow(
+        id=number, uuid=uuid_of(number), name=name or f"provider-{number}",
+        generation=generation, parent_id=parent,
+        inventories=tuple(sorted(inventories)),
+        traits=frozenset(NAMES.trait_ids[name] for name in traits),
+        aggregates=frozenset(map(uuid_of, aggregates)))
+
+
+def build(*rows: ProviderRow) -> World:
+    """Make a world of providers."""
+    return World.build(rows, NAMES)
+
+
+def describe(world: World) -> dict:
+    """Return all a world says, by uuids instead of rows, to compare worlds."""
+    rows = {row: entry.provider.uuid for row, entry in enumerate(world.entries) if entry}
+    layout = world.layout
+
+    def members(sets):
+        return {key: {rows[row] for row in held.rows.tolist()} for key, held in sets.items()}
+
+    columns = {}
+    for class_id, column in world.columns.items():
+        values = {}
+        for at, row in enumerate(column.rows.tolist()):
+            values[rows[row]] = (
+                int(column.free[at]), int(column.min_unit[at]), int(column.max_unit[at]),
+                int(column.step_size[at]))
+        if values:
+            columns[class_id] = values
+    return {
+        "providers": {
+            entry.provider.uuid: (
+                entry.provider, entry.inventories, entry.traits, entry.aggregates,
+                entry.revision)
+            for entry in world.entries if entry},
+        "rows": {
+            uuid: rows[row] for uuid, row in layout.row_of_uuid.items()},
+        "ids": {id_: rows[row] for id_, row in layout.row_of_id.items()},
+        "roots": {rows[row]: rows[int(root)]
+                  for row, root in enumerate(layout.root) if root >= 0},
+        "parents": {rows[row]: rows[parent] for row, parent in layout.parents.items()},
+        "trees": {rows[root]: {rows[row] for row in tree}
+                  for root, tree in layout.trees.items()},
+        "columns": columns,
+        "traits": members(world.traits),
+        "aggregates": members(world.aggregates),
+        "sharing": {rows[row]: anchors for row, anchors in members(world.sharing()).items()},
+        "classes": world.names.class_ids,
+        "trait names": world.names.trait_ids,
+    }
