@@ -163,10 +163,15 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, help="at most so many rounds of the growth-… rows")
     add("--upstream-python", type=pathlib.Path, metavar="PATH",
         help="interpreter of an environment that has upstream, instead of installing it")
-    add("--build", type=pathlib.Path, default=_BUILD, help="where logs and SQLite files go")
+    add("--build", type=_absolute, default=_BUILD, help="where logs and SQLite files go")
     add("--results", type=pathlib.Path, default=_RESULTS, help="where JSON and plot go")
     add("--name", help="in the name of the written files, behind the kind of database")
     return parser
+
+
+def _absolute(text: str) -> pathlib.Path:
+    # Services run in folders of their own.
+    return pathlib.Path(text).absolute()
 
 
 if __name__ == "__main__":

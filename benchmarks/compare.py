@@ -75,7 +75,7 @@ class Result:
             return self.ratio >= self.row.floor
         if self.row.p95_ms:
             return statistics.median(one.p95_ms for one in self.ours) <= self.row.p95_ms
-        return None if not isinstance(self.row.workload(self.world), workloads.Tight) else True
+        return True if self.row.exact else None
 
 
 class Arena:
@@ -132,9 +132,10 @@ def run(
     workload = row.workload(world)
     alone = len(targets) == 1
     one = max(workload.prepare(target) for target in targets)
-    differs = None if alone else workload.differ(*targets)
+    compared = workload.comparable and not alone
+    differs = workload.differ(*targets) if compared else None
     for clients in clients_wanted or row.clients:
-        result = Result(row, world, clients, compared=not alone, differs=differs)
+        result = Result(row, world, clients, compared=compared, differs=differs)
         if one * clients / row.workers > _LONGEST_TURN_SECONDS:
             result.skipped = f"one answer of upstream takes {one:.0f} s"
         else:

@@ -78,7 +78,7 @@ def _row(result: compare.Result) -> dict[str, object]:
         "skipped": result.skipped,
         "ratio_median": result.ratio,
         "ratios": result.ratios,
-        "answers_agree": result.compared and result.differs is None if result.compared else None,
+        "answers_agree": result.differs is None if result.compared else None,
         "problems": result.problems,
         "met": result.met,
         "ours": [dataclasses.asdict(one) for one in result.ours],

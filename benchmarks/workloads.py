@@ -74,7 +74,12 @@ def summarise(drive: client.Drive, *, steps: int = 1) -> Measurement:
 
 
 class Workload(abc.ABC):
-    """One kind of question or order."""
+    """One kind of question or order.
+
+    :cvar comparable: whether ``differ`` can compare the answers of both sides.
+    """
+
+    comparable = False
 
     def prepare(self, target: client.Target) -> float:
         """Warm a service up; return how many seconds one request takes."""
@@ -86,11 +91,13 @@ class Workload(abc.ABC):
 
     def differ(self, ours: client.Target, upstream: client.Target) -> str | None:
         """Ask both the same; return what differs, or None."""
-        return None
+        raise NotImplementedError
 
 
 class Reads(Workload):
     """The same kind of GET, in some variants so that no two in a row are equal."""
+
+    comparable = True
 
     def __init__(self, paths: Sequence[str], *, version: str = "1.39") -> None:
         self._paths = tuple(paths)
