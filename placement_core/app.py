@@ -68,7 +68,7 @@ def _router(api: Api, parts: Services, authorizer: Authorizer) -> WSGIApplicatio
 
 def _with_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
     """Answer for liveness and readiness before authentication and the API."""
-    answers = {
+    answers: dict[str, WSGIApplication] = {
         LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
         READINESS_PATH: _readiness(parts),
     }

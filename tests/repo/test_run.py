@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
-import pathlib
 import stat
-import tempfile
 
 import subunit
 
@@ -18,13 +17,12 @@ class TestCounting(base.TestCase):
     """Reading what the workers said."""
 
     def _counts(self, *events: tuple[str, str]) -> tuple[dict[str, int], dict[str, int]]:
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "stream")
-            with path.open("wb") as target:
-                stream = subunit.StreamResultToBytes(target)
-                for test, status in events:
-                    stream.status(test_id=test, test_status=status)
-            counts, conformance = run._read(path)
+        stream = io.BytesIO()
+        result = subunit.StreamResultToBytes(stream)
+        for test, status in events:
+            result.status(test_id=test, test_status=status)
+        stream.seek(0)
+        counts, conformance = run._read(stream)
         return dict(counts), dict(conformance)
 
     def test_outcomes(self) -> None:
