@@ -33,7 +33,8 @@ def draw(results: Sequence[compare.Result], title: str, path: pathlib.Path) -> b
         colour = {True: _GOOD, False: _BAD, None: _FREE}[result.met]
         axes.barh(place, ratio, color=colour, height=0.62)
         axes.plot([min(result.ratios), max(result.ratios)], [place, place], color="black", lw=1)
-        axes.annotate(f" {ratio:.3g} x", (max(result.ratios), place), va="center", fontsize=8)
+        axes.annotate(f" {ratio:.3g} x", (max(*result.ratios, result.row.floor or 0), place),
+                      va="center", fontsize=8)
         if result.row.floor:
             axes.plot([result.row.floor] * 2, [place - 0.4, place + 0.4], color="black", lw=2)
     axes.set_yticks(range(len(shown)),
