@@ -12,8 +12,12 @@ import functools
 import ipaddress
 import logging
 import multiprocessing
+import os
+import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +91,7 @@ def _load(
     # Only workers need it, and it is most of what there is to import.
     from placement_core import app
 
+    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
     options = conf.load(config_files=config_files, config_dirs=config_dirs)
     oslo_logging.setup(options, "placement")
     logging.captureWarnings(True)
@@ -95,6 +100,22 @@ def _load(
     except errors.ConfigurationError as error:
         LOG.critical("%s", error)
         sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    """Stop this worker once its parent is gone, however that ended.
+
+    A worker without a parent would go on serving with nobody to stop it, and
+    keep the address from the next start.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    # It may be waiting for a parent that will never answer.
+    time.sleep(_STOP_SECONDS)
+    os._exit(1)
 
 
 def _server(host: str, port: int, workers: int, threads: int) -> Any:

@@ -82,6 +82,20 @@ class ServeTest(base.TestCase):
             time.sleep(0.2)
         self.fail(service.log.read_text())
 
+    def test_workers_end_with_a_parent_that_was_killed(self) -> None:
+        """Else they would go on serving, and keep the address from the next start."""
+        service = self.useFixture(serving.Service(self.connection, workers=2))
+        os.kill(service.process.pid, signal.SIGKILL)
+        service.process.wait(20)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                service.request("GET", "/")
+            except OSError:
+                return
+            time.sleep(0.2)
+        self.fail("the workers still serve")
+
     @staticmethod
     def _workers(children: str) -> list[int]:
         """Return the children that are workers (Python also keeps a helper)."""
