@@ -49,10 +49,12 @@ def render(
 ) -> bytes:
     """Return the JSON document that answers ``request``."""
     requests = ",".join(_requests(world, candidates, form))
-    summaries = ",".join(_summaries(world, request, candidates, form))
-    return b"".join((
-        b'{"allocation_requests":[', requests.encode(), b'],"provider_summaries":{',
-        summaries.encode(), b"}}"))
+    summaries = _summaries(world, request, candidates, form)
+    # Megabytes when there is no limit: put together in one go, not piece by piece.
+    head = f'{{"allocation_requests":[{requests}],"provider_summaries":{{'.encode()
+    summaries[:1] = [head + b"".join(summaries[:1])]
+    summaries[-1] += b"}}"
+    return b",".join(summaries)
 
 
 def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
@@ -118,7 +120,7 @@ def _template(
 
 def _summaries(
     world: World, request: CandidatesRequest, candidates: Candidates, form: Form
-) -> Iterable[str]:
+) -> list[bytes]:
     used: dict[int, None] = {}
     for part, column in zip(candidates.parts, candidates.columns, strict=True):
         if part.resources and (column is not candidates.columns[0] or not used):
@@ -144,12 +146,12 @@ def _shown(world: World, request: CandidatesRequest, used: Iterable[int]) -> Ite
     return rows
 
 
-def _keep_summary(world: World, entry: Entry) -> str:
+def _keep_summary(world: World, entry: Entry) -> bytes:
     entry.summary = _summary(world, entry, NEWEST, None)
     return entry.summary
 
 
-def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | None) -> str:
+def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | None) -> bytes:
     """Make the member of provider_summaries that is about one provider."""
     provider = entry.provider
     class_names, trait_names = world.names.class_names, world.names.trait_names
@@ -163,4 +165,4 @@ def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | N
     if form.trees:
         parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
         text += f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"'
-    return text + "}"
+    return (text + "}").encode()
