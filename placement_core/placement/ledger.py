@@ -22,8 +22,10 @@ from placement_core.placement.facts import Cell, Facts, Owner
 
 _allocations, _inventories = tables.allocations, tables.inventories
 
-_DELETE = sa.delete(_allocations).where(
-    _allocations.c.id.in_(sa.bindparam("ids", expanding=True)))
+_DELETE = {
+    dialect: sa.delete(_allocations).where(
+        arrays.among(_allocations.c.id, "ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
 #: How many rows one statement names: databases bound the number of parameters.
 _MOST_IDS = 1000
 #: How many inventories one statement changes.
@@ -161,7 +163,7 @@ def write_allocations(session: Session, planned: Plan) -> None:
     """
     for start in range(0, len(planned.gone), _MOST_IDS):
         ids = planned.gone[start:start + _MOST_IDS]
-        if session.execute(_DELETE, {"ids": ids}).rowcount != len(ids):
+        if session.execute(_DELETE[session.dialect], {"ids": ids}).rowcount != len(ids):
             raise TransactionLost  # a consumer without a record: somebody else was first
     if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
         raise Short(planned)
