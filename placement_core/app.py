@@ -16,6 +16,7 @@ from pyramid.config import Configurator
 
 from placement_core import errors, services
 from placement_core.http import identity, pipeline, requestlog
+from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.identity import WSGIApplication
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api.api import API as PLACEMENT
@@ -27,7 +28,7 @@ from placement_core.services import Services
 LOG = logging.getLogger(__name__)
 
 #: What the service speaks.
-APIS: Sequence[Api] = (PLACEMENT,)
+APIS: Sequence[Api] = (PLACEMENT, CAPACITY)
 
 #: Answers whether the process is alive, to anybody, and asks nothing else for it.
 LIVENESS_PATH = "/healthcheck"
