@@ -16,6 +16,7 @@ from webob import acceptparse, exc
 
 from placement_core import errors
 from placement_core.http import requestlog
+from placement_core.http.operations import Version
 
 _STATUSES: tuple[tuple[type[errors.Error], int], ...] = (
     (errors.NotFound, 404),
@@ -55,8 +56,7 @@ class Refusal(Exception):
 
 #: Makes the response to (status, what was refused, WSGI environ, microversion); the
 #: microversion is None where none was understood, or none matters any more (500).
-Refuse = Callable[
-    [int, errors.Error | Refusal, dict[str, Any], tuple[int, int] | None], Response]
+Refuse = Callable[[int, errors.Error | Refusal, dict[str, Any], Version | None], Response]
 
 
 def method_not_allowed(method: str, allowed: Sequence[str]) -> Refusal:

@@ -100,7 +100,9 @@ def bearers(
     for each in parts:
         if not each.granular:
             serving |= each.home & near
-            serving[[row for row in each.away if roots[world.sharing()[row].rows].any()]] = True
+            reached = roots if each.closed is None else roots & ~each.closed
+            serving[[
+                row for row in each.away if reached[world.sharing()[row].rows].any()]] = True
     having = None if names is None else filters.with_any_trait(world, names)
     return serving if having is None else serving & having
 
@@ -177,7 +179,9 @@ def _no_tree(
     (class_id, number), = wanted.resources.items()
     near = allowed & scope[world.layout.root]
     for row, anchors in world.sharing().items():
-        near[row] |= bool(scope[anchors.rows].any())
+        near[row] |= allowed[row] and bool(scope[anchors.rows].any())
+    # Who shares and has room, but not for these trees, is not what is missing.
+    near &= ~world.column(class_id).fitting(number, world.size)
     has = "has" if single else "has a provider with"
     return _no_room(world, class_id, number, near, lambda _: f"{subject} {has}")
 

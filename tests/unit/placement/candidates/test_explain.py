@@ -62,6 +62,8 @@ class TestAgainstTheSearch(base.TestCase):
         self.assertTrue(counted.complete)
         self.assertEqual(found, counted.examined - sum(counted.dropped.values()))
         self.assertEqual(found == 0, bool(explained.reason))
+        # What is in nobody's way is never to blame.
+        self.assertNotIn("step_size is 1 ", explained.reason or "")
         left = [each.left for each in explained.trees.filters]
         self.assertEqual(sorted(left, reverse=True), left)
         for each in explained.groups:
@@ -317,6 +319,17 @@ class TestNoTree(ReasonTestCase):
         self.assert_reason(
             "no tree of providers with VCPU:4 has a provider with 100 free DISK_GB; the most is "
             "40, on provider-3", world, group("", {"VCPU": 4, "DISK_GB": 100}))
+
+    def test_what_is_shared_with_others(self):
+        """Who has room, but not for the trees that are left, is not to blame."""
+        disk = [worlds.inventory("DISK_GB", size) for size in (100, 40)]
+        world = worlds.build(
+            worlds.provider(1, vcpu(8), aggregates=[101, 102]),
+            worlds.provider(2, disk[0], traits=[worlds.SHARES], aggregates=[101]),
+            worlds.provider(3, disk[1], parent=1))
+        for inside in (aggregates((102,)), aggregates(forbidden=[102])):
+            explained = ask(world, group("", {"VCPU": 4, "DISK_GB": 60}, inside=inside))
+            self.assertNotIn("provider-2", explained.reason)
 
     def test_root_traits(self):
         world = worlds.build(
