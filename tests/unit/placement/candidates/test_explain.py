@@ -322,14 +322,14 @@ class TestNoTree(ReasonTestCase):
 
     def test_what_is_shared_with_others(self):
         """Who has room, but not for the trees that are left, is not to blame."""
-        disk = [worlds.inventory("DISK_GB", size) for size in (100, 40)]
+        disk = worlds.inventory("DISK_GB", 100)
         world = worlds.build(
             worlds.provider(1, vcpu(8), aggregates=[101, 102]),
-            worlds.provider(2, disk[0], traits=[worlds.SHARES], aggregates=[101]),
-            worlds.provider(3, disk[1], parent=1))
-        for inside in (aggregates((102,)), aggregates(forbidden=[102])):
-            explained = ask(world, group("", {"VCPU": 4, "DISK_GB": 60}, inside=inside))
-            self.assertNotIn("provider-2", explained.reason)
+            worlds.provider(2, aggregates=[102]),
+            worlds.provider(3, disk, parent=2, traits=[worlds.SHARES], aggregates=[101]))
+        self.assert_reason(
+            "no tree of providers with VCPU:4 has a provider with an inventory of DISK_GB", world,
+            group("", {"VCPU": 4, "DISK_GB": 60}, inside=aggregates((102,))))
 
     def test_root_traits(self):
         world = worlds.build(
