@@ -20,7 +20,7 @@ import numpy as np
 
 from placement_core.placement.candidates import filters
 from placement_core.placement.candidates.combine import Combination, Tree
-from placement_core.placement.candidates.filters import Part, Trace
+from placement_core.placement.candidates.filters import UNNOTED, Part, Unnoted
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.index.world import World
@@ -39,12 +39,10 @@ class Candidates:
     :ivar columns: for each part the rows that serve it, one for each
         combination; one list for all parts where they share providers
         throughout.
-    :ivar trace: what each filter left.
     """
 
     parts: list[Part]
     columns: list[list[int]]
-    trace: Trace
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -70,18 +68,10 @@ def find(
     :raises errors.UnknownResourceClass: a class does not exist.
     :raises errors.UnknownTraits: traits do not exist.
     """
-    for group in request.groups:
-        filters.class_ids(world, group.resources)
-    filters.check_traits(
-        world, (request.root_traits, *(group.traits for group in request.groups)))
-    trace = Trace()
-    parts = _parts(world, request, trace)
-    mask = filters.anchors(world, parts, request, trace)
-    anchors = np.flatnonzero(mask)
+    choices = choose(world, request)
+    plan, parts = choices.plan, choices.plan.parts
     if randomize:
-        np.random.default_rng().shuffle(anchors)
-    plan = Plan.of(world, request, parts)
-    choices = _Choices(plan, anchors)
+        np.random.default_rng().shuffle(choices.anchors)
     bound = min(
         (each for each in (request.limit, max_candidates) if each is not None), default=None)
     columns = choices.alone(bound)
@@ -91,11 +81,26 @@ def find(
         if randomize:
             random.shuffle(found)
         columns = [list(rows) for rows in zip(*found, strict=True)] or [[] for _ in parts]
-    trace.steps.append(filters.Step("", "combinations", len(columns[0])))
-    return Candidates(parts, columns, trace)
+    return Candidates(parts, columns)
 
 
-def _parts(world: World, request: CandidatesRequest, trace: Trace) -> list[Part]:
+def choose(world: World, request: CandidatesRequest, trace: Unnoted = UNNOTED) -> Choices:
+    """Filter: return what there is to combine.
+
+    :param trace: takes down what each filter left.
+    :raises errors.UnknownResourceClass: a class does not exist.
+    :raises errors.UnknownTraits: traits do not exist.
+    """
+    for group in request.groups:
+        filters.class_ids(world, group.resources)
+    filters.check_traits(
+        world, (request.root_traits, *(group.traits for group in request.groups)))
+    parts = _parts(world, request, trace)
+    anchors = np.flatnonzero(filters.anchors(world, parts, request, trace))
+    return Choices(Plan.of(world, request, parts), anchors)
+
+
+def _parts(world: World, request: CandidatesRequest, trace: Unnoted) -> list[Part]:
     parts = []
     for group in sorted(request.groups, key=lambda group: group.suffix != ""):
         if group.suffix:
@@ -105,7 +110,7 @@ def _parts(world: World, request: CandidatesRequest, trace: Trace) -> list[Part]
     return parts
 
 
-class _Choices:
+class Choices:
     """The rows to choose from, by anchor."""
 
     def __init__(self, plan: Plan, anchors: np.ndarray) -> None:
@@ -151,7 +156,7 @@ class _Choices:
             return [columns[0][:bound].tolist()] * len(columns)
         return [column[:bound].tolist() for column in columns]
 
-    def trees(self, *, randomize: bool) -> Iterator[Tree]:
+    def trees(self, *, randomize: bool = False) -> Iterator[Tree]:
         """Prepare the trees, a block at a time."""
         plan = self.plan
         sharing = plan.world.sharing()
@@ -241,13 +246,13 @@ def _search(
             begun.append(tree)
             yield unique.of(tree.combinations(distinct=True))
 
-    found.extend(itertools.islice(_take_turns(distinct()), bound))
+    found.extend(itertools.islice(take_turns(distinct()), bound))
     if len(found) < bound:
         already = set(found)
         rest = (
             (each for each in unique.of(tree.combinations()) if each not in already)
             for tree in begun if tree.symmetric())
-        found.extend(itertools.islice(_take_turns(rest), bound - len(found)))
+        found.extend(itertools.islice(take_turns(rest), bound - len(found)))
     return found
 
 
@@ -277,7 +282,7 @@ class _Unique:
             yield combination
 
 
-def _take_turns(sources: Iterable[Iterator[Combination]]) -> Iterator[Combination]:
+def take_turns(sources: Iterable[Iterator[Combination]]) -> Iterator[Combination]:
     """Take one from each source, then the next from each, until all are empty.
 
     A source is not begun before its first turn.
