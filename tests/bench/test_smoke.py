@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 
-from benchmarks import __main__ as benchmarks, agreement, databases, rows, worlds
+from benchmarks import __main__ as benchmarks, agreement, databases, profile, rows, worlds
 from tests import base
 
 
@@ -134,3 +134,17 @@ def _answer(*names):
             name: {"resources": {"VCPU": {"capacity": 8, "used": 0}}, "traits": ["B", "A"]}
             for name in names},
     }
+
+
+class TestProfile(base.TestCase):
+    """Samples are charged to the layer that the innermost known frame belongs to."""
+
+    def test_shares(self):
+        outer = "run (granian/wsgi.py:1);answer (placement_core/http/pipeline.py:2)"
+        self.assertEqual(
+            {"SQLAlchemy, oslo.db": 0.5, "our HTTP pipeline": 0.375, "other": 0.125},
+            profile.shares([
+                f"{outer};execute (sqlalchemy/engine/base.py:3);get (contextlib.py:4) 4",
+                f"{outer} 3",
+                "bootstrap (threading.py:9) 1",
+            ]))

@@ -1,8 +1,8 @@
 from placement_core.placement import allocations
 from placement_core.testing import factories
 from tests import databases
-from tests.round_trips import RoundTrips
 from tests.functional.placement import claims
+from tests.round_trips import RoundTrips
 
 
 @databases.on_each_database
