@@ -12,11 +12,11 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from placement_core.placement.candidates import effort, matching
 from placement_core.placement.candidates.plans import Plan
-from placement_core.placement.candidates.subtrees import Subtree
+from placement_core.placement.candidates.subtrees import Subtree, Top
 
 #: So many branches may come to nothing before they are remembered.
 _FORGETFUL = 32
@@ -122,12 +122,13 @@ class Tree:
 class _Search:
     """Backtracking over the parts, one bond after the other.
 
-    Within a bond those with the fewest options come first, after those that
-    have to bring traits together. Whether each bond can be satisfied is found
+    Within a bond the top of each same_subtree comes first, because it decides
+    where the others may lie; then parts with the fewest options, after those
+    that have to bring traits together. Whether each bond can be satisfied is found
     out before: then a choice in one is never the reason for a dead end in
     another.
 
-    A level is the position of a part in that order. What a list holds for
+    A level is a position in that order. What a list holds for
     each level is how things stand when the level is entered.
     """
 
@@ -167,30 +168,43 @@ class _Search:
                 self.member[number].append(at)
                 self.options[number] = [
                     row for row in self.options[number] if row in subtree.masks]
+        for subtree in self.subtrees:
+            subtree.narrow(self.options)
         if not all(self.options):
             return False
+        #: A part's number at each level, or the complement of a same_subtree's.
         self.order = sorted(
-            range(len(self.options)), key=lambda number: (
-                plan.bonds[number], bool(plan.required) and plan.parts[number].granular,
-                len(self.options[number])))
+            [*range(len(self.options)), *(~at for at in range(len(self.subtrees)))],
+            key=self._rank)
         self.coverage = {
             row: plan.coverage(plan.world.entry(row))
             for number, rows in enumerate(self.options) if not plan.parts[number].granular
             for row in rows} if plan.required else {}
         self.full = (1 << len(plan.required)) - 1
         self.end = len(self.order)
-        self.chosen = [-1] * self.end
-        self.tries: list[Iterator[int]] = [iter(()) for _ in self.order]
+        self.chosen = [-1] * len(self.options)
+        self.taken = [-1] * self.end
+        self.tries: list[Iterator[Any]] = [iter(()) for _ in self.order]
         self.states: list[Hashable | None] = [None] * self.end
         self.covered = [0] * (self.end + 1)
         self.own = [False] * (self.end + 1)
-        #: For each same_subtree the tops that are possible, and those chosen.
-        self.possible: list[list[int]] = [[]] * (self.end + 1)
-        self.held: list[list[int]] = [[]] * (self.end + 1)
-        self.limits = [self._limits(number) for number in range(self.end)]
+        #: For each same_subtree its top and the first part that this serves.
+        self.tops: list[list[Top | None]] = [[]] * (self.end + 1)
+        self.limits = [self._limits(number) for number in range(len(self.options))]
         self._start_over()
         self._look_ahead()
         return True
+
+    def _rank(self, step: int) -> tuple[int, int, int]:
+        """Return what decides when a part or a same_subtree is dealt with."""
+        plan = self.plan
+        if step < 0:
+            return self._bond(step), 0, len(self.subtrees[~step].rows)
+        late = bool(plan.required) and plan.parts[step].granular
+        return self._bond(step), 2 if late else 1, len(self.options[step])
+
+    def _bond(self, step: int) -> int:
+        return self.plan.bonds[step if step >= 0 else self.plan.subtrees[~step][0]]
 
     def _start_over(self) -> None:
         #: How many parts chose each row.
@@ -217,9 +231,12 @@ class _Search:
         """Prepare what the levels from each one on can still bring."""
         self.coverage_from = [0] * (self.end + 1)
         self.own_from = [False] * (self.end + 1)
-        self.holders_from = [[0] * len(self.subtrees) for _ in range(self.end + 1)]
         for level in range(self.end - 1, -1, -1):
             number = self.order[level]
+            if number < 0:
+                self.coverage_from[level] = self.coverage_from[level + 1]
+                self.own_from[level] = self.own_from[level + 1]
+                continue
             rows = self.options[number]
             bits = self.coverage_from[level + 1]
             if self.full and not self.plan.parts[number].granular:
@@ -228,10 +245,6 @@ class _Search:
             self.coverage_from[level] = bits
             self.own_from[level] = bool(self.foreign) and (
                 self.own_from[level + 1] or any(row not in self.foreign for row in rows))
-            holders = list(self.holders_from[level + 1])
-            for at in self.member[number]:
-                holders[at] |= self.subtrees[at].holders(rows)
-            self.holders_from[level] = holders
 
     def _feasible(self) -> bool:
         """Say whether there can be a combination, as far as is easily seen."""
@@ -247,14 +260,15 @@ class _Search:
                 return False
         levels: dict[int, list[int]] = defaultdict(list)
         for level, number in enumerate(self.order):
-            levels[plan.bonds[number]].append(level)
+            levels[self._bond(number)].append(level)
         # The first needs no try: the search begins with it.
         return all(self._has_answer(tied[0], tied[-1] + 1)
                    for tied in list(levels.values())[1:] if len(tied) > 1)
 
     def _has_answer(self, begin: int, end: int) -> bool:
         """Say whether the parts of these levels can be satisfied by themselves."""
-        together = any(not self.plan.parts[number].granular for number in self.order[begin:end])
+        together = any(not self.plan.parts[number].granular
+                       for number in self.order[begin:end] if number >= 0)
         self.end = end
         found = any(True for _ in self._walk(begin, end, 0 if together else self.full, True))
         self.end = len(self.order)
@@ -272,8 +286,7 @@ class _Search:
         """
         self.covered[begin] = covered
         self.own[begin] = own
-        self.possible[begin] = [-1] * len(self.subtrees)
-        self.held[begin] = [0] * len(self.subtrees)
+        self.tops[begin] = [None] * len(self.subtrees)
         found = 0
         #: How many were found before each level was entered.
         before = [0] * end
@@ -308,22 +321,31 @@ class _Search:
         :raises effort.TooLong: too much came to nothing.
         """
         number = self.order[level]
-        rows = self.options[number]
+        rows = self.options[number] if number >= 0 else self.subtrees[~number].rows
         self.plan.effort.steps += len(rows) + 1
         self.credit -= 1
         if self.credit < 0:
             self.credit = self.plan.effort.borrow()
         self.states[level] = None
-        if self.dead_ends > _FORGETFUL:
-            state = self.states[level] = self._state(level)
-            if state in self.dead or not self._may_succeed(level):
-                self.tries[level] = iter(())
-                return
-        self.tries[level] = self._different(rows) if self.distinct else iter(rows)
+        many = self.dead_ends > _FORGETFUL
+        if many:
+            self.states[level] = self._state(level)
+        # What is left below a top that was just chosen is worth a look always.
+        if (many and self.states[level] in self.dead) or (
+                (many or (level and self.order[level - 1] < 0))
+                and not self._may_succeed(level)):
+            self.tries[level] = iter(())
+            return
+        tries = self._different(rows) if self.distinct else iter(rows)
+        self.tries[level] = tries if number >= 0 else self.subtrees[~number].choices(tries)
 
     def _next(self, level: int) -> int | None:
         """Return the next row that may be chosen at a level."""
         number = self.order[level]
+        if number < 0:
+            self.tops[level + 1] = list(self.tops[level])
+            top = self.tops[level + 1][~number] = next(self.tries[level], None)
+            return None if top is None else top[0]
         granular = self.plan.parts[number].granular
         limits = self.limits[number]
         for row in self.tries[level]:
@@ -354,10 +376,8 @@ class _Search:
             if used and used[0] != row:
                 return False
         for at in self.member[number]:
-            subtree = self.subtrees[at]
-            held = self.held[level][at] | subtree.bits.get(row, 0)
-            possible = self.possible[level][at] & subtree.masks[row]
-            if not possible & (held | self.holders_from[level + 1][at]):
+            top = self.tops[level][at]
+            if top is not None and not self.subtrees[at].allows(top, number, row):
                 return False
         return True
 
@@ -379,8 +399,13 @@ class _Search:
         """Choose ``row`` at a level."""
         plan = self.plan
         number = self.order[level]
-        self.chosen[number] = row
+        self.taken[level] = row
         self.uses[row] += 1
+        if number < 0:
+            self.covered[level + 1] = self.covered[level]
+            self.own[level + 1] = self.own[level]
+            return
+        self.chosen[number] = row
         if plan.isolate and plan.parts[number].granular:
             self.granular.add(row)
         for key, amount, _ in self.limits[number].get(row, ()):
@@ -393,21 +418,16 @@ class _Search:
             self.covered[level + 1] |= self.coverage[row]
         if plan.one_per_tree and plan.parts[number].resources:
             self.tree_used[int(plan.world.layout.root[row])].append(row)
-        self.possible[level + 1] = self.possible[level]
-        self.held[level + 1] = self.held[level]
-        if self.member[number]:
-            possible, held = list(self.possible[level]), list(self.held[level])
-            for at in self.member[number]:
-                possible[at] &= self.subtrees[at].masks[row]
-                held[at] |= self.subtrees[at].bits.get(row, 0)
-            self.possible[level + 1], self.held[level + 1] = possible, held
+        self.tops[level + 1] = self.tops[level]
 
     def _give_back(self, level: int) -> None:
         """Undo the choice at a level."""
         plan = self.plan
         number = self.order[level]
-        row = self.chosen[number]
+        row = self.taken[level]
         self.uses[row] -= 1
+        if number < 0:
+            return
         if plan.isolate and plan.parts[number].granular:
             self.granular.discard(row)
         for key, amount, _ in self.limits[number].get(row, ()):
@@ -420,7 +440,10 @@ class _Search:
     def _may_succeed(self, level: int) -> bool:
         """Say whether the levels from one on can be completed, as far as is easily seen."""
         plan = self.plan
-        left = {number: self._reachable(level, number) for number in self.order[level:self.end]}
+        left = {number: self._reachable(level, number)
+                for number in self.order[level:self.end] if number >= 0}
+        if not all(left.values()):
+            return False
         if plan.isolate and not matching.one_each(plan, [
                 [row for row in rows if row not in self.granular]
                 for number, rows in left.items() if plan.parts[number].granular]):
@@ -436,31 +459,25 @@ class _Search:
         return all(sum(room[class_id].values()) >= need for class_id, need in needs.items())
 
     def _reachable(self, level: int, number: int) -> list[int]:
-        """Return the options of a part that lie below tops that are still possible."""
+        """Return the options of a part that lie below the tops that are chosen."""
         rows = self.options[number]
         for at in self.member[number]:
-            masks = self.subtrees[at].masks
-            tops = self._tops(level, at)
-            rows = [row for row in rows if masks[row] & tops]
+            top = self.tops[level][at]
+            if top is not None:
+                subtree = self.subtrees[at]
+                below = subtree.below[number].get(top[0], ())
+                rows = [row for row in (below if rows is self.options[number] else rows)
+                        if subtree.allows(top, number, row)]
+                self.plan.effort.steps += len(below)
         return rows
-
-    def _tops(self, level: int, at: int) -> int:
-        """Return the tops of a same_subtree that are still possible, as bits."""
-        return self.possible[level][at] & (self.held[level][at] | self.holders_from[level][at])
 
     def _state(self, level: int) -> Hashable:
         """Return all that decides whether the rest can be completed."""
         kinds = self._row_kinds()
-        marks: dict[int, list[int]] = defaultdict(list)
-        for at, subtree in enumerate(self.subtrees):
-            tops = self._tops(level, at)
-            if self.possible[level][at] == -1:
-                continue
-            while tops:
-                bit = tops & -tops
-                tops ^= bit
-                top = subtree.rows[bit.bit_length() - 1]
-                marks[top].append(2 * at + bool(self.held[level][at] & bit))
+        marks: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for at, top in enumerate(self.tops[level]):
+            if top is not None:
+                marks[top[0]].append((at, top[1]))
         rows = []
         for row, (isolated, classes) in self._what_matters(level).items():
             taken = []
@@ -473,11 +490,10 @@ class _Search:
                 rows.append((kinds[row], alone, tuple(taken), tuple(marks.pop(row, ()))))
         rows.extend((kinds[row], False, (), tuple(flags)) for row, flags in marks.items())
         rows.sort()
-        begun = tuple(possible != -1 for possible in self.possible[level])
         trees = frozenset(
             used[0] for used in self.tree_used.values() if used
         ) if self.plan.one_per_tree else None
-        return (level, self.end, self.covered[level], self.own[level], begun, trees, tuple(rows))
+        return (level, self.end, self.covered[level], self.own[level], trees, tuple(rows))
 
     def _what_matters(self, level: int) -> dict[int, tuple[bool, list[int]]]:
         """Return what the parts from a level on may compete for.
@@ -490,7 +506,7 @@ class _Search:
             isolated: dict[int, bool] = defaultdict(bool)
             classes: dict[int, set[int]] = defaultdict(set)
             for number in self.order[level:self.end]:
-                for row in self.options[number]:
+                for row in self.options[number] if number >= 0 else ():
                     isolated[row] |= plan.isolate and plan.parts[number].granular
                     classes[row].update(
                         class_id for (_, class_id), _, _ in self.limits[number].get(row, ()))

@@ -58,6 +58,7 @@ class Plan:
     has_strict_rules: bool = dataclasses.field(init=False)
     has_rules: bool = dataclasses.field(init=False)
     effort: Effort = dataclasses.field(default_factory=Effort)
+    _rooms: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
     _looks: dict[Hashable, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -131,10 +132,15 @@ class Plan:
 
         That is the largest sum of asked amounts that there is room for.
         """
-        inventory = self.world.entry(row).inventory(class_id)
-        room = min(inventory.capacity - inventory.used, inventory.max_unit)
-        sums = self.sums[class_id]
-        return sums[bisect.bisect_right(sums, room) - 1] if sums else room
+        known = self._rooms.get((row, class_id))
+        if known is None:
+            inventory = self.world.entry(row).inventory(class_id)
+            known = min(inventory.capacity - inventory.used, inventory.max_unit)
+            sums = self.sums[class_id]
+            if sums:
+                known = sums[bisect.bisect_right(sums, known) - 1]
+            self._rooms[row, class_id] = known
+        return known
 
     def useful_rooms(self, rows: np.ndarray, class_id: int) -> np.ndarray:
         """Return ``useful_room`` of rows; what is more than is asked for counts as that."""
