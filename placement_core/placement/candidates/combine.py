@@ -3,9 +3,7 @@
 A backtracking search. It cuts a branch as soon as no rest can complete it, and
 remembers branches that came to nothing by what they had taken, where providers
 that are alike for the plan count as one: so a request that cannot be met ends
-soon even among many devices. The highest provider of each same_subtree, and the
-part it serves, are chosen before the rest, because they decide where that may
-lie.
+soon even among many devices.
 Source: spec placement_api §4.3.
 """
 
@@ -14,13 +12,26 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
+from typing import Any, Protocol
 
+from placement_core.placement.candidates import effort, matching
 from placement_core.placement.candidates.plans import Plan
+from placement_core.placement.candidates.subtrees import Subtree, Top
 
 #: So many branches may come to nothing before they are remembered.
 _FORGETFUL = 32
+#: So many nodes for each part may come to nothing in a tree, and after each
+#: combination, before the purse of the request pays for them.
+_ALLOWANCE = 16
 
 Combination = tuple[int, ...]
+
+
+class Neighbours(Protocol):
+    """Trees that can be compared."""
+
+    def key(self, at: int) -> Hashable | None:
+        """Return what ``Tree.key`` says of one of them."""
 
 
 class Tree:
@@ -31,13 +42,36 @@ class Tree:
         combinations of sharing providers alone are another tree's to give.)
     """
 
-    __slots__ = ("_looks", "options", "own", "plan")
+    __slots__ = ("_beside", "_likeness", "_looks", "options", "own", "plan")
 
-    def __init__(self, plan: Plan, options: list[list[int]], *, own: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, options: list[list[int]], *, own: bool = False,
+        beside: tuple[Neighbours, int] | None = None,
+    ) -> None:
         self.plan = plan
         self.options = options
         self.own = own
+        self._beside = beside
         self._looks: dict[int, Hashable] | None = None
+        self._likeness: Hashable | None = None
+
+    @property
+    def key(self) -> Hashable | None:
+        """Return what trees have in common whose combinations are the same.
+
+        The same by the places of the rows in ``options``. None: it is not known
+        whether there is another one.
+        """
+        if self._beside is None:
+            return None
+        neighbours, at = self._beside
+        key = neighbours.key(at)
+        return None if key is None else (self.own, key)
+
+    @property
+    def free(self) -> bool:
+        """Say whether every choice is a combination."""
+        return not (self.plan.has_rules or self.own)
 
     def combinations(self, *, distinct: bool = False) -> Iterator[Combination]:
         """Find all combinations, each a row for each part.
@@ -45,11 +79,9 @@ class Tree:
         :param distinct: leave out those that become another one when
             providers that look the same are exchanged.
         """
-        if self.plan.has_rules or self.own:
-            return self._search(distinct)
-        if not distinct:
+        if self.free and not distinct:
             return itertools.product(*self.options)
-        return self._first_and_rest()
+        return _Search(self, distinct=distinct).run()
 
     def symmetric(self) -> bool:
         """Say whether some providers look the same."""
@@ -62,333 +94,425 @@ class Tree:
             self._looks = self._look()
         return self._looks
 
-    def _search(self, distinct: bool) -> Iterator[Combination]:
-        for options, tops in self._choose_tops(self.options, (), distinct):
-            yield from _Search(self, options, tops, distinct).run()
-
-    def _first_and_rest(self) -> Iterator[Combination]:
-        """Find what is distinct; the first costs nothing, often it is enough."""
-        yield tuple(rows[0] for rows in self.options)
-        yield from itertools.islice(self._search(True), 1, None)
+    def likeness(self) -> Hashable | None:
+        """Return what trees have in common that are alike in ``looks`` too; or None."""
+        if self._likeness is None:
+            key = self.key
+            if key is not None:
+                first: dict[int, int] = {}
+                look = self.plan.look
+                self._likeness = (key, tuple([
+                    first.setdefault(look(row), len(first))
+                    for row in dict.fromkeys(itertools.chain.from_iterable(self.options))]))
+        return self._likeness
 
     def _look(self) -> dict[int, Hashable]:
-        plan, world = self.plan, self.plan.world
+        plan, layout = self.plan, self.plan.world.layout
         parts = _parts_by_row(self.options)
         if len(parts) == 1:
             return dict.fromkeys(parts)
-        above: set[int] = set()
-        if plan.subtrees:
-            for row in parts:
-                above.update(world.layout.ancestors(row)[1:])
-        sharing = world.sharing()
-        looks: dict[int, Hashable] = {}
-        for row, numbers in parts.items():
-            # Where subtrees matter, only children of one parent can be
-            # exchanged, and only when nothing to choose hangs below them.
-            place = None
-            if plan.subtrees:
-                place = row if row in above else -1 - world.layout.parents.get(row, row)
-            looks[row] = (
-                tuple(numbers), place, int(world.layout.root[row]), row in sharing,
-                plan.look(world.entry(row)))
-        return looks
-
-    def _choose_tops(
-        self, options: list[list[int]], tops: tuple[int, ...], distinct: bool
-    ) -> Iterator[tuple[list[list[int]], tuple[int, ...]]]:
-        """Choose which provider is the highest of each same_subtree, and for which part.
-
-        :returns: (options that are left, the highest of each), …
-        """
-        plan = self.plan
-        if len(tops) == len(plan.subtrees):
-            yield options, tops
-            return
-        numbers = plan.subtrees[len(tops)]
-        lines = {row: plan.world.layout.ancestors(row)
-                 for number in numbers for row in options[number]}
-        news = _News(self)
-        for top in sorted(lines):
-            # The highest is above one provider of every part.
-            if any(all(top not in lines[row] for row in options[number]) for number in numbers):
-                continue
-            if distinct and top not in tops and not news.is_new(top):
-                continue
-            below = list(options)
-            for number in numbers:
-                below[number] = [row for row in options[number] if top in lines[row]]
-            for narrowed in _with_holder(below, numbers, top):
-                yield from self._choose_tops(narrowed, (*tops, top), distinct)
-
-
-class _News:
-    """Tells whether a row looks like one that came before.
-
-    The first always is new: rows are not looked at before a second one comes,
-    because most trees are left after their first combination.
-    """
-
-    __slots__ = ("_first", "_seen", "_tree")
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self._first: int | None = None
-        self._seen: set[Hashable] = set()
-
-    def is_new(self, row: int) -> bool:
-        """Say whether no row that looks like this one was asked about."""
-        if self._first is None:
-            self._first = row
-            return True
-        looks = self._tree.looks()
-        self._seen.add(looks[self._first])
-        if looks[row] in self._seen:
-            return False
-        self._seen.add(looks[row])
-        return True
+        places = _places(plan, parts)
+        sharing = plan.world.sharing()
+        return {
+            row: (tuple(numbers), places.get(row), int(layout.root[row]), row in sharing,
+                  plan.look(row))
+            for row, numbers in parts.items()}
 
 
 class _Search:
     """Backtracking over the parts, one bond after the other.
 
-    Within a bond those with the fewest options come first, after those that
-    have to bring traits together. Whether each bond can be satisfied is found
+    Within a bond the top of each same_subtree comes first, because it decides
+    where the others may lie; then parts with the fewest options, after those
+    that have to bring traits together. Whether each bond can be satisfied is found
     out before: then a choice in one is never the reason for a dead end in
     another.
+
+    A level is a position in that order. What a list holds for
+    each level is how things stand when the level is entered.
     """
 
-    def __init__(
-        self, tree: Tree, options: list[list[int]], tops: tuple[int, ...], distinct: bool
-    ) -> None:
+    def __init__(self, tree: Tree, *, distinct: bool) -> None:
         self.tree = tree
         self.plan = plan = tree.plan
-        self.options = options
-        self.tops = tops
         self.distinct = distinct
-        self.order = sorted(
-            range(len(options)), key=lambda number: (
-                plan.bonds[number], bool(plan.required) and plan.parts[number].granular,
-                len(options[number])))
-        self.end = len(options)
-        self._start_over()
+        self.options = list(tree.options)
         self.foreign = plan.world.sharing() if tree.own else {}
-        self.coverage = {
-            row: plan.coverage(plan.world.entry(row))
-            for number, rows in enumerate(options) if not plan.parts[number].granular
-            for row in rows} if plan.required else {}
-        self.full = (1 << len(plan.required)) - 1
+        self.allowance = _ALLOWANCE * (len(self.options) + 1)
+        self.credit = self.allowance
         self.dead_ends = 0
         self.dead: set[Hashable] = set()
+        self._cares: dict[tuple[int, int], dict[int, tuple[bool, list[int]]]] = {}
         self._kinds: dict[int, int] | None = None
-        self._cares: dict[int, dict[int, tuple[bool, list[int]]]] = {}
-        self._look_ahead()
 
     def run(self) -> Iterator[Combination]:
         """Find all combinations."""
-        if self._feasible():
-            yield from self._descend(0, 0, not self.tree.own)
+        try:
+            if self._prepare() and self._feasible():
+                for _ in self._walk(0, self.end, 0, not self.tree.own):
+                    yield tuple(self.chosen)
+        except effort.TooLong:
+            self.plan.effort.left += 1
+
+    # Before the search
+
+    def _prepare(self) -> bool:
+        """Look at what there is to choose from; say whether there is anything."""
+        plan = self.plan
+        self.subtrees: list[Subtree] = []
+        self.member: list[list[int]] = [[] for _ in self.options]
+        for at, numbers in enumerate(plan.subtrees):
+            subtree = Subtree(plan, self.options, numbers)
+            self.subtrees.append(subtree)
+            for number in numbers:
+                self.member[number].append(at)
+                self.options[number] = [
+                    row for row in self.options[number] if row in subtree.masks]
+        for subtree in self.subtrees:
+            subtree.narrow(self.options)
+        if not all(self.options):
+            return False
+        #: A part's number at each level, or the complement of a same_subtree's.
+        self.order = sorted(
+            [*range(len(self.options)), *(~at for at in range(len(self.subtrees)))],
+            key=self._rank)
+        self.coverage = {
+            row: plan.coverage(plan.world.entry(row))
+            for number, rows in enumerate(self.options) if not plan.parts[number].granular
+            for row in rows} if plan.required else {}
+        self.full = (1 << len(plan.required)) - 1
+        self.end = len(self.order)
+        self.chosen = [-1] * len(self.options)
+        self.taken = [-1] * self.end
+        self.tries: list[Iterator[Any]] = [iter(()) for _ in self.order]
+        self.states: list[Hashable | None] = [None] * self.end
+        self.covered = [0] * (self.end + 1)
+        self.own = [False] * (self.end + 1)
+        #: For each same_subtree its top and the first part that this serves.
+        self.tops: list[list[Top | None]] = [[]] * (self.end + 1)
+        self.limits = [self._limits(number) for number in range(len(self.options))]
+        self._start_over()
+        self._look_ahead()
+        return True
+
+    def _rank(self, step: int) -> tuple[int, int, int]:
+        """Return what decides when a part or a same_subtree is dealt with."""
+        plan = self.plan
+        if step < 0:
+            return self._bond(step), 0, len(self.subtrees[~step].rows)
+        late = bool(plan.required) and plan.parts[step].granular
+        return self._bond(step), 2 if late else 1, len(self.options[step])
+
+    def _bond(self, step: int) -> int:
+        return self.plan.bonds[step if step >= 0 else self.plan.subtrees[~step][0]]
 
     def _start_over(self) -> None:
-        self.chosen = [-1] * len(self.options)
-        #: How many parts (and same_subtrees) chose each row.
-        self.uses: dict[int, int] = dict.fromkeys(self.tops, 1)
+        #: How many parts chose each row.
+        self.uses: dict[int, int] = defaultdict(int)
         self.granular: set[int] = set()
         self.sums: dict[tuple[int, int], int] = defaultdict(int)
-        self.tree_used: dict[int, int] = {}
+        self.tree_used: dict[int, list[int]] = defaultdict(list)
+
+    def _limits(self, number: int) -> dict[int, list[tuple[tuple[int, int], int, int]]]:
+        """Return the contested classes that not all fit on a row at once.
+
+        :returns: {row: [((row, class), amount, room), …]}.
+        """
+        plan = self.plan
+        limits: dict[int, list[tuple[tuple[int, int], int, int]]] = {}
+        for class_id, amount in plan.contested[number]:
+            for row in self.options[number]:
+                room = plan.useful_room(row, class_id)
+                if room < plan.demand[class_id]:
+                    limits.setdefault(row, []).append(((row, class_id), amount, room))
+        return limits
 
     def _look_ahead(self) -> None:
         """Prepare what the levels from each one on can still bring."""
-        levels = len(self.order)
-        self.coverage_from = [0] * (levels + 1)
-        self.own_from = [False] * (levels + 1)
-        if self.full or self.foreign:
-            for level in range(levels - 1, -1, -1):
-                number = self.order[level]
-                rows = self.options[number]
-                bits = self.coverage_from[level + 1]
-                if self.full and not self.plan.parts[number].granular:
-                    for row in rows:
-                        bits |= self.coverage[row]
-                self.coverage_from[level] = bits
-                self.own_from[level] = self.own_from[level + 1] or any(
-                    row not in self.foreign for row in rows)
+        self.coverage_from = [0] * (self.end + 1)
+        self.own_from = [False] * (self.end + 1)
+        for level in range(self.end - 1, -1, -1):
+            number = self.order[level]
+            if number < 0:
+                self.coverage_from[level] = self.coverage_from[level + 1]
+                self.own_from[level] = self.own_from[level + 1]
+                continue
+            rows = self.options[number]
+            bits = self.coverage_from[level + 1]
+            if self.full and not self.plan.parts[number].granular:
+                for row in rows:
+                    bits |= self.coverage[row]
+            self.coverage_from[level] = bits
+            self.own_from[level] = bool(self.foreign) and (
+                self.own_from[level + 1] or any(row not in self.foreign for row in rows))
 
     def _feasible(self) -> bool:
         """Say whether there can be a combination, as far as is easily seen."""
-        if not all(self.options):
+        plan = self.plan
+        if plan.isolate and not matching.one_each(plan, [
+                rows for number, rows in enumerate(self.options)
+                if plan.parts[number].granular]):
             return False
-        if self.plan.isolate and not self._enough_providers(0):
-            return False
-        if not all(self._enough_room(class_id) for class_id in self.plan.demand):
-            return False
+        for class_id, amount in plan.demand.items():
+            rows = {row for number, rows in enumerate(self.options)
+                    if class_id in plan.parts[number].resources for row in rows}
+            if not matching.room_for(plan, class_id, amount, rows):
+                return False
         levels: dict[int, list[int]] = defaultdict(list)
         for level, number in enumerate(self.order):
-            levels[self.plan.bonds[number]].append(level)
+            levels[self._bond(number)].append(level)
         # The first needs no try: the search begins with it.
         return all(self._has_answer(tied[0], tied[-1] + 1)
                    for tied in list(levels.values())[1:] if len(tied) > 1)
 
     def _has_answer(self, begin: int, end: int) -> bool:
         """Say whether the parts of these levels can be satisfied by themselves."""
-        together = any(not self.plan.parts[number].granular for number in self.order[begin:end])
+        together = any(not self.plan.parts[number].granular
+                       for number in self.order[begin:end] if number >= 0)
         self.end = end
-        found = next(self._descend(begin, 0 if together else self.full, True), None)
+        found = any(True for _ in self._walk(begin, end, 0 if together else self.full, True))
         self.end = len(self.order)
         self._start_over()
-        return found is not None
+        return found
 
-    def _enough_room(self, class_id: int) -> bool:
-        """Say whether all providers together have room for all that is asked."""
-        plan = self.plan
-        rows = {row for number, rows in enumerate(self.options)
-                if class_id in plan.parts[number].resources for row in rows}
-        missing = plan.demand[class_id]
-        for row in rows:
-            missing -= plan.useful_room(plan.world.entry(row), class_id)
-            if missing <= 0:
-                return True
-        return False
+    # The search
 
-    def _enough_providers(self, level: int) -> bool:
-        """Say whether every granular part from a level on can have a provider to itself."""
-        owner: dict[int, int] = {}
-
-        def place(number: int, seen: set[int]) -> bool:
-            for row in self.options[number]:
-                if row not in seen and row not in self.granular:
-                    seen.add(row)
-                    if row not in owner or place(owner[row], seen):
-                        owner[row] = number
-                        return True
-            return False
-
-        return all(place(number, set()) for number in self.order[level:self.end]
-                   if self.plan.parts[number].granular)
-
-    def _descend(self, level: int, covered: int, own: bool) -> Iterator[Combination]:
-        """Find the combinations that complete what is chosen below ``level``.
+    def _walk(self, begin: int, end: int, covered: int, own: bool) -> Iterator[None]:
+        """Choose rows for the levels from ``begin`` to ``end``; pause when that is done.
 
         :param covered: which required conditions are met, as bits.
         :param own: whether a provider that shares nothing was chosen, or need
             not be.
         """
-        if level == self.end:
-            yield tuple(self.chosen)
-            return
-        state = None
-        if self.dead_ends > _FORGETFUL:
-            state = self._state(level, covered, own)
-            if state in self.dead or (
-                    self.plan.isolate and not self._enough_providers(level)):
-                return
+        self.covered[begin] = covered
+        self.own[begin] = own
+        self.tops[begin] = [None] * len(self.subtrees)
+        found = 0
+        #: How many were found before each level was entered.
+        before = [0] * end
+        level = begin
+        self._enter(level)
+        while True:
+            row = self._next(level)
+            if row is None:
+                if found == before[level]:
+                    self.dead_ends += 1
+                    if self.states[level] is not None:
+                        self.dead.add(self.states[level])
+                level -= 1
+                if level < begin:
+                    return
+                self._give_back(level)
+                continue
+            self._take(level, row)
+            if level + 1 < end:
+                level += 1
+                before[level] = found
+                self._enter(level)
+            else:
+                found += 1
+                self.credit = self.allowance
+                yield
+                self._give_back(level)
+
+    def _enter(self, level: int) -> None:
+        """Prepare what there is to try at a level.
+
+        :raises effort.TooLong: too much came to nothing.
+        """
         number = self.order[level]
-        fruitful = False
-        for row in self._different(number) if self.distinct else self.options[number]:
-            if not self._allowed(number, row):
-                continue
-            bits = covered
-            if self.full and not self.plan.parts[number].granular:
-                bits |= self.coverage[row]
-            if bits | self.coverage_from[level + 1] != self.full:
-                continue
-            has_own = own or row not in self.foreign
-            if not has_own and not self.own_from[level + 1]:
-                continue
-            first = self._take(number, row)
-            for combination in self._descend(level + 1, bits, has_own):
-                fruitful = True
-                yield combination
-            self._give_back(number, row, first)
-        if not fruitful:
-            self.dead_ends += 1
-            if state is not None:
-                self.dead.add(state)
+        rows = self.options[number] if number >= 0 else self.subtrees[~number].rows
+        self.plan.effort.steps += len(rows) + 1
+        self.credit -= 1
+        if self.credit < 0:
+            self.credit = self.plan.effort.borrow()
+        self.states[level] = None
+        many = self.dead_ends > _FORGETFUL
+        if many:
+            self.states[level] = self._state(level)
+        # What is left below a top that was just chosen is worth a look always.
+        if (many and self.states[level] in self.dead) or (
+                (many or (level and self.order[level - 1] < 0))
+                and not self._may_succeed(level)):
+            self.tries[level] = iter(())
+            return
+        tries = self._different(rows) if self.distinct else iter(rows)
+        self.tries[level] = tries if number >= 0 else self.subtrees[~number].choices(tries)
 
-    def _different(self, number: int) -> Iterator[int]:
-        """Return the options of a part, of unused equals only the first."""
-        news = _News(self.tree)
-        for row in self.options[number]:
-            if self.uses.get(row) or news.is_new(row):
-                yield row
+    def _next(self, level: int) -> int | None:
+        """Return the next row that may be chosen at a level."""
+        number = self.order[level]
+        if number < 0:
+            self.tops[level + 1] = list(self.tops[level])
+            top = self.tops[level + 1][~number] = next(self.tries[level], None)
+            return None if top is None else top[0]
+        granular = self.plan.parts[number].granular
+        limits = self.limits[number]
+        for row in self.tries[level]:
+            if granular and row in self.granular:
+                continue
+            if row in limits and any(
+                    self.sums.get(key, 0) + amount > room for key, amount, room in limits[row]):
+                continue
+            if self.plan.has_strict_rules and not self._allowed(level, number, row):
+                continue
+            if self.foreign and not (
+                    self.own[level] or row not in self.foreign or self.own_from[level + 1]):
+                continue
+            return row
+        return None
 
-    def _allowed(self, number: int, row: int) -> bool:
+    def _allowed(self, level: int, number: int, row: int) -> bool:
+        """Judge a choice by the rules that few requests have."""
         plan = self.plan
-        part = plan.parts[number]
-        if part.granular and row in self.granular:
-            return False
-        for class_id, amount in plan.contested[number]:
-            taken = self.sums.get((row, class_id), 0)
-            if taken and taken + amount > plan.room(plan.world.entry(row), class_id):
+        if self.full:
+            bits = self.covered[level] | self.coverage_from[level + 1]
+            if not plan.parts[number].granular:
+                bits |= self.coverage[row]
+            if bits != self.full:
                 return False
-        if plan.one_per_tree and part.resources:
-            root = int(plan.world.layout.root[row])
-            return self.tree_used.get(root, row) == row
+        if plan.one_per_tree and plan.parts[number].resources:
+            used = self.tree_used.get(int(plan.world.layout.root[row]))
+            if used and used[0] != row:
+                return False
+        for at in self.member[number]:
+            top = self.tops[level][at]
+            if top is not None and not self.subtrees[at].allows(top, number, row):
+                return False
         return True
 
-    def _take(self, number: int, row: int) -> bool:
-        """Choose ``row`` for a part; return what ``_give_back`` needs."""
+    def _different(self, rows: list[int]) -> Iterator[int]:
+        """Return the rows, of unused equals only the first."""
+        if len(rows) == 1:
+            yield rows[0]
+            return
+        looks = self.tree.looks()
+        seen: set[Hashable] = set()
+        for row in rows:
+            if not self.uses.get(row):
+                if looks[row] in seen:
+                    continue
+                seen.add(looks[row])
+            yield row
+
+    def _take(self, level: int, row: int) -> None:
+        """Choose ``row`` at a level."""
         plan = self.plan
+        number = self.order[level]
+        self.taken[level] = row
+        self.uses[row] += 1
+        if number < 0:
+            self.covered[level + 1] = self.covered[level]
+            self.own[level + 1] = self.own[level]
+            return
         self.chosen[number] = row
-        self.uses[row] = self.uses.get(row, 0) + 1
         if plan.isolate and plan.parts[number].granular:
             self.granular.add(row)
-        for class_id, amount in plan.contested[number]:
-            self.sums[row, class_id] += amount
-        first = False
+        for key, amount, _ in self.limits[number].get(row, ()):
+            self.sums[key] += amount
+        self.own[level + 1] = self.own[level] or row not in self.foreign
+        if not plan.has_strict_rules:
+            return
+        self.covered[level + 1] = self.covered[level]
+        if self.full and not plan.parts[number].granular:
+            self.covered[level + 1] |= self.coverage[row]
         if plan.one_per_tree and plan.parts[number].resources:
-            root = int(plan.world.layout.root[row])
-            first = root not in self.tree_used
-            self.tree_used[root] = row
-        return first
+            self.tree_used[int(plan.world.layout.root[row])].append(row)
+        self.tops[level + 1] = self.tops[level]
 
-    def _give_back(self, number: int, row: int, first: bool) -> None:
+    def _give_back(self, level: int) -> None:
+        """Undo the choice at a level."""
         plan = self.plan
+        number = self.order[level]
+        row = self.taken[level]
         self.uses[row] -= 1
+        if number < 0:
+            return
         if plan.isolate and plan.parts[number].granular:
             self.granular.discard(row)
-        for class_id, amount in plan.contested[number]:
-            self.sums[row, class_id] -= amount
-        if first:
-            del self.tree_used[int(plan.world.layout.root[row])]
+        for key, amount, _ in self.limits[number].get(row, ()):
+            self.sums[key] -= amount
+        if plan.one_per_tree and plan.parts[number].resources:
+            self.tree_used[int(plan.world.layout.root[row])].pop()
 
-    def _state(self, level: int, covered: int, own: bool) -> Hashable:
+    # After some dead ends
+
+    def _may_succeed(self, level: int) -> bool:
+        """Say whether the levels from one on can be completed, as far as is easily seen."""
+        plan = self.plan
+        left = {number: self._reachable(level, number)
+                for number in self.order[level:self.end] if number >= 0}
+        if not all(left.values()):
+            return False
+        if plan.isolate and not matching.one_each(plan, [
+                [row for row in rows if row not in self.granular]
+                for number, rows in left.items() if plan.parts[number].granular]):
+            return False
+        needs: dict[int, int] = defaultdict(int)
+        room: dict[int, dict[int, int]] = defaultdict(dict)
+        for number, rows in left.items():
+            for class_id, amount in plan.contested[number]:
+                needs[class_id] += amount
+                for row in rows:
+                    room[class_id][row] = (
+                        plan.useful_room(row, class_id) - self.sums.get((row, class_id), 0))
+        return all(sum(room[class_id].values()) >= need for class_id, need in needs.items())
+
+    def _reachable(self, level: int, number: int) -> list[int]:
+        """Return the options of a part that lie below the tops that are chosen."""
+        rows = self.options[number]
+        for at in self.member[number]:
+            top = self.tops[level][at]
+            if top is not None:
+                subtree = self.subtrees[at]
+                below = subtree.below[number].get(top[0], ())
+                rows = [row for row in (below if rows is self.options[number] else rows)
+                        if subtree.allows(top, number, row)]
+                self.plan.effort.steps += len(below)
+        return rows
+
+    def _state(self, level: int) -> Hashable:
         """Return all that decides whether the rest can be completed."""
         kinds = self._row_kinds()
+        marks: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for at, top in enumerate(self.tops[level]):
+            if top is not None:
+                marks[top[0]].append((at, top[1]))
         rows = []
         for row, (isolated, classes) in self._what_matters(level).items():
+            taken = []
+            alone = False
             if self.uses.get(row):
                 taken = [(class_id, self.sums[row, class_id]) for class_id in classes
                          if self.sums.get((row, class_id))]
                 alone = isolated and row in self.granular
-                if taken or alone:
-                    rows.append((kinds[row], alone, tuple(taken)))
-        trees = frozenset(self.tree_used.items()) if self.plan.one_per_tree else None
-        return level, self.end, covered, own, trees, tuple(sorted(rows))
+            if taken or alone or row in marks:
+                rows.append((kinds[row], alone, tuple(taken), tuple(marks.pop(row, ()))))
+        rows.extend((kinds[row], False, (), tuple(flags)) for row, flags in marks.items())
+        rows.sort()
+        trees = frozenset(
+            used[0] for used in self.tree_used.values() if used
+        ) if self.plan.one_per_tree else None
+        return (level, self.end, self.covered[level], self.own[level], trees, tuple(rows))
 
     def _what_matters(self, level: int) -> dict[int, tuple[bool, list[int]]]:
         """Return what the parts from a level on may compete for.
 
         :returns: {row: (whether it must be nobody's yet, contested classes)}.
         """
-        known = self._cares.get(level)
+        known = self._cares.get((level, self.end))
         if known is None:
             plan = self.plan
             isolated: dict[int, bool] = defaultdict(bool)
             classes: dict[int, set[int]] = defaultdict(set)
             for number in self.order[level:self.end]:
-                for row in self.options[number]:
+                for row in self.options[number] if number >= 0 else ():
                     isolated[row] |= plan.isolate and plan.parts[number].granular
                     classes[row].update(
-                        class_id for class_id, _ in plan.contested[number]
-                        if self._is_scarce(row, class_id))
+                        class_id for (_, class_id), _, _ in self.limits[number].get(row, ()))
             known = {row: (isolated[row], sorted(classes[row])) for row in isolated}
-            self._cares[level] = known
+            self._cares[level, self.end] = known
         return known
-
-    def _is_scarce(self, row: int, class_id: int) -> bool:
-        """Say whether not all that asks for a class could meet on a provider."""
-        plan = self.plan
-        return plan.useful_room(plan.world.entry(row), class_id) < plan.demand[class_id]
 
     def _row_kinds(self) -> dict[int, int]:
         """Number the rows by what they can still do; equals have one number."""
@@ -396,33 +520,16 @@ class _Search:
             plan = self.plan
             numbers: dict[Hashable, int] = {}
             self._kinds = {}
-            for row, usable in _parts_by_row(self.options).items():
-                entry = plan.world.entry(row)
-                room = tuple(
-                    (class_id, min(plan.useful_room(entry, class_id), demand))
-                    for class_id, demand in sorted(plan.demand.items())
-                    if any(each.class_id == class_id for each in entry.inventories))
-                kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign)
+            parts = _parts_by_row(self.options)
+            places = _places(plan, parts)
+            for row, usable in parts.items():
+                room = tuple(sorted({
+                    (class_id, min(plan.useful_room(row, class_id), plan.demand[class_id]))
+                    for number in usable for class_id, _ in plan.contested[number]}))
+                kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign,
+                        places.get(row))
                 self._kinds[row] = numbers.setdefault(kind, len(numbers))
         return self._kinds
-
-
-def _with_holder(
-    options: list[list[int]], numbers: tuple[int, ...], top: int
-) -> Iterator[list[list[int]]]:
-    """Choose which of the parts is the first to be served by ``top``.
-
-    :returns: the options that are left for each choice.
-    """
-    left = list(options)
-    for number in numbers:
-        if top in left[number]:
-            chosen = list(left)
-            chosen[number] = [top]
-            yield chosen
-            left[number] = [row for row in left[number] if row != top]
-        if not left[number]:
-            return
 
 
 def _parts_by_row(options: list[list[int]]) -> dict[int, list[int]]:
@@ -432,3 +539,18 @@ def _parts_by_row(options: list[list[int]]) -> dict[int, list[int]]:
         for row in rows:
             parts[row].append(number)
     return parts
+
+
+def _places(plan: Plan, rows: dict[int, list[int]]) -> dict[int, int]:
+    """Return where rows are, as far as it matters.
+
+    Where subtrees matter, only children of one parent can be exchanged, and
+    only when nothing to choose hangs below them.
+    """
+    if not plan.subtrees:
+        return {}
+    layout = plan.world.layout
+    above: set[int] = set()
+    for row in rows:
+        above.update(layout.ancestors(row)[1:])
+    return {row: row if row in above else -1 - layout.parents.get(row, row) for row in rows}

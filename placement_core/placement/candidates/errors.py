@@ -1,4 +1,4 @@
-"""Names in a request that nobody knows."""
+"""What is wrong with a request for candidates: unknown names, or too much at once."""
 
 from __future__ import annotations
 
@@ -26,3 +26,17 @@ class UnknownTraits(errors.Invalid):
         blame = f'Invalid trait(s) in "{parameter}" parameter: ' if parameter else ""
         super().__init__(f"{blame}No such trait(s): {', '.join(sorted(names))}.")
         self.names = frozenset(names)
+
+
+class TooHard(errors.Invalid):
+    """Nobody can say in reasonable time whether the groups fit.
+
+    :param trees: in how many trees.
+    """
+
+    def __init__(self, trees: int) -> None:
+        super().__init__(
+            f"The groups of this request could be combined in too many ways that come to "
+            f"nothing in {trees} provider trees. Ask for fewer groups, or for equal amounts, "
+            f"or give a limit.")
+        self.trees = trees

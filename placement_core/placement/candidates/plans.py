@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
+import numpy as np
+
+from placement_core.placement.candidates.effort import Effort
 from placement_core.placement.candidates.filters import Part
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.index.world import Entry, World
@@ -27,10 +31,13 @@ class Plan:
     :ivar contested: for each part, the classes that other parts want too,
         with its amount: their sum has to fit where they meet.
     :ivar demand: the most that can meet on a provider, by contested class.
-    :ivar sums: the sums that can meet on a provider, by contested class; none
-        where there would be very many.
+    :ivar sums: the sums that can meet on a provider, by contested class, sorted;
+        none where there would be very many.
     :ivar bonds: for each part the number of its bond: parts of different
         bonds have no rule between them.
+    :ivar has_strict_rules: there are rules beside ``isolate`` and ``contested``.
+    :ivar has_rules: a provider for each part could still be a wrong answer.
+    :ivar effort: what the search has cost.
     :ivar classes: resource class ids that the request names; so ``traits`` and
         ``aggregates``.
     """
@@ -43,11 +50,16 @@ class Plan:
     required: list[frozenset[int]]
     contested: list[tuple[tuple[int, int], ...]]
     demand: Mapping[int, int]
-    sums: Mapping[int, frozenset[int]]
+    sums: Mapping[int, Sequence[int]]
     bonds: list[int]
     classes: frozenset[int]
     traits: frozenset[int]
     aggregates: frozenset[str]
+    has_strict_rules: bool = dataclasses.field(init=False)
+    has_rules: bool = dataclasses.field(init=False)
+    effort: Effort = dataclasses.field(default_factory=Effort)
+    _rooms: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
+    _looks: dict[Hashable, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, world: World, request: CandidatesRequest, parts: list[Part]) -> Plan:
@@ -96,11 +108,16 @@ class Plan:
                 for uuids in (*group.aggregates.member_of, group.aggregates.forbidden)
                 for uuid in uuids))
 
-    @property
-    def has_rules(self) -> bool:
-        """Say whether a provider for each part could still be a wrong answer."""
-        return bool(
-            self.isolate or self.one_per_tree or self.subtrees or self.required or self.demand)
+    def __post_init__(self) -> None:
+        self.has_strict_rules = bool(self.one_per_tree or self.subtrees or self.required)
+        self.has_rules = bool(self.has_strict_rules or self.isolate or self.demand)
+
+    def meeting(self, traits: frozenset[int]) -> np.ndarray:
+        """Return which rows have one of the traits, as booleans."""
+        met = np.zeros(self.world.size, dtype=bool)
+        for trait_id in traits:
+            met |= self.world.having(trait_id).mask(self.world.size)
+        return met
 
     def coverage(self, entry: Entry) -> int:
         """Return which conditions of ``required`` a provider meets, as bits."""
@@ -110,21 +127,46 @@ class Plan:
                 bits |= 1 << number
         return bits
 
-    def room(self, entry: Entry, class_id: int) -> int:
-        """Return how much of a contested class a provider can take at once."""
-        inventory = entry.inventory(class_id)
-        return min(inventory.capacity - inventory.used, inventory.max_unit)
+    def useful_room(self, row: int, class_id: int) -> int:
+        """Return how much of a contested class that is asked for a row can take at once.
 
-    def useful_room(self, entry: Entry, class_id: int) -> int:
-        """Return the largest sum of asked amounts that a provider has room for."""
-        room = self.room(entry, class_id)
-        return max((total for total in self.sums[class_id] if total <= room), default=room)
+        That is the largest sum of asked amounts that there is room for.
+        """
+        known = self._rooms.get((row, class_id))
+        if known is None:
+            inventory = self.world.entry(row).inventory(class_id)
+            known = min(inventory.capacity - inventory.used, inventory.max_unit)
+            sums = self.sums[class_id]
+            if sums:
+                known = sums[bisect.bisect_right(sums, known) - 1]
+            self._rooms[row, class_id] = known
+        return known
 
-    def look(self, entry: Entry) -> Hashable:
-        """Return all of a provider that the request can see, to compare by."""
-        return (
-            tuple(each for each in entry.inventories if each.class_id in self.classes),
-            entry.traits & self.traits, entry.aggregates & self.aggregates)
+    def useful_rooms(self, rows: np.ndarray, class_id: int) -> np.ndarray:
+        """Return ``useful_room`` of rows; what is more than is asked for counts as that."""
+        column = self.world.column(class_id)
+        at = np.searchsorted(column.rows, rows)
+        room = np.minimum(column.free[at], column.max_unit[at])
+        sums = np.array(self.sums[class_id] or [0])
+        if len(sums) > 1:
+            return sums[np.searchsorted(sums, room, side="right") - 1]
+        return np.minimum(room, self.demand[class_id])
+
+    def look(self, row: int) -> int:
+        """Return a number for all of a provider that the request can see.
+
+        It is the same for those that the request cannot tell apart.
+        """
+        entry = self.world.entry(row)
+        everything = (entry.inventories, entry.traits, entry.aggregates)
+        number = self._looks.get(everything)
+        if number is None:
+            visible = (
+                tuple(each for each in entry.inventories if each.class_id in self.classes),
+                entry.traits & self.traits, entry.aggregates & self.aggregates)
+            number = self._looks.setdefault(visible, len(self._looks))
+            self._looks[everything] = number
+        return number
 
 
 def _bonds(count: int, ties: list[Sequence[int]]) -> list[int]:
@@ -136,11 +178,11 @@ def _bonds(count: int, ties: list[Sequence[int]]) -> list[int]:
     return bonds
 
 
-def _sums(amounts: list[int]) -> frozenset[int]:
-    """Return what some of the amounts can add up to; nothing if that is a lot."""
+def _sums(amounts: list[int]) -> list[int]:
+    """Return what some of the amounts can add up to, sorted; nothing if that is a lot."""
     sums = {0}
     for amount in amounts:
         sums |= {total + amount for total in sums}
         if len(sums) > _MOST_SUMS:
-            return frozenset()
-    return frozenset(sums)
+            return []
+    return sorted(sums)

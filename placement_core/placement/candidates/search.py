@@ -18,11 +18,12 @@ from typing import Literal
 
 import numpy as np
 
-from placement_core.placement.candidates import filters
+from placement_core.placement.candidates import errors, filters
 from placement_core.placement.candidates.combine import Combination, Tree
 from placement_core.placement.candidates.filters import UNNOTED, Part, Unnoted
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.requests import CandidatesRequest
+from placement_core.placement.candidates.shapes import Shapes
 from placement_core.placement.index.world import World
 
 Strategy = Literal["depth-first", "breadth-first"]
@@ -39,10 +40,12 @@ class Candidates:
     :ivar columns: for each part the rows that serve it, one for each
         combination; one list for all parts where they share providers
         throughout.
+    :ivar steps: what it cost, in rows looked at while combining.
     """
 
     parts: list[Part]
     columns: list[list[int]]
+    steps: int
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -67,6 +70,8 @@ def find(
     :param randomize: which ones, and their order, are left to chance.
     :raises errors.UnknownResourceClass: a class does not exist.
     :raises errors.UnknownTraits: traits do not exist.
+    :raises errors.TooHard: some trees cost too much to search, and without
+        them the answer would be incomplete (no bound) or none.
     """
     choices = choose(world, request)
     plan, parts = choices.plan, choices.plan.parts
@@ -78,10 +83,12 @@ def find(
     if columns is None:
         in_turn = bound is not None and (bound == request.limit or strategy == "breadth-first")
         found = _search(plan, choices.trees(randomize=randomize), bound, in_turn=in_turn)
+        if plan.effort.left and (bound is None or not found):
+            raise errors.TooHard(plan.effort.left)
         if randomize:
             random.shuffle(found)
         columns = [list(rows) for rows in zip(*found, strict=True)] or [[] for _ in parts]
-    return Candidates(parts, columns)
+    return Candidates(parts, columns, plan.effort.steps)
 
 
 def choose(world: World, request: CandidatesRequest, trace: Unnoted = UNNOTED) -> Choices:
@@ -160,26 +167,13 @@ class Choices:
         """Prepare the trees, a block at a time."""
         plan = self.plan
         sharing = plan.world.sharing()
-        away = [
-            [(row, sharing[row].mask(plan.world.size)) for row in part.away]
-            for part in plan.parts]
         shared = all(part.away for part in plan.parts)
         seen: set[Hashable] = set()
         for start in range(0, len(self.anchors), _BLOCK):
-            block = self.anchors[start:start + _BLOCK]
-            ranges = [
-                zip(np.searchsorted(roots, block).tolist(),
-                    np.searchsorted(roots, block, side="right").tolist(), strict=True)
-                for roots in self.roots]
-            for anchor, *spans in zip(block.tolist(), *ranges, strict=True):
-                options = [rows[low:high].tolist()
-                           for rows, (low, high) in zip(self.rows, spans, strict=True)]
-                for number, visitors in enumerate(away):
-                    closed = plan.parts[number].closed
-                    if visitors and (closed is None or not closed[anchor]):
-                        home = options[number]
-                        home.extend(row for row, mask in visitors
-                                    if mask[anchor] and row not in home)
+            block = _Block(
+                plan, self.anchors[start:start + _BLOCK], self.rows, self.roots,
+                ordered=not randomize)
+            for at, options in enumerate(block.options()):
                 if randomize:
                     for rows in options:
                         random.shuffle(rows)
@@ -187,11 +181,100 @@ class Choices:
                 if shared:
                     # Sharing providers among themselves combine in the same
                     # ways in every tree that may use the same of them.
-                    signature = tuple(
-                        tuple(sorted(row for row in rows if row in sharing)) for rows in options)
+                    signature = tuple([
+                        tuple(sorted([row for row in rows if row in sharing]))
+                        for rows in options])
                     own = signature in seen
                     seen.add(signature)
-                yield Tree(plan, options, own=own)
+                yield Tree(plan, options, own=own, beside=(block, at))
+
+
+class _Block:
+    """Some anchors, and what there is to choose from at each."""
+
+    def __init__(
+        self, plan: Plan, anchors: np.ndarray, rows: list[np.ndarray],
+        roots: list[np.ndarray], *, ordered: bool,
+    ) -> None:
+        self.plan = plan
+        self.anchors = anchors
+        self.ordered = ordered
+        self.rows: list[np.ndarray] = []
+        #: For each anchor the slices of ``rows``, by part.
+        spans = []
+        for part_rows, part_roots in zip(rows, roots, strict=True):
+            low = np.searchsorted(part_roots, anchors)
+            high = np.searchsorted(part_roots, anchors, side="right")
+            # Shuffled anchors lie anywhere.
+            first, last = (int(low[0]), int(high[-1])) if ordered else (0, len(part_rows))
+            self.rows.append(part_rows[first:last])
+            spans.append([slice(*span) for span in zip(
+                (low - first).tolist(), (high - first).tolist(), strict=True)])
+        self.spans = list(zip(*spans, strict=True))
+        sharing = plan.world.sharing()
+        self.homes = set(plan.world.layout.root[list(sharing)].tolist())
+        self.visitors = self._visitors() if any(part.away for part in plan.parts) else None
+        self._features: list[tuple[bytes, int]] | None = None
+
+    def options(self) -> Iterator[list[list[int]]]:
+        """Return for each anchor the rows to choose from, by part."""
+        rows = [part_rows.tolist() for part_rows in self.rows]
+        for at, spans in enumerate(self.spans):
+            options = [part_rows[span] for part_rows, span in zip(rows, spans, strict=True)]
+            if self.visitors is not None:
+                at_home = int(self.anchors[at]) in self.homes
+                for home, away in zip(options, self.visitors[at], strict=True):
+                    home.extend([row for row in away if row not in home] if at_home else away)
+            self.plan.effort.steps += sum(map(len, options))
+            yield options
+
+    def key(self, at: int) -> Hashable | None:
+        """Describe what there is to choose from: what reads the same combines the same.
+
+        :returns: None where that is not known.
+        """
+        if not self.ordered or int(self.anchors[at]) in self.homes:
+            return None
+        if self._features is None:
+            self._features = [self._describe(number) for number in range(len(self.rows))]
+        return (self.visitors and self.visitors[at], *[
+            features[span.start * width:span.stop * width]
+            for (features, width), span in zip(self._features, self.spans[at], strict=True)])
+
+    def _visitors(self) -> list[tuple[tuple[int, ...], ...]]:
+        """Return the sharing providers that may be used, by anchor and part."""
+        plan, sharing = self.plan, self.plan.world.sharing()
+        visitors = []
+        for part in plan.parts:
+            away: list[tuple[int, ...]] = [()] * len(self.anchors)
+            for row in part.away:
+                reached = sharing[row].mask(plan.world.size)[self.anchors]
+                if part.closed is not None:
+                    reached = reached & ~part.closed[self.anchors]
+                for at in np.flatnonzero(reached).tolist():
+                    away[at] += (row,)
+            visitors.append(away)
+        return list(zip(*visitors, strict=True))
+
+    def _describe(self, number: int) -> tuple[bytes, int]:
+        """Describe the rows of a part.
+
+        :returns: one description after the other, and the bytes of each.
+        """
+        plan, layout, rows = self.plan, self.plan.world.layout, self.rows[number]
+        roots = layout.root[rows]
+        facts = [rows - roots]
+        if any(number in numbers for numbers in plan.subtrees):
+            above = layout.parent_rows[rows]
+            while (above >= 0).any():
+                facts.append(np.where(above >= 0, above - roots, -1))
+                above = np.where(above >= 0, layout.parent_rows[above], -1)
+        facts.extend(
+            plan.useful_rooms(rows, class_id) for class_id, _ in plan.contested[number])
+        if not plan.parts[number].granular:
+            facts.extend(plan.meeting(traits)[rows] for traits in plan.required)
+        described = np.stack(facts, axis=1).astype(np.int64)
+        return described.tobytes(), described.strides[0]
 
 
 def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
@@ -205,10 +288,10 @@ def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
     world, parts = plan.world, plan.parts
     for traits in plan.required:
         met = np.zeros(len(columns[0]), dtype=bool)
+        having = plan.meeting(traits)
         for part, rows in zip(parts, columns, strict=True):
             if not part.granular:
-                for trait_id in traits:
-                    met |= world.having(trait_id).mask(world.size)[rows]
+                met |= having[rows]
         require(met)
     for (one, rows), (other, others) in itertools.combinations(
             zip(parts, columns, strict=True), 2):
@@ -234,25 +317,30 @@ def _search(
 ) -> list[Combination]:
     """Go through the trees as far as is needed."""
     unique = _Unique(plan)
+    shapes = Shapes(plan.effort)
     if bound is None or not in_turn:
         everything = itertools.chain.from_iterable(
-            unique.of(tree.combinations()) for tree in trees)
+            unique.of(shapes.combinations(tree)) for tree in trees)
         return list(itertools.islice(everything, bound))
     found: list[Combination] = []
     begun: list[Tree] = []
-
-    def distinct() -> Iterator[Iterator[Combination]]:
-        for tree in trees:
+    waiting: deque[Iterator[Combination]] = deque()
+    for tree in trees if bound else ():
+        combinations = unique.of(shapes.combinations(tree, distinct=True))
+        first = next(combinations, None)
+        if first is not None:
+            found.append(first)
             begun.append(tree)
-            yield unique.of(tree.combinations(distinct=True))
-
-    found.extend(itertools.islice(take_turns(distinct()), bound))
+            waiting.append(combinations)
+            if len(found) == bound:
+                return found
+    found.extend(itertools.islice(_in_turn(waiting), bound - len(found)))
     if len(found) < bound:
         already = set(found)
-        rest = (
-            (each for each in unique.of(tree.combinations()) if each not in already)
-            for tree in begun if tree.symmetric())
-        found.extend(itertools.islice(take_turns(rest), bound - len(found)))
+        waiting.extend(
+            (each for each in unique.of(shapes.combinations(tree)) if each not in already)
+            for tree in begun if shapes.symmetric(tree))
+        found.extend(itertools.islice(_in_turn(waiting), bound - len(found)))
     return found
 
 
@@ -293,6 +381,11 @@ def take_turns(sources: Iterable[Iterator[Combination]]) -> Iterator[Combination
             waiting.append(source)
             yield combination
             break
+    yield from _in_turn(waiting)
+
+
+def _in_turn(waiting: deque[Iterator[Combination]]) -> Iterator[Combination]:
+    """Take one from each source in turn, until all are empty."""
     while waiting:
         source = waiting.popleft()
         for combination in source:

@@ -29,7 +29,9 @@ class Layout:
         a tree of their own are left out.
     """
 
-    __slots__ = ("_vacant", "parents", "root", "row_of_id", "row_of_uuid", "size", "trees")
+    __slots__ = (
+        "_parent_rows", "_vacant", "parents", "root", "row_of_id", "row_of_uuid", "size", "trees",
+    )
 
     def __init__(self) -> None:
         self.size = 0
@@ -39,6 +41,16 @@ class Layout:
         self.parents: dict[int, int] = {}
         self.trees: dict[int, tuple[int, ...]] = {}
         self._vacant: list[int] = []
+        self._parent_rows: np.ndarray | None = None
+
+    @property
+    def parent_rows(self) -> np.ndarray:
+        """Return the row of each row's parent; -1 for roots. Made when first asked for."""
+        if self._parent_rows is None:
+            rows = np.full(self.size, -1, dtype=np.intp)
+            rows[list(self.parents)] = list(self.parents.values())
+            self._parent_rows = rows
+        return self._parent_rows
 
     def changed(
         self, placed: Mapping[int, Place], removed: Mapping[int, str]

@@ -27,16 +27,16 @@ _CHANCE = st.integers(0, 2**64).map(random.Random)
 
 def provider_lists(*, most=8):
     """Make lists of providers: trees, twins, sharing providers."""
-    return _CHANCE.map(lambda chance: _providers(chance, chance.randint(1, most)))
+    return _CHANCE.map(lambda chance: make_providers(chance, chance.randint(1, most)))
 
 
 def requests(*, groups=3, subtrees=True):
     """Make requests of at most so many granular groups."""
     return st.builds(
-        _request, _CHANCE, st.sampled_from(range(groups + 1)), st.just(subtrees))
+        make_request, _CHANCE, st.sampled_from(range(groups + 1)), st.just(subtrees))
 
 
-def _providers(chance: random.Random, count: int):
+def make_providers(chance: random.Random, count: int):
     rows = []
     for number in range(1, count + 1):
         if rows and chance.random() < 0.35:
@@ -68,7 +68,7 @@ def _inventories(chance: random.Random):
         for name in worlds.CLASSES if chance.random() < 0.65]
 
 
-def _request(chance: random.Random, count: int, subtrees: bool):
+def make_request(chance: random.Random, count: int, subtrees: bool = True):
     suffixes = [f"_{number}" for number in range(count)]
     same_subtree = []
     if subtrees and count > 1 and chance.random() < 0.5:
