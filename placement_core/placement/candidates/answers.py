@@ -42,6 +42,8 @@ class Form:
 
 
 NEWEST = Form()
+#: From so many combinations on, arrays are faster than tuples.
+_FEW = 50
 
 
 def render(
@@ -66,14 +68,23 @@ def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
         return [entries[row].provider.uuid.join(pieces) for row in columns[0]]
     templates: dict[tuple[int, ...], tuple[str, Callable[[list[str]], Any]]] = {}
     texts = []
-    for combination in candidates:
-        pattern = tuple(map(combination.index, combination))
+    for combination, pattern in zip(candidates, _patterns(columns), strict=True):
         known = templates.get(pattern)
         if known is None:
             known = templates[pattern] = _template(world, parts, pattern, form)
         template, pick = known
         texts.append(template % pick([entries[row].provider.uuid for row in combination]))
     return texts
+
+
+def _patterns(columns: list[list[int]]) -> Iterable[tuple[int, ...]]:
+    """Return for each combination which part is the first on each part's provider."""
+    if len(columns[0]) < _FEW:
+        return (tuple(map(combination.index, combination))
+                for combination in zip(*columns, strict=True))
+    rows = np.array(columns)
+    first = [np.argmax(rows == row, axis=0).tolist() for row in rows]
+    return zip(*first, strict=True)
 
 
 def _template(

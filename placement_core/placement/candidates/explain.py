@@ -228,7 +228,7 @@ def _broken(plan: Plan, combination: Combination) -> str | None:
     for pairs, row in zip(plan.contested, combination, strict=True):
         for class_id, amount in pairs:
             sums[row, class_id] += amount
-    if any(amount > plan.room(plan.world.entry(row), class_id)
+    if any(amount > plan.useful_room(row, class_id)
            for (row, class_id), amount in sums.items()):
         return reasons.CAPACITY
     return None

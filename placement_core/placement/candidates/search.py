@@ -202,31 +202,47 @@ class _Block:
         self.rows: list[np.ndarray] = []
         #: For each anchor the slices of ``rows``, by part.
         spans = []
+        #: Where the rows of each anchor are in ``rows``, by part, as long as every
+        #: anchor has as many as the others; None otherwise.
+        self._grid: list[np.ndarray] | None = []
         for part_rows, part_roots in zip(rows, roots, strict=True):
             low = np.searchsorted(part_roots, anchors)
             high = np.searchsorted(part_roots, anchors, side="right")
             # Shuffled anchors lie anywhere.
             first, last = (int(low[0]), int(high[-1])) if ordered else (0, len(part_rows))
             self.rows.append(part_rows[first:last])
+            width = int(high[0] - low[0])
+            if self._grid is not None and (high - low == width).all():
+                self._grid.append((low - first)[:, np.newaxis] + np.arange(width))
+            else:
+                self._grid = None
             spans.append([slice(*span) for span in zip(
                 (low - first).tolist(), (high - first).tolist(), strict=True)])
         self.spans = list(zip(*spans, strict=True))
         sharing = plan.world.sharing()
         self.homes = set(plan.world.layout.root[list(sharing)].tolist())
         self.visitors = self._visitors() if any(part.away for part in plan.parts) else None
-        self._features: list[tuple[bytes, int]] | None = None
+        self._keys: list[Hashable] | None = None
 
     def options(self) -> Iterator[list[list[int]]]:
         """Return for each anchor the rows to choose from, by part."""
-        rows = [part_rows.tolist() for part_rows in self.rows]
-        for at, spans in enumerate(self.spans):
-            options = [part_rows[span] for part_rows, span in zip(rows, spans, strict=True)]
+        for at, options in enumerate(self._at_home()):
             if self.visitors is not None:
                 at_home = int(self.anchors[at]) in self.homes
                 for home, away in zip(options, self.visitors[at], strict=True):
                     home.extend([row for row in away if row not in home] if at_home else away)
             self.plan.effort.steps += sum(map(len, options))
             yield options
+
+    def _at_home(self) -> Iterator[list[list[int]]]:
+        """Return for each anchor the rows of its own tree, by part."""
+        if self._grid is not None:
+            of_parts = [part_rows[grid].tolist()
+                        for part_rows, grid in zip(self.rows, self._grid, strict=True)]
+            return map(list, zip(*of_parts, strict=True))
+        rows = [part_rows.tolist() for part_rows in self.rows]
+        return ([part_rows[span] for part_rows, span in zip(rows, spans, strict=True)]
+                for spans in self.spans)
 
     def key(self, at: int) -> Hashable | None:
         """Describe what there is to choose from: what reads the same combines the same.
@@ -235,11 +251,25 @@ class _Block:
         """
         if not self.ordered or int(self.anchors[at]) in self.homes:
             return None
-        if self._features is None:
-            self._features = [self._describe(number) for number in range(len(self.rows))]
-        return (self.visitors and self.visitors[at], *[
-            features[span.start * width:span.stop * width]
-            for (features, width), span in zip(self._features, self.spans[at], strict=True)])
+        if self._keys is None:
+            self._keys = list(self._make_keys())
+        return self.visitors and self.visitors[at], self._keys[at]
+
+    def _make_keys(self) -> Iterator[Hashable]:
+        described = [self._describe(number) for number in range(len(self.rows))]
+        if self._grid is not None:
+            count = len(self.anchors)
+            facts = np.concatenate([
+                of_rows[grid].reshape(count, -1)
+                for of_rows, grid in zip(described, self._grid, strict=True)], axis=1)
+            widths = tuple(grid.shape[1] for grid in self._grid)
+            text, size = facts.tobytes(), facts.strides[0]
+            return ((widths, text[start:start + size])
+                    for start in range(0, count * size, size))
+        texts = [(of_rows.tobytes(), of_rows.strides[0]) for of_rows in described]
+        return (tuple([text[span.start * size:span.stop * size]
+                       for (text, size), span in zip(texts, spans, strict=True)])
+                for spans in self.spans)
 
     def _visitors(self) -> list[tuple[tuple[int, ...], ...]]:
         """Return the sharing providers that may be used, by anchor and part."""
@@ -256,11 +286,8 @@ class _Block:
             visitors.append(away)
         return list(zip(*visitors, strict=True))
 
-    def _describe(self, number: int) -> tuple[bytes, int]:
-        """Describe the rows of a part.
-
-        :returns: one description after the other, and the bytes of each.
-        """
+    def _describe(self, number: int) -> np.ndarray:
+        """Describe the rows of a part: an array of facts for each."""
         plan, layout, rows = self.plan, self.plan.world.layout, self.rows[number]
         roots = layout.root[rows]
         facts = [rows - roots]
@@ -273,8 +300,7 @@ class _Block:
             plan.useful_rooms(rows, class_id) for class_id, _ in plan.contested[number])
         if not plan.parts[number].granular:
             facts.extend(plan.meeting(traits)[rows] for traits in plan.required)
-        described = np.stack(facts, axis=1).astype(np.int64)
-        return described.tobytes(), described.strides[0]
+        return np.stack(facts, axis=1).astype(np.int64)
 
 
 def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
