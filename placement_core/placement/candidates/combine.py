@@ -22,7 +22,7 @@ from placement_core.placement.candidates.subtrees import Subtree, Top
 _FORGETFUL = 32
 #: So many nodes for each part may come to nothing in a tree, and after each
 #: combination, before the purse of the request pays for them.
-_ALLOWANCE = 16
+ALLOWANCE = 16
 
 Combination = tuple[int, ...]
 
@@ -138,7 +138,7 @@ class _Search:
         self.distinct = distinct
         self.options = list(tree.options)
         self.foreign = plan.world.sharing() if tree.own else {}
-        self.allowance = _ALLOWANCE * (len(self.options) + 1)
+        self.allowance = ALLOWANCE * (len(self.options) + len(plan.subtrees) + 1)
         self.credit = self.allowance
         self.dead_ends = 0
         self.dead: set[Hashable] = set()
@@ -478,6 +478,9 @@ class _Search:
         for at, top in enumerate(self.tops[level]):
             if top is not None:
                 marks[top[0]].append((at, top[1]))
+        for used in self.tree_used.values():
+            if used:
+                marks[used[0]].append((-1, -1))
         rows = []
         for row, (isolated, classes) in self._what_matters(level).items():
             taken = []
@@ -490,10 +493,7 @@ class _Search:
                 rows.append((kinds[row], alone, tuple(taken), tuple(marks.pop(row, ()))))
         rows.extend((kinds[row], False, (), tuple(flags)) for row, flags in marks.items())
         rows.sort()
-        trees = frozenset(
-            used[0] for used in self.tree_used.values() if used
-        ) if self.plan.one_per_tree else None
-        return (level, self.end, self.covered[level], self.own[level], trees, tuple(rows))
+        return (level, self.end, self.covered[level], self.own[level], tuple(rows))
 
     def _what_matters(self, level: int) -> dict[int, tuple[bool, list[int]]]:
         """Return what the parts from a level on may compete for.
@@ -527,7 +527,8 @@ class _Search:
                     (class_id, min(plan.useful_room(row, class_id), plan.demand[class_id]))
                     for number in usable for class_id, _ in plan.contested[number]}))
                 kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign,
-                        places.get(row))
+                        places.get(row),
+                        int(plan.world.layout.root[row]) if plan.one_per_tree else -1)
                 self._kinds[row] = numbers.setdefault(kind, len(numbers))
         return self._kinds
 
