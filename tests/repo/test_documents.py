@@ -29,7 +29,8 @@ class TestDocuments(base.TestCase):
     def test_links(self) -> None:
         """A link to another document leads to one that exists."""
         for source in build.SOURCES:
-            for target in re.findall(r"<([\w/.-]+\.rst)>`_", source.read_text()):
+            for target in re.findall(
+                    r"<([\w/.-]+\.(?:rst|md))>`_", source.read_text()):
                 self.assertTrue((source.parent / target).exists(), f"{source}: {target}")
 
     def test_every_route_is_described(self) -> None:
