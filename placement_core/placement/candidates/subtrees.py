@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from placement_core.placement.candidates import matching
 from placement_core.placement.candidates.plans import Plan
 
-
 #: The row of a top, and the number of the first part that it serves.
 Top = tuple[int, int]
 
