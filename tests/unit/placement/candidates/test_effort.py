@@ -114,11 +114,11 @@ class TestWork(base.TestCase):
             for subtrees in ((suffixes,), (suffixes[:5], suffixes[4:])):
                 self.check(rows, CandidatesRequest(
                     everything, isolate=True, same_subtree=tuple(map(frozenset, subtrees))), 1000,
-                    vain=depth * depth * 20)
+                    vain=depth**3)
             self.check(rows, CandidatesRequest(
                 groups(depth + 1), isolate=True, same_subtree=(
                     frozenset(f"_{number}" for number in range(depth + 1)),)), 0,
-                vain=depth * depth * 20)
+                vain=depth**3)
 
     def test_subtrees_that_do_not_know_each_other(self):
         """The choices of one are not multiplied with those of the others."""
