@@ -30,6 +30,8 @@ Strategy = Literal["depth-first", "breadth-first"]
 
 #: How many trees are prepared at a time.
 _BLOCK = 256
+#: How many rows of combinations are judged at a time.
+_CELLS = 2**20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,22 +148,26 @@ class Choices:
         nested = bool(plan.world.layout.trees)
         if plan.subtrees and nested:
             return None
-        if not plan.has_rules:
-            anchors = anchors[:bound]
-        columns = [anchors for _ in plan.parts]
-        if nested:
-            for number, (rows, roots) in enumerate(zip(self.rows, self.roots, strict=True)):
-                at = np.searchsorted(roots, anchors)
-                after = np.minimum(at + 1, len(roots) - 1)
-                if (roots[after] == anchors)[after > at].any():
-                    return None
-                columns[number] = rows[at]
-        keep = _legal(plan, columns)
-        if keep is not None:
-            columns = [column[keep] for column in columns]
-        if not nested:
-            return [columns[0][:bound].tolist()] * len(columns)
-        return [column[:bound].tolist() for column in columns]
+        found: list[list[int]] = [[] for _ in (plan.parts if nested else plan.parts[:1])]
+        step = max(_BLOCK, _CELLS // len(plan.parts)) if plan.has_rules else len(anchors)
+        for start in range(0, len(anchors), step or 1):
+            left = None if bound is None else bound - len(found[0])
+            if left == 0:
+                break
+            block = anchors[start:start + step] if plan.has_rules else anchors[:left]
+            columns = [block for _ in plan.parts]
+            if nested:
+                for number, (rows, roots) in enumerate(zip(self.rows, self.roots, strict=True)):
+                    at = np.searchsorted(roots, block)
+                    after = np.minimum(at + 1, len(roots) - 1)
+                    if (roots[after] == block)[after > at].any():
+                        return None
+                    columns[number] = rows[at]
+            keep = _legal(plan, columns)
+            for rows_found, column in zip(found, columns, strict=False):
+                kept = column if keep is None else column[keep]
+                rows_found.extend(kept[:left].tolist())
+        return found if nested else found * len(plan.parts)
 
     def trees(self, *, randomize: bool = False) -> Iterator[Tree]:
         """Prepare the trees, a block at a time."""
@@ -300,7 +306,7 @@ class _Block:
             plan.useful_rooms(rows, class_id) for class_id, _ in plan.contested[number])
         if not plan.parts[number].granular:
             facts.extend(plan.meeting(traits)[rows] for traits in plan.required)
-        return np.stack(facts, axis=1).astype(np.int64)
+        return np.stack(facts, axis=1).astype(np.int32)
 
 
 def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
@@ -311,7 +317,7 @@ def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
         nonlocal keep
         keep = condition if keep is None else keep & condition
 
-    world, parts = plan.world, plan.parts
+    parts = plan.parts
     for traits in plan.required:
         met = np.zeros(len(columns[0]), dtype=bool)
         having = plan.meeting(traits)
@@ -319,23 +325,48 @@ def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
             if not part.granular:
                 met |= having[rows]
         require(met)
-    for (one, rows), (other, others) in itertools.combinations(
-            zip(parts, columns, strict=True), 2):
-        if plan.isolate and one.granular and other.granular:
-            require(rows != others)
-        if plan.one_per_tree and one.resources and other.resources:
-            require(rows == others)
-    for number, rows in enumerate(columns):
-        for class_id, _ in plan.contested[number]:
-            total = np.zeros(len(rows), dtype=np.int64)
-            for part, others in zip(parts, columns, strict=True):
-                amount = part.resources.get(class_id)
-                if amount is not None:
-                    total += np.where(others == rows, amount, 0)
-            column = world.column(class_id)
-            at = np.searchsorted(column.rows, rows)
-            require((total <= column.free[at]) & (total <= column.max_unit[at]))
+    if plan.isolate:
+        taken = np.sort(np.stack(
+            [rows for part, rows in zip(parts, columns, strict=True) if part.granular]), axis=0)
+        require(np.logical_and.reduce(taken[1:] != taken[:-1], axis=0))
+    if plan.one_per_tree:
+        using = [rows for part, rows in zip(parts, columns, strict=True) if part.resources]
+        for rows in using:
+            require(rows == using[0])
+    for class_id, demand in plan.demand.items():
+        takers = [(rows, part.resources[class_id])
+                  for part, rows in zip(parts, columns, strict=True)
+                  if class_id in part.resources]
+        require(_have_room(plan, class_id, demand, takers))
     return keep
+
+
+def _have_room(
+    plan: Plan, class_id: int, demand: int, takers: list[tuple[np.ndarray, int]]
+) -> np.ndarray:
+    """Return for each combination whether providers have room for what meets there.
+
+    :param takers: for each part that asks for the class its rows and amount.
+    """
+    column = plan.world.column(class_id)
+
+    def room(rows: np.ndarray) -> np.ndarray:
+        at = np.searchsorted(column.rows, rows)
+        return np.minimum(column.free[at], column.max_unit[at])
+
+    first = takers[0][0]
+    if all(rows is first for rows, _ in takers):
+        return room(first) >= demand
+    stacked = np.stack([rows for rows, _ in takers])
+    order = np.argsort(stacked, axis=0, kind="stable")
+    rows = np.take_along_axis(stacked, order, axis=0)
+    amounts = np.array([amount for _, amount in takers], dtype=np.int64)[order]
+    totals = np.cumsum(amounts, axis=0)
+    # Where a provider's run begins, what came before is not its own.
+    begins = np.ones(rows.shape, dtype=bool)
+    begins[1:] = rows[1:] != rows[:-1]
+    before = np.maximum.accumulate(np.where(begins, totals - amounts, 0), axis=0)
+    return np.logical_and.reduce(totals - before <= room(rows), axis=0)
 
 
 def _search(
