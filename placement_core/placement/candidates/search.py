@@ -269,10 +269,10 @@ class _Block:
                 of_rows[grid].reshape(count, -1)
                 for of_rows, grid in zip(described, self._grid, strict=True)], axis=1)
             widths = tuple(grid.shape[1] for grid in self._grid)
-            text, size = facts.tobytes(), facts.strides[0]
-            return ((widths, text[start:start + size])
-                    for start in range(0, count * size, size))
-        texts = [(of_rows.tobytes(), of_rows.strides[0]) for of_rows in described]
+            text, size = facts.tobytes(), facts.shape[1] * facts.itemsize
+            return ((widths, text[at * size:(at + 1) * size]) for at in range(count))
+        texts = [(of_rows.tobytes(), of_rows.shape[1] * of_rows.itemsize)
+                 for of_rows in described]
         return (tuple([text[span.start * size:span.stop * size]
                        for (text, size), span in zip(texts, spans, strict=True)])
                 for spans in self.spans)
