@@ -26,8 +26,14 @@ _SECONDS = 3
 #: Bytes of an answer: none, one provider, 1,000 candidates, 10,000 candidates.
 _SIZES = {"nothing": 0, "1 kB": 1000, "540 kB": 540_000, "5.4 MB": 5_400_000}
 _APPLICATION = """
+import functools
+
+@functools.cache
+def fixed(size):
+    return b"x" * size
+
 def application(environ, start_response):
-    body = bytes(int(environ["PATH_INFO"][1:]))
+    body = fixed(int(environ["PATH_INFO"][1:]))
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
 """
