@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from benchmarks import (
     compare,
@@ -90,7 +91,7 @@ def _measure(
             print(report.growth_line(grown[-1]), flush=True)
         for text in keeper.said:
             print(text)
-        document = {
+        document: dict[str, Any] = {
             "started": started,
             "database": server.version(),
             "machine": machine.describe(),
@@ -102,14 +103,14 @@ def _measure(
             # Before and after: what else the machine had to do.
             "load_average": [*loads, os.getloadavg()[0]],
             "loading": keeper.said,
-            **report.as_json(results, grown),
+            **report.as_json(results, grown, started),
         }
     _write(document, results, kind, options)
     return all(found.met is not False for found in [*results, *grown])
 
 
 def _write(
-    document: dict[str, object],
+    document: dict[str, Any],
     results: Sequence[compare.Result],
     kind: str,
     options: argparse.Namespace,
@@ -117,6 +118,13 @@ def _write(
     options.results.mkdir(parents=True, exist_ok=True)
     name = options.results / (f"{kind}-{options.name}" if options.name else kind)
     path = name.with_name(name.name + ".json")
+    if options.add and path.exists():
+        before = json.loads(path.read_text())
+        for part in ("rows", "growth"):
+            again = {found["name"] for found in document[part]}
+            document[part] = [
+                *(found for found in before[part] if found["name"] not in again),
+                *document[part]]
     path.write_text(json.dumps(document, indent=1) + "\n")
     print(f"written: {path.name}")
     picture = name.with_name(name.name + ".svg")
@@ -165,6 +173,8 @@ def _parser() -> argparse.ArgumentParser:
         help="interpreter of an environment that has upstream, instead of installing it")
     add("--build", type=_absolute, default=_BUILD, help="where logs and SQLite files go")
     add("--results", type=pathlib.Path, default=_RESULTS, help="where JSON and plot go")
+    add("--add", action="store_true",
+        help="keep what an earlier run wrote of other rows; the plot shows this run")
     add("--name", help="in the name of the written files, behind the kind of database")
     return parser
 

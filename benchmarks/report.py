@@ -59,11 +59,15 @@ def growth_line(found: growth.Growth) -> str:
 
 
 def as_json(
-    results: Sequence[compare.Result], grown: Sequence[growth.Growth]
+    results: Sequence[compare.Result], grown: Sequence[growth.Growth], started: str
 ) -> dict[str, object]:
-    """Return everything that was measured."""
-    return {"rows": [_row(result) for result in results],
-            "growth": [{**dataclasses.asdict(found), "met": found.met} for found in grown]}
+    """Return everything that was measured.
+
+    :param started: when the run was; it stands in every row.
+    """
+    return {"rows": [{**_row(result), "started": started} for result in results],
+            "growth": [{**dataclasses.asdict(found), "met": found.met, "started": started}
+                       for found in grown]}
 
 
 def _row(result: compare.Result) -> dict[str, object]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_core.placement import records
 from placement_core.placement.candidates import filters
 from placement_core.placement.candidates.requests import ProviderFilter
-from placement_core.placement.index.world import World
+from placement_core.placement.index.world import Entry, World
 
 
-def find(world: World, wanted: ProviderFilter) -> list[records.Provider]:
+def find(world: World, wanted: ProviderFilter) -> list[Entry]:
     """Return the providers that pass every condition by themselves.
 
     :raises errors.UnknownResourceClass: a class does not exist.
@@ -29,7 +28,8 @@ def find(world: World, wanted: ProviderFilter) -> list[records.Provider]:
     else:
         row = world.layout.row_of_uuid.get(wanted.uuid)
         rows = [row] if row is not None and mask[row] else []
-    found = [world.entry(row).provider for row in rows]
+    entries = world.entries
+    found = [entry for row in rows if (entry := entries[row]) is not None]
     if wanted.name is not None:
-        found = [provider for provider in found if provider.name == wanted.name]
+        found = [entry for entry in found if entry.provider.name == wanted.name]
     return found

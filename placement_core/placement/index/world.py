@@ -31,9 +31,13 @@ class Entry:
     :ivar aggregates: aggregate uuids.
     :ivar summary: its part of an answer, once somebody needed it; it is what
         ``answers`` makes of this entry, so it goes when the entry does.
+    :ivar listed: (form, document): its part of a list of providers in the form that
+        was asked for last; it too goes with the entry.
     """
 
-    __slots__ = ("aggregates", "inventories", "provider", "revision", "summary", "traits")
+    __slots__ = (
+        "aggregates", "inventories", "listed", "provider", "revision", "summary", "traits",
+    )
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class Entry:
         self.aggregates = aggregates
         self.revision = revision
         self.summary: bytes | None = None
+        self.listed: tuple[object, bytes] | None = None
 
     def renewed(self, provider: records.Provider | None = None) -> Entry:
         """Return the same without what was made of it, for ``provider`` if given."""

@@ -18,7 +18,7 @@ def list_(call: Call) -> Reply:
     found = search.find(call.services.index.world(call.ctx), wanted)
     return Reply(
         body=representations.providers(found, call.microversion, call.prefix),
-        last_modified=representations.newest(found), cacheable=True)
+        last_modified=representations.newest([entry.provider for entry in found]), cacheable=True)
 
 
 def create(call: Call) -> Reply:

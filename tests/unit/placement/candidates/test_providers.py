@@ -33,7 +33,7 @@ class TestFind(base.TestCase):
             and (not group.in_tree or (tree is not None and tree.root == each.root))
             and (not named or each.uuid == rows[0].uuid)}
         found = providers.find(worlds.build(*rows), wanted)
-        self.assertEqual(expected, {each.uuid for each in found})
+        self.assertEqual(expected, {each.provider.uuid for each in found})
         self.assertEqual(len(expected), len(found))
 
     def test_by_name_and_uuid(self):
@@ -45,7 +45,7 @@ class TestFind(base.TestCase):
                 (ProviderFilter(uuid=worlds.uuid_of(1), name="b"), []),
                 (ProviderFilter(uuid=worlds.uuid_of(9)), []),
                 (ProviderFilter(in_tree=worlds.uuid_of(9)), [])):
-            self.assertEqual(ids, [each.id for each in providers.find(world, wanted)])
+            self.assertEqual(ids, [each.provider.id for each in providers.find(world, wanted)])
 
     def test_unknown_names(self):
         error = self.assertRaises(
