@@ -335,14 +335,15 @@ class _Search:
         :raises effort.TooLong: too much came to nothing.
         """
         after_top = level > 0 and self.order[level - 1] < 0
-        if after_top and level == self.parts_begin[level]:
-            self._settle(level)
+        if after_top and level == self.parts_begin[level] and not self._settle(level):
+            self.states[level] = None
+            self.tries[level] = iter(())
+            self._pay()
+            return
         number = self.order[level]
         rows = self.narrowed[number] if number >= 0 else self.subtrees[~number].rows
         self.plan.effort.steps += len(rows) + 1
-        self.credit -= 1
-        if self.credit < 0:
-            self.credit = self.plan.effort.borrow()
+        self._pay()
         self.states[level] = None
         many = self.dead_ends > _FORGETFUL
         if many:
@@ -355,18 +356,33 @@ class _Search:
         tries = self._different(rows) if self.distinct else iter(rows)
         self.tries[level] = tries if number >= 0 else self.subtrees[~number].choices(tries)
 
-    def _settle(self, level: int) -> None:
-        """Narrow the options of a bond to what its tops leave, and order its parts anew."""
+    def _pay(self) -> None:
+        """Count a node.
+
+        :raises effort.TooLong: too many came to nothing.
+        """
+        self.credit -= 1
+        if self.credit < 0:
+            self.credit = self.plan.effort.borrow()
+
+    def _settle(self, level: int) -> bool:
+        """Narrow the options of a bond to what its tops leave, and order its parts anew.
+
+        :returns: False where nothing is left for a part.
+        """
         end = self.bond_end[level]
         numbers = self.order[level:end]
         for number in numbers:
             self.narrowed[number] = self._below_tops(level, number)
+            if not self.narrowed[number]:
+                return False
         self.order[level:end] = sorted(
             numbers, key=lambda number: self._rank_part(number, self.narrowed))
         self._look_ahead(level, end)
         self._kinds.pop(level, None)
         for each in range(level, end):
             self._cares.pop(each, None)
+        return True
 
     def _next(self, level: int) -> int | None:
         """Return the next row that may be chosen at a level."""
@@ -466,10 +482,13 @@ class _Search:
         """Say whether the bond can be completed from a level on, as far as is easily seen."""
         plan = self.plan
         settled = level >= self.parts_begin[level]
-        left = {number: self.narrowed[number] if settled else self._below_tops(level, number)
-                for number in self.order[level:self.bond_end[level]] if number >= 0}
-        if not all(left.values()):
-            return False
+        left: dict[int, list[int]] = {}
+        for number in self.order[level:self.bond_end[level]]:
+            if number >= 0:
+                left[number] = (
+                    self.narrowed[number] if settled else self._below_tops(level, number))
+                if not left[number]:
+                    return False
         if plan.isolate and not matching.one_each(plan, [
                 [row for row in rows if row not in self.granular]
                 for number, rows in left.items() if plan.parts[number].granular]):
