@@ -144,6 +144,7 @@ class _Search:
         self.dead: set[Hashable] = set()
         self._cares: dict[int, dict[int, tuple[bool, list[int]]]] = {}
         self._kinds: dict[int, dict[int, int]] = {}
+        self._marks: dict[Hashable, int] = {}
 
     def run(self) -> Iterator[Combination]:
         """Find all combinations."""
@@ -531,7 +532,9 @@ class _Search:
                                    if self.sums.get((row, class_id))])
                     alone = isolated and row in self.granular
                     if taken or alone or row in used:
-                        rows.append((kinds[row], alone, row in used, taken))
+                        # A number takes far less room than what it stands for.
+                        mark = (kinds[row], alone, row in used, taken)
+                        rows.append(self._marks.setdefault(mark, len(self._marks)))
             rows.sort()
         trees = frozenset([root for root, using in self.tree_used.items() if using])
         return level, self.covered[level], self.own[level], tops, trees, tuple(rows)
