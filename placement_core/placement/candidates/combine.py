@@ -108,7 +108,7 @@ class Tree:
 
     def _look(self) -> dict[int, Hashable]:
         plan, layout = self.plan, self.plan.world.layout
-        parts = _parts_by_row(self.options)
+        parts = _parts_by_row(dict(enumerate(self.options)))
         if len(parts) == 1:
             return dict.fromkeys(parts)
         places = _places(plan, parts)
@@ -123,13 +123,13 @@ class _Search:
     """Backtracking over the parts, one bond after the other.
 
     Within a bond the top of each same_subtree comes first, because it decides
-    where the others may lie; then parts with the fewest options, after those
-    that have to bring traits together. Whether each bond can be satisfied is found
-    out before: then a choice in one is never the reason for a dead end in
-    another.
+    where the others may lie; then parts with the fewest options that are left,
+    after those that have to bring traits together. Whether each bond can be
+    satisfied is found out before: then a choice in one is never the reason for
+    a dead end in another.
 
-    A level is a position in that order. What a list holds for
-    each level is how things stand when the level is entered.
+    A level is a position in that order. What a list holds for each level is
+    how things stand when the level is entered.
     """
 
     def __init__(self, tree: Tree, *, distinct: bool) -> None:
@@ -142,8 +142,9 @@ class _Search:
         self.credit = self.allowance
         self.dead_ends = 0
         self.dead: set[Hashable] = set()
-        self._cares: dict[tuple[int, int], dict[int, tuple[bool, list[int]]]] = {}
-        self._kinds: dict[int, int] | None = None
+        self._cares: dict[int, dict[int, tuple[bool, list[int]]]] = {}
+        self._kinds: dict[int, dict[int, int]] = {}
+        self._marks: dict[Hashable, int] = {}
 
     def run(self) -> Iterator[Combination]:
         """Find all combinations."""
@@ -176,6 +177,7 @@ class _Search:
         self.order = sorted(
             [*range(len(self.options)), *(~at for at in range(len(self.subtrees)))],
             key=self._rank)
+        self._find_bonds()
         self.coverage = {
             row: plan.coverage(plan.world.entry(row))
             for number, rows in enumerate(self.options) if not plan.parts[number].granular
@@ -191,17 +193,38 @@ class _Search:
         #: For each same_subtree its top and the first part that this serves.
         self.tops: list[list[Top | None]] = [[]] * (self.end + 1)
         self.limits = [self._limits(number) for number in range(len(self.options))]
+        #: What the tops that are chosen leave of the options.
+        self.narrowed = list(self.options)
+        self.coverage_from = [0] * (self.end + 1)
+        self.own_from = [False] * (self.end + 1)
         self._start_over()
-        self._look_ahead()
+        self._look_ahead(0, self.end)
         return True
 
-    def _rank(self, step: int) -> tuple[int, int, int]:
+    def _rank(self, step: int) -> tuple[int, int, int, int]:
         """Return what decides when a part or a same_subtree is dealt with."""
-        plan = self.plan
         if step < 0:
-            return self._bond(step), 0, len(self.subtrees[~step].rows)
-        late = bool(plan.required) and plan.parts[step].granular
-        return self._bond(step), 2 if late else 1, len(self.options[step])
+            return self._bond(step), 0, len(self.subtrees[~step].rows), ~step
+        return self._bond(step), *self._rank_part(step, self.options)
+
+    def _rank_part(self, number: int, options: list[list[int]]) -> tuple[int, int, int]:
+        late = bool(self.plan.required) and self.plan.parts[number].granular
+        return 2 if late else 1, len(options[number]), number
+
+    def _find_bonds(self) -> None:
+        """Find for each level where its bond begins, where its parts do, and where it ends."""
+        self.bonds: list[tuple[int, int]] = []
+        self.bond_begin: list[int] = []
+        self.parts_begin: list[int] = []
+        self.bond_end: list[int] = []
+        for _, steps in itertools.groupby(self.order, self._bond):
+            bond = list(steps)
+            begin = len(self.bond_end)
+            tops = sum(step < 0 for step in bond)
+            self.bonds.append((begin, begin + len(bond)))
+            self.bond_begin += [begin] * len(bond)
+            self.parts_begin += [begin + tops] * len(bond)
+            self.bond_end += [begin + len(bond)] * len(bond)
 
     def _bond(self, step: int) -> int:
         return self.plan.bonds[step if step >= 0 else self.plan.subtrees[~step][0]]
@@ -227,24 +250,21 @@ class _Search:
                     limits.setdefault(row, []).append(((row, class_id), amount, room))
         return limits
 
-    def _look_ahead(self) -> None:
+    def _look_ahead(self, begin: int, end: int) -> None:
         """Prepare what the levels from each one on can still bring."""
-        self.coverage_from = [0] * (self.end + 1)
-        self.own_from = [False] * (self.end + 1)
-        for level in range(self.end - 1, -1, -1):
+        for level in range(end - 1, begin - 1, -1):
             number = self.order[level]
-            if number < 0:
-                self.coverage_from[level] = self.coverage_from[level + 1]
-                self.own_from[level] = self.own_from[level + 1]
-                continue
-            rows = self.options[number]
             bits = self.coverage_from[level + 1]
-            if self.full and not self.plan.parts[number].granular:
-                for row in rows:
-                    bits |= self.coverage[row]
+            own = self.own_from[level + 1]
+            if number >= 0:
+                rows = self.narrowed[number]
+                if self.full and not self.plan.parts[number].granular:
+                    for row in rows:
+                        bits |= self.coverage[row]
+                own = bool(self.foreign) and (
+                    own or any(row not in self.foreign for row in rows))
             self.coverage_from[level] = bits
-            self.own_from[level] = bool(self.foreign) and (
-                self.own_from[level + 1] or any(row not in self.foreign for row in rows))
+            self.own_from[level] = own
 
     def _feasible(self) -> bool:
         """Say whether there can be a combination, as far as is easily seen."""
@@ -258,20 +278,15 @@ class _Search:
                     if class_id in plan.parts[number].resources for row in rows}
             if not matching.room_for(plan, class_id, amount, rows):
                 return False
-        levels: dict[int, list[int]] = defaultdict(list)
-        for level, number in enumerate(self.order):
-            levels[self._bond(number)].append(level)
         # The first needs no try: the search begins with it.
-        return all(self._has_answer(tied[0], tied[-1] + 1)
-                   for tied in list(levels.values())[1:] if len(tied) > 1)
+        return all(self._has_answer(begin, end)
+                   for begin, end in self.bonds[1:] if end - begin > 1)
 
     def _has_answer(self, begin: int, end: int) -> bool:
         """Say whether the parts of these levels can be satisfied by themselves."""
         together = any(not self.plan.parts[number].granular
                        for number in self.order[begin:end] if number >= 0)
-        self.end = end
         found = any(True for _ in self._walk(begin, end, 0 if together else self.full, True))
-        self.end = len(self.order)
         self._start_over()
         return found
 
@@ -320,24 +335,55 @@ class _Search:
 
         :raises effort.TooLong: too much came to nothing.
         """
+        after_top = level > 0 and self.order[level - 1] < 0
+        if after_top and level == self.parts_begin[level] and not self._settle(level):
+            self.states[level] = None
+            self.tries[level] = iter(())
+            self._pay()
+            return
         number = self.order[level]
-        rows = self.options[number] if number >= 0 else self.subtrees[~number].rows
+        rows = self.narrowed[number] if number >= 0 else self.subtrees[~number].rows
         self.plan.effort.steps += len(rows) + 1
-        self.credit -= 1
-        if self.credit < 0:
-            self.credit = self.plan.effort.borrow()
+        self._pay()
         self.states[level] = None
         many = self.dead_ends > _FORGETFUL
         if many:
             self.states[level] = self._state(level)
         # What is left below a top that was just chosen is worth a look always.
         if (many and self.states[level] in self.dead) or (
-                (many or (level and self.order[level - 1] < 0))
-                and not self._may_succeed(level)):
+                (many or after_top) and not self._may_succeed(level)):
             self.tries[level] = iter(())
             return
         tries = self._different(rows) if self.distinct else iter(rows)
         self.tries[level] = tries if number >= 0 else self.subtrees[~number].choices(tries)
+
+    def _pay(self) -> None:
+        """Count a node.
+
+        :raises effort.TooLong: too many came to nothing.
+        """
+        self.credit -= 1
+        if self.credit < 0:
+            self.credit = self.plan.effort.borrow()
+
+    def _settle(self, level: int) -> bool:
+        """Narrow the options of a bond to what its tops leave, and order its parts anew.
+
+        :returns: False where nothing is left for a part.
+        """
+        end = self.bond_end[level]
+        numbers = self.order[level:end]
+        for number in numbers:
+            self.narrowed[number] = self._below_tops(level, number)
+            if not self.narrowed[number]:
+                return False
+        self.order[level:end] = sorted(
+            numbers, key=lambda number: self._rank_part(number, self.narrowed))
+        self._look_ahead(level, end)
+        self._kinds.pop(level, None)
+        for each in range(level, end):
+            self._cares.pop(each, None)
+        return True
 
     def _next(self, level: int) -> int | None:
         """Return the next row that may be chosen at a level."""
@@ -374,10 +420,6 @@ class _Search:
         if plan.one_per_tree and plan.parts[number].resources:
             used = self.tree_used.get(int(plan.world.layout.root[row]))
             if used and used[0] != row:
-                return False
-        for at in self.member[number]:
-            top = self.tops[level][at]
-            if top is not None and not self.subtrees[at].allows(top, number, row):
                 return False
         return True
 
@@ -438,12 +480,16 @@ class _Search:
     # After some dead ends
 
     def _may_succeed(self, level: int) -> bool:
-        """Say whether the levels from one on can be completed, as far as is easily seen."""
+        """Say whether the bond can be completed from a level on, as far as is easily seen."""
         plan = self.plan
-        left = {number: self._reachable(level, number)
-                for number in self.order[level:self.end] if number >= 0}
-        if not all(left.values()):
-            return False
+        settled = level >= self.parts_begin[level]
+        left: dict[int, list[int]] = {}
+        for number in self.order[level:self.bond_end[level]]:
+            if number >= 0:
+                left[number] = (
+                    self.narrowed[number] if settled else self._below_tops(level, number))
+                if not left[number]:
+                    return False
         if plan.isolate and not matching.one_each(plan, [
                 [row for row in rows if row not in self.granular]
                 for number, rows in left.items() if plan.parts[number].granular]):
@@ -458,8 +504,8 @@ class _Search:
                         plan.useful_room(row, class_id) - self.sums.get((row, class_id), 0))
         return all(sum(room[class_id].values()) >= need for class_id, need in needs.items())
 
-    def _reachable(self, level: int, number: int) -> list[int]:
-        """Return the options of a part that lie below the tops that are chosen."""
+    def _below_tops(self, level: int, number: int) -> list[int]:
+        """Return the options of a part that the tops chosen before a level leave."""
         rows = self.options[number]
         for at in self.member[number]:
             top = self.tops[level][at]
@@ -467,76 +513,76 @@ class _Search:
                 subtree = self.subtrees[at]
                 below = subtree.below[number].get(top[0], ())
                 rows = [row for row in (below if rows is self.options[number] else rows)
-                        if subtree.allows(top, number, row)]
+                        if row in subtree.masks and subtree.allows(top, number, row)]
                 self.plan.effort.steps += len(below)
         return rows
 
     def _state(self, level: int) -> Hashable:
-        """Return all that decides whether the rest can be completed."""
-        kinds = self._row_kinds()
-        marks: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for at, top in enumerate(self.tops[level]):
-            if top is not None:
-                marks[top[0]].append((at, top[1]))
-        for used in self.tree_used.values():
-            if used:
-                marks[used[0]].append((-1, -1))
+        """Return all that decides whether the rest of the bond can be completed."""
+        begin = self.parts_begin[level]
+        tops = tuple([self.tops[level][~step]
+                      for step in self.order[self.bond_begin[level]:min(begin, level)]])
         rows = []
-        for row, (isolated, classes) in self._what_matters(level).items():
-            taken = []
-            alone = False
-            if self.uses.get(row):
-                taken = [(class_id, self.sums[row, class_id]) for class_id in classes
-                         if self.sums.get((row, class_id))]
-                alone = isolated and row in self.granular
-            if taken or alone or row in marks:
-                rows.append((kinds[row], alone, tuple(taken), tuple(marks.pop(row, ()))))
-        rows.extend((kinds[row], False, (), tuple(flags)) for row, flags in marks.items())
-        rows.sort()
-        return (level, self.end, self.covered[level], self.own[level], tuple(rows))
+        if level >= begin:
+            kinds = self._row_kinds(level)
+            used = {row for using in self.tree_used.values() for row in using}
+            for row, (isolated, classes) in self._what_matters(level).items():
+                if self.uses.get(row):
+                    taken = tuple([(class_id, self.sums[row, class_id]) for class_id in classes
+                                   if self.sums.get((row, class_id))])
+                    alone = isolated and row in self.granular
+                    if taken or alone or row in used:
+                        # A number takes far less room than what it stands for.
+                        mark = (kinds[row], alone, row in used, taken)
+                        rows.append(self._marks.setdefault(mark, len(self._marks)))
+            rows.sort()
+        trees = frozenset([root for root, using in self.tree_used.items() if using])
+        return level, self.covered[level], self.own[level], tops, trees, tuple(rows)
 
     def _what_matters(self, level: int) -> dict[int, tuple[bool, list[int]]]:
         """Return what the parts from a level on may compete for.
 
         :returns: {row: (whether it must be nobody's yet, contested classes)}.
         """
-        known = self._cares.get((level, self.end))
+        known = self._cares.get(level)
         if known is None:
             plan = self.plan
             isolated: dict[int, bool] = defaultdict(bool)
             classes: dict[int, set[int]] = defaultdict(set)
-            for number in self.order[level:self.end]:
-                for row in self.options[number] if number >= 0 else ():
+            for number in self.order[level:self.bond_end[level]]:
+                for row in self.narrowed[number]:
                     isolated[row] |= plan.isolate and plan.parts[number].granular
                     classes[row].update(
                         class_id for (_, class_id), _, _ in self.limits[number].get(row, ()))
             known = {row: (isolated[row], sorted(classes[row])) for row in isolated}
-            self._cares[level, self.end] = known
+            self._cares[level] = known
         return known
 
-    def _row_kinds(self) -> dict[int, int]:
-        """Number the rows by what they can still do; equals have one number."""
-        if self._kinds is None:
+    def _row_kinds(self, level: int) -> dict[int, int]:
+        """Number the rows of a bond by what they can still do; equals have one number."""
+        begin = self.parts_begin[level]
+        kinds = self._kinds.get(begin)
+        if kinds is None:
             plan = self.plan
             numbers: dict[Hashable, int] = {}
-            self._kinds = {}
-            parts = _parts_by_row(self.options)
-            places = _places(plan, parts)
+            kinds = self._kinds[begin] = {}
+            parts = _parts_by_row({
+                number: self.narrowed[number]
+                for number in sorted(self.order[begin:self.bond_end[level]])})
             for row, usable in parts.items():
                 room = tuple(sorted({
                     (class_id, min(plan.useful_room(row, class_id), plan.demand[class_id]))
                     for number in usable for class_id, _ in plan.contested[number]}))
                 kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign,
-                        places.get(row),
                         int(plan.world.layout.root[row]) if plan.one_per_tree else -1)
-                self._kinds[row] = numbers.setdefault(kind, len(numbers))
-        return self._kinds
+                kinds[row] = numbers.setdefault(kind, len(numbers))
+        return kinds
 
 
-def _parts_by_row(options: list[list[int]]) -> dict[int, list[int]]:
+def _parts_by_row(options: dict[int, list[int]]) -> dict[int, list[int]]:
     """Return which parts each row is an option of."""
     parts: dict[int, list[int]] = defaultdict(list)
-    for number, rows in enumerate(options):
+    for number, rows in options.items():
         for row in rows:
             parts[row].append(number)
     return parts

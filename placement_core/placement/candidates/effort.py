@@ -10,7 +10,7 @@ pays for what goes beyond.
 from __future__ import annotations
 
 #: So many nodes of the search may come to nothing beyond the allowances.
-PURSE = 20_000
+PURSE = 200_000
 #: So many of the purse are taken at a time.
 _COIN = 500
 

@@ -36,7 +36,6 @@ class TooHard(errors.Invalid):
 
     def __init__(self, trees: int) -> None:
         super().__init__(
-            f"The groups of this request could be combined in too many ways that come to "
-            f"nothing in {trees} provider trees. Ask for fewer groups, or for equal amounts, "
-            f"or give a limit.")
+            "The groups of this request could be combined in too many ways that come to "
+            f"nothing in {trees} provider trees. Ask for fewer groups, or for equal amounts.")
         self.trees = trees

@@ -7,7 +7,7 @@ import tracemalloc
 import hypothesis
 from hypothesis import strategies as st
 
-from placement_core.placement.candidates import errors, search
+from placement_core.placement.candidates import effort, errors, search
 from placement_core.placement.candidates.requests import (
     CandidatesRequest,
     RequestGroup,
@@ -41,6 +41,15 @@ def groups(count, *, amount=lambda number: 1, name=GPU, traits=lambda number: Tr
     return tuple(
         RequestGroup(f"_{number}", {name: amount(number)}, traits(number))
         for number in range(count))
+
+
+def hopeless(**options):
+    """Ask for 1000 in 30 amounts; all but one are multiples of 3.
+
+    So they do not go into ten hundreds, but nothing simple tells.
+    """
+    amounts = [*(27, 30, 33, 36, 39) * 5, 30, 33, 33, 39, 40]
+    return CandidatesRequest(groups(30, amount=amounts.__getitem__), **options)
 
 
 def sharing(hosts, pools):
@@ -161,21 +170,19 @@ class TestWork(base.TestCase):
 class TestTooHard(base.TestCase):
     """Packing unequal amounts is hard for everybody; that is said instead of tried for ever."""
 
-    def rows(self, first=1):
-        return host(8, first=first, capacity=100)
-
-    def request(self, **options):
-        return CandidatesRequest(
-            groups(16, amount=lambda number: 41 + number % 19), **options)
+    def setUp(self):
+        super().setUp()
+        # As it is it lasts for some seconds.
+        self.patch(effort, "PURSE", 5_000)
 
     def test_refused(self):
         for limit in (None, 10):
-            self.assertRaises(errors.TooHard, search.find, worlds.build(*self.rows()),
-                              self.request(limit=limit))
+            self.assertRaises(errors.TooHard, search.find, worlds.build(*host(10, capacity=100)),
+                              hopeless(limit=limit))
 
     def test_others_are_found_under_a_limit(self):
-        rows = [*self.rows(), *host(8, first=101, capacity=200)]
-        found = search.find(worlds.build(*rows), self.request(limit=10))
+        rows = [*host(10, capacity=100), *host(10, first=101, capacity=200)]
+        found = search.find(worlds.build(*rows), hopeless(limit=10))
         self.assertEqual(10, len(found))
 
 
@@ -198,6 +205,17 @@ class TestMemory(base.TestCase):
             for isolate in (True, False):
                 peak = self.peak(rows, CandidatesRequest(groups(8), isolate=isolate, limit=limit))
                 self.assertLess(peak, 400_000 + limit * 1500, limit)
+
+    def test_bounded_by_the_purse(self):
+        """What is remembered of branches that came to nothing has a bound too."""
+        self.patch(effort, "PURSE", 10_000)
+        world = worlds.build(*host(10, capacity=100))
+        tracemalloc.start()
+        try:
+            self.assertRaises(errors.TooHard, search.find, world, hopeless(limit=1))
+            self.assertLess(tracemalloc.get_traced_memory()[1], 10_000 * 400)
+        finally:
+            tracemalloc.stop()
 
     def test_bounded_by_the_limit_with_sharing_providers(self):
         for limit in (10, 5000):
