@@ -39,6 +39,24 @@ class ProvidersTest(NounTestCase):
         self.assertEqual(f"/placement/resource_providers/{provider}/traits",
                          answer.json["links"][4]["href"])
 
+    def test_a_list_shows_each_provider_as_it_is_alone(self):
+        """Also when it was listed before: in another form, or before a change."""
+        parent = self.provider("a \u00e4 \"quoted\"")
+        child = self.call("POST", "/resource_providers", {
+            "name": "child", "parent_provider_uuid": parent}, status=200).json["uuid"]
+
+        def check(version, environ):
+            listed = self.ask("GET", "/resource_providers", version=version, environ=environ)
+            alone = [self.ask("GET", f"/resource_providers/{each}", version=version,
+                              environ=environ).json for each in (parent, child)]
+            self.assertEqual(alone, listed.json["resource_providers"])
+
+        for version in ("1.0", "1.13", "1.39", "1.39"):
+            for environ in ({}, {"SCRIPT_NAME": "/placement"}):
+                check(version, environ)
+        self.call("PUT", f"/resource_providers/{child}", {"name": "renamed"}, status=200)
+        check("1.39", {"SCRIPT_NAME": "/placement"})
+
     def test_cache_headers_since_1_15(self):
         provider = self.provider("a", VCPU=1)
         for path in ("/resource_providers", f"/resource_providers/{provider}",
