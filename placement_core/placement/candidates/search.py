@@ -384,7 +384,12 @@ def _search(
     waiting: deque[Iterator[Combination]] = deque()
     for tree in trees if bound else ():
         combinations = unique.of(shapes.combinations(tree, distinct=True))
-        first = next(combinations, None)
+        if unique.is_each_trees_own:
+            # Often it is enough, and then nothing of the search need be begun.
+            first = shapes.first(tree)
+            combinations = itertools.islice(combinations, 1, None)
+        else:
+            first = next(combinations, None)
         if first is not None:
             found.append(first)
             begun.append(tree)
@@ -412,6 +417,11 @@ class _Unique:
         self._sharing = (
             plan.world.sharing().keys() if all(part.away for part in plan.parts) else None)
         self._seen: set[Combination] = set()
+
+    @property
+    def is_each_trees_own(self) -> bool:
+        """Say whether no tree can give what another has given."""
+        return self._sharing is None
 
     def of(self, combinations: Iterator[Combination]) -> Iterator[Combination]:
         """Return the combinations of one tree that no other tree has given."""

@@ -35,6 +35,23 @@ class Shapes:
         key = None if tree.free else tree.key
         return tree.combinations() if key is None else self._like(tree, key, distinct=False)
 
+    def first(self, tree: Tree) -> Combination | None:
+        """Return the first combination of a tree; None: it has none."""
+        options = tree.options
+        if tree.free:
+            return tuple([rows[0] for rows in options])
+        key = tree.key
+        if key is None:
+            return next(tree.combinations(), None)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = _Found(tree, distinct=False)
+        places = next(iter(found), None)
+        if places is None:
+            return None
+        self._effort.steps += 1
+        return tuple(map(operator.getitem, options, places))
+
     def symmetric(self, tree: Tree) -> bool:
         """Say whether some providers of a tree look the same."""
         key = tree.likeness()
@@ -50,8 +67,7 @@ class Shapes:
 
         The first needs no look at who is equal to whom, and often it is enough.
         """
-        first = (tuple([rows[0] for rows in tree.options]) if tree.free
-                 else next(self.combinations(tree), None))
+        first = self.first(tree)
         if first is None:
             return
         yield first
