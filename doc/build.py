@@ -6,9 +6,11 @@ import pathlib
 import sys
 
 from docutils import core
+from markdown_it import MarkdownIt
 
 ROOT = pathlib.Path(__file__).parent.parent
-SOURCES = [ROOT / "README.rst", *sorted((ROOT / "doc").glob("*.rst"))]
+SOURCES = [ROOT / "README.rst", *sorted((ROOT / "doc").glob("*.rst")),
+           *sorted((ROOT / "doc").glob("*.md"))]
 
 
 def html(source: pathlib.Path) -> str:
@@ -16,6 +18,8 @@ def html(source: pathlib.Path) -> str:
 
     :raises docutils.utils.SystemMessage: the source has a mistake.
     """
+    if source.suffix == ".md":
+        return MarkdownIt("commonmark").enable("table").render(source.read_text())
     made = core.publish_string(
         source.read_text(),
         source_path=str(source),
@@ -27,7 +31,8 @@ def html(source: pathlib.Path) -> str:
             "syntax_highlight": "none",
         },
     )
-    return str(made).replace(".rst\"", ".html\"").replace("href=\"doc/", "href=\"")
+    return str(made).replace(".rst\"", ".html\"").replace(".md\"", ".html\"").replace(
+        "href=\"doc/", "href=\"")
 
 
 def main() -> int:

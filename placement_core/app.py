@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import oslo_middleware
@@ -16,15 +16,19 @@ from pyramid.config import Configurator
 
 from placement_core import errors, services
 from placement_core.http import identity, pipeline, requestlog
+from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.identity import WSGIApplication
 from placement_core.http.pipeline import Api
-from placement_core.http.placement_api.api import API
+from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer
 from placement_core.migrations import sync
 from placement_core.placement import standard
 from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
+
+#: What the service speaks.
+APIS: Sequence[Api] = (PLACEMENT, CAPACITY)
 
 #: Answers whether the process is alive, to anybody, and asks nothing else for it.
 LIVENESS_PATH = "/healthcheck"
@@ -33,14 +37,14 @@ LIVENESS_PATH = "/healthcheck"
 READINESS_PATH = "/readiness"
 
 
-def make_app(conf: cfg.ConfigOpts, *, api: Api = API) -> WSGIApplication:
+def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplication:
     """Build the service: a WSGI application that can be mounted under any prefix.
 
     :raises errors.ConfigurationError: one line: option, value, expectation.
     """
     parts = services.build(conf)
     authorizer = Authorizer(conf)
-    app = identity.authenticated(_router(api, parts, authorizer), conf)
+    app = identity.authenticated(_router(apis, parts, authorizer), conf)
     app = _with_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
@@ -56,13 +60,15 @@ def make_app(conf: cfg.ConfigOpts, *, api: Api = API) -> WSGIApplication:
     return app
 
 
-def _router(api: Api, parts: Services, authorizer: Authorizer) -> WSGIApplication:
+def _router(
+    apis: Sequence[Api], parts: Services, authorizer: Authorizer
+) -> WSGIApplication:
     with Configurator(
         # The pipeline's tween renders every exception; Pyramid's own would only cost time.
         settings={"pyramid.tweens": [f"{pipeline.__name__}.judge"]},
         introspection=False,
     ) as config:
-        pipeline.include(config, api, parts, authorizer)
+        pipeline.include(config, apis, parts, authorizer)
         return config.make_wsgi_app()
 
 

@@ -9,6 +9,9 @@ others; the names are random, so their sum does not.
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -23,12 +26,20 @@ _HEADS = sa.select(_heads.c.slot, _heads.c.serial, _heads.c.txn)
 #: From this many change rows on, loading everything is simpler and as fast.
 _MOST_CHANGES = 50_000
 
-_SINCE = (
-    sa.select(_changes.c.serial, _changes.c.txn, _changes.c.kind, _changes.c.ref)
-    .where(_changes.c.slot == sa.bindparam("slot"), _changes.c.serial >= sa.bindparam("serial"))
-    .order_by(_changes.c.serial)
-    .limit(sa.bindparam("most"))
-)
+#: How many slots one statement is about.
+_BATCH = 16
+
+
+@functools.cache
+def _since(count: int) -> sa.Executable:
+    """Build the question for the changes of ``count`` slots, each from a serial on."""
+    found = sa.union_all(*(
+        sa.select(_changes.c.slot, _changes.c.serial, _changes.c.txn, _changes.c.kind,
+                  _changes.c.ref)
+        .where(_changes.c.slot == sa.bindparam(f"slot{place}"),
+               _changes.c.serial >= sa.bindparam(f"serial{place}"))
+        for place in range(count)))
+    return found.order_by("slot", "serial").limit(sa.bindparam("most"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,16 +83,39 @@ def since(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] |
             return None
         moved.append((slot, seen_serial, seen_txn))
     changed: set[tuple[str, int]] = set()
-    for slot, seen_serial, seen_txn in moved:
-        rows = session.execute(
-            _SINCE, {"slot": slot, "serial": seen_serial, "most": _MOST_CHANGES}
-        ).all()
-        # The last transaction this reader knew must still be there and be the
-        # same (a new slot: its first one), else rows between are missing.
-        known = (seen_serial, seen_txn) if seen_serial else (1, rows[0].txn if rows else 0)
-        if not rows or (rows[0].serial, rows[0].txn) != known:
+    for start in range(0, len(moved), _BATCH):
+        batch = moved[start:start + _BATCH]
+        rows = _read_since(session, batch)
+        if rows is None:
             return None
-        changed.update((row.kind, row.ref) for row in rows if row.serial > seen_serial)
-        if len(rows) == _MOST_CHANGES or len(changed) >= _MOST_CHANGES:
+        for slot, seen_serial, seen_txn in batch:
+            of_slot = rows.get(slot)
+            # The last transaction this reader knew must still be there and be the
+            # same (a new slot: its first one), else rows between are missing.
+            if not of_slot or (of_slot[0].serial, of_slot[0].txn) != (
+                    (seen_serial, seen_txn) if seen_serial else (1, of_slot[0].txn)):
+                return None
+            changed.update((row.kind, row.ref) for row in of_slot if row.serial > seen_serial)
+        if len(changed) >= _MOST_CHANGES:
             return None
     return changed
+
+
+def _read_since(
+    session: Session, moved: Sequence[tuple[int, int, int]]
+) -> dict[int, list[sa.Row[Any]]] | None:
+    """Return the change rows of some slots, from the last known one on.
+
+    :param moved: (slot, serial, txn) that the reader knew.
+    :returns: {slot: its rows by serial}; None when there are too many.
+    """
+    parameters: dict[str, int] = {"most": _MOST_CHANGES}
+    for place, (slot, serial, _) in enumerate(moved):
+        parameters |= {f"slot{place}": slot, f"serial{place}": serial}
+    found = session.execute(_since(len(moved)), parameters).all()
+    if len(found) == _MOST_CHANGES:
+        return None
+    rows: dict[int, list[sa.Row[Any]]] = {}
+    for row in found:
+        rows.setdefault(row.slot, []).append(row)
+    return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from cliff import command, lister
+from cliff import command, lister, show
 from oslo_config import cfg
 
 from placement_core import conf, errors, services
@@ -61,6 +61,10 @@ class Command(Configured):
 
 class Lister(Configured, lister.Lister):
     """A command that prints a table, or the same as ``-f json``, ``csv``, ``yaml``."""
+
+
+class Shower(Configured, show.ShowOne):
+    """A command that prints the fields of one thing, or the same as ``-f json``, ``yaml``."""
 
 
 def add_config_options(parser: argparse.ArgumentParser) -> None:

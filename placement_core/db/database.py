@@ -167,7 +167,8 @@ def _engine(
         "max_overflow": settings.max_overflow,
         "pool_timeout": settings.pool_timeout_seconds,
         "pool_recycle": settings.connection_recycle_seconds,
-        "connect_args": _CONNECT_ARGS[backend](settings),
+        "connect_args": _CONNECT_ARGS[backend](
+            settings, writes=isolation == "READ COMMITTED"),
         # ``transactions`` ends every transaction itself; MySQL would be asked
         # to ROLLBACK nothing each time a connection goes back to the pool.
         "pool_reset_on_return": None,
@@ -210,7 +211,7 @@ def _distrust_old_connections(engine: sa.Engine) -> None:
                 raise sa.exc.DisconnectionError("the connection died while idle") from error
 
 
-def _postgresql_arguments(settings: Settings) -> dict[str, Any]:
+def _postgresql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
     bounds = {
         "statement_timeout": settings.statement_timeout_seconds,
         "lock_timeout": settings.lock_timeout_seconds,
@@ -218,14 +219,19 @@ def _postgresql_arguments(settings: Settings) -> dict[str, Any]:
     }
     options = " ".join(f"-c {name}={seconds * 1000}" for name, seconds in bounds.items())
     options += f" -c {POSTGRESQL_MARK}=on"
+    if writes:
+        # What writes goes by a key. A plan made for the values at hand is the same
+        # one, and making it costs as much as carrying it out. But a plan that was
+        # made while a table was empty must not read all of it later.
+        options += " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
     return {"options": options}
 
 
-def _mysql_arguments(settings: Settings) -> dict[str, Any]:
+def _mysql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
     return {"charset": "utf8mb4"}
 
 
-def _sqlite_arguments(settings: Settings) -> dict[str, Any]:
+def _sqlite_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
     return {
         "check_same_thread": False,
         "timeout": settings.lock_timeout_seconds or 3600,

@@ -46,3 +46,28 @@ class Session:
         :param ref: the database key of the row that readers must load again.
         """
         self.touched.add((kind, ref))
+
+
+class OneStatement(Session):
+    """A connection outside of any transaction, for one statement that reads."""
+
+    __slots__ = ("_used",)
+
+    def __init__(self, connection: sa.Connection) -> None:
+        super().__init__(connection, writing=False)
+        self._used = False
+
+    def execute(
+        self,
+        statement: sa.Executable,
+        parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> sa.CursorResult[Any]:
+        """Execute the statement.
+
+        :raises RuntimeError: there was one already, so that the two would not
+            see the same moment.
+        """
+        if self._used:
+            raise RuntimeError("a second statement was asked for without a transaction")
+        self._used = True
+        return super().execute(statement, parameters)

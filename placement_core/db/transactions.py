@@ -1,4 +1,4 @@
-"""``read``, ``write`` and ``retry_writes``: how a domain function works.
+"""``read``, ``read_once``, ``write`` and ``retry_writes``: how a domain function works.
 
 One request is one transaction. A public domain function opens it; functions
 it calls join it. Nothing commits in the middle, nothing is undone by hand.
@@ -22,7 +22,7 @@ from placement_core import errors
 from placement_core.context import Context
 from placement_core.db.database import Database
 from placement_core.db.failures import TransactionLost, judged, verdict
-from placement_core.db.session import Session
+from placement_core.db.session import OneStatement, Session
 
 LOG = logging.getLogger(__name__)
 
@@ -51,6 +51,20 @@ def read(ctx: Context) -> Iterator[Session]:
             yield ctx.session
         finally:
             ctx.session = None
+
+
+@contextlib.contextmanager
+def read_once(ctx: Context) -> Iterator[Session]:
+    """Open a session for one statement, or join the open transaction.
+
+    One statement sees one snapshot by itself: there is no BEGIN and no COMMIT
+    to wait for.
+    """
+    if ctx.session is not None:
+        yield ctx.session
+        return
+    with judged(), ctx.database.autocommit.connect() as connection:
+        yield OneStatement(connection)
 
 
 @contextlib.contextmanager

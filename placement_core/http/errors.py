@@ -1,9 +1,13 @@
-"""From refusals to responses: the one place where categories become statuses."""
+"""From refusals to responses: the one place where categories become statuses.
+
+Each API says how its refusals look (``Refuse``); ``document`` is the error document
+of the Placement API, which others may use too.
+"""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -11,6 +15,8 @@ from pyramid.response import Response
 from webob import acceptparse, exc
 
 from placement_core import errors
+from placement_core.http import requestlog
+from placement_core.http.operations import Version
 
 _STATUSES: tuple[tuple[type[errors.Error], int], ...] = (
     (errors.NotFound, 404),
@@ -48,6 +54,11 @@ class Refusal(Exception):
         self.members = members or {}
 
 
+#: Makes the response to (status, what was refused, WSGI environ, microversion); the
+#: microversion is None where none was understood, or none matters any more (500).
+Refuse = Callable[[int, errors.Error | Refusal, dict[str, Any], Version | None], Response]
+
+
 def method_not_allowed(method: str, allowed: Sequence[str]) -> Refusal:
     """Return the 405 of a path that has other methods."""
     return Refusal(
@@ -65,36 +76,33 @@ def status_of(error: errors.Error) -> int:
     return 500
 
 
-def response(
-    status: int,
-    message: str,
-    *,
-    request_id: str,
-    accept: str | None,
-    code: str | None = None,
-    headers: Sequence[tuple[str, str]] = (),
-    members: Mapping[str, Any] | None = None,
+def document(
+    status: int, error: errors.Error | Refusal, environ: dict[str, Any], *, coded: bool
 ) -> Response:
     """Render a refusal as JSON, or as the caller's ``Accept`` insists.
 
-    :param code: shown where the microversion has codes; None shows none.
-    :param members: go into the error object as they are.
+    :param coded: show the error's code.
     Source: spec placement_api §1.3.
     """
+    message = str(error)
     kind = exc.status_map[status]
     sentence = message if status == 405 else kind.explanation
-    form = _form(accept)
+    form = _form(environ.get("HTTP_ACCEPT"))
+    headers: Sequence[tuple[str, str]] = ()
+    members: Mapping[str, Any] = {}
+    if isinstance(error, Refusal):
+        headers, members = error.headers, error.members
     if form == "application/json":
-        error = {
+        shown = {
             "status": status,
             "title": kind.title,
             "detail": f"{sentence}\n\n {'' if sentence is message else message}  ",
-            "request_id": request_id,
-            **(members or {}),
+            "request_id": environ.get(requestlog.ENVIRON_KEY, ""),
+            **members,
         }
-        if code is not None:
-            error["code"] = code
-        body = orjson.dumps({"errors": [error]})
+        if coded:
+            shown["code"] = error.code
+        body = orjson.dumps({"errors": [shown]})
     else:
         body = _page(form, f"{status} {kind.title}", sentence, message)
     return Response(

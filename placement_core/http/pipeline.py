@@ -3,7 +3,8 @@
 A request is judged in the order that the Placement API promises: microversion,
 content headers, route, method, version gate, media types, policy, query
 string, body. Around the routes stands one tween (``judge``); each path has one
-Pyramid view (``Resource``) that knows the operations on it.
+Pyramid view (``Resource``) that knows the operations on it. Several APIs share
+one router: which of them a request is for, the beginning of its path says.
 Source: spec placement_api §1.1.
 """
 
@@ -15,7 +16,7 @@ import email.utils
 import logging
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -42,49 +43,68 @@ _JSON = "application/json"
 class Api:
     """One tree of routes, with the habits that all of them share.
 
+    :ivar prefix: what the paths of its operations begin with, such as
+        ``/capacity/v1``; empty for the API that has every path no other one has.
     :ivar cache_headers_since: the first microversion whose replies may carry
         ``Cache-Control`` and ``Last-Modified``.
-    :ivar error_codes_since: the first microversion whose errors have a ``code``.
+    :ivar refuse: makes the error document.
     """
 
+    prefix: str
     operations: Sequence[Operation]
     versions: Versions
     cache_headers_since: Version
-    error_codes_since: Version
+    refuse: http_errors.Refuse
+
+    def owns(self, path: str) -> bool:
+        """Say whether a path is in this tree, whether or not it leads anywhere."""
+        return f"{path}/".startswith(f"{self.prefix}/")
 
 
 def include(
-    config: Configurator, api: Api, services: Services, authorizer: Authorizer
+    config: Configurator, apis: Sequence[Api], services: Services, authorizer: Authorizer
 ) -> None:
-    """Add the routes of ``api`` to a Pyramid configuration.
+    """Add the routes of every API to a Pyramid configuration.
 
+    :param apis: a path belongs to the one with the longest prefix of it.
     :raises ValueError: an operation is wrong: its policy rule is unknown, or
         another one has the same method and path.
     """
+    for api in apis:
+        _add_routes(config, api, services, authorizer)
+    config.registry.placement_core_apis = sorted(
+        apis, key=lambda api: len(api.prefix), reverse=True)
+    config.add_tween(f"{__name__}.judge")
+
+
+def _add_routes(
+    config: Configurator, api: Api, services: Services, authorizer: Authorizer
+) -> None:
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in api.operations:
+        path = f"{api.prefix}{operation.path}"
         if operation.policy is not None and not authorizer.knows(operation.policy):
-            raise ValueError(
-                f"{operation.method} {operation.path}: no policy rule {operation.policy}")
-        methods = by_path.setdefault(operation.path, {})
+            raise ValueError(f"{operation.method} {path}: no policy rule {operation.policy}")
+        methods = by_path.setdefault(path, {})
         if operation.method in methods:
-            raise ValueError(f"{operation.method} {operation.path} is there twice")
+            raise ValueError(f"{operation.method} {path} is there twice")
         methods[operation.method] = operation
     for path, methods in by_path.items():
         config.add_route(path, path)
         config.add_view(Resource(api, methods, services, authorizer), route_name=path)
-    config.registry.placement_core_api = api
-    config.add_tween(f"{__name__}.judge")
 
 
 def judge(
     handler: Callable[[Request], Response], registry: Any
 ) -> Callable[[Request], Response]:
     """Make the tween that understands the version and renders every refusal."""
-    api: Api = registry.placement_core_api
+    apis: Sequence[Api] = registry.placement_core_apis
 
     def answer(request: Request) -> Response:
         environ = request.environ
+        asked = environ.get("PATH_INFO", "")
+        # What is in no tree is for the API with the shortest prefix to refuse.
+        api = next((api for api in apis if api.owns(asked)), apis[-1])
         version = None
         try:
             version = request.microversion = api.versions.asked(environ)
@@ -92,21 +112,19 @@ def judge(
             _check_content_headers(environ)
             response = handler(request)
         except Refusal as refusal:
-            response = _refuse(
-                api, environ, version, refusal.status, refusal,
-                headers=refusal.headers, members=refusal.members)
+            response = api.refuse(refusal.status, refusal, environ, version)
         except errors.Error as error:
-            response = _refuse(api, environ, version, http_errors.status_of(error), error)
+            response = api.refuse(http_errors.status_of(error), error, environ, version)
         except HTTPNotFound:
-            response = _refuse(api, environ, version, 404, errors.NotFound())
+            response = api.refuse(404, errors.NotFound(), environ, version)
         except UnicodeDecodeError:
-            response = _refuse(
-                api, environ, version, 400, errors.Invalid("The path is not UTF-8."))
+            unreadable = errors.Invalid("The path is not UTF-8.")
+            response = api.refuse(400, unreadable, environ, version)
         except Exception:
             # Not the text of the exception: it may tell what is none of the caller's business.
             LOG.exception("request %s failed", environ.get(requestlog.ENVIRON_KEY))
             version = None
-            response = _refuse(api, environ, version, 500, errors.Error())
+            response = api.refuse(500, errors.Error(), environ, version)
         if version is not None:
             response.headerlist += (
                 (HEADER, f"{api.versions.service_type} {text(version)}"),
@@ -115,28 +133,6 @@ def judge(
         return response
 
     return answer
-
-
-def _refuse(
-    api: Api,
-    environ: dict[str, Any],
-    version: Version | None,
-    status: int,
-    error: errors.Error | Refusal,
-    *,
-    headers: Sequence[tuple[str, str]] = (),
-    members: Mapping[str, Any] | None = None,
-) -> Response:
-    coded = version is not None and version >= api.error_codes_since
-    return http_errors.response(
-        status,
-        str(error),
-        request_id=environ.get(requestlog.ENVIRON_KEY, ""),
-        accept=environ.get("HTTP_ACCEPT"),
-        code=error.code if coded else None,
-        headers=headers,
-        members=members,
-    )
 
 
 def _check_content_headers(environ: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from oslo_policy import opts as policy_opts, policy
 from placement_core import errors
 from placement_core.context import Identity
 from placement_core.http import roles
+from placement_core.http.capacity_api import policies as capacity_policies
 from placement_core.http.placement_api import policies as placement_policies
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ _MOST_ANSWERS = 4096
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return the default rules of every API, aliases first."""
-    return [*roles.RULES, *placement_policies.RULES]
+    return [*roles.RULES, *placement_policies.RULES, *capacity_policies.RULES]
 
 
 def sample_enforcer() -> policy.Enforcer:

@@ -24,21 +24,23 @@ class Versions:
     """The microversions an API offers.
 
     :ivar service_type: how the version header names the service.
+    :ivar default: the version of a request that asks for none.
     """
 
     service_type: str
     lowest: Version
     newest: Version
+    default: Version
 
     def asked(self, environ: dict[str, str]) -> Version:
-        """Return the version the header asks for; the lowest without one.
+        """Return the version the header asks for; ``default`` without one.
 
         :raises Refusal: 400 for something that is no version, 406 for one that is not
             offered.
         """
         header = environ.get(_ENVIRON_KEY)
         if header is None:
-            return self.lowest
+            return self.default
         return _parse(self, header)
 
 
@@ -46,7 +48,7 @@ class Versions:
 def _parse(versions: Versions, header: str) -> Version:
     wanted = microversion_parse.get_version({HEADER: header}, versions.service_type)
     if wanted is None:
-        return versions.lowest
+        return versions.default
     if wanted == "latest":
         return versions.newest
     major, dot, minor = wanted.partition(".")

@@ -50,12 +50,13 @@ _LEAVE = sa.delete(_members).where(
     _members.c.aggregate_id.in_(sa.bindparam("aggregate_ids", expanding=True)))
 
 
+@db.retry_writes
 def list_for_provider(ctx: Context, uuid: str) -> ProviderAggregates:
     """Return the aggregates of a provider, by uuid.
 
     :raises errors.ProviderNotFound: no such provider.
     """
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         found = rows.of_provider(session, _OF_PROVIDER, uuid)
     return ProviderAggregates(found[0].generation, tuple(
         row.aggregate_uuid for row in found if row.aggregate_uuid is not None))

@@ -288,7 +288,7 @@ def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAlloc
     """
     if not consumers.is_consumer_uuid(consumer_uuid):
         return None
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         found = session.execute(_OF_CONSUMER, {"uuid": consumer_uuid}).all()
     if not found:
         return None

@@ -17,7 +17,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import TransactionLost, failures
+from placement_core.db import TransactionLost, arrays, failures
 from placement_core.db.database import Database
 from placement_core.placement import counters, errors, locks, records, rows, tables
 
@@ -91,6 +91,30 @@ def _insert_values(*, typed: bool) -> sa.Executable:
         generation=sa.bindparam("generation"))
 
 
+def _insert_arrays() -> sa.Executable:
+    """Build ``_insert`` for any number of consumers, for PostgreSQL.
+
+    :returns: the statement; it returns the uuids of those that it made.
+    """
+    given = arrays.rows("given", {
+        "uuid": _consumers.c.uuid.type, "project": sa.String, "user": sa.String,
+        "type": sa.String}).c
+    projects, users, types = tables.projects, tables.users, tables.consumer_types
+    there = _consumers.alias()
+    chosen = (
+        sa.select(given.uuid, projects.c.id, users.c.id, types.c.id, sa.literal(1))
+        .join(projects, projects.c.external_id == given.project)
+        .join(users, users.c.external_id == given.user)
+        .outerjoin(types, types.c.name == given.type)
+        .where(sa.or_(given.type.is_(None), types.c.id.is_not(None)),
+               ~sa.exists(sa.select(there.c.id).where(there.c.uuid == given.uuid)))
+        .order_by(given.uuid))
+    return sa.insert(_consumers).inline().from_select(
+        ["uuid", "project_id", "user_id", "consumer_type_id", "generation"], chosen,
+    ).returning(_consumers.c.uuid)
+
+
+_INSERT_ARRAYS = _insert_arrays()
 _MAKE_OWNER = {kind: _make_owner(*_OWNERS[kind]) for kind in _OWNERS}
 _INSERT = {typed: _insert(typed=typed) for typed in (False, True)}
 _INSERT_VALUES = {typed: _insert_values(typed=typed) for typed in (False, True)}
@@ -109,8 +133,10 @@ _MOVE = (
     .values(project_id=sa.bindparam("to_project"), user_id=sa.bindparam("to_user"),
             consumer_type_id=sa.bindparam("to_type"))
 )
-_REMOVE = sa.delete(_consumers).where(
-    _consumers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+_REMOVE = {
+    dialect: sa.delete(_consumers).where(
+        arrays.among(_consumers.c.uuid, "uuids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
 _HELD_BY_NOBODY = (
     sa.select(_allocations.c.consumer_id)
     .where(~sa.exists().where(_consumers.c.uuid == _allocations.c.consumer_id))
@@ -200,7 +226,12 @@ def hold(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[
         if not is_consumer_uuid(write.consumer_uuid):
             raise errors.MalformedConsumer(write.consumer_uuid)
     existed = set()
-    for write in sorted(writes, key=lambda write: write.consumer_uuid):
+    ordered = sorted(writes, key=lambda write: write.consumer_uuid)
+    made = _make_together(session, [write for write in ordered if write.allocations
+                                    and write.expected_generation is None])
+    for write in ordered:
+        if write.consumer_uuid in made:
+            continue
         if _raise_generation(session, write) or (write.allocations and _make(session, write)):
             existed.add(write.consumer_uuid)
     return existed
@@ -221,6 +252,26 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
     if actual != seen:
         raise errors.ConsumerGenerationConflict(uuid, actual, seen)
     raise TransactionLost  # it became ``seen`` between the two statements
+
+
+def _make_together(
+    session: db.Session, writes: Sequence[records.AllocationWrite]
+) -> set[str]:
+    """Make those of many new consumers that can be made, before any other is taken.
+
+    :returns: their uuids.
+    """
+    if session.dialect != "postgresql" or len(writes) < 2:
+        return set()
+    try:
+        made = session.execute(_INSERT_ARRAYS, {
+            "uuid": [write.consumer_uuid for write in writes],
+            "project": [write.project_id for write in writes],
+            "user": [write.user_id for write in writes],
+            "type": [write.consumer_type for write in writes]})
+    except db_exception.DBDuplicateEntry:
+        raise TransactionLost from None
+    return set(made.scalars())
 
 
 def _make(session: db.Session, write: records.AllocationWrite) -> bool:
@@ -290,7 +341,7 @@ def move(
 def remove(session: db.Session, uuids: Sequence[str]) -> None:
     """Remove consumers whose rows the session holds."""
     for start in range(0, len(uuids), _BATCH):
-        session.execute(_REMOVE, {"uuids": list(uuids[start:start + _BATCH])})
+        session.execute(_REMOVE[session.dialect], {"uuids": list(uuids[start:start + _BATCH])})
 
 
 # Consumers that were never recorded -------------------------------------------

@@ -7,15 +7,14 @@ Counters are a transaction's last locks before the change log. Source: design §
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Session, arrays
 from placement_core.placement import tables
 
 _counters = tables.usage_counters
@@ -32,8 +31,7 @@ def _add_on_mysql() -> sa.Executable:
     return insert.on_duplicate_key_update(used=_counters.c.used + insert.inserted.used)
 
 
-def _add_by_conflict(dialect: types.ModuleType) -> sa.Executable:
-    insert = dialect.insert(_counters)
+def _add_by_conflict(insert: Any) -> sa.Executable:
     return insert.on_conflict_do_update(
         index_elements=list(_counters.primary_key),
         set_={"used": _counters.c.used + insert.excluded.used})
@@ -41,8 +39,9 @@ def _add_by_conflict(dialect: types.ModuleType) -> sa.Executable:
 
 _ADD = {
     "mysql": _add_on_mysql(),
-    "postgresql": _add_by_conflict(postgresql),
-    "sqlite": _add_by_conflict(sqlite),
+    "postgresql": _add_by_conflict(arrays.insert(
+        postgresql.insert(_counters), _counters, _counters.c.keys())),
+    "sqlite": _add_by_conflict(sqlite.insert(_counters)),
 }
 
 
@@ -56,4 +55,6 @@ def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
         if change
     ]
     if added:
-        session.execute(_ADD[session.dialect], added)
+        session.execute(
+            _ADD[session.dialect],
+            arrays.columns(added) if session.dialect == "postgresql" else added)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from placement_core.db import Session
+from placement_core.db import Session, arrays
 from placement_core.placement import records, tables
 
 #: (provider id, resource class id)
@@ -36,18 +37,18 @@ def _branch(what: int, text: sa.ColumnElement, *numbers: sa.ColumnElement) -> sa
         *(column.label(f"n{place}") for place, column in enumerate(padded)))
 
 
-def _named(what: int, identity: sa.Column, name: sa.Column, parameter: str) -> sa.Select:
-    wanted = name.in_(sa.bindparam(parameter, expanding=True))
-    return _branch(what, name, identity).where(wanted)
+def _named(
+    what: int, identity: sa.Column, name: sa.Column, parameter: str, dialect: str
+) -> sa.Select:
+    return _branch(what, name, identity).where(arrays.among(name, parameter, dialect=dialect))
 
 
-def _of_consumers() -> tuple[sa.Select, sa.Select]:
+def _of_consumers(dialect: str) -> tuple[sa.Select, sa.Select]:
     consumers, held, inventories = tables.consumers, tables.allocations, tables.inventories
-    wanted = sa.bindparam("consumers", expanding=True)
     owners = _branch(
         _CONSUMER, consumers.c.uuid, consumers.c.project_id, consumers.c.user_id,
         sa.func.coalesce(consumers.c.consumer_type_id, tables.UNTYPED),
-    ).where(consumers.c.uuid.in_(wanted))
+    ).where(arrays.among(consumers.c.uuid, "consumers", dialect=dialect))
     joined = held.outerjoin(inventories, sa.and_(
         inventories.c.resource_provider_id == held.c.resource_provider_id,
         inventories.c.resource_class_id == held.c.resource_class_id))
@@ -55,23 +56,29 @@ def _of_consumers() -> tuple[sa.Select, sa.Select]:
         _HELD, held.c.consumer_id, held.c.id, held.c.resource_provider_id,
         held.c.resource_class_id, held.c.used,
         sa.case((inventories.c.id.is_(None), 0), else_=1),
-    ).select_from(joined).where(held.c.consumer_id.in_(wanted))
+    ).select_from(joined).where(
+        arrays.among(held.c.consumer_id, "consumers", dialect=dialect))
     return owners, allocations
 
 
-_FOR_NEW = (
-    _named(_PROVIDER, tables.resource_providers.c.id, tables.resource_providers.c.uuid,
-           "providers"),
-    _named(_CLASS, tables.resource_classes.c.id, tables.resource_classes.c.name, "classes"),
-    *_of_consumers(),
-)
-_FOR_EXISTING = (
-    _named(_PROJECT, tables.projects.c.id, tables.projects.c.external_id, "projects"),
-    _named(_USER, tables.users.c.id, tables.users.c.external_id, "users"),
-    _named(_TYPE, tables.consumer_types.c.id, tables.consumer_types.c.name, "types"),
+#: (what, identity, name, parameter)
+_NAMES = (
+    (_PROVIDER, tables.resource_providers.c.id, tables.resource_providers.c.uuid, "providers"),
+    (_CLASS, tables.resource_classes.c.id, tables.resource_classes.c.name, "classes"),
 )
 #: New consumers were just made with their owners' ids; existing ones may move.
-_READ = {False: sa.union_all(*_FOR_NEW), True: sa.union_all(*_FOR_NEW, *_FOR_EXISTING)}
+_OWNERS = (
+    (_PROJECT, tables.projects.c.id, tables.projects.c.external_id, "projects"),
+    (_USER, tables.users.c.id, tables.users.c.external_id, "users"),
+    (_TYPE, tables.consumer_types.c.id, tables.consumer_types.c.name, "types"),
+)
+
+
+@functools.cache
+def _read(dialect: str, existed: bool) -> sa.Executable:
+    names = (*_NAMES, *_OWNERS) if existed else _NAMES
+    return sa.union_all(
+        *(_named(*name, dialect) for name in names), *_of_consumers(dialect))
 
 
 @dataclasses.dataclass(slots=True)
@@ -138,7 +145,8 @@ def _read_batch(
     spelled = {uuid.casefold(): uuid for uuid in uuids}
     names = {_PROVIDER: facts.providers, _CLASS: facts.classes, _PROJECT: facts.projects,
              _USER: facts.users, _TYPE: facts.types}
-    found: Iterable[Any] = session.execute(_READ[existed], parameters)
+    found: Iterable[Any] = session.execute(
+        _read(session.dialect, existed), parameters)
     for what, text, *numbers in found:
         if what in names:
             names[what][text] = numbers[0]

@@ -1,7 +1,7 @@
-"""Inserting rows of which another transaction may be inserting the same.
+"""Inserting many rows, and rows of which another transaction may be inserting the same.
 
-A refused INSERT would end a PostgreSQL transaction; these leave the row that
-is there alone, after waiting for whoever is just inserting it.
+A refused INSERT would end a PostgreSQL transaction; ``skipping`` leaves the row
+that is there alone, after waiting for whoever is just inserting it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,27 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from placement_core.db import Session, arrays
+
+
+def many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert ``rows``, which all name the same columns, in one round trip."""
+    if session.dialect == "postgresql":
+        session.execute(_from_arrays(table, tuple(rows[0])), arrays.columns(rows))
+    else:
+        # PyMySQL makes one statement of it; SQLite has no way to go.
+        session.execute(_inline(table), rows)
+
+
+@functools.cache
+def _from_arrays(table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
+    return arrays.insert(postgresql.insert(table).inline(), table, names)
+
+
+@functools.cache
+def _inline(table: sa.Table) -> sa.Insert:
+    return sa.insert(table).inline()
 
 
 @functools.cache

@@ -102,12 +102,13 @@ def in_range(values: InventoryValues) -> InventoryValues | None:
     return InventoryValues(**counts, allocation_ratio=ratio)
 
 
+@db.retry_writes
 def list_(ctx: Context, provider_uuid: str) -> ProviderInventories:
     """Return the inventories of a provider, in the order of the class ids.
 
     :raises errors.ProviderNotFound: no such provider.
     """
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         return _of_provider(session, provider_uuid)
 
 

@@ -15,16 +15,17 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from placement_core.db import Session
+from placement_core.db import Session, arrays
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import consumers, counters, locks, records, tables
+from placement_core.placement import consumers, counters, inserts, locks, records, tables
 from placement_core.placement.facts import Cell, Facts, Owner
 
 _allocations, _inventories = tables.allocations, tables.inventories
 
-_INSERT = sa.insert(_allocations).inline()
-_DELETE = sa.delete(_allocations).where(
-    _allocations.c.id.in_(sa.bindparam("ids", expanding=True)))
+_DELETE = {
+    dialect: sa.delete(_allocations).where(
+        arrays.among(_allocations.c.id, "ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
 #: How many rows one statement names: databases bound the number of parameters.
 _MOST_IDS = 1000
 #: How many inventories one statement changes.
@@ -162,12 +163,12 @@ def write_allocations(session: Session, planned: Plan) -> None:
     """
     for start in range(0, len(planned.gone), _MOST_IDS):
         ids = planned.gone[start:start + _MOST_IDS]
-        if session.execute(_DELETE, {"ids": ids}).rowcount != len(ids):
+        if session.execute(_DELETE[session.dialect], {"ids": ids}).rowcount != len(ids):
             raise TransactionLost  # a consumer without a record: somebody else was first
     if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
         raise Short(planned)
     if planned.rows:
-        session.execute(_INSERT, [
+        inserts.many(session, _allocations, [
             {"resource_provider_id": row.cell[0], "resource_class_id": row.cell[1],
              "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn}
             for row in planned.rows
@@ -188,44 +189,72 @@ def move_used(session: Session, planned: Plan) -> None:
     amounts: dict[Cell, list[int]] = collections.defaultdict(list)
     for row in planned.rows:
         amounts[row.cell].append(row.used)
-    cells = sorted(planned.deltas)
-    for start in range(0, len(cells), _BATCH):
-        batch = cells[start:start + _BATCH]
-        parameters = {}
-        for place, cell in enumerate(batch):
-            asked = amounts.get(cell, [0])
-            parameters |= {
-                f"provider{place}": cell[0], f"class{place}": cell[1],
-                f"delta{place}": planned.deltas[cell], f"least{place}": min(asked),
-                f"most{place}": max(asked), f"divisor{place}": math.gcd(*asked),
-            }
-        if session.execute(_move_used(len(batch)), parameters).rowcount != len(batch):
-            raise Short(planned)
+    asked = [_asked(cell, planned.deltas[cell], amounts.get(cell, [0]))
+             for cell in sorted(planned.deltas)]
+    if asked and _move(session, asked) != len(asked):
+        raise Short(planned)
+
+
+def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
+    return {"provider": cell[0], "class": cell[1], "delta": delta, "least": min(amounts),
+            "most": max(amounts), "divisor": math.gcd(*amounts)}
+
+
+def _move(session: Session, asked: Sequence[Mapping[str, int]]) -> int:
+    """Change the inventories that allow it; return how many did."""
+    if session.dialect == "postgresql":
+        return session.execute(_MOVE_ARRAYS, arrays.columns(asked)).rowcount
+    moved = 0
+    for start in range(0, len(asked), _BATCH):
+        batch = asked[start:start + _BATCH]
+        parameters = {f"{name}{place}": value for place, values in enumerate(batch)
+                      for name, value in values.items()}
+        moved += session.execute(_move_batch(len(batch)), parameters).rowcount
+    return moved
+
+
+def _is_allowed(values: Mapping[str, sa.ColumnElement]) -> sa.ColumnElement[bool]:
+    """Build the condition under which an inventory gives what is asked.
+
+    The amounts are within its bounds and their sum fits, or its usage does not
+    grow (it may be over-committed already). ``most`` = 0: amounts only end
+    here, there are no bounds to respect.
+    """
+    columns = _inventories.c
+    return sa.and_(
+        columns.resource_provider_id == values["provider"],
+        columns.resource_class_id == values["class"],
+        sa.or_(values["delta"] <= 0, columns.used + values["delta"] <= columns.capacity),
+        sa.or_(values["most"] == 0, sa.and_(
+            values["least"] >= columns.min_unit, values["most"] <= columns.max_unit,
+            values["divisor"] % columns.step_size == 0)),
+    )
+
+
+_ASKED = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
+          "least": sa.BigInteger, "most": sa.BigInteger, "divisor": sa.BigInteger}
+
+
+def _build_move_arrays() -> sa.Executable:
+    asked = dict(arrays.rows("asked", _ASKED).c)
+    return sa.update(_inventories).where(_is_allowed(asked)).values(
+        used=_inventories.c.used + asked["delta"])
+
+
+_MOVE_ARRAYS = _build_move_arrays()
 
 
 @functools.cache
-def _move_used(count: int) -> sa.Executable:
-    """Build the guarded update of ``count`` inventories.
-
-    It finds an inventory only if the amounts are within its bounds and their
-    sum fits, or if its usage does not grow (it may be over-committed already).
-    ``most`` = 0: amounts only end here, there are no bounds to respect.
-    """
+def _move_batch(count: int) -> sa.Executable:
+    """Build the same for ``count`` inventories as parameters one by one."""
     columns = _inventories.c
     changes, conditions = [], []
     for place in range(count):
-        delta, least, most, divisor = (
-            sa.bindparam(f"{name}{place}", type_=sa.BigInteger)
-            for name in ("delta", "least", "most", "divisor"))
-        here = sa.and_(columns.resource_provider_id == sa.bindparam(f"provider{place}"),
-                       columns.resource_class_id == sa.bindparam(f"class{place}"))
-        changes.append((here, delta))
-        conditions.append(sa.and_(
-            here,
-            sa.or_(delta <= 0, columns.used + delta <= columns.capacity),
-            sa.or_(most == 0, sa.and_(
-                least >= columns.min_unit, most <= columns.max_unit,
-                divisor % columns.step_size == 0)),
-        ))
+        asked = {name: sa.bindparam(f"{name}{place}", type_=kind)
+                 for name, kind in _ASKED.items()}
+        here = sa.and_(columns.resource_provider_id == asked["provider"],
+                       columns.resource_class_id == asked["class"])
+        changes.append((here, asked["delta"]))
+        conditions.append(_is_allowed(asked))
     change = changes[0][1] if count == 1 else sa.case(*changes, else_=0)
     return sa.update(_inventories).where(sa.or_(*conditions)).values(used=columns.used + change)

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from placement_core.changes import kinds
-from placement_core.db import Session, failures
+from placement_core.db import Session, arrays, failures
 from placement_core.placement import tables
 
 _providers = tables.resource_providers
@@ -36,6 +36,28 @@ _HOLD = (
     .values(revision=_providers.c.revision + 1,
             generation=_providers.c.generation + sa.bindparam("step"))
 )
+
+
+def _hold_arrays() -> sa.Executable:
+    """Build the same for any number of rows, for PostgreSQL.
+
+    An UPDATE alone would take them in the order of its plan.
+    """
+    wanted = arrays.rows("wanted", {"held_id": sa.Integer, "step": sa.Integer})
+    taken = (
+        sa.select(_providers.c.id, wanted.c.step)
+        .join(wanted, wanted.c.held_id == _providers.c.id)
+        .order_by(_providers.c.id)
+        .with_for_update(of=_providers, key_share=True)
+        .cte("taken"))
+    return (
+        sa.update(_providers)
+        .where(_providers.c.id == taken.c.id)
+        .values(revision=_providers.c.revision + 1,
+                generation=_providers.c.generation + taken.c.step))
+
+
+_HOLD_ARRAYS = _hold_arrays()
 _RAISE_GENERATION = (
     sa.update(_providers)
     .where(_providers.c.id == sa.bindparam("held_id"))
@@ -54,7 +76,12 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
     if not steps:
         return
     rows = [{"held_id": key, "step": steps[key]} for key in sorted(steps)]
-    result = session.execute(_HOLD, rows if len(rows) > 1 else rows[0])
+    if len(rows) == 1:
+        result = session.execute(_HOLD, rows[0])
+    elif session.dialect == "postgresql":
+        result = session.execute(_HOLD_ARRAYS, arrays.columns(rows))
+    else:
+        result = session.execute(_HOLD, rows)
     if result.rowcount != len(rows):
         raise failures.TransactionLost
     for key in steps:

@@ -152,13 +152,14 @@ def create(
         return _record(session.execute(_RECORD_BY_ID, {"id": provider_id}).one())
 
 
+@db.retry_writes
 def get(ctx: Context, uuid: str) -> Provider:
     """Return a provider.
 
     :raises errors.ProviderNotFound: none has exactly this uuid.
     """
     if rows.is_provider_uuid(uuid):
-        with db.read(ctx) as session:
+        with db.read_once(ctx) as session:
             row = session.execute(_RECORD_BY_UUID, {"uuid": uuid}).first()
         if row is not None and row.uuid == uuid:
             return _record(row)

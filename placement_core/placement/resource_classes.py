@@ -70,18 +70,20 @@ _REFERENCES = tuple(
     for table in (_inventories, _allocations))
 
 
+@db.retry_writes
 def list_(ctx: Context) -> list[Named]:
     """Return every resource class, in the order of the ids."""
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         return [_record(row) for row in session.execute(_ALL)]
 
 
+@db.retry_writes
 def get(ctx: Context, name: str) -> Named:
     """Return a resource class.
 
     :raises errors.ResourceClassNotFound: there is none of that name.
     """
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         return _record(_find(session, name))
 
 

@@ -60,6 +60,7 @@ _REMOVE = sa.delete(_links).where(
     _links.c.trait_id.in_(sa.bindparam("trait_ids", expanding=True)))
 
 
+@db.retry_writes
 def list_(
     ctx: Context, *, names: Collection[str] | None = None, prefix: str | None = None,
     associated: bool | None = None,
@@ -84,19 +85,20 @@ def list_(
             return []
         if len(wanted) <= _MANY:
             statement = statement.where(_traits.c.name.in_(sorted(wanted)))
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         found = session.execute(statement).all()
     # Databases differ in whether they tell a from A.
     return [_record(row) for row in found
             if (wanted is None or row.name in wanted) and row.name.startswith(prefix or "")]
 
 
+@db.retry_writes
 def get(ctx: Context, name: str) -> Named:
     """Return a trait.
 
     :raises errors.TraitNotFound: there is none of that name.
     """
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         return _record(_find(session, name))
 
 
@@ -147,12 +149,13 @@ def delete(ctx: Context, name: str) -> None:
         session.touch(kinds.TRAIT, row.id)
 
 
+@db.retry_writes
 def list_for_provider(ctx: Context, uuid: str) -> ProviderTraits:
     """Return the traits of a provider, by name.
 
     :raises errors.ProviderNotFound: no such provider.
     """
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         found = rows.of_provider(session, _OF_PROVIDER, uuid)
     return ProviderTraits(
         found[0].generation, tuple(_record(row) for row in found if row.name is not None))

@@ -68,7 +68,7 @@ def for_project(
     """
     if not rows.storable(project_id) or not rows.storable(user_id or ""):
         return []
-    with db.read(ctx) as session:
+    with db.read_once(ctx) as session:
         found = session.execute(
             _OF_PROJECT if user_id is None else _OF_USER,
             {"project": project_id, "user": user_id}).all()

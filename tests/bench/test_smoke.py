@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 
-from benchmarks import __main__ as benchmarks, agreement, databases, rows, worlds
+from benchmarks import __main__ as benchmarks, agreement, databases, page, profile, rows, worlds
 from tests import base
 
 
@@ -134,3 +134,34 @@ def _answer(*names):
             name: {"resources": {"VCPU": {"capacity": 8, "used": 0}}, "traits": ["B", "A"]}
             for name in names},
     }
+
+
+class TestProfile(base.TestCase):
+    """Samples are charged to the layer that the innermost known frame belongs to."""
+
+    def test_shares(self):
+        outer = "run (granian/wsgi.py:1);answer (placement_core/http/pipeline.py:2)"
+        self.assertEqual(
+            {"SQLAlchemy, oslo.db": 0.5, "our HTTP pipeline": 0.375, "other": 0.125},
+            profile.shares([
+                f"{outer};execute (sqlalchemy/engine/base.py:3);get (contextlib.py:4) 4",
+                f"{outer} 3",
+                "bootstrap (threading.py:9) 1",
+            ]))
+
+
+class TestPage(base.TestCase):
+    """doc/performance.md says what the committed results say."""
+
+    def test_the_page_has_these_results(self):
+        text = page.PAGE.read_text()
+        self.assertEqual(text, page.with_results(text, page.load()))
+
+    def test_every_demand_is_measured_and_met_on_both(self):
+        wanted = {row.name for row in rows.ROWS if row.floor or row.p95_ms or row.exact}
+        for document in page.load():
+            measured = {row["name"]: row["met"] for row in document["rows"]}
+            for name in wanted:
+                with self.subTest(database=document["database"], row=name):
+                    self.assertTrue(measured.get(name))
+            self.assertEqual({True}, {found["met"] for found in document["growth"]})

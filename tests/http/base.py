@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import webob
@@ -11,7 +11,6 @@ from oslo_config import cfg
 
 from placement_core import app, conf
 from placement_core.http.pipeline import Api
-from placement_core.http.placement_api.api import API
 from tests import base, databases
 
 #: {(group, option): value}
@@ -35,18 +34,18 @@ class HttpTestCase(base.TestCase):
     """A test of the application on an empty database of its own.
 
     :cvar kind: sqlite, postgresql or mysql (``databases.on_each_database``).
-    :cvar api: the routes under test.
+    :cvar apis: what the service speaks.
     :cvar options: what the service is configured with, {(group, option): value}.
     """
 
     kind = "sqlite"
-    api: Api = API
+    apis: Sequence[Api] = app.APIS
     options: Options = {}
 
     def setUp(self) -> None:
         super().setUp()
         self.conf = configuration(databases.settings(self.kind).connection, self.options)
-        self.app = app.make_app(self.conf, api=self.api)
+        self.app = app.make_app(self.conf, apis=self.apis)
 
     def ask(
         self,

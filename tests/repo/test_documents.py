@@ -8,6 +8,7 @@ import yaml
 
 from doc import build
 from placement_core import conf
+from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.placement_api import routes
 from tests import base
 
@@ -28,7 +29,8 @@ class TestDocuments(base.TestCase):
     def test_links(self) -> None:
         """A link to another document leads to one that exists."""
         for source in build.SOURCES:
-            for target in re.findall(r"<([\w/.-]+\.rst)>`_", source.read_text()):
+            for target in re.findall(
+                    r"<([\w/.-]+\.(?:rst|md))>`_", source.read_text()):
                 self.assertTrue((source.parent / target).exists(), f"{source}: {target}")
 
     def test_every_route_is_described(self) -> None:
@@ -40,6 +42,10 @@ class TestDocuments(base.TestCase):
                 collection = re.sub(r"\{\w+\}", "{uuid}", operation.path).removesuffix("/{uuid}")
             collection = re.sub(r"(/inventories|/traits)/\{uuid\}$", r"\1", collection) or "/"
             self.assertIn(f"``{collection}", text, operation)
+
+        for operation in CAPACITY.operations:
+            path = f"``{operation.method} {CAPACITY.prefix}{operation.path}"
+            self.assertIn(path, text, operation)
 
     def test_every_option_explains_itself(self) -> None:
         """Help that is more than the name in other words."""

@@ -1,13 +1,36 @@
 """The Placement API as the pipeline takes it: its routes and its habits."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from pyramid.response import Response
+
+from placement_core import errors
+from placement_core.http import errors as http_errors
+from placement_core.http.operations import Version
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api import microversions, routes
 from placement_core.http.versions import Versions
 
+
+def _refuse(
+    status: int,
+    error: errors.Error | http_errors.Refusal,
+    environ: dict[str, Any],
+    version: Version | None,
+) -> Response:
+    """Make the error document; it has a code from 1.23 on."""
+    coded = version is not None and version >= microversions.ERROR_CODES
+    return http_errors.document(status, error, environ, coded=coded)
+
+
 API = Api(
+    prefix="",
     operations=routes.OPERATIONS,
     versions=Versions(
-        microversions.SERVICE_TYPE, microversions.LOWEST, microversions.NEWEST),
+        microversions.SERVICE_TYPE, lowest=microversions.LOWEST, newest=microversions.NEWEST,
+        default=microversions.LOWEST),
     cache_headers_since=microversions.CACHE_HEADERS,
-    error_codes_since=microversions.ERROR_CODES,
+    refuse=_refuse,
 )

@@ -8,8 +8,11 @@ and §3.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
+
+import orjson
 
 from placement_core.http import versions
 from placement_core.http.operations import NOW, Ladder, Version
@@ -46,21 +49,49 @@ def newest_created(times: Iterable[datetime.datetime | None]) -> datetime.dateti
     return max((time or NOW for time in times), default=NOW)
 
 
-def provider(item: records.Provider, version: Version, prefix: str) -> Document:
-    """Return a resource provider with its links."""
-    href = prefix + provider_path(item.uuid)
+def provider(item: records.Provider, version: Version, prefix: str) -> bytes:
+    """Return a resource provider with its links, as JSON."""
+    return next(_providers([item], version, prefix)).encode()
+
+
+def providers(items: Iterable[records.Provider], version: Version, prefix: str) -> bytes:
+    """Return resource providers with their links, as JSON."""
+    documents = [document.encode() for document in _providers(items, version, prefix)]
+    # Megabytes: put together in one go, not piece by piece.
+    documents[:1] = [b'{"resource_providers":[' + b"".join(documents[:1])]
+    documents[-1] += b"]}"
+    return b",".join(documents)
+
+
+def _providers(
+    items: Iterable[records.Provider], version: Version, prefix: str
+) -> Iterator[str]:
+    """Yield providers as JSON text.
+
+    Ten thousand of them are one answer: joining text takes a fifth of what
+    making documents of lists and dicts takes.
+    """
+    # What stands between the uuids: nothing else in the links differs.
+    between = _links(_PROVIDER_LINKS.at(version), prefix)
+    nested = version >= mv.NESTED_PROVIDERS
+    for item in items:
+        uuid = item.uuid
+        family = ""
+        if nested:
+            parent = f'"{item.parent_uuid}"' if item.parent_uuid else "null"
+            family = f',"parent_provider_uuid":{parent},"root_provider_uuid":"{item.root_uuid}"'
+        yield (f'{{"uuid":"{uuid}","name":{orjson.dumps(item.name).decode()},'
+               f'"generation":{item.generation},"links":[{uuid.join(between)}]{family}}}')
+
+
+@functools.lru_cache(maxsize=64)
+def _links(rels: tuple[str, ...], prefix: str) -> tuple[str, ...]:
+    """Return the links of a provider as JSON text, cut where its uuid stands."""
+    place = "\0"
+    href = prefix + provider_path(place)
     links = [{"rel": "self", "href": href}]
-    links += [{"rel": rel, "href": f"{href}/{rel}"} for rel in _PROVIDER_LINKS.at(version)]
-    document: Document = {
-        "uuid": item.uuid,
-        "name": item.name,
-        "generation": item.generation,
-        "links": links,
-    }
-    if version >= mv.NESTED_PROVIDERS:
-        document["parent_provider_uuid"] = item.parent_uuid
-        document["root_provider_uuid"] = item.root_uuid
-    return document
+    links += [{"rel": rel, "href": f"{href}/{rel}"} for rel in rels]
+    return tuple(",".join(orjson.dumps(link).decode() for link in links).split("\\u0000"))
 
 
 def provider_path(uuid: str) -> str:

@@ -42,6 +42,8 @@ class Form:
 
 
 NEWEST = Form()
+#: From so many combinations on, arrays are faster than tuples.
+_FEW = 50
 
 
 def render(
@@ -49,10 +51,12 @@ def render(
 ) -> bytes:
     """Return the JSON document that answers ``request``."""
     requests = ",".join(_requests(world, candidates, form))
-    summaries = ",".join(_summaries(world, request, candidates, form))
-    return b"".join((
-        b'{"allocation_requests":[', requests.encode(), b'],"provider_summaries":{',
-        summaries.encode(), b"}}"))
+    summaries = _summaries(world, request, candidates, form)
+    # Megabytes when there is no limit: put together in one go, not piece by piece.
+    head = f'{{"allocation_requests":[{requests}],"provider_summaries":{{'.encode()
+    summaries[:1] = [head + b"".join(summaries[:1])]
+    summaries[-1] += b"}}"
+    return b",".join(summaries)
 
 
 def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
@@ -64,14 +68,23 @@ def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
         return [entries[row].provider.uuid.join(pieces) for row in columns[0]]
     templates: dict[tuple[int, ...], tuple[str, Callable[[list[str]], Any]]] = {}
     texts = []
-    for combination in candidates:
-        pattern = tuple(map(combination.index, combination))
+    for combination, pattern in zip(candidates, _patterns(columns), strict=True):
         known = templates.get(pattern)
         if known is None:
             known = templates[pattern] = _template(world, parts, pattern, form)
         template, pick = known
         texts.append(template % pick([entries[row].provider.uuid for row in combination]))
     return texts
+
+
+def _patterns(columns: list[list[int]]) -> Iterable[tuple[int, ...]]:
+    """Return for each combination which part is the first on each part's provider."""
+    if len(columns[0]) < _FEW:
+        return (tuple(map(combination.index, combination))
+                for combination in zip(*columns, strict=True))
+    rows = np.array(columns)
+    first = [np.argmax(rows == row, axis=0).tolist() for row in rows]
+    return zip(*first, strict=True)
 
 
 def _template(
@@ -118,7 +131,7 @@ def _template(
 
 def _summaries(
     world: World, request: CandidatesRequest, candidates: Candidates, form: Form
-) -> Iterable[str]:
+) -> list[bytes]:
     used: dict[int, None] = {}
     for part, column in zip(candidates.parts, candidates.columns, strict=True):
         if part.resources and (column is not candidates.columns[0] or not used):
@@ -144,12 +157,12 @@ def _shown(world: World, request: CandidatesRequest, used: Iterable[int]) -> Ite
     return rows
 
 
-def _keep_summary(world: World, entry: Entry) -> str:
+def _keep_summary(world: World, entry: Entry) -> bytes:
     entry.summary = _summary(world, entry, NEWEST, None)
     return entry.summary
 
 
-def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | None) -> str:
+def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | None) -> bytes:
     """Make the member of provider_summaries that is about one provider."""
     provider = entry.provider
     class_names, trait_names = world.names.class_names, world.names.trait_names
@@ -163,4 +176,4 @@ def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | N
     if form.trees:
         parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
         text += f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"'
-    return text + "}"
+    return (text + "}").encode()

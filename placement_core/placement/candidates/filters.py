@@ -1,7 +1,7 @@
 """Which providers fit: every filter takes and gives booleans over all rows.
 
-Each filter says in the ``Trace`` how many providers it left, which is what
-explains an empty answer.
+Each filter notes what it left, which is what explains an empty answer; who only
+wants the answer hands it ``UNNOTED``.
 Source: spec placement_api §4.2.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +25,50 @@ from placement_core.placement.index.world import World
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One filter of one group, and how many providers (or trees) it left."""
+    """One filter, and what it left.
 
-    group: str
+    :ivar group: the suffix of its group; None for filters of whole trees.
+    :ivar filter: one of the names below.
+    :ivar wanted: what it looked for: for RESOURCES (class id, amount); for TRAITS the
+        names of which one is enough; for AGGREGATES a set like that for each
+        condition; for the NO_… ones the names that must not be; for IN_TREE the uuid;
+        for PART the part; for NOTHING None.
+    :ivar mask: the rows it left, as booleans; of trees, their roots.
+    """
+
+    group: str | None
     filter: str
-    left: int
+    wanted: Any
+    mask: np.ndarray
 
 
-class Trace:
+RESOURCES = "resources"
+TRAITS = "traits"
+NO_TRAITS = "no traits"
+AGGREGATES = "aggregates"
+NO_AGGREGATES = "no aggregates"
+IN_TREE = "in_tree"
+#: A granular group that asks for nothing that could pick a provider.
+NOTHING = "nothing"
+#: Of trees: the root has to have, or must not have; one provider serves the part.
+ROOT_TRAITS = "root traits"
+NO_ROOT_TRAITS = "no root traits"
+PART = "part"
+
+
+class Unnoted:
+    """Takes no notes, at next to no cost."""
+
+    __slots__ = ()
+
+    def note(
+        self, group: str | None, name: str, wanted: Any, mask: np.ndarray,
+        more: Collection[int] = (),
+    ) -> None:
+        """Note that the filter ``name`` of ``group`` left ``mask`` and ``more`` rows."""
+
+
+class Trace(Unnoted):
     """What the filters left, in order."""
 
     __slots__ = ("steps",)
@@ -39,9 +76,17 @@ class Trace:
     def __init__(self) -> None:
         self.steps: list[Step] = []
 
-    def note(self, group: str, name: str, mask: np.ndarray) -> None:
-        """Note that the filter ``name`` of ``group`` left ``mask``."""
-        self.steps.append(Step(group, name, int(np.count_nonzero(mask))))
+    def note(
+        self, group: str | None, name: str, wanted: Any, mask: np.ndarray,
+        more: Collection[int] = (),
+    ) -> None:
+        """Note that the filter ``name`` of ``group`` left ``mask`` and ``more`` rows."""
+        mask = mask.copy()
+        mask[list(more)] = True
+        self.steps.append(Step(group, name, wanted, mask))
+
+
+UNNOTED = Unnoted()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,14 +146,6 @@ def fitting(world: World, resources: Mapping[int, int]) -> Iterable[tuple[int, n
         yield class_id, world.column(class_id).fitting(amount, world.size)
 
 
-def with_traits(world: World, required: Iterable[frozenset[str]]) -> np.ndarray | None:
-    """Return which rows have one trait of every set; None for no condition."""
-    ids = world.names.trait_ids
-    return _all_of(
-        _any_of([world.having(ids[name]).mask(world.size) for name in names], world.size)
-        for names in required)
-
-
 def with_any_trait(world: World, names: Collection[str]) -> np.ndarray | None:
     """Return which rows have one of these traits; None for no traits."""
     ids = world.names.trait_ids
@@ -146,29 +183,34 @@ def single(
     traits: TraitFilter,
     aggregates: AggregateFilter,
     tree: str | None,
-    trace: Trace,
-    suffix: str,
+    trace: Unnoted = UNNOTED,
+    suffix: str = "",
 ) -> np.ndarray:
     """Return the rows that satisfy everything by themselves."""
     mask = world.layout.root >= 0
     for class_id, fits in fitting(world, resources):
         mask &= fits
-        trace.note(suffix, f"resources:{world.names.class_names[class_id]}", mask)
+        trace.note(suffix, RESOURCES, (class_id, resources[class_id]), mask)
+    for names in traits.required:
+        having = with_any_trait(world, names)
+        assert having is not None
+        mask &= having
+        trace.note(suffix, TRAITS, names, mask)
     keep = (
-        ("required", with_traits(world, traits.required), True),
-        ("forbidden traits", with_any_trait(world, traits.forbidden), False),
-        ("member_of", in_aggregates(world, aggregates.member_of), True),
-        ("forbidden aggregates", in_any_aggregate(world, aggregates.forbidden), False),
-        ("in_tree", None if tree is None else in_tree(world, tree), True),
+        (NO_TRAITS, traits.forbidden, with_any_trait(world, traits.forbidden), False),
+        (AGGREGATES, aggregates.member_of, in_aggregates(world, aggregates.member_of), True),
+        (NO_AGGREGATES, aggregates.forbidden,
+         in_any_aggregate(world, aggregates.forbidden), False),
+        (IN_TREE, tree, None if tree is None else in_tree(world, tree), True),
     )
-    for name, condition, wanted in keep:
+    for name, wanted, condition, keeps in keep:
         if condition is not None:
-            mask &= condition if wanted else ~condition
-            trace.note(suffix, name, mask)
+            mask &= condition if keeps else ~condition
+            trace.note(suffix, name, wanted, mask)
     return mask
 
 
-def granular_part(world: World, group: RequestGroup, trace: Trace) -> Part:
+def granular_part(world: World, group: RequestGroup, trace: Unnoted) -> Part:
     """Return the part that a granular group is."""
     resources = {world.names.class_ids[name]: amount for name, amount in group.resources.items()}
     # A group without resources needs a reason to pick a provider, and its
@@ -177,13 +219,15 @@ def granular_part(world: World, group: RequestGroup, trace: Trace) -> Part:
     mask = single(world, resources, group.traits, group.aggregates, tree, trace, group.suffix)
     if not resources and not (group.traits.required or group.aggregates.member_of):
         mask[:] = False
+        trace.note(group.suffix, NOTHING, None, mask)
     if group.in_tree is not None and group.in_tree not in world.layout.row_of_uuid:
         mask[:] = False
+        trace.note(group.suffix, IN_TREE, group.in_tree, mask)
     away = [row for row in world.sharing() if mask[row]]
     return Part(group.suffix, resources, mask, away)
 
 
-def unsuffixed_parts(world: World, group: RequestGroup, trace: Trace) -> list[Part]:
+def unsuffixed_parts(world: World, group: RequestGroup, trace: Unnoted) -> list[Part]:
     """Return a part for each class of the unsuffixed group.
 
     Required traits are not judged here: the providers of all parts together
@@ -195,18 +239,18 @@ def unsuffixed_parts(world: World, group: RequestGroup, trace: Trace) -> list[Pa
     if inside is not None:
         # An aggregate of the root spans the tree. (Vacant rows stay out.)
         allowed &= inside | inside[root]
-        trace.note("", "member_of", allowed)
+        trace.note("", AGGREGATES, group.aggregates.member_of, allowed)
     closed = in_any_aggregate(world, group.aggregates.forbidden)
     if closed is not None:
         allowed &= ~(closed | closed[root])
-        trace.note("", "forbidden aggregates", allowed)
+        trace.note("", NO_AGGREGATES, group.aggregates.forbidden, allowed)
     unwanted = with_any_trait(world, group.traits.forbidden)
     if unwanted is not None:
         allowed &= ~unwanted
-        trace.note("", "forbidden traits", allowed)
+        trace.note("", NO_TRAITS, group.traits.forbidden, allowed)
     if group.in_tree is not None:
         allowed &= in_tree(world, group.in_tree)
-        trace.note("", "in_tree", allowed)
+        trace.note("", IN_TREE, group.in_tree, allowed)
     resources = {world.names.class_ids[name]: amount for name, amount in group.resources.items()}
     # Nothing is shared into the tree that in_tree names.
     sharing = [] if group.in_tree is not None else [
@@ -218,28 +262,29 @@ def unsuffixed_parts(world: World, group: RequestGroup, trace: Trace) -> list[Pa
     for class_id, fits in fitting(world, resources):
         away = [row for row in sharing if fits[row]]
         home = fits & allowed
-        trace.note("", f"resources:{world.names.class_names[class_id]}", home)
+        trace.note("", RESOURCES, (class_id, resources[class_id]), home, away)
         parts.append(Part("", {class_id: resources[class_id]}, home, away, closed))
     return parts
 
 
 def anchors(
-    world: World, parts: list[Part], request: CandidatesRequest, trace: Trace
+    world: World, parts: list[Part], request: CandidatesRequest, trace: Unnoted
 ) -> np.ndarray:
     """Return the rows of roots where every part has an option, as booleans."""
     root = world.layout.root
     mask = root == np.arange(world.size)
-    required = with_traits(world, request.root_traits.required)
+    for names in request.root_traits.required:
+        having = with_any_trait(world, names)
+        assert having is not None
+        mask &= having
+        trace.note(None, ROOT_TRAITS, names, mask)
     forbidden = with_any_trait(world, request.root_traits.forbidden)
-    if required is not None:
-        mask &= required
     if forbidden is not None:
         mask &= ~forbidden
-    if required is not None or forbidden is not None:
-        trace.note("", "root_required", mask)
+        trace.note(None, NO_ROOT_TRAITS, request.root_traits.forbidden, mask)
     for part in parts:
         mask &= _reached(world, part, part.home, part.away)
-    trace.note("", "trees", mask)
+        trace.note(None, PART, part, mask)
     for group in request.groups:
         for names in () if group.suffix else group.traits.required:
             having = with_any_trait(world, names)
@@ -250,7 +295,7 @@ def anchors(
                     met |= _reached(world, part, part.home & having,
                                     [row for row in part.away if having[row]])
             mask &= met
-            trace.note("", "required", mask)
+            trace.note(None, TRAITS, names, mask)
     return mask
 
 

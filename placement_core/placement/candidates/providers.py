@@ -23,7 +23,7 @@ def find(world: World, wanted: ProviderFilter) -> list[records.Provider]:
     filters.check_traits(world, [wanted.traits], parameter="required")
     resources = {ids[name]: amount for name, amount in wanted.resources.items()}
     mask = filters.single(
-        world, resources, wanted.traits, wanted.aggregates, wanted.in_tree, filters.Trace(), "")
+        world, resources, wanted.traits, wanted.aggregates, wanted.in_tree)
     if wanted.uuid is None:
         rows = np.flatnonzero(mask).tolist()
     else:

@@ -20,7 +20,7 @@ import numpy as np
 
 from placement_core.placement.candidates import errors, filters
 from placement_core.placement.candidates.combine import Combination, Tree
-from placement_core.placement.candidates.filters import Part, Trace
+from placement_core.placement.candidates.filters import UNNOTED, Part, Unnoted
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.candidates.shapes import Shapes
@@ -42,13 +42,11 @@ class Candidates:
     :ivar columns: for each part the rows that serve it, one for each
         combination; one list for all parts where they share providers
         throughout.
-    :ivar trace: what each filter left.
     :ivar steps: what it cost, in rows looked at while combining.
     """
 
     parts: list[Part]
     columns: list[list[int]]
-    trace: Trace
     steps: int
 
     def __len__(self) -> int:
@@ -77,18 +75,10 @@ def find(
     :raises errors.TooHard: some trees cost too much to search, and without
         them the answer would be incomplete (no bound) or none.
     """
-    for group in request.groups:
-        filters.class_ids(world, group.resources)
-    filters.check_traits(
-        world, (request.root_traits, *(group.traits for group in request.groups)))
-    trace = Trace()
-    parts = _parts(world, request, trace)
-    mask = filters.anchors(world, parts, request, trace)
-    anchors = np.flatnonzero(mask)
+    choices = choose(world, request)
+    plan, parts = choices.plan, choices.plan.parts
     if randomize:
-        np.random.default_rng().shuffle(anchors)
-    plan = Plan.of(world, request, parts)
-    choices = _Choices(plan, anchors)
+        np.random.default_rng().shuffle(choices.anchors)
     bound = min(
         (each for each in (request.limit, max_candidates) if each is not None), default=None)
     columns = choices.alone(bound)
@@ -100,11 +90,26 @@ def find(
         if randomize:
             random.shuffle(found)
         columns = [list(rows) for rows in zip(*found, strict=True)] or [[] for _ in parts]
-    trace.steps.append(filters.Step("", "combinations", len(columns[0])))
-    return Candidates(parts, columns, trace, plan.effort.steps)
+    return Candidates(parts, columns, plan.effort.steps)
 
 
-def _parts(world: World, request: CandidatesRequest, trace: Trace) -> list[Part]:
+def choose(world: World, request: CandidatesRequest, trace: Unnoted = UNNOTED) -> Choices:
+    """Filter: return what there is to combine.
+
+    :param trace: takes down what each filter left.
+    :raises errors.UnknownResourceClass: a class does not exist.
+    :raises errors.UnknownTraits: traits do not exist.
+    """
+    for group in request.groups:
+        filters.class_ids(world, group.resources)
+    filters.check_traits(
+        world, (request.root_traits, *(group.traits for group in request.groups)))
+    parts = _parts(world, request, trace)
+    anchors = np.flatnonzero(filters.anchors(world, parts, request, trace))
+    return Choices(Plan.of(world, request, parts), anchors)
+
+
+def _parts(world: World, request: CandidatesRequest, trace: Unnoted) -> list[Part]:
     parts = []
     for group in sorted(request.groups, key=lambda group: group.suffix != ""):
         if group.suffix:
@@ -114,7 +119,7 @@ def _parts(world: World, request: CandidatesRequest, trace: Trace) -> list[Part]
     return parts
 
 
-class _Choices:
+class Choices:
     """The rows to choose from, by anchor."""
 
     def __init__(self, plan: Plan, anchors: np.ndarray) -> None:
@@ -164,7 +169,7 @@ class _Choices:
                 rows_found.extend(kept[:left].tolist())
         return found if nested else found * len(plan.parts)
 
-    def trees(self, *, randomize: bool) -> Iterator[Tree]:
+    def trees(self, *, randomize: bool = False) -> Iterator[Tree]:
         """Prepare the trees, a block at a time."""
         plan = self.plan
         sharing = plan.world.sharing()
@@ -203,31 +208,47 @@ class _Block:
         self.rows: list[np.ndarray] = []
         #: For each anchor the slices of ``rows``, by part.
         spans = []
+        #: Where the rows of each anchor are in ``rows``, by part, as long as every
+        #: anchor has as many as the others; None otherwise.
+        self._grid: list[np.ndarray] | None = []
         for part_rows, part_roots in zip(rows, roots, strict=True):
             low = np.searchsorted(part_roots, anchors)
             high = np.searchsorted(part_roots, anchors, side="right")
             # Shuffled anchors lie anywhere.
             first, last = (int(low[0]), int(high[-1])) if ordered else (0, len(part_rows))
             self.rows.append(part_rows[first:last])
+            width = int(high[0] - low[0])
+            if self._grid is not None and (high - low == width).all():
+                self._grid.append((low - first)[:, np.newaxis] + np.arange(width))
+            else:
+                self._grid = None
             spans.append([slice(*span) for span in zip(
                 (low - first).tolist(), (high - first).tolist(), strict=True)])
         self.spans = list(zip(*spans, strict=True))
         sharing = plan.world.sharing()
         self.homes = set(plan.world.layout.root[list(sharing)].tolist())
         self.visitors = self._visitors() if any(part.away for part in plan.parts) else None
-        self._features: list[tuple[bytes, int]] | None = None
+        self._keys: list[Hashable] | None = None
 
     def options(self) -> Iterator[list[list[int]]]:
         """Return for each anchor the rows to choose from, by part."""
-        rows = [part_rows.tolist() for part_rows in self.rows]
-        for at, spans in enumerate(self.spans):
-            options = [part_rows[span] for part_rows, span in zip(rows, spans, strict=True)]
+        for at, options in enumerate(self._at_home()):
             if self.visitors is not None:
                 at_home = int(self.anchors[at]) in self.homes
                 for home, away in zip(options, self.visitors[at], strict=True):
                     home.extend([row for row in away if row not in home] if at_home else away)
             self.plan.effort.steps += sum(map(len, options))
             yield options
+
+    def _at_home(self) -> Iterator[list[list[int]]]:
+        """Return for each anchor the rows of its own tree, by part."""
+        if self._grid is not None:
+            of_parts = [part_rows[grid].tolist()
+                        for part_rows, grid in zip(self.rows, self._grid, strict=True)]
+            return map(list, zip(*of_parts, strict=True))
+        rows = [part_rows.tolist() for part_rows in self.rows]
+        return ([part_rows[span] for part_rows, span in zip(rows, spans, strict=True)]
+                for spans in self.spans)
 
     def key(self, at: int) -> Hashable | None:
         """Describe what there is to choose from: what reads the same combines the same.
@@ -236,11 +257,25 @@ class _Block:
         """
         if not self.ordered or int(self.anchors[at]) in self.homes:
             return None
-        if self._features is None:
-            self._features = [self._describe(number) for number in range(len(self.rows))]
-        return (self.visitors and self.visitors[at], *[
-            features[span.start * width:span.stop * width]
-            for (features, width), span in zip(self._features, self.spans[at], strict=True)])
+        if self._keys is None:
+            self._keys = list(self._make_keys())
+        return self.visitors and self.visitors[at], self._keys[at]
+
+    def _make_keys(self) -> Iterator[Hashable]:
+        described = [self._describe(number) for number in range(len(self.rows))]
+        if self._grid is not None:
+            count = len(self.anchors)
+            facts = np.concatenate([
+                of_rows[grid].reshape(count, -1)
+                for of_rows, grid in zip(described, self._grid, strict=True)], axis=1)
+            widths = tuple(grid.shape[1] for grid in self._grid)
+            text, size = facts.tobytes(), facts.shape[1] * facts.itemsize
+            return ((widths, text[at * size:(at + 1) * size]) for at in range(count))
+        texts = [(of_rows.tobytes(), of_rows.shape[1] * of_rows.itemsize)
+                 for of_rows in described]
+        return (tuple([text[span.start * size:span.stop * size]
+                       for (text, size), span in zip(texts, spans, strict=True)])
+                for spans in self.spans)
 
     def _visitors(self) -> list[tuple[tuple[int, ...], ...]]:
         """Return the sharing providers that may be used, by anchor and part."""
@@ -257,11 +292,8 @@ class _Block:
             visitors.append(away)
         return list(zip(*visitors, strict=True))
 
-    def _describe(self, number: int) -> tuple[bytes, int]:
-        """Describe the rows of a part.
-
-        :returns: one description after the other, and the bytes of each.
-        """
+    def _describe(self, number: int) -> np.ndarray:
+        """Describe the rows of a part: an array of facts for each."""
         plan, layout, rows = self.plan, self.plan.world.layout, self.rows[number]
         roots = layout.root[rows]
         facts = [rows - roots]
@@ -274,8 +306,7 @@ class _Block:
             plan.useful_rooms(rows, class_id) for class_id, _ in plan.contested[number])
         if not plan.parts[number].granular:
             facts.extend(plan.meeting(traits)[rows] for traits in plan.required)
-        described = np.stack(facts, axis=1).astype(np.int32)
-        return described.tobytes(), described.strides[0]
+        return np.stack(facts, axis=1).astype(np.int32)
 
 
 def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
@@ -360,13 +391,13 @@ def _search(
             waiting.append(combinations)
             if len(found) == bound:
                 return found
-    found.extend(itertools.islice(_take_turns(waiting), bound - len(found)))
+    found.extend(itertools.islice(_in_turn(waiting), bound - len(found)))
     if len(found) < bound:
         already = set(found)
         waiting.extend(
             (each for each in unique.of(shapes.combinations(tree)) if each not in already)
             for tree in begun if shapes.symmetric(tree))
-        found.extend(itertools.islice(_take_turns(waiting), bound - len(found)))
+        found.extend(itertools.islice(_in_turn(waiting), bound - len(found)))
     return found
 
 
@@ -396,7 +427,21 @@ class _Unique:
             yield combination
 
 
-def _take_turns(waiting: deque[Iterator[Combination]]) -> Iterator[Combination]:
+def take_turns(sources: Iterable[Iterator[Combination]]) -> Iterator[Combination]:
+    """Take one from each source, then the next from each, until all are empty.
+
+    A source is not begun before its first turn.
+    """
+    waiting: deque[Iterator[Combination]] = deque()
+    for source in sources:
+        for combination in source:
+            waiting.append(source)
+            yield combination
+            break
+    yield from _in_turn(waiting)
+
+
+def _in_turn(waiting: deque[Iterator[Combination]]) -> Iterator[Combination]:
     """Take one from each source in turn, until all are empty."""
     while waiting:
         source = waiting.popleft()

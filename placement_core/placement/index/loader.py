@@ -5,19 +5,21 @@ Every function is called inside one snapshot: what it returns is one moment.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session
+from placement_core.db import Session, arrays
 from placement_core.placement import tables
 from placement_core.placement.index.rows import Inventory, Names, ProviderRow
 
 _SATURATED = 2**63 - 1
 #: How many ids one statement names.
 _BATCH = 500
+_FETCHED_AT_ONCE = 5000
 
 _providers, _inventories = tables.resource_providers, tables.inventories
 _traits, _memberships = tables.resource_provider_traits, tables.resource_provider_aggregates
@@ -39,11 +41,13 @@ _ALL_MEMBERSHIPS = sa.select(
     tables.placement_aggregates, tables.placement_aggregates.c.id == _memberships.c.aggregate_id
 )
 
-_IDS: sa.BindParameter[list[int]] = sa.bindparam("ids", expanding=True)
-_SOME_PROVIDERS = _ALL_PROVIDERS.where(_providers.c.id.in_(_IDS))
-_SOME_INVENTORIES = _ALL_INVENTORIES.where(_inventories.c.resource_provider_id.in_(_IDS))
-_SOME_TRAITS = _ALL_TRAITS.where(_traits.c.resource_provider_id.in_(_IDS))
-_SOME_MEMBERSHIPS = _ALL_MEMBERSHIPS.where(_memberships.c.resource_provider_id.in_(_IDS))
+#: In the order of ``_assemble``, each with the column that holds the provider's id.
+_EVERYTHING = (
+    (_ALL_INVENTORIES, _inventories.c.resource_provider_id),
+    (_ALL_TRAITS, _traits.c.resource_provider_id),
+    (_ALL_MEMBERSHIPS, _memberships.c.resource_provider_id),
+    (_ALL_PROVIDERS, _providers.c.id),
+)
 
 #: Capacities too large for their column; ratios go up to 3.4e38.
 _SATURATED_INVENTORIES = sa.select(
@@ -53,6 +57,12 @@ _SATURATED_INVENTORIES = sa.select(
 
 _CLASSES = sa.select(tables.resource_classes.c.id, tables.resource_classes.c.name)
 _TRAIT_NAMES = sa.select(tables.traits.c.id, tables.traits.c.name)
+
+
+@functools.cache
+def _some(dialect: str) -> tuple[sa.Select[Any], ...]:
+    return tuple(statement.where(arrays.among(provider_id, "ids", dialect=dialect))
+                 for statement, provider_id in _EVERYTHING)
 
 
 def names(session: Session) -> Names:
@@ -66,8 +76,7 @@ def names(session: Session) -> Names:
 def every_provider(session: Session) -> list[ProviderRow]:
     """Read all providers."""
     return _assemble(session, (
-        session.execute(statement)
-        for statement in (_ALL_INVENTORIES, _ALL_TRAITS, _ALL_MEMBERSHIPS, _ALL_PROVIDERS)))
+        _rows(session.execute(statement)) for statement, _ in _EVERYTHING))
 
 
 def some_providers(session: Session, ids: Collection[int]) -> dict[int, ProviderRow | None]:
@@ -77,11 +86,16 @@ def some_providers(session: Session, ids: Collection[int]) -> dict[int, Provider
     for start in range(0, len(ordered), _BATCH):
         batch = {"ids": ordered[start:start + _BATCH]}
         rows = _assemble(session, (
-            session.execute(statement, batch)
-            for statement in (
-                _SOME_INVENTORIES, _SOME_TRAITS, _SOME_MEMBERSHIPS, _SOME_PROVIDERS)))
+            _rows(session.execute(statement, batch))
+            for statement in _some(session.dialect)))
         found.update((row.id, row) for row in rows)
     return found
+
+
+def _rows(result: sa.CursorResult[Any]) -> Iterator[sa.Row[Any]]:
+    """Yield rows, fetched many at a time: one by one each costs twice as much."""
+    for part in result.partitions(_FETCHED_AT_ONCE):
+        yield from part
 
 
 def _assemble(

@@ -48,7 +48,7 @@ class Entry:
         self.traits = traits
         self.aggregates = aggregates
         self.revision = revision
-        self.summary: str | None = None
+        self.summary: bytes | None = None
 
     def renewed(self, provider: records.Provider | None = None) -> Entry:
         """Return the same without what was made of it, for ``provider`` if given."""

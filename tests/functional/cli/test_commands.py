@@ -47,7 +47,8 @@ class DatabaseCommandsTest(CommandTestCase):
                          (done.returncode, done.stdout, done.stderr.count("\n")))
 
     def test_before_sync(self) -> None:
-        for command in (("db", "audit"), ("db", "online-data-migrations")):
+        for command in (("db", "audit"), ("db", "online-data-migrations"),
+                        ("explain", "candidates", "resources=VCPU:1")):
             self.run_command(*command, code=1)
             self.assertEqual(
                 "the database's schema is at revision none, expected "
@@ -91,6 +92,58 @@ class DatabaseCommandsTest(CommandTestCase):
         self.run_command("db", "release", "--yes", code=1)
 
 
+class ExplainTest(CommandTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.run_command("db", "sync")
+        self.execute("INSERT INTO resource_providers (id, uuid, name, generation, "
+                     "root_provider_id) VALUES (1, 'u1', 'host-17', 0, 1)")
+        self.execute("INSERT INTO inventories (resource_provider_id, resource_class_id, total, "
+                     "reserved, min_unit, max_unit, step_size, allocation_ratio, used, capacity) "
+                     "VALUES (1, 0, 48, 0, 1, 48, 1, 1.0, 0, 48)")
+
+    def explain(self, query: str, *options: str, code: int = 0) -> str:
+        return self.run_command("explain", "candidates", query, *options, code=code)
+
+    def test_as_a_table(self) -> None:
+        printed = self.explain("resources=VCPU:64&resources_A=VCPU:1")
+        for text in ("group without suffix: no host has 64 free VCPU; the most is 48, on host-17",
+                     "  0 left by resources=VCPU:64 ", "group _A ",
+                     "  1 left by resources=VCPU:1 ", "1 in all", "  0 left by group=_A ",
+                     "0 examined"):
+            self.assertIn(text, printed)
+        printed = self.explain("resources_A=VCPU:1&resources_B=VCPU:1&group_policy=isolate")
+        for text in ("group_policy=isolate forbids that", "1 examined", "  1 dropped by isolate "):
+            self.assertIn(text, printed)
+
+    def test_as_json(self) -> None:
+        """The document of the HTTP API."""
+        found = json.loads(self.explain("resources=VCPU:64", "-f", "json"))
+        self.assertEqual("no host has 64 free VCPU; the most is 48, on host-17", found["reason"])
+        self.assertEqual(
+            [{"group": "", "filters": [{"filter": "resources", "value": "VCPU:64", "left": 0}]}],
+            found["groups"])
+        self.assertEqual(
+            ["candidates", "limit", "reason", "providers", "groups", "trees", "combinations"],
+            list(found))
+
+    def test_refusals(self) -> None:
+        for query, said in (
+            ("resource=VCPU:1", "'resource' is not a parameter of allocation candidates"),
+            ("resources=NOPE:1", "No such resource class NOPE"),
+            ("resources=VCPU:%ff", "not UTF-8"), ("resources=VCPU:\udcff", "not UTF-8"),
+            ("", "There must be at least one resources"),
+        ):
+            self.explain(query, code=1)
+            self.assertIn(said, self.stderr)
+            self.assertEqual(1, self.stderr.count("\n"), self.stderr)
+
+    def test_options_that_bound(self) -> None:
+        printed = self.run_command("explain", "candidates", "resources=VCPU:1", "-f", "json",
+                                   OS_PLACEMENT__MAX_ALLOCATION_CANDIDATES="1")
+        self.assertEqual(1, json.loads(printed)["limit"])
+
+
 class OtherCommandsTest(CommandTestCase):
     def test_errors_are_one_line(self) -> None:
         folder = tempfile.mkdtemp()
@@ -125,8 +178,8 @@ class OtherCommandsTest(CommandTestCase):
 
     def test_help_names_the_commands(self) -> None:
         printed = self.run_command()
-        for name in ("serve", "db sync", "db audit", "status upgrade check", "plugins list",
-                     "config sample", "policy sample"):
+        for name in ("serve", "db sync", "db audit", "status upgrade check",
+                     "explain candidates", "plugins list", "config sample", "policy sample"):
             self.assertIn(f"  {name} ", printed)
         self.run_command("db", "bogus", code=2)
 

@@ -1,5 +1,6 @@
 """How many statements the reads of providers and their belongings take."""
 
+import contextlib
 import functools
 
 import sqlalchemy as sa
@@ -31,11 +32,24 @@ class TestReads(base.DatabaseTestCase):
         ):
             seen = []
 
-            def note(_connection, _cursor, statement, *_, seen=seen):
-                if not statement.startswith("BEGIN"):
-                    seen.append(statement)
+            def note(connection, *rest, seen=seen):
+                seen.append(rest[1] if rest else "BEGIN")
 
-            sa.event.listen(self.database.snapshot, "before_cursor_execute", note)
-            read(self.ctx)
-            sa.event.remove(self.database.snapshot, "before_cursor_execute", note)
+            with contextlib.ExitStack() as listening:
+                for engine in (self.database.snapshot, self.database.writer,
+                               self.database.autocommit):
+                    listening.enter_context(_listening(engine, "before_cursor_execute", note))
+                for engine in (self.database.snapshot, self.database.writer):
+                    listening.enter_context(_listening(engine, "begin", note))
+                read(self.ctx)
+            # No transaction either: its BEGIN and COMMIT would be waited for.
             self.assertEqual(1, len(seen), seen)
+
+
+@contextlib.contextmanager
+def _listening(engine, name, listener):
+    sa.event.listen(engine, name, listener)
+    try:
+        yield
+    finally:
+        sa.event.remove(engine, name, listener)

@@ -29,7 +29,7 @@ _API = table(
 
 
 class TestNoAuth(base.HttpTestCase):
-    api = _API
+    apis = _API
 
     def who(self, token: str, **headers: str) -> tuple[object, ...]:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -107,7 +107,7 @@ class TestKeystoneHeaders(base.HttpTestCase):
 class TestKeystone(base.HttpTestCase):
     """The strategy ``keystone`` without a Keystone: nobody gets in, nothing breaks."""
 
-    api = _API
+    apis = _API
     options = {
         ("api", "auth_strategy"): "keystone",
     }
@@ -150,4 +150,4 @@ class TestKeystoneUnconfigured(base.HttpTestCase):
             databases.settings("sqlite").connection, {("api", "auth_strategy"): "keystone"})
         self.assertRaisesRegex(
             errors.ConfigurationError, r"\[keystone_authtoken\] auth_type: expected",
-            app.make_app, conf, api=_API)
+            app.make_app, conf, apis=_API)

@@ -7,7 +7,7 @@ _GOOD, _BAD = "https://dashboard.example", "https://elsewhere.example"
 
 
 class TestOff(base.HttpTestCase):
-    api = table(*OPERATIONS)
+    apis = table(*OPERATIONS)
 
     def test_options_is_no_method(self) -> None:
         response = self.ask("OPTIONS", "/things", headers={"Origin": _GOOD})
@@ -16,7 +16,7 @@ class TestOff(base.HttpTestCase):
 
 
 class TestOn(base.HttpTestCase):
-    api = table(*OPERATIONS)
+    apis = table(*OPERATIONS)
     options = {("cors", "allowed_origin"): [_GOOD]}
 
     def test_preflight_comes_before_authentication(self) -> None:

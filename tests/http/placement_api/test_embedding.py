@@ -60,7 +60,7 @@ class TestStart(tests_base.TestCase):
         create = Operation(
             "POST", "/a", lambda call: Reply(status=201, location="/b"),
             policies.PROVIDERS_CREATE)
-        served = app.make_app(conf, api=table(create))
+        served = app.make_app(conf, apis=table(create))
         request = webob.Request.blank("/a", method="POST", headers={
             "X-Auth-Token": "admin", "X-Forwarded-Proto": "https",
             "X-Forwarded-Host": "api.example", "X-Forwarded-Prefix": "/capacity"})
@@ -126,7 +126,7 @@ class TestStandardNames(tests_base.DatabaseTestCase):
 class TestMounted(base.HttpTestCase):
     """Two mounts of one application do not know of each other."""
 
-    api = table(*OPERATIONS)
+    apis = table(*OPERATIONS)
 
     def test_prefixes(self) -> None:
         for prefix in ("", "/placement", "/a/b"):

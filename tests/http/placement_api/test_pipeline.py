@@ -5,14 +5,18 @@ On a table of operations of its own: nothing here depends on what a view does.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import io
 import re
+
+from pyramid.response import Response
 
 from placement_core import errors
 from placement_core.http import pipeline
 from placement_core.http.operations import NOW, Call, Ladder, Operation, Reply
 from placement_core.http.placement_api import microversions as mv, policies
+from placement_core.http.placement_api.api import API
 from placement_core.http.versions import Versions
 from tests.http import base
 
@@ -106,15 +110,13 @@ OPERATIONS = (
 )
 
 
-def table(*operations: Operation) -> pipeline.Api:
-    """Return an API with these operations and Placement's habits."""
-    return pipeline.Api(
-        operations, Versions(mv.SERVICE_TYPE, mv.LOWEST, mv.NEWEST),
-        mv.CACHE_HEADERS, mv.ERROR_CODES)
+def table(*operations: Operation) -> tuple[pipeline.Api]:
+    """Return an API with these operations and Placement's habits, as the only one."""
+    return (dataclasses.replace(API, operations=operations),)
 
 
 class PipelineTestCase(base.HttpTestCase):
-    api = table(*OPERATIONS)
+    apis = table(*OPERATIONS)
 
 
 class TestVersions(PipelineTestCase):
@@ -252,7 +254,7 @@ class TestContentHeaders(PipelineTestCase):
         self.conf.set_override("max_request_body_size", 2048, "api")
         from placement_core import app
 
-        self.app = app.make_app(self.conf, api=self.api)
+        self.app = app.make_app(self.conf, apis=self.apis)
         self.assert_refused(413, "2048 bytes", self.ask("POST", "/things", b" " * 2049))
         endless = {
             "wsgi.input": io.BytesIO(b" " * 5000), "wsgi.input_terminated": True,
@@ -472,13 +474,71 @@ class TestLiveness(PipelineTestCase):
         self.assertEqual(200, response.status_int)
 
 
+def _blunt(status, error, environ, version) -> Response:
+    """Make an error document of another kind."""
+    return Response(status=status, json={"message": str(error), "coded": error.code})
+
+
+class TestSeveralApis(base.HttpTestCase):
+    """Each tree of paths has its own habits."""
+
+    apis = (
+        *table(*OPERATIONS),
+        dataclasses.replace(
+            API, prefix="/other/v1", refuse=_blunt,
+            versions=Versions("other", mv.BASE, mv.TRAITS, default=mv.TRAITS),
+            operations=(
+                Operation("GET", "/things", _echo, _LIST, since=mv.TRAITS),
+                Operation("GET", "/taken", _take, _SHOW),
+                Operation("GET", "/broken", _break, _SHOW))),
+        dataclasses.replace(
+            API, prefix="/other/v1/deeper",
+            operations=(Operation("GET", "/things", _echo, _LIST),)),
+    )
+
+    def test_versions(self) -> None:
+        for path, version, answered in (
+            ("/things", None, "placement 1.0"), ("/other/v1/things", None, "other 1.6"),
+            ("/other/v1/deeper/things", None, "placement 1.0"),
+            ("/other/v1/things", "placement 1.9", "other 1.6"),
+            ("/other/v1/things", "other latest", "other 1.6"),
+        ):
+            response = self.ask("GET", path, version=None, headers={
+                "OpenStack-API-Version": version} if version else {})
+            self.assertEqual(200, response.status_int, path)
+            self.assertEqual(answered, response.headers["OpenStack-API-Version"], path)
+        response = self.ask(
+            "GET", "/other/v1/things", headers={"OpenStack-API-Version": "other 1.7"})
+        self.assertEqual("Unacceptable version header: 1.7", response.json["message"])
+
+    def test_refusals(self) -> None:
+        for method, path, status in (
+            ("GET", "/other/v1/taken", 409), ("GET", "/other/v1/nowhere", 404),
+            ("GET", "/other/v1", 404), ("GET", "/other/v1/", 404),
+            ("GET", "/other/v1/%ff", 400), ("POST", "/other/v1/taken", 405),
+        ):
+            response = self.ask(method, path)
+            self.assertEqual(status, response.status_int, path)
+            self.assertIn("message", response.json, path)
+        with self.assertLogs("placement_core.http.pipeline", "ERROR"):
+            response = self.ask("GET", "/other/v1/broken")
+        self.assertEqual((500, ""), (response.status_int, response.json["message"]))
+
+    def test_others_have_theirs(self) -> None:
+        for path in ("/other", "/other/v10/taken", "/other/v1.0", "/nowhere", "/taken/other/v1",
+                     "/other/v1/deeper/nowhere", "//other/v1/taken", "/OTHER/v1/taken"):
+            response = self.ask("GET", path)
+            self.assert_refused(404, "could not be found", response)
+            self.assertEqual("placement 1.39", response.headers["OpenStack-API-Version"])
+
+
 class TestTable(base.HttpTestCase):
     """Mistakes in a table of operations stop the service at its start."""
 
     def include(self, *operations: Operation) -> None:
         from placement_core import app
 
-        app.make_app(self.conf, api=table(*operations))
+        app.make_app(self.conf, apis=table(*operations))
 
     def test_unknown_policy(self) -> None:
         self.assertRaisesRegex(

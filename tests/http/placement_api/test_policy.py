@@ -26,7 +26,7 @@ _API = table(
 
 
 class PolicyTestCase(base.HttpTestCase):
-    api = _API
+    apis = _API
 
     def passes(
         self, method: str, path: str, roles: str, *, token: str = "bob:one", **more: str
@@ -102,7 +102,7 @@ class TestPolicyFile(PolicyTestCase):
 
     def write(self, text: str) -> None:
         self.path.write_text(text)
-        self.app = app.make_app(self.conf, api=self.api)
+        self.app = app.make_app(self.conf, apis=self.apis)
 
     def test_open_to_everyone(self) -> None:
         self.write(f'"{policies.PROVIDERS_LIST}": "@"\n')
@@ -161,7 +161,7 @@ class TestPolicyFile(PolicyTestCase):
 class TestRulesOverHttp(base.HttpTestCase):
     """A rule that asks a remote service is asked each time."""
 
-    api = _API
+    apis = _API
 
     def test_not_kept(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

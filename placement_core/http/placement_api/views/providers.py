@@ -16,10 +16,8 @@ def list_(call: Call) -> Reply:
     """Return the providers that pass every filter of the query."""
     wanted = query.parse(call.query, call.microversion)
     found = search.find(call.services.index.world(call.ctx), wanted)
-    documents = [
-        representations.provider(item, call.microversion, call.prefix) for item in found]
     return Reply(
-        body={"resource_providers": documents},
+        body=representations.providers(found, call.microversion, call.prefix),
         last_modified=representations.newest(found), cacheable=True)
 
 

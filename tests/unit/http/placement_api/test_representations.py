@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 
 from placement_core.http.operations import NOW
 from placement_core.http.placement_api import microversions as mv, representations
@@ -39,15 +40,16 @@ class ProviderTest(base.TestCase):
             (mv.TRAITS, "self inventories usages aggregates traits"),
             (mv.ALLOCATIONS_LINK, "self inventories usages aggregates traits allocations"),
         ):
-            links = representations.provider(self.item, version, "/placement")["links"]
+            links = json.loads(representations.provider(
+                self.item, version, "/placement"))["links"]
             self.assertEqual(rels.split(), [link["rel"] for link in links])
             self.assertEqual(f"/placement/resource_providers/{A}", links[0]["href"])
             self.assertEqual(f"/placement/resource_providers/{A}/usages", links[2]["href"])
 
     def test_trees(self):
-        old = representations.provider(self.item, mv.POST_ALLOCATIONS, "")
+        old = json.loads(representations.provider(self.item, mv.POST_ALLOCATIONS, ""))
         self.assertEqual({"uuid", "name", "generation", "links"}, set(old))
-        new = representations.provider(self.item, mv.NESTED_PROVIDERS, "")
+        new = json.loads(representations.provider(self.item, mv.NESTED_PROVIDERS, ""))
         self.assertIsNone(new["parent_provider_uuid"])
         self.assertEqual(A, new["root_provider_uuid"])
 

@@ -244,16 +244,3 @@ class TestRequests(base.TestCase):
             self.assertEqual(
                 {"allocation_requests": [], "provider_summaries": {}},
                 ask(worlds.build(), request))
-
-    def test_trace(self):
-        world = worlds.build(
-            worlds.provider(1, worlds.inventory("VCPU", 4), traits=["CUSTOM_A"]),
-            worlds.provider(2, worlds.inventory("VCPU", 4)),
-            worlds.provider(3, worlds.inventory("VCPU", 1)))
-        request = CandidatesRequest((
-            RequestGroup("_a", {"VCPU": 2}, TraitFilter((frozenset(["CUSTOM_A"]),))),))
-        steps = [(step.group, step.filter, step.left)
-                 for step in search.find(world, request).trace.steps]
-        self.assertEqual(
-            [("_a", "resources:VCPU", 2), ("_a", "required", 1), ("", "trees", 1),
-             ("", "combinations", 1)], steps)

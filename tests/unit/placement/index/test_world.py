@@ -96,12 +96,12 @@ class TestWorld(base.TestCase):
             worlds.provider(1, worlds.inventory("CUSTOM_GPU", 1)),
             worlds.provider(2, worlds.inventory("VCPU", 1)))
         for entry in world.entries[:2]:
-            entry.summary = "old"
+            entry.summary = b"old"
         classes = dict(worlds.NAMES.class_names)
         classes[worlds.NAMES.class_ids["CUSTOM_GPU"]] = "CUSTOM_CARD"
         after = world.changed({}, Names(classes, worlds.NAMES.trait_names), None)
-        self.assertEqual([None, "old"], [entry.summary for entry in after.entries[:2]])
-        self.assertEqual("old", world.entries[0].summary)
+        self.assertEqual([None, b"old"], [entry.summary for entry in after.entries[:2]])
+        self.assertEqual(b"old", world.entries[0].summary)
         self.assertIn("CUSTOM_CARD", after.names.class_ids)
 
     def test_trees_lie_together(self):

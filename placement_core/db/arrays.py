@@ -1,0 +1,46 @@
+"""Lists and rows as parameters of one statement, for PostgreSQL.
+
+psycopg sends the rows of an ``executemany`` one by one, and a list in ``IN``
+makes a new statement of each length. An array for each column is one round
+trip, and one statement for any number of rows: it is prepared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+
+def rows(name: str, types: Mapping[str, Any]) -> sa.TableValuedAlias:
+    """Return a table whose rows come as parameters: ``columns`` of the rows.
+
+    :param name: of the table.
+    :param types: {column: its type}; the parameters have the columns' names.
+    """
+    given = [sa.bindparam(column, type_=postgresql.ARRAY(kind)) for column, kind in types.items()]
+    columns = [sa.column(column, kind) for column, kind in types.items()]
+    return sa.func.unnest(*given).table_valued(*columns, name=name).render_derived()
+
+
+def columns(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return rows as the parameters of ``rows``: a list for each column."""
+    return {column: [row[column] for row in found] for column in found[0]}
+
+
+def among(column: sa.Column[Any], name: str, *, dialect: str) -> sa.ColumnElement[bool]:
+    """Return whether ``column`` is among the values of the parameter ``name``.
+
+    The values are given as a list on every database.
+    """
+    if dialect == "postgresql":
+        return column == sa.any_(sa.bindparam(name, type_=postgresql.ARRAY(column.type)))
+    return column.in_(sa.bindparam(name, expanding=True))
+
+
+def insert(into: postgresql.Insert, table: sa.Table, names: Sequence[str]) -> postgresql.Insert:
+    """Make ``into`` insert rows that come as arrays; defaults as ever."""
+    given = rows("given", {name: table.c[name].type for name in names})
+    return into.from_select(list(names), sa.select(*given.c))

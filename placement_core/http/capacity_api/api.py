@@ -1,0 +1,37 @@
+"""The capacity API as the pipeline takes it: its routes and its habits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyramid.response import Response
+
+from placement_core import errors
+from placement_core.http import errors as http_errors
+from placement_core.http.capacity_api import routes
+from placement_core.http.operations import Version
+from placement_core.http.pipeline import Api
+from placement_core.http.placement_api import microversions
+from placement_core.http.versions import Versions
+
+
+def _refuse(
+    status: int,
+    error: errors.Error | http_errors.Refusal,
+    environ: dict[str, Any],
+    _version: Version | None,
+) -> Response:
+    """Make the error document: the Placement API's, always with a code."""
+    return http_errors.document(status, error, environ, coded=True)
+
+
+API = Api(
+    prefix="/capacity/v1",
+    operations=routes.OPERATIONS,
+    # In this tree, the microversion says how a request in Placement's words is meant.
+    versions=Versions(
+        microversions.SERVICE_TYPE, lowest=microversions.LOWEST, newest=microversions.NEWEST,
+        default=microversions.NEWEST),
+    cache_headers_since=microversions.LOWEST,
+    refuse=_refuse,
+)

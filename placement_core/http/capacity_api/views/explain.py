@@ -1,0 +1,18 @@
+"""GET /explain/…: why the answer is what it is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from placement_core.http.operations import NOW, Call, Reply
+from placement_core.http.placement_api.queries import candidates as query
+from placement_core.placement.candidates import explain
+
+
+def candidates(call: Call) -> Reply:
+    """Return what each part of a request for allocation candidates left."""
+    request = query.parse(call.query, call.microversion)
+    world = call.services.index.world(call.ctx)
+    most = call.services.conf.placement.max_allocation_candidates
+    found = explain.candidates(world, request, max_candidates=most if most >= 0 else None)
+    return Reply(body=dataclasses.asdict(found), last_modified=NOW, cacheable=True)
