@@ -105,13 +105,12 @@ def _measure(
             "loading": keeper.said,
             **report.as_json(results, grown, started),
         }
-    _write(document, results, kind, options)
+    _write(document, kind, options)
     return all(found.met is not False for found in [*results, *grown])
 
 
 def _write(
     document: dict[str, Any],
-    results: Sequence[compare.Result],
     kind: str,
     options: argparse.Namespace,
 ) -> None:
@@ -128,7 +127,8 @@ def _write(
     path.write_text(json.dumps(document, indent=1) + "\n")
     print(f"written: {path.name}")
     picture = name.with_name(name.name + ".svg")
-    if plot.draw(results, f"placement-core and upstream on {document['database']}", picture):
+    title = f"placement-core and upstream on {document['database']}"
+    if plot.draw(document["rows"], title, picture):
         print(f"drawn: {picture.name}")
 
 
@@ -174,7 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--build", type=_absolute, default=_BUILD, help="where logs and SQLite files go")
     add("--results", type=pathlib.Path, default=_RESULTS, help="where JSON and plot go")
     add("--add", action="store_true",
-        help="keep what an earlier run wrote of other rows; the plot shows this run")
+        help="keep what an earlier run wrote of other rows")
     add("--name", help="in the name of the written files, behind the kind of database")
     return parser
 
