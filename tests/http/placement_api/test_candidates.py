@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from placement_core.http.placement_api import microversions as mv
+from placement_core.placement.candidates import effort
 from tests import databases
 from tests.http.placement_api.nouns import NounTestCase
 
@@ -88,3 +89,17 @@ class CandidatesTest(NounTestCase):
              "placement.undefined_code"),
         ):
             self.refuse(400, detail, "GET", f"/allocation_candidates?{query}", code=code)
+
+
+class TooHardTest(NounTestCase):
+    def test_packing_that_nobody_can_do_in_time_is_refused(self):
+        self.patch(effort, "PURSE", 5_000)
+        root = self.provider("host", VCPU=1)
+        for number in range(10):
+            self.provider(f"device-{number}", root, PGPU=100)
+        # 1000 in 30 amounts, all but one multiples of 3: they do not fill ten hundreds.
+        amounts = [*(27, 30, 33, 36, 39) * 5, 30, 33, 33, 39, 40]
+        query = "&".join(f"resources{at}=PGPU:{each}" for at, each in enumerate(amounts, 1))
+        for path in ("/allocation_candidates", "/capacity/v1/explain/allocation_candidates"):
+            self.refuse(400, "could be combined in too many ways that come to nothing",
+                        "GET", f"{path}?{query}&group_policy=none")
