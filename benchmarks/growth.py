@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks import client, databases, filling, processes, rows, servers, worlds
 
-#: Hosts of the world whose start is all but the index.
-_NEXT_TO_NOTHING = 40
-
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
@@ -109,24 +106,25 @@ def change(bench: Bench, rounds: int) -> Growth:
 
 
 def start(bench: Bench, rounds: int) -> Growth:
-    """From starting the process to its first candidates: 100,000 hosts against 10,000."""
-    sizes = {"none": bench.world(_NEXT_TO_NOTHING), "10k": bench.world(10_000),
-             "100k": bench.world(100_000)}
+    """The first candidates of a new worker, which loads the index: 100,000 / 10,000 hosts.
+
+    Starting the process takes longer than loading 10,000 hosts, and as long whatever
+    the world: it would hide what grows, so it is not part of the ratio.
+    """
+    sizes = {"10k": bench.world(10_000), "100k": bench.world(100_000)}
     copies = {size: bench.copy(world) for size, world in sizes.items()}
     seconds: dict[str, list[float]] = {size: [] for size in sizes}
     for _ in range(rounds):
         for size, database in copies.items():
-            started = time.monotonic()
             with bench.serving(database) as served:
+                served.settle()
+                started = time.monotonic()
                 served.target.must("GET", "/allocation_candidates?resources=VCPU:1&limit=1")
                 seconds[size].append(time.monotonic() - started)
     medians = {f"seconds_{size}": statistics.median(found) for size, found in seconds.items()}
-    bare = medians["seconds_none"]
-    index = {size: max(medians[f"seconds_{size}"] - bare, 1e-3) for size in ("10k", "100k")}
-    medians["ratio_of_the_whole_start"] = medians["seconds_100k"] / medians["seconds_10k"]
     return Growth(
-        "growth-start", "cold start (without the process itself), 100,000 / 10,000 hosts",
-        index["100k"] / index["10k"], 12, medians)
+        "growth-start", "cold start: the first candidates of a new worker, 100,000 / 10,000 hosts",
+        medians["seconds_100k"] / medians["seconds_10k"], 12, medians)
 
 
 def memory(bench: Bench, rounds: int) -> Growth:

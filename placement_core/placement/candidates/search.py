@@ -206,6 +206,8 @@ class _Block:
         self.anchors = anchors
         self.ordered = ordered
         self.rows: list[np.ndarray] = []
+        #: How many rows of their own trees the anchors offer.
+        self._offered = 0
         #: For each anchor the slices of ``rows``, by part.
         spans = []
         #: Where the rows of each anchor are in ``rows``, by part, as long as every
@@ -217,6 +219,7 @@ class _Block:
             # Shuffled anchors lie anywhere.
             first, last = (int(low[0]), int(high[-1])) if ordered else (0, len(part_rows))
             self.rows.append(part_rows[first:last])
+            self._offered += int((high - low).sum())
             width = int(high[0] - low[0])
             if self._grid is not None and (high - low == width).all():
                 self._grid.append((low - first)[:, np.newaxis] + np.arange(width))
@@ -232,12 +235,13 @@ class _Block:
 
     def options(self) -> Iterator[list[list[int]]]:
         """Return for each anchor the rows to choose from, by part."""
+        self.plan.effort.steps += self._offered
         for at, options in enumerate(self._at_home()):
             if self.visitors is not None:
                 at_home = int(self.anchors[at]) in self.homes
                 for home, away in zip(options, self.visitors[at], strict=True):
                     home.extend([row for row in away if row not in home] if at_home else away)
-            self.plan.effort.steps += sum(map(len, options))
+                    self.plan.effort.steps += len(away)
             yield options
 
     def _at_home(self) -> Iterator[list[list[int]]]:
@@ -382,20 +386,23 @@ def _search(
     found: list[Combination] = []
     begun: list[Tree] = []
     waiting: deque[Iterator[Combination]] = deque()
+    own = unique.is_each_trees_own
     for tree in trees if bound else ():
-        combinations = unique.of(shapes.combinations(tree, distinct=True))
-        if unique.is_each_trees_own:
-            # Often it is enough, and then nothing of the search need be begun.
+        if own:
+            # Often one of each is enough, and then no search need be begun.
             first = shapes.first(tree)
-            combinations = itertools.islice(combinations, 1, None)
         else:
+            combinations = unique.of(shapes.combinations(tree, distinct=True))
             first = next(combinations, None)
+            waiting.append(combinations)
         if first is not None:
             found.append(first)
             begun.append(tree)
-            waiting.append(combinations)
             if len(found) == bound:
                 return found
+    if own:
+        waiting.extend(itertools.islice(shapes.combinations(tree, distinct=True), 1, None)
+                       for tree in begun)
     found.extend(itertools.islice(_in_turn(waiting), bound - len(found)))
     if len(found) < bound:
         already = set(found)

@@ -46,7 +46,7 @@ class Shapes:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = _Found(tree, distinct=False)
-        places = next(iter(found), None)
+        places = found.first()
         if places is None:
             return None
         self._effort.steps += 1
@@ -94,6 +94,10 @@ class _Found:
     def __init__(self, tree: Tree, *, distinct: bool) -> None:
         self._known: list[tuple[int, ...]] = []
         self._rest: Iterator[tuple[int, ...]] | None = _places(tree, distinct)
+
+    def first(self) -> tuple[int, ...] | None:
+        """Return the first; None: there is none."""
+        return self._known[0] if self._known else next(iter(self), None)
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         known = self._known
