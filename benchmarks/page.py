@@ -94,6 +94,8 @@ def _measured(rows: Sequence[Document]) -> str:
                     "|", "/"))
         elif row["ratio_median"]:
             parts.append(f"{_number(row['ratio_median'])} × ({row['clients']})")
+        if row["met"] is False:
+            parts[-1] += " **not met**"
     return ", ".join(parts)
 
 
