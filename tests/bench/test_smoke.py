@@ -10,7 +10,16 @@ import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
 
-from benchmarks import __main__ as benchmarks, agreement, databases, growth, page, profile, rows, worlds
+from benchmarks import (
+    __main__ as benchmarks,
+    agreement,
+    databases,
+    growth,
+    page,
+    profile,
+    rows,
+    worlds,
+)
 from tests import base
 
 
