@@ -81,15 +81,6 @@ def work(rows, request) -> Work:
     return Work(found.steps, *bounds(world, request, len(found)), seconds, len(found))
 
 
-def canonical(document):
-    """Return what a document offers as ``Oracle.canonical`` does, in order."""
-    return [
-        (frozenset((uuid, name, amount) for uuid, used in each["allocations"].items()
-                   for name, amount in used["resources"].items()),
-         frozenset((suffix, frozenset(uuids)) for suffix, uuids in each["mappings"].items()))
-        for each in document["allocation_requests"]]
-
-
 def disagreement(chance: random.Random) -> str | None:
     """Compare a small case with the oracle; say how they differ, if they do."""
     rows = strategies.make_providers(chance, chance.randint(1, 9))
@@ -99,7 +90,7 @@ def disagreement(chance: random.Random) -> str | None:
     for limit in (None, chance.randint(1, 20)):
         limited = dataclasses.replace(request, limit=limit)
         found = search.find(world, limited, randomize=chance.random() < 0.2)
-        offered = canonical(json.loads(answers.render(world, limited, found)))
+        offered = oracle.canonical(json.loads(answers.render(world, limited, found)))
         count = len(expected) if limit is None else min(limit, len(expected))
         if len(set(offered)) != len(offered):
             return f"{limited}: something twice"

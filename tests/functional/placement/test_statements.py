@@ -2,12 +2,14 @@
 
 import contextlib
 import functools
+import time
 
 import sqlalchemy as sa
 
 from placement_core.placement import aggregates, inventories, providers, resource_classes, traits
 from placement_core.testing import factories
-from tests import base
+from tests import base, databases
+from tests.functional.placement import claims
 
 
 class TestReads(base.DatabaseTestCase):
@@ -53,3 +55,35 @@ def _listening(engine, name, listener):
         yield
     finally:
         sa.event.remove(engine, name, listener)
+
+
+@databases.on_each_database
+class TestPlans(claims.ClaimsTestCase):
+    """A plan that was made while a table was empty does not read all of it later."""
+
+    def scans(self, table):
+        # What a connection did is known for certain when it has ended.
+        self.database.dispose()
+        with self.database.autocommit.connect() as connection:
+            return connection.execute(sa.text(
+                "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE relname = :name"),
+                {"name": table}).one()
+
+    def test_claims_go_by_keys(self):
+        if self.kind != "postgresql":
+            self.skipTest("only PostgreSQL keeps plans for longer than a statement")
+        host = self.provider(VCPU=1000)
+        with self.database.autocommit.connect() as connection:
+            # From now on the planner knows that there is nothing in them.
+            connection.execute(sa.text("VACUUM ANALYZE consumers, allocations"))
+        before = {table: self.scans(table) for table in ("consumers", "allocations")}
+        for _ in range(20):
+            self.claim({host: {"VCPU": 1}}, seen=None, consumer=factories.new_uuid())
+        for table, (whole, by_key) in before.items():
+            for _ in range(50):
+                now = self.scans(table)
+                if now.idx_scan > by_key:
+                    break
+                time.sleep(0.1)
+            self.assertGreater(now.idx_scan, by_key, table)
+            self.assertEqual(whole, now.seq_scan, table)

@@ -168,3 +168,12 @@ class Oracle:
             return used
         roots = {self.by_uuid[uuid].root for uuid in used}
         return {provider.uuid for provider in self.providers.values() if provider.root in roots}
+
+
+def canonical(document):
+    """Return what a document offers as ``Oracle.canonical`` does, in order."""
+    return [
+        (frozenset((uuid, name, amount) for uuid, used in each["allocations"].items()
+                   for name, amount in used["resources"].items()),
+         frozenset((suffix, frozenset(uuids)) for suffix, uuids in each["mappings"].items()))
+        for each in document["allocation_requests"]]

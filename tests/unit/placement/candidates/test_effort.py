@@ -16,7 +16,7 @@ from placement_core.placement.candidates.requests import (
 from tests import base, worlds
 from tests.fuzz import candidates as fuzz
 from tests.unit.placement.candidates import oracle, strategies
-from tests.unit.placement.candidates.test_search import ask, canonical, example_of
+from tests.unit.placement.candidates.test_search import ask, example_of
 
 GPU = "CUSTOM_GPU"
 LIMITS = (1, 1000)
@@ -246,10 +246,10 @@ class TestTreesAlike(base.TestCase):
         request = strategies.make_request(chance, chance.randint(0, 3))
         expected = set(oracle.Oracle(rows, request).combinations())
         world = worlds.build(*rows)
-        found = canonical(ask(world, request))
+        found = oracle.canonical(ask(world, request))
         self.assertEqual(expected, set(found))
         self.assertEqual(len(found), len(expected))
-        found = canonical(ask(world, dataclasses.replace(request, limit=limit)))
+        found = oracle.canonical(ask(world, dataclasses.replace(request, limit=limit)))
         self.assertEqual(min(limit, len(expected)), len(found))
         self.assertEqual(len(found), len(set(found)))
         self.assertLessEqual(set(found), expected)

@@ -15,15 +15,6 @@ from tests import base, worlds
 from tests.unit.placement.candidates import oracle, strategies
 
 
-def canonical(document):
-    """Return what a document offers as ``Oracle.canonical`` does, in order."""
-    return [
-        (frozenset((uuid, name, amount) for uuid, used in each["allocations"].items()
-                   for name, amount in used["resources"].items()),
-         frozenset((suffix, frozenset(uuids)) for suffix, uuids in each["mappings"].items()))
-        for each in document["allocation_requests"]]
-
-
 def ask(world, request, **options):
     found = search.find(world, request, **options)
     return json.loads(answers.render(world, request, found))
@@ -43,7 +34,7 @@ class TestAgainstTheOracle(base.TestCase):
         judge = oracle.Oracle(rows, request)
         expected = judge.combinations()
         document = ask(worlds.build(*rows), request)
-        found = canonical(document)
+        found = oracle.canonical(document)
         self.assertEqual(set(expected), set(found))
         self.assertEqual(len(found), len(set(found)))
         self.assertEqual(judge.summarised(expected), set(document["provider_summaries"]))
@@ -56,7 +47,7 @@ class TestAgainstTheOracle(base.TestCase):
         expected = judge.combinations()
         limited = dataclasses.replace(request, limit=limit)
         document = ask(worlds.build(*rows), limited, randomize=randomize)
-        found = canonical(document)
+        found = oracle.canonical(document)
         self.assertEqual(min(limit, len(expected)), len(found))
         self.assertEqual(len(found), len(set(found)))
         self.assertLessEqual(set(found), set(expected))
@@ -81,7 +72,8 @@ class TestAgainstTheOracle(base.TestCase):
             for provider in judge.providers.values()}
         expected = {_orbit(each, looks) for each in judge.combinations()}
         limited = dataclasses.replace(request, limit=limit)
-        found = {_orbit(each, looks) for each in canonical(ask(worlds.build(*rows), limited))}
+        document = ask(worlds.build(*rows), limited)
+        found = {_orbit(each, looks) for each in oracle.canonical(document)}
         if len(expected) <= limit:
             self.assertLessEqual(found, expected)
         coarse = {provider: look[:2] for provider, look in looks.items()}
@@ -95,7 +87,7 @@ class TestAgainstTheOracle(base.TestCase):
     def test_bounded(self, rows, request, most, strategy):
         expected = oracle.Oracle(rows, request).combinations()
         world = worlds.build(*rows)
-        found = canonical(ask(world, request, max_candidates=most, strategy=strategy))
+        found = oracle.canonical(ask(world, request, max_candidates=most, strategy=strategy))
         self.assertEqual(min(most, len(expected)), len(found))
         self.assertLessEqual(set(found), set(expected))
 
