@@ -8,6 +8,7 @@ new processes (spawned, not forked): each builds its own application.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import functools
 import ipaddress
 import logging
@@ -37,6 +38,8 @@ _DEFAULT_BIND = "127.0.0.1:8778"
 _DEFAULT_THREADS = 4
 #: How long a worker may finish its requests after SIGTERM.
 _STOP_SECONDS = 30
+#: Options of mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD (bytes), M_ARENA_MAX.
+_MALLOC = {-3: 32 * 1024**2, -1: 64 * 1024**2, -8: 1}
 
 
 class Serve(base.Command):
@@ -92,6 +95,7 @@ def _load(
     from placement_core import app
 
     threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+    _keep_memory()
     options = conf.load(config_files=config_files, config_dirs=config_dirs)
     oslo_logging.setup(options, "placement")
     logging.captureWarnings(True)
@@ -100,6 +104,20 @@ def _load(
     except errors.ConfigurationError as error:
         LOG.critical("%s", error)
         sys.exit(1)
+
+
+def _keep_memory() -> None:
+    """Let this worker keep the memory of one large answer for the next.
+
+    An answer of megabytes is put together and handed to the HTTP server in
+    memory that the C library would give back to the system each time, and half
+    of the answer's time would go into getting it again, page by page. One
+    arena for all threads, so that it is kept once.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # Only the GNU C library has it.
+        for option, value in _MALLOC.items():
+            mallopt(option, value)
 
 
 def _end_with_parent() -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import collections
 import http.client
+import json
+import pathlib
+import resource
 import threading
 import uuid
 
 import sqlalchemy as sa
 
+from benchmarks import processes
 from placement_core.placement import tables
+from placement_core.testing import factories
 from tests import base, databases, serving
 
 
@@ -44,6 +49,39 @@ class TestHosts(base.DatabaseTestCase):
     def test_uwsgi(self) -> None:
         """uWSGI with placement_core.wsgi:application."""
         self._works("uwsgi")
+
+
+class TestMemory(base.DatabaseTestCase):
+    """Large answers from ``serve``."""
+
+    PROVIDERS = 4000
+    ANSWERS = 20
+
+    def test_memory_of_large_answers_is_kept(self) -> None:
+        """A worker does not get the memory of each answer anew, page by page."""
+        for _ in range(self.PROVIDERS):
+            factories.provider(self.ctx, inventory={"VCPU": 8})
+        service = self.useFixture(serving.Service(self.database.settings.connection))
+        path = "/allocation_candidates?resources=VCPU:1"
+        _, body = service.request("GET", path)
+        self.assertEqual(self.PROVIDERS, len(body["allocation_requests"]))
+        size = len(json.dumps(body))
+        for _ in range(5):
+            service.request("GET", path)
+        before = _page_faults(service.process.pid)
+        for _ in range(self.ANSWERS):
+            service.request("GET", path)
+        faults = (_page_faults(service.process.pid) - before) / self.ANSWERS
+        self.assertLess(faults, size / resource.getpagesize() / 4)
+
+
+def _page_faults(pid: int) -> int:
+    """Return how many pages of memory a process and its children have got so far."""
+    total = 0
+    for process in processes.tree(pid):
+        fields = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+        total += int(fields[7])
+    return total
 
 
 @databases.on_each_database

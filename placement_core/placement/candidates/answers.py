@@ -1,7 +1,7 @@
 """The document of GET /allocation_candidates, put together from text.
 
-A provider's summary in the newest form is made once and kept in its entry of
-the index, which goes when the provider changes. Allocation requests are made
+The summaries of a tree in the newest form are made once and kept in the index,
+with its root, until one of its providers changes. Allocation requests are made
 from a template for each way in which the parts of a request fall together on
 providers. Every text in the document is one that the API only lets in when
 JSON needs no escapes for it: uuids, suffixes, names of classes and traits.
@@ -11,8 +11,7 @@ Source: spec placement_api §4.4.
 from __future__ import annotations
 
 import dataclasses
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,35 +65,44 @@ def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
         template, _ = _template(world, parts, (0,) * len(parts), form)
         pieces = template.split("%s")
         return [entries[row].provider.uuid.join(pieces) for row in columns[0]]
-    templates: dict[tuple[int, ...], tuple[str, Callable[[list[str]], Any]]] = {}
-    texts = []
-    for combination, pattern in zip(candidates, _patterns(columns), strict=True):
-        known = templates.get(pattern)
-        if known is None:
-            known = templates[pattern] = _template(world, parts, pattern, form)
-        template, pick = known
-        texts.append(template % pick([entries[row].provider.uuid for row in combination]))
+    texts = [""] * len(candidates)
+    for pattern, places in _patterns(columns).items():
+        template, gaps = _template(world, parts, pattern, form)
+        uuids = {
+            gap: [entries[columns[gap][place]].provider.uuid for place in places]
+            for gap in set(gaps)}
+        filled = map(template.__mod__, zip(*[uuids[gap] for gap in gaps], strict=True))
+        for place, text in zip(places, filled, strict=True):
+            texts[place] = text
     return texts
 
 
-def _patterns(columns: list[list[int]]) -> Iterable[tuple[int, ...]]:
-    """Return for each combination which part is the first on each part's provider."""
+def _patterns(columns: list[list[int]]) -> dict[tuple[int, ...], list[int]]:
+    """Group combinations by which part is the first on each part's provider.
+
+    :returns: {for each part the first one on the same provider: places in the columns}.
+    """
+    groups: dict[tuple[int, ...], list[int]] = {}
     if len(columns[0]) < _FEW:
-        return (tuple(map(combination.index, combination))
-                for combination in zip(*columns, strict=True))
+        for place, combination in enumerate(zip(*columns, strict=True)):
+            groups.setdefault(tuple(map(combination.index, combination)), []).append(place)
+        return groups
     rows = np.array(columns)
-    first = [np.argmax(rows == row, axis=0).tolist() for row in rows]
-    return zip(*first, strict=True)
+    first = np.array([np.argmax(rows == row, axis=0) for row in rows])
+    if (first == first[:, :1]).all():
+        return {tuple(first[:, 0].tolist()): list(range(len(columns[0])))}
+    for place, pattern in enumerate(zip(*first.tolist(), strict=True)):
+        groups.setdefault(pattern, []).append(place)
+    return groups
 
 
 def _template(
     world: World, parts: list[Part], pattern: tuple[int, ...], form: Form
-) -> tuple[str, Callable[[list[str]], Any]]:
+) -> tuple[str, list[int]]:
     """Make the text of a request with gaps for uuids.
 
     :param pattern: for each part the first part on the same provider.
-    :returns: the text, and what picks the uuids for its gaps out of those of
-        the parts.
+    :returns: the text, and for each gap the part whose provider it names.
     """
     gaps: list[int] = []
     allocations = []
@@ -126,40 +134,45 @@ def _template(
             groups.append(f'"{suffix}":[{",".join(["%s"] * len(providers))}]'.replace(
                 "%s", '"%s"'))
         text += f',"mappings":{{{",".join(groups)}}}'
-    return text + "}", operator.itemgetter(*gaps)
+    return text + "}", gaps
 
 
 def _summaries(
     world: World, request: CandidatesRequest, candidates: Candidates, form: Form
 ) -> list[bytes]:
+    """Make the members of provider_summaries, those of a tree as one text."""
     used: dict[int, None] = {}
     for part, column in zip(candidates.parts, candidates.columns, strict=True):
         if part.resources and (column is not candidates.columns[0] or not used):
             used.update(dict.fromkeys(column))
-    rows = _shown(world, request, used)
     entries: Sequence[Any] = world.entries
-    if form.all_classes and form.traits and form.trees:
-        return [entries[row].summary or _keep_summary(world, entries[row]) for row in rows]
     classes = None if form.all_classes else frozenset(
         class_id for part in candidates.parts for class_id in part.resources)
-    return [_summary(world, entries[row], form, classes) for row in rows]
+    if not request.nested:
+        return [_summary(world, entries[row], form, classes) for row in used]
+    tops = _roots(world, used)
+    if form.all_classes and form.traits and form.trees:
+        return [entries[top].summary or _keep_summary(world, top) for top in tops]
+    return [_tree_summary(world, top, form, classes) for top in tops]
 
 
-def _shown(world: World, request: CandidatesRequest, used: Iterable[int]) -> Iterable[int]:
-    """Return the rows to summarise: the trees of those used, where trees are known."""
-    trees = world.layout.trees
-    if not trees or not request.nested:
-        return used
-    root = world.layout.root
-    rows: list[int] = []
-    for top in dict.fromkeys(root[np.fromiter(used, dtype=np.intp)].tolist()):
-        rows.extend(trees.get(top) or (top,))
-    return rows
+def _roots(world: World, rows: dict[int, None]) -> Iterable[int]:
+    """Return the roots of rows, each once."""
+    if not world.layout.trees:
+        return rows
+    return dict.fromkeys(world.layout.root[np.fromiter(rows, dtype=np.intp)].tolist())
 
 
-def _keep_summary(world: World, entry: Entry) -> bytes:
-    entry.summary = _summary(world, entry, NEWEST, None)
-    return entry.summary
+def _keep_summary(world: World, top: int) -> bytes:
+    summary = world.entry(top).summary = _tree_summary(world, top, NEWEST, None)
+    return summary
+
+
+def _tree_summary(
+    world: World, top: int, form: Form, classes: frozenset[int] | None
+) -> bytes:
+    return b",".join([_summary(world, world.entry(row), form, classes)
+                      for row in world.layout.tree(top)])
 
 
 def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | None) -> bytes:

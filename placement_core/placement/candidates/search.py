@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from placement_core.placement.candidates import errors, filters
+from placement_core.placement.candidates.blocks import Block, Firsts
 from placement_core.placement.candidates.combine import Combination, Tree
 from placement_core.placement.candidates.filters import UNNOTED, Part, Unnoted
 from placement_core.placement.candidates.plans import Plan
@@ -28,8 +29,9 @@ from placement_core.placement.index.world import World
 
 Strategy = Literal["depth-first", "breadth-first"]
 
-#: How many trees are prepared at a time.
+#: How many trees are prepared at a time, and at most where one of each is asked for.
 _BLOCK = 256
+_LARGE_BLOCK = 4096
 #: How many rows of combinations are judged at a time.
 _CELLS = 2**20
 
@@ -84,12 +86,14 @@ def find(
     columns = choices.alone(bound)
     if columns is None:
         in_turn = bound is not None and (bound == request.limit or strategy == "breadth-first")
-        found = _search(plan, choices.trees(randomize=randomize), bound, in_turn=in_turn)
-        if plan.effort.left and (bound is None or not found):
+        columns = (
+            _in_turn(choices, bound, randomize=randomize) if bound is not None and in_turn
+            else _one_by_one(choices, bound, randomize=randomize))
+        if plan.effort.left and (bound is None or not columns[0]):
             raise errors.TooHard(plan.effort.left)
         if randomize:
-            random.shuffle(found)
-        columns = [list(rows) for rows in zip(*found, strict=True)] or [[] for _ in parts]
+            order = random.sample(range(len(columns[0])), len(columns[0]))
+            columns = [[column[at] for at in order] for column in columns]
     return Candidates(parts, columns, plan.effort.steps)
 
 
@@ -169,148 +173,20 @@ class Choices:
                 rows_found.extend(kept[:left].tolist())
         return found if nested else found * len(plan.parts)
 
+    def blocks(self, size: int = _BLOCK, *, randomize: bool = False) -> Iterator[Block]:
+        """Prepare the anchors, a block at a time."""
+        # What sharing providers give among themselves, one tree gives for all.
+        shared: set[Hashable] | None = (
+            set() if all(part.away for part in self.plan.parts) else None)
+        for start in range(0, len(self.anchors), size):
+            yield Block(
+                self.plan, self.anchors[start:start + size], self.rows, self.roots,
+                shared=shared, shuffled=randomize)
+
     def trees(self, *, randomize: bool = False) -> Iterator[Tree]:
         """Prepare the trees, a block at a time."""
-        plan = self.plan
-        sharing = plan.world.sharing()
-        shared = all(part.away for part in plan.parts)
-        seen: set[Hashable] = set()
-        for start in range(0, len(self.anchors), _BLOCK):
-            block = _Block(
-                plan, self.anchors[start:start + _BLOCK], self.rows, self.roots,
-                ordered=not randomize)
-            for at, options in enumerate(block.options()):
-                if randomize:
-                    for rows in options:
-                        random.shuffle(rows)
-                own = False
-                if shared:
-                    # Sharing providers among themselves combine in the same
-                    # ways in every tree that may use the same of them.
-                    signature = tuple([
-                        tuple(sorted([row for row in rows if row in sharing]))
-                        for rows in options])
-                    own = signature in seen
-                    seen.add(signature)
-                yield Tree(plan, options, own=own, beside=(block, at))
-
-
-class _Block:
-    """Some anchors, and what there is to choose from at each."""
-
-    def __init__(
-        self, plan: Plan, anchors: np.ndarray, rows: list[np.ndarray],
-        roots: list[np.ndarray], *, ordered: bool,
-    ) -> None:
-        self.plan = plan
-        self.anchors = anchors
-        self.ordered = ordered
-        self.rows: list[np.ndarray] = []
-        #: How many rows of their own trees the anchors offer.
-        self._offered = 0
-        #: For each anchor the slices of ``rows``, by part.
-        spans = []
-        #: Where the rows of each anchor are in ``rows``, by part, as long as every
-        #: anchor has as many as the others; None otherwise.
-        self._grid: list[np.ndarray] | None = []
-        for part_rows, part_roots in zip(rows, roots, strict=True):
-            low = np.searchsorted(part_roots, anchors)
-            high = np.searchsorted(part_roots, anchors, side="right")
-            # Shuffled anchors lie anywhere.
-            first, last = (int(low[0]), int(high[-1])) if ordered else (0, len(part_rows))
-            self.rows.append(part_rows[first:last])
-            self._offered += int((high - low).sum())
-            width = int(high[0] - low[0])
-            if self._grid is not None and (high - low == width).all():
-                self._grid.append((low - first)[:, np.newaxis] + np.arange(width))
-            else:
-                self._grid = None
-            spans.append([slice(*span) for span in zip(
-                (low - first).tolist(), (high - first).tolist(), strict=True)])
-        self.spans = list(zip(*spans, strict=True))
-        sharing = plan.world.sharing()
-        self.homes = set(plan.world.layout.root[list(sharing)].tolist())
-        self.visitors = self._visitors() if any(part.away for part in plan.parts) else None
-        self._keys: list[Hashable] | None = None
-
-    def options(self) -> Iterator[list[list[int]]]:
-        """Return for each anchor the rows to choose from, by part."""
-        self.plan.effort.steps += self._offered
-        for at, options in enumerate(self._at_home()):
-            if self.visitors is not None:
-                at_home = int(self.anchors[at]) in self.homes
-                for home, away in zip(options, self.visitors[at], strict=True):
-                    home.extend([row for row in away if row not in home] if at_home else away)
-                    self.plan.effort.steps += len(away)
-            yield options
-
-    def _at_home(self) -> Iterator[list[list[int]]]:
-        """Return for each anchor the rows of its own tree, by part."""
-        if self._grid is not None:
-            of_parts = [part_rows[grid].tolist()
-                        for part_rows, grid in zip(self.rows, self._grid, strict=True)]
-            return map(list, zip(*of_parts, strict=True))
-        rows = [part_rows.tolist() for part_rows in self.rows]
-        return ([part_rows[span] for part_rows, span in zip(rows, spans, strict=True)]
-                for spans in self.spans)
-
-    def key(self, at: int) -> Hashable | None:
-        """Describe what there is to choose from: what reads the same combines the same.
-
-        :returns: None where that is not known.
-        """
-        if not self.ordered or int(self.anchors[at]) in self.homes:
-            return None
-        if self._keys is None:
-            self._keys = list(self._make_keys())
-        return self.visitors and self.visitors[at], self._keys[at]
-
-    def _make_keys(self) -> Iterator[Hashable]:
-        described = [self._describe(number) for number in range(len(self.rows))]
-        if self._grid is not None:
-            count = len(self.anchors)
-            facts = np.concatenate([
-                of_rows[grid].reshape(count, -1)
-                for of_rows, grid in zip(described, self._grid, strict=True)], axis=1)
-            widths = tuple(grid.shape[1] for grid in self._grid)
-            text, size = facts.tobytes(), facts.shape[1] * facts.itemsize
-            return ((widths, text[at * size:(at + 1) * size]) for at in range(count))
-        texts = [(of_rows.tobytes(), of_rows.shape[1] * of_rows.itemsize)
-                 for of_rows in described]
-        return (tuple([text[span.start * size:span.stop * size]
-                       for (text, size), span in zip(texts, spans, strict=True)])
-                for spans in self.spans)
-
-    def _visitors(self) -> list[tuple[tuple[int, ...], ...]]:
-        """Return the sharing providers that may be used, by anchor and part."""
-        plan, sharing = self.plan, self.plan.world.sharing()
-        visitors = []
-        for part in plan.parts:
-            away: list[tuple[int, ...]] = [()] * len(self.anchors)
-            for row in part.away:
-                reached = sharing[row].mask(plan.world.size)[self.anchors]
-                if part.closed is not None:
-                    reached = reached & ~part.closed[self.anchors]
-                for at in np.flatnonzero(reached).tolist():
-                    away[at] += (row,)
-            visitors.append(away)
-        return list(zip(*visitors, strict=True))
-
-    def _describe(self, number: int) -> np.ndarray:
-        """Describe the rows of a part: an array of facts for each."""
-        plan, layout, rows = self.plan, self.plan.world.layout, self.rows[number]
-        roots = layout.root[rows]
-        facts = [rows - roots]
-        if any(number in numbers for numbers in plan.subtrees):
-            above = layout.parent_rows[rows]
-            while (above >= 0).any():
-                facts.append(np.where(above >= 0, above - roots, -1))
-                above = np.where(above >= 0, layout.parent_rows[above], -1)
-        facts.extend(
-            plan.useful_rooms(rows, class_id) for class_id, _ in plan.contested[number])
-        if not plan.parts[number].granular:
-            facts.extend(plan.meeting(traits)[rows] for traits in plan.required)
-        return np.stack(facts, axis=1).astype(np.int32)
+        return itertools.chain.from_iterable(
+            block.trees() for block in self.blocks(randomize=randomize))
 
 
 def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
@@ -373,44 +249,75 @@ def _have_room(
     return np.logical_and.reduce(totals - before <= room(rows), axis=0)
 
 
-def _search(
-    plan: Plan, trees: Iterator[Tree], bound: int | None, *, in_turn: bool
-) -> list[Combination]:
-    """Go through the trees as far as is needed."""
-    unique = _Unique(plan)
-    shapes = Shapes(plan.effort)
-    if bound is None or not in_turn:
-        everything = itertools.chain.from_iterable(
-            unique.of(shapes.combinations(tree)) for tree in trees)
-        return list(itertools.islice(everything, bound))
-    found: list[Combination] = []
+def _one_by_one(choices: Choices, bound: int | None, *, randomize: bool) -> list[list[int]]:
+    """Go through the trees: all of one before the next.
+
+    :returns: ``Candidates.columns``.
+    """
+    plan = choices.plan
+    unique, shapes = _Unique(plan), Shapes(plan.effort)
+    everything = itertools.chain.from_iterable(
+        unique.of(shapes.combinations(tree)) for tree in choices.trees(randomize=randomize))
+    return _columns(plan, itertools.islice(everything, bound))
+
+
+def _in_turn(choices: Choices, bound: int, *, randomize: bool) -> list[list[int]]:
+    """Go through the trees as far as is needed: one of each, then another of each.
+
+    :returns: ``Candidates.columns``.
+    """
+    plan = choices.plan
+    unique, shapes = _Unique(plan), Shapes(plan.effort)
     begun: list[Tree] = []
     waiting: deque[Iterator[Combination]] = deque()
-    own = unique.is_each_trees_own
-    for tree in trees if bound else ():
-        if own:
-            # Often one of each is enough, and then no search need be begun.
-            first = shapes.first(tree)
-        else:
-            combinations = unique.of(shapes.combinations(tree, distinct=True))
-            first = next(combinations, None)
-            waiting.append(combinations)
-        if first is not None:
-            found.append(first)
-            begun.append(tree)
-            if len(found) == bound:
-                return found
-    if own:
+    found: list[Combination] = []
+    if unique.is_each_trees_own:
+        # Often one of each is enough, and then no search need be begun.
+        firsts = _firsts(choices, shapes, bound, randomize=randomize)
+        columns = [np.concatenate(rows).tolist() for rows in zip(
+            *[block.columns for block in firsts], strict=True)] or [[] for _ in plan.parts]
+        if len(columns[0]) == bound:
+            return columns
+        found.extend(zip(*columns, strict=True))
+        begun.extend(itertools.chain.from_iterable(block.trees for block in firsts))
         waiting.extend(itertools.islice(shapes.combinations(tree, distinct=True), 1, None)
                        for tree in begun)
-    found.extend(itertools.islice(_in_turn(waiting), bound - len(found)))
+    else:
+        for tree in choices.trees(randomize=randomize) if bound else ():
+            combinations = unique.of(shapes.combinations(tree, distinct=True))
+            for first in combinations:
+                found.append(first)
+                begun.append(tree)
+                waiting.append(combinations)
+                break
+            if len(found) == bound:
+                break
+    found.extend(itertools.islice(_turns(waiting), bound - len(found)))
     if len(found) < bound:
         already = set(found)
         waiting.extend(
             (each for each in unique.of(shapes.combinations(tree)) if each not in already)
             for tree in begun if shapes.symmetric(tree))
-        found.extend(itertools.islice(_in_turn(waiting), bound - len(found)))
+        found.extend(itertools.islice(_turns(waiting), bound - len(found)))
+    return _columns(plan, found)
+
+
+def _firsts(
+    choices: Choices, shapes: Shapes, bound: int, *, randomize: bool
+) -> list[Firsts]:
+    """Find the first combination of each tree, until there are so many."""
+    found: list[Firsts] = []
+    for block in choices.blocks(min(max(bound, _BLOCK), _LARGE_BLOCK), randomize=randomize):
+        if bound == 0:
+            break
+        firsts = block.firsts(shapes, bound)
+        bound -= len(firsts)
+        found.append(firsts)
     return found
+
+
+def _columns(plan: Plan, found: Iterable[Combination]) -> list[list[int]]:
+    return [list(rows) for rows in zip(*found, strict=True)] or [[] for _ in plan.parts]
 
 
 class _Unique:
@@ -455,10 +362,10 @@ def take_turns(sources: Iterable[Iterator[Combination]]) -> Iterator[Combination
             waiting.append(source)
             yield combination
             break
-    yield from _in_turn(waiting)
+    yield from _turns(waiting)
 
 
-def _in_turn(waiting: deque[Iterator[Combination]]) -> Iterator[Combination]:
+def _turns(waiting: deque[Iterator[Combination]]) -> Iterator[Combination]:
     """Take one from each source in turn, until all are empty."""
     while waiting:
         source = waiting.popleft()

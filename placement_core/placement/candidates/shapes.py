@@ -14,6 +14,9 @@ from collections.abc import Hashable, Iterator
 from placement_core.placement.candidates.combine import Combination, Tree
 from placement_core.placement.candidates.effort import Effort
 
+#: For each part where in its options a row is.
+Places = tuple[int, ...]
+
 
 class Shapes:
     """What was found in trees of each shape.
@@ -37,20 +40,23 @@ class Shapes:
 
     def first(self, tree: Tree) -> Combination | None:
         """Return the first combination of a tree; None: it has none."""
-        options = tree.options
-        if tree.free:
-            return tuple([rows[0] for rows in options])
-        key = tree.key
-        if key is None:
-            return next(tree.combinations(), None)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = _Found(tree, distinct=False)
-        places = found.first()
+        places = self.first_places(tree)
         if places is None:
             return None
         self._effort.steps += 1
-        return tuple(map(operator.getitem, options, places))
+        return tuple(map(operator.getitem, tree.options, places))
+
+    def first_places(self, tree: Tree) -> Places | None:
+        """Return where in its options a tree's first combination is; None: it has none."""
+        if tree.free:
+            return (0,) * len(tree.options)
+        key = tree.key
+        if key is None:
+            return next(_places(tree, distinct=False), None)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = _Found(tree, distinct=False)
+        return found.first()
 
     def symmetric(self, tree: Tree) -> bool:
         """Say whether some providers of a tree look the same."""
@@ -92,14 +98,14 @@ class _Found:
     __slots__ = ("_known", "_rest")
 
     def __init__(self, tree: Tree, *, distinct: bool) -> None:
-        self._known: list[tuple[int, ...]] = []
-        self._rest: Iterator[tuple[int, ...]] | None = _places(tree, distinct)
+        self._known: list[Places] = []
+        self._rest: Iterator[Places] | None = _places(tree, distinct=distinct)
 
-    def first(self) -> tuple[int, ...] | None:
+    def first(self) -> Places | None:
         """Return the first; None: there is none."""
         return self._known[0] if self._known else next(iter(self), None)
 
-    def __iter__(self) -> Iterator[tuple[int, ...]]:
+    def __iter__(self) -> Iterator[Places]:
         known = self._known
         at = 0
         while True:
@@ -114,7 +120,7 @@ class _Found:
             at += 1
 
 
-def _places(tree: Tree, distinct: bool) -> Iterator[tuple[int, ...]]:
+def _places(tree: Tree, *, distinct: bool) -> Iterator[Places]:
     places = [{row: at for at, row in enumerate(rows)} for rows in tree.options]
     for combination in tree.combinations(distinct=distinct):
         yield tuple(map(operator.getitem, places, combination))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,8 +29,9 @@ class Entry:
 
     :ivar traits: trait ids.
     :ivar aggregates: aggregate uuids.
-    :ivar summary: its part of an answer, once somebody needed it; it is what
-        ``answers`` makes of this entry, so it goes when the entry does.
+    :ivar summary: of a root, what an answer says of its tree, once somebody
+        needed it. It is what ``answers`` makes of the entries of the tree, so a
+        root's entry goes when any of them does.
     :ivar listed: (form, document): its part of a list of providers in the form that
         was asked for last; it too goes with the entry.
     """
@@ -159,7 +160,10 @@ class World:
         entries.extend([None] * (layout.size - len(entries)))
         for row, entry in fresh.items():
             entries[row] = entry
-        _forget_renamed(entries, self, names)
+        shown_anew = _renamed(self, names)
+        for row in shown_anew.difference(fresh):
+            entries[row] = self.entry(row).renewed()
+        _forget_trees(entries, [self.layout, layout], shown_anew.union(fresh))
         columns, traits, aggregates = _edits(self.entries, fresh)
         world = World(
             vector, names, layout, entries,
@@ -236,18 +240,27 @@ def _entry(
         row.revision)
 
 
-def _forget_renamed(entries: list[Entry | None], before: World, names: Names) -> None:
-    """Renew the entries whose summary shows a name that is another now."""
+def _forget_trees(
+    entries: list[Entry | None], layouts: Iterable[Layout], changed: Set[int]
+) -> None:
+    """Renew the roots of trees that a changed row is or was in."""
+    for layout in layouts:
+        rows = [row for row in changed if row < layout.size]
+        for top in set(layout.root[rows].tolist()) - changed:
+            entry = entries[top] if top >= 0 else None
+            if entry is not None:
+                entries[top] = entry.renewed()
+
+
+def _renamed(before: World, names: Names) -> set[int]:
+    """Return the rows whose summary shows a name that is another now."""
     if names is before.names:
-        return
+        return set()
     holders = [before.column(id_).rows for id_, name in before.names.class_names.items()
                if names.class_names.get(id_) != name]
     holders += [before.having(id_).rows for id_, name in before.names.trait_names.items()
                 if names.trait_names.get(id_) != name]
-    for row in {row for rows in holders for row in rows.tolist()}:
-        entry = entries[row]
-        if entry is not None:
-            entries[row] = entry.renewed()
+    return {row for rows in holders for row in rows.tolist()}
 
 
 #: What becomes of sets: {key: (rows added, rows removed)}.

@@ -104,6 +104,26 @@ class TestWorld(base.TestCase):
         self.assertEqual(b"old", world.entries[0].summary)
         self.assertIn("CUSTOM_CARD", after.names.class_ids)
 
+    def test_root_forgets_what_was_made_of_its_tree(self):
+        world = worlds.build(
+            worlds.provider(1), worlds.provider(2), worlds.provider(3, parent=1),
+            worlds.provider(4, parent=3))
+        one, two = (world.layout.row_of_id[id_] for id_ in (1, 2))
+        for change, forgets in (
+            ({4: worlds.provider(4, worlds.inventory("VCPU", 1), parent=3)}, {one}),
+            ({4: None}, {one}),
+            ({3: worlds.provider(3, parent=2)}, {one, two}),
+            ({5: worlds.provider(5, parent=2)}, {two}),
+            ({5: worlds.provider(5)}, set()),
+        ):
+            with self.subTest(change):
+                for row in (one, two):
+                    world.entries[row].summary = b"made"
+                after = world.changed(change, worlds.NAMES, None)
+                self.assertEqual(
+                    forgets, {row for row in (one, two) if after.entries[row].summary is None})
+                self.assertEqual(b"made", world.entries[one].summary)
+
     def test_trees_lie_together(self):
         world = worlds.build(
             worlds.provider(1), worlds.provider(2), worlds.provider(3, parent=1),

@@ -1,0 +1,231 @@
+"""Some anchors at a time, and what there is to choose from at each.
+
+What can be told of all of them at once is told with arrays: who is like whom,
+and what the first combination of each is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Hashable, Iterable, Iterator
+
+import numpy as np
+
+from placement_core.placement.candidates.combine import Combination, Tree
+from placement_core.placement.candidates.plans import Plan
+from placement_core.placement.candidates.shapes import Shapes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Firsts:
+    """The first combinations of anchors, one of each that has any.
+
+    :ivar columns: for each part the rows that serve it.
+    :ivar trees: those that were looked at, in the same order.
+    """
+
+    columns: list[np.ndarray]
+    trees: Iterable[Tree]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+class Block:
+    """Some anchors, and what there is to choose from at each.
+
+    :param anchors: rows of roots; ascending, unless they are shuffled.
+    :param rows: for each part the rows that can serve it, by their roots.
+    :param roots: for each part the roots of ``rows``.
+    :param shared: where all parts may be served by sharing providers: what
+        these offer in the trees before, to be added to; None otherwise.
+    :param shuffled: the choices of an anchor are left to chance too.
+    """
+
+    def __init__(
+        self, plan: Plan, anchors: np.ndarray, rows: list[np.ndarray],
+        roots: list[np.ndarray], *, shared: set[Hashable] | None, shuffled: bool,
+    ) -> None:
+        self.plan = plan
+        self.anchors = anchors
+        self._shared = shared
+        self._shuffled = shuffled
+        self._rows: list[np.ndarray] = []
+        #: For each part where the rows of each anchor begin and end in ``_rows``.
+        self._begins: list[np.ndarray] = []
+        self._ends: list[np.ndarray] = []
+        for part_rows, part_roots in zip(rows, roots, strict=True):
+            low = np.searchsorted(part_roots, anchors)
+            high = np.searchsorted(part_roots, anchors, side="right")
+            # Shuffled anchors lie anywhere.
+            first, last = (0, len(part_rows)) if shuffled else (int(low[0]), int(high[-1]))
+            self._rows.append(part_rows[first:last])
+            self._begins.append(low - first)
+            self._ends.append(high - first)
+            plan.effort.steps += int((high - low).sum())
+        sharing = plan.world.sharing()
+        self._homes = set(plan.world.layout.root[list(sharing)].tolist())
+        self._visitors = self._find_visitors() if any(part.away for part in plan.parts) else None
+        self._keys: list[Hashable] | None = None
+
+    def trees(self) -> Iterator[Tree]:
+        """Return what each anchor offers."""
+        for at, options in enumerate(self._options()):
+            if self._shuffled:
+                for rows in options:
+                    random.shuffle(rows)
+            yield Tree(self.plan, options, own=self._is_old(options), beside=(self, at))
+
+    def firsts(self, shapes: Shapes, most: int) -> Firsts:
+        """Find the first combination of each anchor, until there are so many."""
+        if self._shuffled or self._visitors is not None:
+            return self._firsts_in_turn(shapes, most)
+        places = self._first_places(shapes, most)
+        having = np.flatnonzero(places[:, 0] >= 0)[:most]
+        self.plan.effort.steps += len(having)
+        columns = [rows[begins[having] + at] for rows, begins, at in zip(
+            self._rows, self._begins, places[having].T, strict=True)]
+        marks = np.zeros(len(self.anchors), dtype=bool)
+        marks[having] = True
+        return Firsts(columns, itertools.compress(self.trees(), marks.tolist()))
+
+    def _firsts_in_turn(self, shapes: Shapes, most: int) -> Firsts:
+        found: list[Combination] = []
+        begun = []
+        for tree in self.trees():
+            first = shapes.first(tree)
+            if first is not None:
+                found.append(first)
+                begun.append(tree)
+                if len(found) == most:
+                    break
+        rows = np.array(found, dtype=np.intp).reshape(len(found), len(self.plan.parts))
+        return Firsts(list(rows.T), begun)
+
+    def _first_places(self, shapes: Shapes, most: int) -> np.ndarray:
+        """Return where in its choices each anchor's first combination is, -1 for none.
+
+        :returns: a line for each anchor, until ``most`` have one.
+        """
+        count = len(self.anchors)
+        if not self.plan.has_rules:
+            return np.zeros((count, len(self.plan.parts)), dtype=np.intp)
+        numbers: dict[Hashable, int] = {}
+        kinds = np.array([numbers.setdefault(key, len(numbers)) for key in self._known_keys()])
+        _, news = np.unique(kinds, return_index=True)
+        of_kind = np.full((len(numbers), len(self.plan.parts)), -1, dtype=np.intp)
+        found = 0
+        for new, until in itertools.pairwise([*news.tolist(), count]):
+            # All before the next new one are of kinds that are known by then.
+            places = shapes.first_places(self._tree(new))
+            if places is not None:
+                of_kind[kinds[new]] = places
+            found += int(np.count_nonzero(of_kind[kinds[new:until], 0] >= 0))
+            if found >= most:
+                return of_kind[kinds[:until]]
+        return of_kind[kinds]
+
+    def _tree(self, at: int) -> Tree:
+        """Return what an anchor offers that no sharing provider visits."""
+        return Tree(self.plan, [
+            rows[begins[at]:ends[at]].tolist()
+            for rows, begins, ends in zip(self._rows, self._begins, self._ends, strict=True)],
+            beside=(self, at))
+
+    def _is_old(self, options: list[list[int]]) -> bool:
+        """Say whether a tree before offered the same sharing providers.
+
+        Among themselves they combine in the same ways in each of them.
+        """
+        if self._shared is None:
+            return False
+        sharing = self.plan.world.sharing()
+        offered = tuple([tuple(sorted([row for row in rows if row in sharing]))
+                         for rows in options])
+        known = offered in self._shared
+        self._shared.add(offered)
+        return known
+
+    def _options(self) -> Iterator[list[list[int]]]:
+        """Return for each anchor the rows to choose from, by part."""
+        rows = [part_rows.tolist() for part_rows in self._rows]
+        for at, spans in enumerate(self._spans()):
+            options = [part_rows[span] for part_rows, span in zip(rows, spans, strict=True)]
+            if self._visitors is not None:
+                at_home = int(self.anchors[at]) in self._homes
+                for home, away in zip(options, self._visitors[at], strict=True):
+                    home.extend([row for row in away if row not in home] if at_home else away)
+                    self.plan.effort.steps += len(away)
+            yield options
+
+    def _spans(self) -> Iterator[tuple[slice, ...]]:
+        """Return for each anchor the slices of ``_rows``, by part."""
+        return zip(*[
+            itertools.starmap(slice, zip(begins.tolist(), ends.tolist(), strict=True))
+            for begins, ends in zip(self._begins, self._ends, strict=True)], strict=True)
+
+    def key(self, at: int) -> Hashable | None:
+        """Describe what there is to choose from: what reads the same combines the same.
+
+        :returns: None where that is not known.
+        """
+        if self._shuffled or int(self.anchors[at]) in self._homes:
+            return None
+        return self._visitors and self._visitors[at], self._known_keys()[at]
+
+    def _known_keys(self) -> list[Hashable]:
+        """Return the key of each anchor, of what is its own."""
+        if self._keys is None:
+            self._keys = list(self._make_keys())
+        return self._keys
+
+    def _make_keys(self) -> Iterator[Hashable]:
+        described = [self._describe(number) for number in range(len(self._rows))]
+        widths = [ends - begins for begins, ends in zip(self._begins, self._ends, strict=True)]
+        if all((each == each[0]).all() for each in widths):
+            count = len(self.anchors)
+            facts = np.concatenate([
+                of_rows[begins[:, np.newaxis] + np.arange(width[0])].reshape(count, -1)
+                for of_rows, begins, width in zip(
+                    described, self._begins, widths, strict=True)], axis=1)
+            same = tuple([int(width[0]) for width in widths])
+            text, size = facts.tobytes(), facts.shape[1] * facts.itemsize
+            return ((same, text[at * size:(at + 1) * size]) for at in range(count))
+        texts = [(of_rows.tobytes(), of_rows.shape[1] * of_rows.itemsize)
+                 for of_rows in described]
+        return (tuple([text[span.start * size:span.stop * size]
+                       for (text, size), span in zip(texts, spans, strict=True)])
+                for spans in self._spans())
+
+    def _describe(self, number: int) -> np.ndarray:
+        """Describe the rows of a part: an array of facts for each."""
+        plan, layout, rows = self.plan, self.plan.world.layout, self._rows[number]
+        roots = layout.root[rows]
+        facts = [rows - roots]
+        if any(number in numbers for numbers in plan.subtrees):
+            above = layout.parent_rows[rows]
+            while (above >= 0).any():
+                facts.append(np.where(above >= 0, above - roots, -1))
+                above = np.where(above >= 0, layout.parent_rows[above], -1)
+        facts.extend(
+            plan.useful_rooms(rows, class_id) for class_id, _ in plan.contested[number])
+        if not plan.parts[number].granular:
+            facts.extend(plan.meeting(traits)[rows] for traits in plan.required)
+        return np.stack(facts, axis=1).astype(np.int32)
+
+    def _find_visitors(self) -> list[tuple[tuple[int, ...], ...]]:
+        """Return the sharing providers that may be used, by anchor and part."""
+        plan, sharing = self.plan, self.plan.world.sharing()
+        visitors = []
+        for part in plan.parts:
+            away: list[tuple[int, ...]] = [()] * len(self.anchors)
+            for row in part.away:
+                reached = sharing[row].mask(plan.world.size)[self.anchors]
+                if part.closed is not None:
+                    reached = reached & ~part.closed[self.anchors]
+                for at in np.flatnonzero(reached).tolist():
+                    away[at] += (row,)
+            visitors.append(away)
+        return list(zip(*visitors, strict=True))
