@@ -6,3 +6,5 @@ PROVIDER = "provider"
 RESOURCE_CLASS = "resource_class"
 #: A trait was made or removed.
 TRAIT = "trait"
+#: A revision was raised; its ``ref`` is 0. Nothing that the index holds.
+REVISION = "revision"

@@ -31,3 +31,12 @@ changes = sa.Table(
     sa.Column("created_at", sa.DateTime, nullable=False, default=utcnow),
     mysql_engine="InnoDB",
 )
+
+#: A row for each name in ``revisions.py``; a migration inserts it.
+revisions = sa.Table(
+    "revisions", metadata,
+    sa.Column("name", sa.String(32), primary_key=True),
+    sa.Column("serial", sa.BigInteger, nullable=False),
+    sa.Column("txn", sa.BigInteger, nullable=False),
+    mysql_engine="InnoDB",
+)

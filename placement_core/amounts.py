@@ -1,0 +1,39 @@
+"""Quantities that a limit allows: an integer, or no bound at all.
+
+Outside, -1 says "no bound"; inside, ``UNLIMITED`` is greater than every
+integer, so that comparing and adding need no special case. 0 is zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+#: How much is allowed, or used: an integer from 0 on, or ``UNLIMITED``.
+Amount = int | float
+
+UNLIMITED: Amount = math.inf
+
+#: How the APIs spell ``UNLIMITED``.
+_WIRE_UNLIMITED = -1
+
+
+def from_wire(value: int) -> Amount:
+    """Return what an API's limit value means.
+
+    :param value: an integer from -1 on.
+    """
+    return UNLIMITED if value == _WIRE_UNLIMITED else value
+
+
+def to_wire(amount: Amount) -> int:
+    """Return how an API spells an amount."""
+    return _WIRE_UNLIMITED if amount == UNLIMITED else int(amount)
+
+
+def is_over(limit: Amount, usage: int, delta: int) -> bool:
+    """Say whether ``delta`` more than ``usage`` exceeds ``limit``.
+
+    A delta of 0 asks whether usage exceeds it already.
+    Source: oslo.limit 2.12, spec limits §4.
+    """
+    return usage + delta > limit

@@ -1,0 +1,42 @@
+"""Revisions: one row that rises with every change of a body of records.
+
+Whoever raises a revision holds its row until the commit: writers of that body
+queue, and decide on what no other writer can change meanwhile. Readers compare
+revisions instead of contents: an unchanged one means an unchanged answer.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from placement_core.changes import kinds
+from placement_core.changes.tables import revisions
+from placement_core.db import Session
+
+#: Limits, and the catalog that they refer to.
+LIMITS = "limits"
+
+_RAISE = (
+    sa.update(revisions)
+    .where(revisions.c.name == sa.bindparam("of"))
+    .values(serial=revisions.c.serial + 1, txn=sa.bindparam("by_txn"))
+)
+_READ = sa.select(revisions.c.serial, revisions.c.txn).where(
+    revisions.c.name == sa.bindparam("of"))
+
+
+def raise_(session: Session, name: str) -> None:
+    """Take a revision's row, and raise it: the first statement of a write."""
+    session.execute(_RAISE, {"of": name, "by_txn": session.txn})
+    # So that a COMMIT whose answer was lost can be looked up.
+    session.touch(kinds.REVISION, 0)
+
+
+def read(session: Session, name: str) -> str:
+    """Return a revision as text.
+
+    It names the transaction too: a database that was restored, or lost its last
+    transactions, does not repeat a revision with other contents.
+    """
+    row = session.execute(_READ, {"of": name}).one()
+    return f"{row.serial}-{row.txn:x}"
