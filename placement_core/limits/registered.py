@@ -175,6 +175,8 @@ def store(ctx: Context, session: Session, made: Sequence[RegisteredLimit]) -> No
 
     :raises errors.DuplicateLimit: the database takes two of their names for equal.
     """
+    if not made:
+        return
     try:
         session.execute(_INSERT, [_values(limit) for limit in made])
     except db_exception.DBDuplicateEntry:
