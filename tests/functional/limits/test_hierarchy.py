@@ -1,5 +1,6 @@
 from oslo_config import cfg
 
+from placement_core import errors as core_errors
 from placement_core.catalog import projects
 from placement_core.limits import errors, limits, moves
 from placement_core.plugin_api.catalog import Domain, Project, Region, Service
@@ -231,7 +232,7 @@ class TestRemoteCatalog(world.LimitsTestCase):
         before = self.rows()
         for call in (lambda: self.set_limit("q", 5), lambda: self.register("servers"),
                      lambda: self.change(limit, resource_limit=6, model=world.STRICT)):
-            self.assertRaises(errors.errors.Unavailable, call)
+            self.assertRaises(core_errors.Unavailable, call)
         self.assertEqual(before, self.rows())
         # Nobody has to be asked for these.
         self.change(limit, resource_limit=6)
