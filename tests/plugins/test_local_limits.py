@@ -49,8 +49,8 @@ class TestLocalLimits(contract.LimitsContract, base.DatabaseTestCase):
             for (project_id, user_id, *key), value in user_limits.items()])
         return LocalLimits(cfg.ConfigOpts()), self.ctx
 
-    def test_answers_stand_still_in_a_transaction(self):
-        """``transactional``: what the transaction wrote is seen, what others write is not."""
+    def test_it_answers_inside_the_transaction(self):
+        """``transactional``: what the transaction wrote is seen before it is committed."""
         driver, ctx = self.given({(contract.SERVICE, contract.REGION, "cores"): 5}, {}, {})
         self.assertTrue(driver.transactional)
         with db.write(ctx):
