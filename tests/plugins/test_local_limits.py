@@ -41,7 +41,7 @@ class TestLocalLimits(contract.LimitsContract, base.DatabaseTestCase):
     def given(self, given, limits_given, user_limits):
         registered.create_many(self.ctx, self.catalog, [
             item(*key, default_limit=value) for key, value in given.items()])
-        limits.create_many(self.ctx, self.catalog, Flat(), [
+        limits.create_many(self.ctx, self.catalog, Flat(cfg.ConfigOpts()), [
             item(*key, project_id=node, resource_limit=value)
             for (node, *key), value in limits_given.items()])
         users.create_many(self.ctx, self.catalog, [
@@ -54,7 +54,7 @@ class TestLocalLimits(contract.LimitsContract, base.DatabaseTestCase):
         driver, ctx = self.given({(contract.SERVICE, contract.REGION, "cores"): 5}, {}, {})
         self.assertTrue(driver.transactional)
         with db.write(ctx):
-            limits.create_many(ctx, self.catalog, Flat(), [item(
+            limits.create_many(ctx, self.catalog, Flat(cfg.ConfigOpts()), [item(
                 contract.SERVICE, contract.REGION, "cores", project_id=contract.PROJECT,
                 resource_limit=3)])
             found = driver.effective(ctx, [contract.PROJECT], service_id=contract.SERVICE,

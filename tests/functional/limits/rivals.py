@@ -31,7 +31,7 @@ def create(database, *, kind, items):
         if kind == "registered_limit":
             registered.create_many(ctx, catalog, items)
         elif kind == "limit":
-            limits.create_many(ctx, catalog, StrictTwoLevel(), items)
+            limits.create_many(ctx, catalog, StrictTwoLevel(cfg.ConfigOpts()), items)
         else:
             users.create_many(ctx, catalog, items)
         say({"outcome": "created"})
@@ -48,7 +48,8 @@ def register(database, *, items):
 
 def change(database, *, ids, rounds, seed):
     """Raise and lower limits at random; refusals are counted."""
-    ctx, catalog, model = Context(database), LocalCatalog(cfg.ConfigOpts()), StrictTwoLevel()
+    ctx, catalog = Context(database), LocalCatalog(cfg.ConfigOpts())
+    model = StrictTwoLevel(cfg.ConfigOpts())
     chance, refused = random.Random(seed), 0
     wait_for_start()
     for _ in range(rounds):
@@ -62,7 +63,8 @@ def change(database, *, ids, rounds, seed):
 
 def set_and_unset(database, *, items, rounds):
     """Make and delete one's own limits; the catalog may lose their projects meanwhile."""
-    ctx, catalog, model = Context(database), LocalCatalog(cfg.ConfigOpts()), Flat()
+    ctx, catalog = Context(database), LocalCatalog(cfg.ConfigOpts())
+    model = Flat(cfg.ConfigOpts())
     outcomes = []
     wait_for_start()
     for _ in range(rounds):

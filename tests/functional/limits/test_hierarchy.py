@@ -65,7 +65,8 @@ class TestHierarchy(world.LimitsTestCase):
 
     def test_a_batch_is_judged_whole(self):
         items = [self.item(self.child, 15), self.item(self.top, 20), self.item(self.domain, 30),
-                 self.item(self.other, 30), self.item(self.far, 10), self.item(self.top, 1, "servers")]
+                 self.item(self.other, 30), self.item(self.far, 10),
+                 self.item(self.top, 1, "servers")]
         for order in (items, items[::-1]):
             made = self.set_many(order, model=world.STRICT)
             self.assertEqual([each["resource_limit"] for each in order],

@@ -48,7 +48,7 @@ class TestRegisteredLimits(world.LimitsTestCase):
             error = self.assertRaises(
                 errors.UnknownReference, self.create,
                 self.registration(), self.registration("servers", **changes))
-            self.assertEqual((what, [*changes.values()][0]), (error.what, error.id))
+            self.assertEqual((what, next(iter(changes.values()))), (error.what, error.id))
         self.assertEqual((1, 0, 0, 1), self.rows())
 
     def test_invalid(self):

@@ -13,7 +13,7 @@ from placement_plugins.enforcement.strict_two_level import StrictTwoLevel
 from placement_plugins.enforcement.tree import Tree
 from tests import base
 
-FLAT, STRICT, TREE = Flat(), StrictTwoLevel(), Tree()
+FLAT, STRICT, TREE = (model(cfg.ConfigOpts()) for model in (Flat, StrictTwoLevel, Tree))
 
 
 class LimitsTestCase(base.DatabaseTestCase):
