@@ -76,10 +76,8 @@ def fits(world, node, delta, *, hierarchical=True, factor=(1, 1)):
     after = World(
         world.parents, world.limits, {**world.used, node: world.used[node] + delta},
         world.default)
-    own = world.limits.get(node, world.default)
-    if not hierarchical or node not in world.limits or factor != (1, 1):
-        if _more(after.used[node], own):
-            return False
+    if _more(after.used[node], world.limits.get(node, world.default)):
+        return False
     if not hierarchical:
         return True
     return not any(

@@ -125,9 +125,7 @@ class _TrustsTrees(tree.Tree):
         return super().clashes(tree, changed)
 
 
-class _AllOrNothing(tree.Tree):
-    """Nodes that have a limit want the same as all others; more than two of them, or none."""
-
+class _NoneAlone(tree.Tree):
     def clashes(self, tree, changed):
         if len(tree.limits) != 1:
             return super().clashes(tree, changed)
@@ -158,7 +156,7 @@ _FAULTS = {
     _SaysNo: "test_a_fault_says_who",
     _Shallow: "test_limits_below_the_deepest_level_are_named",
     _TrustsTrees: "test_damaged_trees_are_survived",
-    _AllOrNothing: "test_valid_trees_can_be_written",
+    _NoneAlone: "test_valid_trees_can_be_written",
     _RefusesAll: "test_valid_trees_can_be_written",
 }
 
