@@ -59,6 +59,7 @@ class Api:
         ``Cache-Control`` and ``Last-Modified``.
     :ivar headers: what every reply of an API without microversions carries.
     :ivar check_media: refuses what is sent, or may be answered, in no JSON.
+    :ivar wording: says what is wrong with a body or a query string.
     :ivar every_method: HEAD is answered wherever GET is, OPTIONS everywhere, and
         a path may end with a slash; only for an API without microversions.
     :ivar absolute_links: links are URLs, not paths.
@@ -73,6 +74,7 @@ class Api:
     cache_headers_since: Version = ONLY
     headers: tuple[tuple[str, str], ...] = ()
     check_media: media.Check = media.json_or_415
+    wording: validation.Wording = str
     every_method: bool = False
     absolute_links: bool = False
     public_paths: tuple[str, ...] = ()
@@ -191,10 +193,10 @@ class _Endpoint:
 
     __slots__ = ("bodies", "operation", "queries")
 
-    def __init__(self, operation: Operation) -> None:
+    def __init__(self, operation: Operation, wording: validation.Wording) -> None:
         self.operation = operation
-        self.bodies = _schemas(operation.body, validation.uuid_like)
-        self.queries = _schemas(operation.query, validation.strict_uuid)
+        self.bodies = _schemas(operation.body, validation.uuid_like, wording)
+        self.queries = _schemas(operation.query, validation.strict_uuid, wording)
 
     def takes_body(self, version: Version) -> bool:
         """Say whether the operation has a body at a version."""
@@ -202,12 +204,12 @@ class _Endpoint:
 
 
 def _schemas(
-    ladder: Ladder[Any] | None, uuid: Callable[[object], bool]
+    ladder: Ladder[Any] | None, uuid: Callable[[object], bool], wording: validation.Wording
 ) -> Ladder[validation.Schema | None] | None:
     if ladder is None:
         return None
     return Ladder({
-        since: None if schema is None else validation.Schema(schema, uuid)
+        since: None if schema is None else validation.Schema(schema, uuid, wording)
         for since, schema in ladder.rungs.items()
     })
 
@@ -226,7 +228,8 @@ class Resource:
         self._api = api
         self._check_media = api.check_media
         self._endpoints = {
-            method: _Endpoint(operation) for method, operation in operations.items()}
+            method: _Endpoint(operation, api.wording)
+            for method, operation in operations.items()}
         if api.every_method and "GET" in operations:
             # WebOb leaves the body out.
             self._endpoints["HEAD"] = self._endpoints["GET"]

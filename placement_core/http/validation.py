@@ -44,6 +44,7 @@ class InvalidBody(errors.Invalid):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"JSON does not validate: {reason}")
+        self.reason = reason
 
 
 class InvalidQuery(errors.Invalid):
@@ -51,6 +52,7 @@ class InvalidQuery(errors.Invalid):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"Invalid query string parameters: {reason}")
+        self.reason = reason
 
 
 def uuid_like(value: object) -> bool:
@@ -66,15 +68,31 @@ def strict_uuid(value: object) -> bool:
     return not isinstance(value, str) or _UUID.fullmatch(value) is not None
 
 
+#: Says what is wrong, of what jsonschema found.
+Wording = Callable[[jsonschema.ValidationError], str]
+
+
+def in_one_line(error: jsonschema.ValidationError) -> str:
+    """Name the field, the value and what is wrong with it, as Keystone does."""
+    names = [str(part) for part in error.absolute_path if isinstance(part, str)]
+    field = f" for field/attribute {names[-1]}" if names else ""
+    return f"Invalid input{field}: {error.message}"
+
+
 class Schema:
     """A JSON schema, compiled when it is first used.
 
     :param uuid: what the format ``uuid`` means here.
+    :param wording: what clients are told.
     """
 
-    def __init__(self, schema: Mapping[str, Any], uuid: Callable[[object], bool]) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any], uuid: Callable[[object], bool],
+        wording: Wording = str,
+    ) -> None:
         self._schema = schema
         self._uuid = uuid
+        self._said = wording
         self._compiled: Callable[[Any], Any] | None = None
 
     def fault(self, value: Any) -> str | None:
@@ -98,7 +116,7 @@ class Schema:
         if error is None:
             return None
         try:
-            return str(error)[:_LONGEST_WORDING]
+            return self._said(error)[:_LONGEST_WORDING]
         except RecursionError:
             return "a value is nested too deeply"
 

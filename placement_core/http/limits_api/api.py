@@ -13,7 +13,7 @@ import orjson
 from pyramid.response import Response
 
 from placement_core import errors
-from placement_core.http import errors as http_errors, media
+from placement_core.http import errors as http_errors, media, validation
 from placement_core.http.limits_api import routes
 from placement_core.http.operations import Version
 from placement_core.http.pipeline import Api, root_url
@@ -41,6 +41,8 @@ def _refuse(
 ) -> Response:
     """Make Keystone's error document."""
     message = str(error) or _SENTENCES.get(status, "")
+    if isinstance(error, (validation.InvalidBody, validation.InvalidQuery)):
+        message = error.reason
     if isinstance(error, NotAllowed):
         message = f"You are not authorized to perform the requested action: {error.rule}."
     headers: Sequence[tuple[str, str]] = ()
@@ -68,6 +70,7 @@ API = Api(
     refuse=_refuse,
     headers=(("Vary", "X-Auth-Token"),),
     check_media=media.json_or_400,
+    wording=validation.in_one_line,
     every_method=True,
     absolute_links=True,
     public_paths=("", "/auth/tokens"),

@@ -130,6 +130,8 @@ class ClientTest(LimitsTestCase):
                 self.assertEqual(self.top, client.get_project_id())
                 self.assertEqual(f"{url}/v3", client.get_endpoint(service_type="identity"))
                 self.assertEqual(url, client.get_endpoint(service_type="placement").rstrip("/"))
+                self.assertEqual(f"{url}/v3", client.get_endpoint(
+                    service_type="identity", region_name="RegionOne", interface="internal"))
                 found = client.get(
                     "/limits", endpoint_filter={"service_type": "identity"}).json()
                 self.assertEqual([self.top], [each["project_id"] for each in found["limits"]])

@@ -170,6 +170,17 @@ class ValidationTest(LimitsTestCase):
         for query in ("project_id=", "project_id=a/b", f"domain_id={'x' * 65}"):
             self.refused(400, "", "GET", f"/limits?{query}")
 
+    def test_wording(self) -> None:
+        """One line, which names the field."""
+        self.refused(
+            400, "Invalid input for field/attribute service_id: 'nova' is not a 'uuid'", "POST",
+            "/registered_limits", {
+                "registered_limits": [self.registered_item(service_id="nova")]})
+        self.refused(400, "Invalid input for field/attribute limit: '0' does not match", "GET",
+                     "/limits?limit=0")
+        response = self.v3("POST", "/limits", {"limits": [{"more": 1}]}, status=400)
+        self.assertNotIn("\n", response.json["error"]["message"])
+
     def test_unknown_query_keys_are_ignored(self) -> None:
         self.registered()
         for query in ("bogus=1", "resource_name__bogus=x", "__contains=x", "sort_key=id",

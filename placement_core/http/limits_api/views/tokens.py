@@ -117,7 +117,8 @@ def _project(call: Call, project_id: str) -> dict[str, Any]:
 def _catalog(call: Call) -> list[dict[str, Any]]:
     """Return the catalog in the form of a token.
 
-    What this service is itself is there even if nobody has written it down.
+    What this service is itself is there, in every region, even if nobody has written
+    it down.
     """
     catalog = call.services.catalog
     endpoints: dict[str, list[Endpoint]] = {}
@@ -127,8 +128,9 @@ def _catalog(call: Call) -> list[dict[str, Any]]:
     services = [each for each in catalog.services(call.ctx) if each.enabled]
     found = [_entry(service, endpoints.get(service.id, ())) for service in services]
     written = {entry["type"] for entry in found if entry["endpoints"]}
+    regions = [None, *(region.id for region in catalog.regions(call.ctx))]
     return found + [
-        _own_entry(kind, f"{call.prefix}{path}")
+        _own_entry(kind, f"{call.prefix}{path}", regions)
         for kind, path in _OWN_SERVICES.items() if kind not in written]
 
 
@@ -141,9 +143,10 @@ def _entry(service: Service, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         } for endpoint in endpoints]}
 
 
-def _own_entry(kind: str, url: str) -> dict[str, Any]:
+def _own_entry(kind: str, url: str, regions: Iterable[str | None]) -> dict[str, Any]:
     endpoints = [
-        Endpoint(f"{kind}-{interface}", kind, interface, url) for interface in _INTERFACES]
+        Endpoint(f"{kind}-{interface}", kind, interface, url, region)
+        for region in regions for interface in _INTERFACES]
     return _entry(Service(kind, kind, kind), endpoints)
 
 
