@@ -203,10 +203,6 @@ class LimitsCommandsTest(test_commands.CommandTestCase):
         self.assertEqual([], self.limits("list", "--registered"))
         self.assertEqual([], self.limits("audit"))
 
-    def test_limits_that_are_kept_elsewhere(self) -> None:
-        self.assertIn("[limits] driver = elsewhere", self.refused(
-            "list", OS_LIMITS__DRIVER="elsewhere"))
-
     def test_before_sync(self) -> None:
         self.execute("DROP TABLE placement_core_version")
         self.assertIn("run `placement-core db sync`", self.refused("list"))
