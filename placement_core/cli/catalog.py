@@ -471,7 +471,7 @@ class ProjectShow(_OneProject, _Shower):
 
 
 class ProjectRemove(_OneProject, _Remover):
-    """Remove a project that has none below it."""
+    """Remove a project that has none below it, with its limits."""
 
 
 class ProjectMove(_OneProject, _Shower):

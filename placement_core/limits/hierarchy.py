@@ -61,10 +61,8 @@ def check(
             "registered_ids": sorted(stored), "node_ids": sorted(forest.nodes)}):
         stored[row.registered_limit_id][row.node_id] = row.resource_limit
     for resource, changed in changes.items():
-        values = {
-            node_id: value
-            for node_id, value in (stored[resource.registered_limit_id] | changed).items()
-            if value is not None}
+        after = {**stored[resource.registered_limit_id], **changed}
+        values = {node_id: value for node_id, value in after.items() if value is not None}
         _judge(model, forest, resource, values, changed.keys())
 
 

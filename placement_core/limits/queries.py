@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,10 @@ from placement_core.limits.records import Filter
 
 #: Statements are built once for each way to ask; clients choose the way.
 _KEPT_STATEMENTS = 256
+
+#: What patterns give a meaning of its own.
+_LIKE_MARKS = re.compile(r"[/%_]")
+_GLOB_MARKS = re.compile(r"[\[*?]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -154,10 +159,9 @@ def _operand(filter_: Filter, dialect: str) -> str:
     if operator == "equals":
         return filter_.value
     if dialect == "sqlite" and not filter_.operator.startswith("i"):
-        special, anything = {mark: f"[{mark}]" for mark in "[*?"}, "*"
+        anything, text = "*", _GLOB_MARKS.sub(r"[\g<0>]", filter_.value)
     else:
-        special, anything = {mark: f"/{mark}" for mark in "/%_"}, "%"
-    text = filter_.value.translate(str.maketrans(special))
+        anything, text = "%", _LIKE_MARKS.sub(r"/\g<0>", filter_.value)
     before = "" if operator == "startswith" else anything
     after = "" if operator == "endswith" else anything
     return f"{before}{text}{after}"
