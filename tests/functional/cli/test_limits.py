@@ -203,6 +203,30 @@ class LimitsCommandsTest(test_commands.CommandTestCase):
         self.assertEqual([], self.limits("list", "--registered"))
         self.assertEqual([], self.limits("audit"))
 
+    def test_what_is_moved_in_the_catalog(self) -> None:
+        tree = {"OS_LIMITS__ENFORCEMENT_MODEL": "tree"}
+        self.register()
+        self.run_command("catalog", "project", "add", "small", "--domain", "Default")
+        self.set("small", "servers", "1")
+        self.set("web", "servers", "5")
+        moved = test_catalog.FILE + "  - {name: web, domain: Default, parent: small}\n"
+        for command in (("project", "move", "web", "--parent", "small"),
+                        ("load", self.file(moved))):
+            self.run_command("catalog", *command, code=1, **tree)
+            self.assertIn("doesn't satisfy current hierarchy model", self.stderr)
+        self.set("web", "servers", "1")
+        self.run_command("catalog", "load", self.file(moved), **tree)
+        self.run_command("catalog", "project", "move", "web", "--top", **tree)
+
+    def test_trees_that_the_model_cannot_read(self) -> None:
+        strict = {"OS_LIMITS__ENFORCEMENT_MODEL": "strict_two_level"}
+        for command in (
+            ("project", "add", "deep", "--domain", "Default", "--parent", "web"),
+            ("load", self.file("projects: [{name: deep, domain: Default, parent: web}]")),
+        ):
+            self.run_command("catalog", *command, code=1, **strict)
+            self.assertIn("Max hierarchy depth reached", self.stderr)
+
     def test_before_sync(self) -> None:
         self.execute("DROP TABLE placement_core_version")
         self.assertIn("run `placement-core db sync`", self.refused("list"))
