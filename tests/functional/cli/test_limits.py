@@ -6,6 +6,8 @@ import json
 import pathlib
 import tempfile
 
+import fixtures
+
 from tests.functional.cli import commands, test_catalog, test_commands
 
 FILE = """
@@ -202,6 +204,16 @@ class LimitsCommandsTest(test_commands.CommandTestCase):
         self.run_command("catalog", "service", "remove", "nova")
         self.assertEqual([], self.limits("list", "--registered"))
         self.assertEqual([], self.limits("audit"))
+
+    def test_limits_that_are_kept_elsewhere(self) -> None:
+        self.register()
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_plugins.limits.local.LocalLimits.transactional", False))
+        for command in (("list",), ("register", self.file(FILE)), ("audit",)):
+            self.assertIn("limits are not kept in this database", self.refused(*command))
+        # What binds is asked of whoever keeps them.
+        self.assertEqual(3, len(self.limits(
+            "show", "web", "--service", "nova", "--region", "RegionOne")))
 
     def test_what_is_moved_in_the_catalog(self) -> None:
         tree = {"OS_LIMITS__ENFORCEMENT_MODEL": "tree"}
