@@ -2,10 +2,6 @@ import random
 
 import sqlalchemy as sa
 from oslo_config import cfg
-from placement_plugins.catalog.local import LocalCatalog
-from placement_plugins.enforcement.flat import Flat
-from placement_plugins.enforcement.tree import Tree
-from placement_plugins.limits.local import LocalLimits
 
 from placement_core.catalog import domains, projects, regions, services
 from placement_core.limits import limits, registered
@@ -14,6 +10,10 @@ from placement_core.placement.usage_index import UsageIndex
 from placement_core.quota import errors
 from placement_core.quota.decisions import Decisions
 from placement_core.testing import factories
+from placement_plugins.catalog.local import LocalCatalog
+from placement_plugins.enforcement.flat import Flat
+from placement_plugins.enforcement.tree import Tree
+from placement_plugins.limits.local import LocalLimits
 from tests import databases
 from tests.functional.placement import claims
 
