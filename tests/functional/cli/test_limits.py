@@ -247,3 +247,29 @@ class LimitsCommandsTest(test_commands.CommandTestCase):
         done = commands.run_process(
             "limits", "register", self.file(FILE), "-f", "json", connection=self.connection)
         self.assertEqual((0, 3, ""), (done.returncode, len(json.loads(done.stdout)), done.stderr))
+
+    def test_projects_are_placed_as_the_model_says(self) -> None:
+        model = {"OS_LIMITS__ENFORCEMENT_MODEL": "strict_two_level"}
+        self.register()
+        self.set("Default", "servers", "50", **model)
+        self.set("team", "servers", "20", **model)
+        self.set("web", "servers", "15", **model)
+        place = ("catalog", "project")
+        for arguments, said in (
+            ((*place, "add", "deep", "--domain", "Default", "--parent", "web"), "4 levels"),
+            ((*place, "move", "team", "--parent", "web"), "below itself"),
+            (("catalog", "load", self.file(
+                "projects: [{name: deep, domain: Default, parent: web}]")), "4 levels"),
+        ):
+            self.run_command(*arguments, code=1, **model)
+            self.assertIn(said, self.stderr)
+        self.run_command(*place, "add", "narrow", "--domain", "Default", **model)
+        self.set("narrow", "servers", "12", **model)
+        for arguments in (
+            (*place, "move", "web", "--parent", "narrow"),
+            ("catalog", "load", self.file(
+                "projects: [{name: web, domain: Default, parent: narrow}]")),
+        ):
+            self.run_command(*arguments, code=1, **model)
+            self.assertIn("(15) is more than", self.stderr)
+        self.run_command(*place, "move", "web", "--top", **model)
