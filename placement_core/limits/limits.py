@@ -200,7 +200,8 @@ def delete(ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: s
 def of_row(row: sa.Row[Any]) -> Limit:
     """Return the record of a row of ``ALL``."""
     # By place: lists have thousands of rows, and names cost more than the rest.
-    uuid, node_id, is_domain, service_id, region_key, name, value, description, *_ = row
+    found: Sequence[Any] = row
+    uuid, node_id, is_domain, service_id, region_key, name, value, description, *_ = found
     return Limit(
         uuid, None if is_domain else node_id, node_id if is_domain else None, service_id,
         regions.id_(region_key), name, value, description)

@@ -19,4 +19,8 @@ def among(column: sa.Column[Any], name: str, *, dialect: str) -> sa.ColumnElemen
         # It would compare each row with each member of an array; this it joins.
         given = sa.bindparam(name, type_=postgresql.ARRAY(column.type))
         return column.in_(sa.select(sa.func.unnest(given)))
+    if dialect == "sqlite":
+        # It takes no more than 32766 parameters.
+        given = sa.bindparam(name, type_=sa.JSON)
+        return column.in_(sa.select(sa.func.json_each(given).table_valued("value").c.value))
     return arrays.among(column, name, dialect=dialect)
