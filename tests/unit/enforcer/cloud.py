@@ -36,6 +36,24 @@ class Asked:
     status: int
 
 
+def file(test: Any, **options: Any) -> str:
+    """Return a file with options of ``[oslo_limit]``, without those that are None.
+
+    :param test: a test or fixture; the file goes with it.
+    """
+    lines = [f"{name} = {value}" for name, value in options.items() if value is not None]
+    path = pathlib.Path(test.useFixture(fixtures.TempDir()).path, "service.conf")
+    path.write_text("\n".join(["[oslo_limit]", *lines, "[overcommit]", "factor = 1.5"]))
+    return str(path)
+
+
+def configuration(path: str) -> cfg.ConfigOpts:
+    """Return the configuration of a service that has this file."""
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[path], default_config_dirs=[])
+    return conf
+
+
 class Cloud(fixtures.Fixture):
     """A server whose attributes a test changes as it likes.
 
@@ -62,7 +80,6 @@ class Cloud(fixtures.Fixture):
         self.asked: list[Asked] = []
 
     def _setUp(self) -> None:
-        self._folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         server = _Server(("127.0.0.1", 0), _Handler)
         server.cloud = self
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -72,21 +89,15 @@ class Cloud(fixtures.Fixture):
         self.addCleanup(server.shutdown)
         self.url = f"http://127.0.0.1:{server.server_address[1]}/v3"
 
-    def file(self, **options: Any) -> str:
-        """Return a service's configuration file; ``None`` leaves an option out."""
-        options = {
-            "auth_type": "admin_token", "endpoint": self.url, "token": "admin",
-            "endpoint_id": ENDPOINT["id"], **options}
-        lines = [f"{name} = {value}" for name, value in options.items() if value is not None]
-        path = self._folder / f"{len(list(self._folder.iterdir()))}.conf"
-        path.write_text("\n".join(["[oslo_limit]", *lines, "[overcommit]", "factor = 1.5"]))
-        return str(path)
-
     def conf(self, **options: Any) -> cfg.ConfigOpts:
-        """Return a service's configuration."""
-        conf = cfg.ConfigOpts()
-        conf([], default_config_files=[self.file(**options)], default_config_dirs=[])
-        return conf
+        """Return a service's configuration; ``None`` leaves an option out."""
+        return configuration(self.file(**options))
+
+    def file(self, **options: Any) -> str:
+        """Return a service's configuration file."""
+        return file(self, **{
+            "auth_type": "admin_token", "endpoint": self.url, "token": "admin",
+            "endpoint_id": ENDPOINT["id"], **options})
 
     def lineage(self, node_id: str | None) -> list[str]:
         """Return a node and those above it, the root first."""

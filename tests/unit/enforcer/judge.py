@@ -8,8 +8,7 @@ from typing import Any
 
 import fixtures
 from oslo_config import cfg
-from oslo_limit import exception as oslo_exception
-from oslo_limit import limit as oslo_limit
+from oslo_limit import exception as oslo_exception, limit as oslo_limit
 
 from placement_core.enforcer import Connection, Enforcer, ProjectOverLimit
 
@@ -63,8 +62,8 @@ def outcome(enforcer: Any, method: str, *arguments: Any) -> Any:
 
 
 def compare(
-    test: Any, connection: Connection, set_: Set, requests: Callable[[], int], *, projects: list[str],
-    turns: int, unlimited: bool = True,
+    test: Any, connection: Connection, set_: Set, requests: Callable[[], int], *,
+    projects: list[str], turns: int,
 ) -> None:
     """Draw limits, usages and claims; compare each answer, and what it took.
 
@@ -73,7 +72,7 @@ def compare(
     """
     chance = random.Random(7)
     service = Service()
-    amounts = (*((-1,) if unlimited else ()), 0, 1, 3, 5, 8)
+    amounts = (-1, 0, 1, 3, 5, 8)
     took = {"ours": 0, "theirs": 0}
     seen: dict[str, int] = {}
     for _ in range(turns):
