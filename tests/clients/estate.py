@@ -1,14 +1,19 @@
-"""A small cloud, written down in a served application: what limits are about."""
+"""A small cloud, written down where limits are kept: what they are about."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import fixtures
 
-from tests import serving
+REGION = "south"
 
-REGION = "RegionOne"
+
+class Server(Protocol):
+    """Keeps limits: the served application, or a Keystone."""
+
+    def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Send one request as an administrator; return the status and the document."""
 
 
 class Estate(fixtures.Fixture):
@@ -17,8 +22,8 @@ class Estate(fixtures.Fixture):
     :ivar ids: by name.
     """
 
-    def __init__(self, service: serving.Service) -> None:
-        self._service = service
+    def __init__(self, server: Server) -> None:
+        self._server = server
         self.ids: dict[str, str] = {}
 
     def _setUp(self) -> None:
@@ -67,7 +72,7 @@ class Estate(fixtures.Fixture):
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Ask the limits API as an administrator; expect success."""
-        status, document = self._service.request(method, f"/v3/{path}", body)
+        status, document = self._server.request(method, f"/v3/{path}", body)
         if status >= 400:
             raise AssertionError(f"{method} {path}: {status} {document}")
         return document

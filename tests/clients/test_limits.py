@@ -14,7 +14,7 @@ import openstack
 import openstack.exceptions
 from oslo_limit import exception as oslo_exception, limit as oslo_limit
 
-from placement_core.enforcer import Connection
+from placement_core.enforcer import Connection, Enforcer, OverLimitInfo, ProjectOverLimit
 from tests import base, serving
 from tests.clients.estate import REGION, Estate
 from tests.unit.enforcer import judge
@@ -107,6 +107,13 @@ class TestAHierarchy(ClientTestCase):
         enforcer.enforce(self.ids["baobab"], {"cores": 1})
         self.assertRaises(oslo_exception.ProjectOverLimit, enforcer.enforce,
                           self.ids["baobab"], {"cores": 2})
+        ours = Enforcer(lambda project, names: {"cores": 14}, connection=Connection(
+            configuration(file(self, **self.section()))))
+        error = self.assertRaises(
+            ProjectOverLimit, ours.enforce, self.ids["baobab"], {"cores": 1})
+        self.assertEqual(
+            [OverLimitInfo("cores", 25, 28, 1, node_id=self.ids["savanna"], scope="subtree")],
+            error.over_limit_info_list)
 
 
 class TestOpenStackSDK(ClientTestCase):

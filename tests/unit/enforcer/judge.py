@@ -29,6 +29,8 @@ class OsloLimit(fixtures.Fixture):
         cfg.CONF([], project="service", default_config_files=[self._file],
                  default_config_dirs=[])
         self.addCleanup(cfg.CONF.reset)
+        # It reports each resource that is not registered.
+        self.useFixture(fixtures.FakeLogger())
         self.useFixture(fixtures.MonkeyPatch("oslo_limit.limit._SDK_CONNECTION", None))
 
 

@@ -35,7 +35,7 @@ class TestAboveACapacityService(base.TestCase):
         """Verdicts, reports, callbacks; with less than half of the requests."""
         self.use()
         judge.compare(self, Connection(self.cloud.conf()), self.set, self.requests,
-                      projects=["p", "q"], turns=120)
+                      projects=["p", "q"], turns=50)
 
     def test_senseless_arguments(self) -> None:
         """The same are refused."""
