@@ -5,7 +5,7 @@ import pathlib
 import fixtures
 from oslo_config import cfg
 
-from placement_core import conf, errors
+from placement_core import errors
 from placement_plugins.enforcement import overcommit
 from tests import base
 from tests.plugins.enforcement import trees
@@ -14,17 +14,21 @@ from tests.plugins.enforcement import trees
 class _TestCase(base.TestCase):
 
     def model(self, factor):
+        return self.configured(f"[overcommit]\nfactor = {factor}\n")
+
+    def configured(self, text):
         """Return the model as a configuration file makes it."""
-        folder = self.useFixture(fixtures.TempDir()).path
-        path = pathlib.Path(folder, "placement.conf")
-        path.write_text(f"[overcommit]\nfactor = {factor}\n")
-        return overcommit.Overcommit(conf.load(config_files=[str(path)], config_dirs=[]))
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "placement.conf")
+        path.write_text(text)
+        conf = cfg.ConfigOpts()
+        conf([], default_config_files=[str(path)], default_config_dirs=[])
+        return overcommit.Overcommit(conf)
 
 
 class TestOption(_TestCase):
 
     def test_without_it_nothing_is_promised_twice(self):
-        model = overcommit.Overcommit(conf.load(config_files=[], config_dirs=[]))
+        model = self.configured("")
         of = trees.tree({"D": (None, 10), "P": ("D", 6), "Q": ("D", 5)}, default=0)
         self.assertEqual([("Q", "D")], trees.clashing(model, of, ["Q"]))
 
