@@ -24,7 +24,7 @@ class Place:
     region_id: str | None
 
 
-def find(ask: Ask, options: cfg.GroupAttr) -> Place:
+def find(ask: Ask, options: cfg.ConfigOpts.GroupAttr) -> Place:
     """Return the place of the endpoint that ``[oslo_limit]`` describes.
 
     :raises ValueError: there is not exactly one such endpoint, or it is not described.

@@ -44,7 +44,7 @@ def binding(
     """Return what binds a project.
 
     :param project_id: None: what belongs to no project.
-    :param names: of resources that matter; None: all.
+    :param names: of resources that matter; None: only what was set for the project does.
     :param keep: use, and keep, what was answered before.
     """
     if project_id is None:
@@ -55,7 +55,7 @@ def binding(
     of_project = connection.read(
         "/v3/limits", {**_place(connection), "project_id": project_id}, _project_limits,
         keep=keep).get(connection.place.region_id, {})
-    needed = names is None or not of_project.keys() >= set(names)
+    needed = names is not None and not of_project.keys() >= set(names)
     registered = defaults(connection, keep=keep) if needed else {}
     return Limits(
         "flat", (Node(project_id, None),), registered, {project_id: of_project}, {})

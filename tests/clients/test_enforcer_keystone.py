@@ -63,5 +63,5 @@ class TestAboveKeystone(base.TestCase):
         connection = Connection(configuration(section))
         self.assertFalse(connection.one_question)
         judge.compare(
-            self, connection, self.estate.replace, self.requests, turns=15,
+            self, connection, self.estate.replace, self.requests, turns=4,
             projects=[self.estate.ids["baobab"], self.estate.ids["acacia"]])

@@ -19,6 +19,8 @@ from typing import Any
 import fixtures
 from oslo_config import cfg
 
+from tests.unit.enforcer import rules
+
 EFFECTIVE = "/capacity/v1/limits/effective"
 
 COMPUTE = {"id": "c" * 32, "type": "compute", "name": "nova"}
@@ -43,7 +45,8 @@ def file(test: Any, **options: Any) -> str:
     """
     lines = [f"{name} = {value}" for name, value in options.items() if value is not None]
     path = pathlib.Path(test.useFixture(fixtures.TempDir()).path, "service.conf")
-    path.write_text("\n".join(["[oslo_limit]", *lines, "[overcommit]", "factor = 1.5"]))
+    overcommit = ("[overcommit]", f"factor = {rules.OVERCOMMIT_PERCENT / 100}")
+    path.write_text("\n".join(["[oslo_limit]", *lines, *overcommit]))
     return str(path)
 
 
@@ -99,19 +102,6 @@ class Cloud(fixtures.Fixture):
             "auth_type": "admin_token", "endpoint": self.url, "token": "admin",
             "endpoint_id": ENDPOINT["id"], **options})
 
-    def lineage(self, node_id: str | None) -> list[str]:
-        """Return a node and those above it, the root first."""
-        found: list[str] = []
-        while node_id is not None:
-            found.insert(0, node_id)
-            node_id = self.parents.get(node_id)
-        return found
-
-    def subtree(self, node_id: str) -> list[str]:
-        """Return the projects of a subtree."""
-        return [each for each in self.parents
-                if node_id in self.lineage(each) and self.parents[each] is not None]
-
     def answer(self, path: str, query: dict[str, str]) -> Any:
         """Return the document of a path; None: there is none."""
         if path == EFFECTIVE:
@@ -140,7 +130,8 @@ class Cloud(fixtures.Fixture):
         return self._catalog(path.removeprefix("/v3/"), query)
 
     def _effective(self, query: dict[str, str]) -> Any:
-        lineage = self.lineage(query.get("project_id"))
+        project_id = query.get("project_id")
+        lineage = rules.lineage(self.parents, project_id) if project_id else []
         matches = (query["service_id"], query.get("region_id")) == (COMPUTE["id"], self.region)
         limits = {each: self.limits[each] for each in lineage if matches and each in self.limits}
         return {
@@ -150,7 +141,7 @@ class Cloud(fixtures.Fixture):
             "defaults": self.registered if matches else {},
             "limits": limits,
             "subtrees": {} if self.model == "flat" else {
-                each: self.subtree(each) for each in limits},
+                each: rules.subtree(self.parents, each) for each in limits},
         }
 
     def _catalog(self, path: str, query: dict[str, str]) -> Any:

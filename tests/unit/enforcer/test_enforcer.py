@@ -185,7 +185,8 @@ class TestFlatOfKeystone(TestFlat):
             ["/v3/limits", "/v3/registered_limits"], [one.path for one in self.cloud.asked])
         self.cloud.asked.clear()
         self.enforcer.enforce("p", {"cores": 1})
-        self.assertEqual(["/v3/limits"], [one.path for one in self.cloud.asked])
+        self.enforcer.get_project_limits("p", None)
+        self.assertEqual(["/v3/limits"] * 2, [one.path for one in self.cloud.asked])
 
     def test_no_region_is_a_region(self) -> None:
         """What is registered for other regions is not for none."""

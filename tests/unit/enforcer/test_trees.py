@@ -9,6 +9,7 @@ from typing import Any
 from placement_core.enforcer import Connection, Enforcer, OverLimitInfo, ProjectOverLimit
 from placement_core.enforcer.limit import ProjectUsage
 from tests import base
+from tests.unit.enforcer import rules
 from tests.unit.enforcer.cloud import EFFECTIVE, Cloud
 
 NAMES = ("cores", "ram")
@@ -130,14 +131,12 @@ class TestRandomTrees(TreeTestCase):
             project = chance.choice([one for one, above in self.cloud.parents.items() if above])
             deltas = {name: chance.randrange(4) for name in NAMES}
             expected = [
-                excess for name in NAMES for excess in self._expected(project, name, deltas[name])]
+                excess for name in NAMES for excess in rules.excesses(
+                    self.cloud.model, self.cloud.parents, self.cloud.registered[name],
+                    rules.of(name, self.cloud.limits), rules.of(name, self.usages), project,
+                    name, deltas[name])]
             for enforcer in (self.one_by_one, self.at_once):
-                try:
-                    enforcer.enforce(project, deltas)
-                    found = []
-                except ProjectOverLimit as error:
-                    found = [(one.resource_name, one.node_id, one.limit, one.current_usage,
-                              one.delta) for one in error.over_limit_info_list]
+                found = rules.found(enforcer, project, deltas)
                 self.assertEqual(expected, found, (self.cloud.model, self.cloud.parents))
             key = (self.cloud.model, bool(expected))
             verdicts[key] = verdicts.get(key, 0) + 1
@@ -149,7 +148,7 @@ class TestRandomTrees(TreeTestCase):
         deepest = 2 if self.cloud.model == "strict_two_level" else 5
         for number in range(chance.randint(1, 9)):
             above = chance.choice([one for one in self.cloud.parents
-                                   if len(self.cloud.lineage(one)) <= deepest])
+                                   if len(rules.lineage(self.cloud.parents, one)) <= deepest])
             self.cloud.parents[f"p{number}"] = above
         self.cloud.registered = {"cores": chance.choice((-1, 0, 3, 8)), "ram": 6}
         self.cloud.limits = {
@@ -158,23 +157,3 @@ class TestRandomTrees(TreeTestCase):
             for node in self.cloud.parents if chance.random() < 0.6}
         self.usages = {node: {name: chance.randrange(4) for name in NAMES}
                        for node, above in self.cloud.parents.items() if above}
-
-    def _expected(self, project: str, name: str, delta: int) -> list[tuple[Any, ...]]:
-        """Return the limits that one resource would exceed, by the models' rules in words."""
-        own = self.usages[project][name]
-        limit = self.cloud.limits.get(project, {}).get(name)
-        bounds = []
-        if limit is None:
-            bounds.append((project, self.cloud.registered[name], own))
-        elif self.cloud.model in ("flat", "overcommit"):
-            bounds.append((project, limit, own))
-        if self.cloud.model != "flat":
-            percent = 150 if self.cloud.model == "overcommit" else 100
-            for node in reversed(self.cloud.lineage(project)):
-                limit = self.cloud.limits.get(node, {}).get(name)
-                if limit is not None:
-                    allowed = limit if limit == -1 else limit * percent // 100
-                    bounds.append((node, allowed, sum(
-                        self.usages[each][name] for each in self.cloud.subtree(node))))
-        return [(name, node, limit, used, delta) for node, limit, used in bounds
-                if limit != -1 and used + delta > limit]
