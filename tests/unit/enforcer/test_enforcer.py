@@ -118,6 +118,7 @@ class TestFlat(EnforcerTestCase):
             self.enforcer._connection))
         error = self.assertRaises(ValueError, enforcer.enforce, "p", {"cores": 1, "disks": 1})
         self.assertIn("disks", str(error))
+        self.assertRaises(ValueError, enforcer.enforce, "p", {"disks": 1})
         self.assertRaises(ValueError, enforcer.calculate_usage, "p", ["cores", "disks"])
 
     def test_senseless_arguments(self) -> None:
@@ -225,10 +226,9 @@ class TestAskedOnce(EnforcerTestCase):
     def test_without_a_cache(self) -> None:
         """Everything is asked for anew, and nothing is kept."""
         enforcer = Enforcer(self.usage, False, connection=self.enforcer._connection)
-        for _ in range(2):
-            enforcer.enforce("p", {"cores": 1})
-        self.enforcer.enforce("p", {"cores": 1})
-        self.assertEqual([(False, 200)] * 3, [
+        for each in (enforcer, enforcer, self.enforcer, enforcer):
+            each.enforce("p", {"cores": 1})
+        self.assertEqual([(False, 200)] * 4, [
             (one.conditional, one.status) for one in self.cloud.asked])
 
     def test_answers_that_may_be_old(self) -> None:
@@ -247,10 +247,11 @@ class TestAskedOnce(EnforcerTestCase):
     def test_projects_are_not_mixed_up(self) -> None:
         """Each has answers of its own."""
         self.cloud.limits = {f"p{number}": {"cores": number} for number in range(10)}
+        enforcer = self.enforcer_with(cache_seconds=60)
         for _ in range(2):
             for number in range(10):
                 self.assertEqual([("cores", number, 0, 99)],
-                                 self.refusal(f"p{number}", {"cores": 99}))
+                                 self.refusal(f"p{number}", {"cores": 99}, enforcer))
 
 
 _WITHOUT_A_SERVER = """
