@@ -18,6 +18,7 @@ from placement_core import errors, services
 from placement_core.http import identity, pipeline, requestlog
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.identity import WSGIApplication
+from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer
@@ -28,7 +29,7 @@ from placement_core.services import Services
 LOG = logging.getLogger(__name__)
 
 #: What the service speaks.
-APIS: Sequence[Api] = (PLACEMENT, CAPACITY)
+APIS: Sequence[Api] = (PLACEMENT, LIMITS, CAPACITY)
 
 #: Answers whether the process is alive, to anybody, and asks nothing else for it.
 LIVENESS_PATH = "/healthcheck"
@@ -44,7 +45,7 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
     """
     parts = services.build(conf)
     authorizer = Authorizer(conf)
-    app = identity.authenticated(_router(apis, parts, authorizer), conf)
+    app = identity.authenticated(_router(apis, parts, authorizer), conf, apis)
     app = _with_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
@@ -53,10 +54,11 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         app = oslo_middleware.HTTPProxyToWSGI(app, conf)
     _prepare_database(parts)
     LOG.info(
-        "serving on %s, writes %s, worker %d, auth %s",
+        "serving on %s, writes %s, worker %d, auth %s, catalog %s, limits %s, model %s",
         parts.database.url.render_as_string(hide_password=True),
         "BEGIN IMMEDIATE" if parts.database.dialect == "sqlite" else "READ COMMITTED",
-        os.getpid(), conf.api.auth_strategy)
+        os.getpid(), conf.api.auth_strategy, conf.catalog.driver, conf.limits.driver,
+        conf.limits.enforcement_model)
     return app
 
 
@@ -110,6 +112,20 @@ def _prepare_database(parts: Services) -> None:
     else:
         sync.require_newest(parts.database)
     standard.ensure(parts.context())
+    _check_depth(parts)
+
+
+def _check_depth(parts: Services) -> None:
+    """Refuse to start on trees of projects that the enforcement model cannot read."""
+    model = parts.model
+    if model.max_depth is None or not parts.catalog.local:
+        return
+    depth = parts.catalog.depth(parts.context())
+    if depth > model.max_depth:
+        raise errors.ConfigurationError(
+            f"[limits] enforcement_model = {parts.conf.limits.enforcement_model}: expected "
+            f"trees of projects of at most {model.max_depth} levels, the domain included; "
+            f"the catalog has one of {depth}")
 
 
 def _wait_for_database(parts: Services) -> None:

@@ -11,9 +11,9 @@ from placement_core.cli import base
 
 #: Whose options belong into placement.conf.
 _NAMESPACES = (
-    "placement_core", "oslo.log", "oslo.policy", "oslo.middleware.cors",
-    "oslo.middleware.healthcheck", "oslo.middleware.http_proxy_to_wsgi",
-    "keystonemiddleware.auth_token",
+    "placement_core", "placement_plugins.enforcement.overcommit",
+    "oslo.log", "oslo.policy", "oslo.middleware.cors", "oslo.middleware.healthcheck",
+    "oslo.middleware.http_proxy_to_wsgi", "keystonemiddleware.auth_token",
 )
 
 

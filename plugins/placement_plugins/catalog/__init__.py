@@ -1,0 +1,1 @@
+"""Catalog drivers: who says which services, domains and projects exist."""
