@@ -193,7 +193,8 @@ def decision(bench: Bench, rounds: int) -> Found:
         deciders = {size: stack.enter_context(bench.deciding(world))
                     for size, world in sizes.items()}
         for number in range(-3, rounds):  # the first ones load code
-            for size, decider in deciders.items():
+            turns = list(deciders.items())
+            for size, decider in turns if number % 2 else reversed(turns):
                 cold, warm = decider.cold().milliseconds, decider.warm()
                 if number >= 0:
                     taken[f"cold_ms_{size}"].append(cold)

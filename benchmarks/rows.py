@@ -188,6 +188,8 @@ ROWS: tuple[Row, ...] = (
         FLAT_100K, _candidates(_simple, 1000), (1,), alone=True, p95_ms=30, workers=1),
     Row("limits-project", "GET /v3/limits of a project: 20 of 10,000",
         LIMITS_10K, lambda world: workloads.Limits(_of_projects), _READERS, 30, peer="keystone"),
+    Row("limits-project-new", "GET /v3/limits of a project, no question asked twice",
+        LIMITS_10K, lambda world: workloads.NewLimits(_of_projects), _READERS, peer="keystone"),
     Row("limits-304", "GET /v3/limits of a project with If-None-Match: 304, from Keystone 200",
         LIMITS_10K, lambda world: workloads.KnownLimits(_of_projects), _READERS, 60,
         peer="keystone"),

@@ -19,6 +19,8 @@ from benchmarks import agreement, client, filling, limits, worlds
 #: More claims than any side makes in a second.
 _CLAIMS_PER_SECOND = 4000
 _WARMING = 32
+#: More answers than ours keeps.
+_NEW = 20_000
 _PROJECTS = 50
 _VAST = {"VCPU": {"total": 10**7}, "MEMORY_MB": {"total": 2 * 10**9}, "DISK_GB": {"total": 10**9}}
 #: Since 1.38 upstream answers GET /usages with 500 on PostgreSQL; both are asked below it.
@@ -162,6 +164,18 @@ class Limits(Asking):
     def _requests(self, target: client.Target) -> list[client.Request]:
         target = target.at(None)
         return [target.request("GET", path) for path in self._paths(target)]
+
+
+class NewLimits(Limits):
+    """The same, no question asked twice, so that no kept answer helps."""
+
+    def _requests(self, target: client.Target) -> list[client.Request]:
+        run = uuid.uuid4().hex[:8]
+        target = target.at(None)
+        paths = self._paths(target)
+        # What a side does not know in a query it ignores.
+        return [target.request("GET", f"{paths[number % len(paths)]}&asked={run}-{number}")
+                for number in range(_NEW)]
 
 
 class KnownLimits(Limits):

@@ -61,8 +61,9 @@ class TestSmoke(base.TestCase):
         document = self.measured("limits-*")
         self.assertIsNone(document["upstream"])
         self.assertIn("keystone", document["keystone"])
-        self.assertEqual(["limits-project", "limits-304", "limits-all"],
-                         [row["name"] for row in document["rows"]])
+        self.assertEqual(
+            ["limits-project", "limits-project-new", "limits-304", "limits-all"],
+            [row["name"] for row in document["rows"]])
         for row in document["rows"]:
             self.assertEqual("keystone", row["peer"])
             self.assertIs(row["answers_agree"], True, row["problems"])
