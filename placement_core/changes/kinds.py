@@ -8,3 +8,5 @@ RESOURCE_CLASS = "resource_class"
 TRAIT = "trait"
 #: A revision was raised; its ``ref`` is 0. Nothing that the index holds.
 REVISION = "revision"
+#: The usage counters of a project; its ``ref`` is the key of its row in ``projects``.
+PROJECT = "project"

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, arrays
 from placement_core.placement import tables
@@ -58,3 +59,5 @@ def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
         session.execute(
             _ADD[session.dialect],
             arrays.columns(added) if session.dialect == "postgresql" else added)
+    for row in added:
+        session.touch(kinds.PROJECT, row["project_id"])

@@ -113,11 +113,11 @@ class EnforcementModel(abc.ABC):
         """Return what is wrong with a tree of limits.
 
         :param tree: as it would be after the change.
-        :param changed: the nodes whose limits are about to change (also those that
-            lose theirs): faults that have nothing to do with them are not
-            reported, so that a tree that is broken elsewhere (after a change of
-            the model, say) can be mended. When a project is moved: it and
-            everything below it.
+        :param changed: the nodes whose limits are about to change: faults that
+            have nothing to do with them are not reported, so that a tree that
+            is broken elsewhere (after a change of the model, say) can be mended.
+            A node that loses its limit, or is moved, is one of them too: those
+            below it may then face another limit above.
         """
 
     @abc.abstractmethod

@@ -6,15 +6,13 @@ import contextlib
 import dataclasses
 import gc
 import logging
-import os
-import threading
-import weakref
 from collections.abc import Iterator
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.changes import kinds, vector
+from placement_core.changes.follower import Follower, Version
 from placement_core.context import Context
 from placement_core.db.database import Database
 from placement_core.placement import tables
@@ -28,6 +26,8 @@ LOG = logging.getLogger(__name__)
 #: above, all are read once they are more than this share of it.
 _FEW = 500
 _RELOAD_ABOVE = 0.25
+#: What has names that the world knows.
+_NAMED = (kinds.RESOURCE_CLASS, kinds.TRAIT)
 
 _REVISIONS = sa.select(tables.resource_providers.c.id, tables.resource_providers.c.revision)
 
@@ -39,35 +39,18 @@ class CapacityIndex:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self.forget()
-        _INDEXES.add(self)
+        self._follower = Follower(database, _refresh)
 
     def forget(self) -> None:
-        """Drop everything; the next question loads it again.
-
-        Not for a thread that shares the index with others: it renews the lock.
-        """
-        self._condition = threading.Condition()
-        self._known: _Known | None = None
-        self._refreshing = False
-        self._started = 0
-        self._finished = 0
+        """Drop everything; see ``Follower.forget``."""
+        self._follower.forget()
 
     def world(self, ctx: Context) -> World:
         """Return a world with every change that was committed before the call.
 
-        Asks the database one question in a statement of its own, never in the
-        caller's transaction: what that has not committed is not in the world.
-
         :raises errors.Unavailable: the database does not answer.
         """
-        started_before = self._started
-        digest = _digest(_own_context(ctx, self._database))
-        known = self._known
-        if known is not None and known.digest == digest:
-            return known.world
-        return self._refreshed(ctx, digest, started_before)
+        return self._follower.present(ctx).value
 
     def verify(self, ctx: Context) -> list[int]:
         """Return the ids of providers whose revision the index missed.
@@ -76,46 +59,11 @@ class CapacityIndex:
         what it changed.
         """
         world = self.world(ctx)
-        revisions, changed = _revisions(_own_context(ctx, self._database), world)
+        revisions, changed = _revisions(self._follower.own_context(ctx), world)
         held = {entry.provider.id: entry.revision for entry in world.entries if entry is not None}
         return sorted(
             id_ for id_ in held.keys() | revisions.keys()
             if id_ not in changed and held.get(id_) != revisions.get(id_))
-
-    def _refreshed(self, ctx: Context, digest: tuple[int, int], started_before: int) -> World:
-        """Load what changed, or share a load that started after the caller came.
-
-        :param digest: what the caller was told; a world with just this digest
-            will do, whenever its load started.
-        :param started_before: how many loads had started when the caller came.
-        """
-        with self._condition:
-            while True:
-                known = self._known
-                if known is not None and (
-                        known.digest == digest or self._finished > started_before):
-                    return known.world
-                if not self._refreshing:
-                    break
-                self._condition.wait()
-            self._refreshing = True
-            self._started += 1
-            number = self._started
-        try:
-            fresh = _refresh(_own_context(ctx, self._database), known.world if known else None)
-            with self._condition:
-                self._known, self._finished = fresh, number
-        finally:
-            with self._condition:
-                self._refreshing = False
-                self._condition.notify_all()
-        return fresh.world
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Known:
-    digest: tuple[int, int]
-    world: World
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,24 +76,14 @@ class _Reading:
     before: World | None
 
 
-def _own_context(ctx: Context, database: Database) -> Context:
-    return Context(database, ctx.identity, ctx.request_id)
-
-
-@db.retry_writes
-def _digest(ctx: Context) -> tuple[int, int]:
-    with ctx.database.autocommit.connect() as connection:
-        return vector.digest(connection)
-
-
-def _refresh(ctx: Context, before: World | None) -> _Known:
+def _refresh(ctx: Context, before: Version[World] | None) -> Version[World]:
     if before is None:
         with _no_garbage_collection():
-            return _built(_read(ctx, before))
-    return _built(_read(ctx, before))
+            return _built(_read(ctx, None))
+    return _built(_read(ctx, before.value))
 
 
-def _built(reading: _Reading) -> _Known:
+def _built(reading: _Reading) -> Version[World]:
     if reading.before is None:
         LOG.info("loading the capacity index: %d providers", len(reading.changes))
         world = World.build(
@@ -156,7 +94,7 @@ def _built(reading: _Reading) -> _Known:
         gc.freeze()
     else:
         world = reading.before.changed(reading.changes, reading.names, reading.vector)
-    return _Known(reading.vector.digest, world)
+    return Version(reading.vector, world)
 
 
 @contextlib.contextmanager
@@ -187,7 +125,8 @@ def _read(ctx: Context, before: World | None) -> _Reading:
             if len(ids) <= max(_FEW, _RELOAD_ABOVE * len(before.layout.row_of_id)):
                 changes = loader.some_providers(session, ids)
                 names = before.names
-                if len(changed) > len(ids) or not names.cover(changes.values()):
+                named = any(kind in _NAMED for kind, _ in changed)
+                if named or not names.cover(changes.values()):
                     names = loader.names(session)
                 return _Reading(now, names, changes, before)
         rows = loader.every_provider(session)
@@ -204,14 +143,3 @@ def _revisions(ctx: Context, world: World) -> tuple[dict[int, int], set[int]]:
     if changed is None:
         return revisions, set(revisions)
     return revisions, {ref for kind, ref in changed if kind == kinds.PROVIDER}
-
-
-_INDEXES: weakref.WeakSet[CapacityIndex] = weakref.WeakSet()
-
-
-def _forget_after_fork() -> None:
-    for index in list(_INDEXES):
-        index.forget()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)

@@ -65,7 +65,7 @@ class Overcommit(EnforcementModel):
     ) -> list[Binding]:
         """Return the project's limit on itself, and for every subtree its limit × factor."""
         found = ancestry.bindings(lineage, limits, default)
-        own = [dataclasses.replace(each, scope="own") for each in found[:1]
+        own = [dataclasses.replace(each, scope="own") for each in found
                if each.node_id == lineage[-1].id and each.source == "set"]
         return own + [self._stretched(each) for each in found]
 

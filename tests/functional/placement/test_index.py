@@ -343,7 +343,7 @@ class TestManyReaders(_IndexCase):
         child = multiprocessing.get_context("fork").Process(
             target=_ask_in_child, args=(self, made, childs))
         # The lock is taken while the process forks.
-        with self.index._condition:
+        with self.index._follower._condition:
             child.start()
         _claim(self.ctx, made, "VCPU", 4)
         mine.send("look")

@@ -51,8 +51,9 @@ class LimitsTestCase(base.HttpTestCase):
         roles: str | None = None, **options: Any,
     ) -> webob.Response:
         """Send one request; ``path`` is below /v3."""
+        options["headers"] = {"Host": "localhost", **options.get("headers", {})}
         if roles is not None:
-            options["headers"] = {**options.get("headers", {}), "X-Roles": roles}
+            options["headers"]["X-Roles"] = roles
         response = self.ask(method, f"/v3{path}", body, version=None, **options)
         if status is not None:
             self.assertEqual(status, response.status_int, f"{path}: {response.text}")
@@ -74,7 +75,7 @@ class LimitsTestCase(base.HttpTestCase):
         self.assertIn(detail, error["message"])
         self.assertEqual("application/json", response.content_type)
 
-    def make(self, collection: str, name: str, **fields: Any) -> Any:
+    def make(self, collection: str, name: str, /, **fields: Any) -> Any:
         return self.v3("POST", f"/{collection}", {name: fields}, status=201).json[name]
 
     def project(self, name: str, parent: str | None = None) -> str:

@@ -290,6 +290,17 @@ class StrictTwoLevelTest(LimitsTestCase):
         self.limit(self.top, 10)
         self.limit(self.side, 10)
 
+    def test_a_move_keeps_the_tree_whole(self) -> None:
+        self.limit(None, 30, domain_id=self.domain)
+        self.limit(self.top, 20)
+        self.limit(self.middle, 8)
+        self.limit(self.side, 5)
+        path = f"/projects/{self.middle}"
+        self.refused(403, "hierarchy", "PATCH", path, {"project": {"parent_id": self.side}})
+        shown = self.v3("GET", path).json["project"]
+        self.assertEqual(self.top, shown["parent_id"])
+        self.v3("PATCH", path, {"project": {"parent_id": None}}, status=200)
+
     def test_too_deep(self) -> None:
         deeper = {"project": {
             "name": "deep", "domain_id": self.domain, "parent_id": self.middle}}
