@@ -1,10 +1,11 @@
-"""One enforcement decision, made in this process: its time, and what it asks the database."""
+"""Enforcement decisions, made in this process: their time, and what they ask the database."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,14 +13,18 @@ import sqlalchemy as sa
 from benchmarks import limits
 from placement_core import services
 from placement_core.conf import loading
+from placement_core.placement.usage_index import UsageIndex
+from placement_core.quota.decisions import Decision, Decisions
 
 #: A decision is about one more of each.
 _DELTAS = dict.fromkeys(limits.HELD, 1)
+#: What begins and ends a transaction asks nothing.
+_CONTROL = ("BEGIN", "START", "SET", "COMMIT", "ROLLBACK")
 
 
 @dataclasses.dataclass(frozen=True)
 class Cold:
-    """A decision by parts that had cached nothing.
+    """The first decision of a process.
 
     :ivar statements: that it sent, without BEGIN and COMMIT.
     """
@@ -29,35 +34,37 @@ class Cold:
 
 
 class Decider:
-    """Decides on claims of one project, by the rules of the model ``tree``."""
+    """Decides on claims of a project at the bottom of a tree, by the rules of the model ``tree``.
 
-    def __init__(self, placement_conf: pathlib.Path, project: str) -> None:
+    :ivar projects: the ids of all projects of the tree.
+    """
+
+    def __init__(self, placement_conf: pathlib.Path, world: limits.World) -> None:
         """Look up what the claims are about.
 
-        :param placement_conf: names a database with a tree in it.
-        :param project: the name of a project.
+        :param placement_conf: names a database with the world in it.
+        :raises RuntimeError: decisions are wrong.
         """
-        # Here, so that only who measures decisions needs the quota room.
-        from placement_core.quota import decisions
-
-        self._decide = decisions.decide
         self._conf = loading.load(config_files=[str(placement_conf)], config_dirs=[])
         self._conf.set_override("enforcement_model", "tree", "limits")
-        self._kept = services.build(self._conf)
-        ctx = self._kept.context()
-        catalog = self._kept.catalog
+        self._parts = services.build(self._conf)
+        ctx, catalog = self._parts.context(), self._parts.catalog
         [service] = catalog.services(ctx, service_type=limits.SERVICE)
-        [found] = catalog.projects(ctx, name=project)
-        self._about = {"service_id": service.id, "region_id": limits.REGION,
-                       "project_id": found.id}
+        [domain] = catalog.domains(ctx, name=limits.DOMAIN)
+        found = catalog.projects(ctx, domain_id=domain.id)
+        self.projects = [project.id for project in found]
+        self._lowest = next(project.id for project in found if project.name == world.lowest)
+        self._service = service.id
+        self._decisions = _decisions(self._parts)
+        self._check()
 
     def close(self) -> None:
         """Close what is connected."""
-        self._kept.database.dispose()
+        self._parts.database.dispose()
 
     def warm(self) -> float:
         """Decide with what earlier decisions left behind; return the milliseconds."""
-        return self._timed(self._kept)
+        return self._timed(self._decisions, self._parts)
 
     def cold(self) -> Cold:
         """Decide with connections, and nothing else left behind."""
@@ -74,14 +81,36 @@ class Decider:
                     connection.exec_driver_sql("SELECT 1")
                     connection.rollback()
                 sa.event.listen(engine, "before_cursor_execute", note)
-            milliseconds = self._timed(parts)
+            milliseconds = self._timed(_decisions(parts), parts)
         finally:
             database.dispose()
-        return Cold(milliseconds, sum(not statement.startswith("BEGIN") for statement in sent))
+        return Cold(milliseconds, sum(not one.startswith(_CONTROL) for one in sent))
 
-    def _timed(self, parts: services.Services) -> float:
-        ctx = parts.context()
+    def _timed(self, decisions: Decisions, parts: services.Services) -> float:
         started = time.perf_counter()
-        self._decide(ctx, catalog=parts.catalog, limits=parts.limits, model=parts.model,
-                     deltas=_DELTAS, **self._about)
-        return (time.perf_counter() - started) * 1000
+        decision = self._decide(decisions, parts, _DELTAS)
+        taken = (time.perf_counter() - started) * 1000
+        if not decision.fits:
+            raise RuntimeError(f"refused: {decision.excesses[0]}")
+        return taken
+
+    def _decide(
+        self, decisions: Decisions, parts: services.Services, deltas: Mapping[str, int]
+    ) -> Decision:
+        """Ask: here and nowhere else."""
+        return decisions.decide(
+            parts.context(), project_id=self._lowest, deltas=deltas, service_id=self._service,
+            region_id=limits.REGION)
+
+    def _check(self) -> None:
+        """See that every level binds, and that all that is held counts at the top."""
+        excesses = self._decide(
+            self._decisions, self._parts, dict.fromkeys(limits.HELD, limits.ENOUGH)).excesses
+        for resource, amount in limits.HELD.items():
+            usages = [each.usage for each in excesses if each.resource_name == resource]
+            if len(usages) != limits.LEVELS or max(usages) != amount * len(self.projects):
+                raise RuntimeError(f"{resource} of {len(self.projects)} projects: {usages}")
+
+
+def _decisions(parts: services.Services) -> Decisions:
+    return Decisions(UsageIndex(parts.database), parts.catalog, parts.limits, parts.model)

@@ -183,13 +183,12 @@ def _set_limits(
 
 def _hold(target: client.Target, known: dict[str, str], clients: int) -> None:
     """Let each project hold something of one vast provider."""
-    provider = worlds.uid("limits", "provider")
-    target.must("POST", "/resource_providers", {"uuid": provider, "name": "vast"})
-    target.must("PUT", f"/resource_providers/{provider}/inventories", {
+    target.must("POST", "/resource_providers", {"uuid": limits.PROVIDER, "name": "vast"})
+    target.must("PUT", f"/resource_providers/{limits.PROVIDER}/inventories", {
         "resource_provider_generation": 0,
         "inventories": {name: {"total": 10**9} for name in worlds.CLAIM}})
     _send(target, [[target.request("POST", "/allocations", {
-        worlds.uid("holds", name): allocation(provider, worlds.CLAIM, known[name])
+        worlds.uid("holds", name): allocation(limits.PROVIDER, worlds.CLAIM, known[name])
         for name in part})] for part in _batches(known, _CONSUMERS_IN_A_POST)], clients)
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from benchmarks import client, worlds
 
+#: Of which the projects of a tree hold something.
+PROVIDER = worlds.uid("limits", "provider")
 DOMAIN = "bench"
 SERVICE = "bench"
 REGION = "bench"
@@ -24,8 +26,8 @@ LEVELS = 5
 HELD = {f"class:{name}": amount for name, amount in worlds.CLAIM.items()}
 _FLAT_RESOURCES = tuple(f"resource-{number:02d}" for number in range(20))
 _DEFAULT = 10
-#: Of every node of a tree, so that no claim of the bench is refused.
-_ENOUGH = 1_000_000_000
+#: The limit of every project of a tree: no claim of the bench is refused.
+ENOUGH = 1_000_000_000
 #: Fewer projects, two below each, do not reach the fifth level.
 _FEWEST = 16
 
@@ -91,7 +93,7 @@ class World:
         """Yield what is set, as (name of the project, limit)."""
         for number in range(self.projects):
             for place, resource in enumerate(self.resources):
-                value = _ENOUGH if self.shape == "tree" else (7 * number + place) % 100
+                value = ENOUGH if self.shape == "tree" else (7 * number + place) % 100
                 yield self.project(number), {
                     "region_id": REGION, "resource_name": resource, "resource_limit": value}
 

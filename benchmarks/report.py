@@ -55,8 +55,9 @@ def pairs(result: compare.Result) -> str:
 def growth_line(found: growth.Growth) -> str:
     """Return one number of how cost grows."""
     detail = ", ".join(f"{name} {value:.2f}" for name, value in found.detail.items())
-    return (f"{found.name:24s} {found.value:8.2f}, at most {found.bound:g}: "
-            f"{'met' if found.met else 'NOT MET'}\n    {found.title}: {detail}")
+    bound = "" if found.bound is None else (
+        f", at most {found.bound:g}: {'met' if found.met else 'NOT MET'}")
+    return f"{found.name:24s} {found.value:8.2f}{bound}\n    {found.title}: {detail}"
 
 
 def as_json(
