@@ -186,34 +186,59 @@ def memory(bench: Bench, rounds: int) -> Found:
 
 
 def decision(bench: Bench, rounds: int) -> Found:
-    """One decision, after nothing and after a claim of another project of its tree.
+    """One decision, after a claim of another project of its tree, and after nothing.
 
-    The worse of the two ratios. Claims are made by a service, as another worker would.
+    The worse of the two ratios.
+    """
+    medians = _decisions_after(_claim, bench, rounds)
+    return max(medians[f"{which}_ms_5k"] / medians[f"{which}_ms_50"]
+               for which in ("next", "after_nothing")), medians
+
+
+def decision_after_limit(bench: Bench, rounds: int) -> Found:
+    """One decision after a limit was changed, which outdates what was made of all of them."""
+    medians = _decisions_after(_change_limit, bench, rounds)
+    return medians["next_ms_5k"] / medians["next_ms_50"], medians
+
+
+def _decisions_after(
+    change: Callable[[client.Target, str, int], object], bench: Bench, rounds: int
+) -> dict[str, float]:
+    """Let a service change something, as another worker would, and decide twice.
+
+    :param change: is handed the service, a project and the number of the round.
+    :returns: medians of the next decision, and of the one after that.
     """
     sizes = {"50": bench.tree(50), "5k": bench.tree(5000)}
     taken: dict[str, list[float]] = {
-        f"{after}_ms_{size}": [] for after in ("nothing", "a_claim") for size in sizes}
+        f"{which}_ms_{size}": [] for which in ("next", "after_nothing") for size in sizes}
     with contextlib.ExitStack() as stack:
         turns = []
         for size, world in sizes.items():
             database = bench.copy(world)
-            served = stack.enter_context(bench.serving(database, "writer"))
             turns.append((
-                size, stack.enter_context(bench.deciding(database, world)),
-                _Connection(served.target)))
+                size, stack.enter_context(bench.serving(database, "writer")).target,
+                stack.enter_context(bench.deciding(database, world))))
         for number in range(-3, rounds):  # the first ones load the index
-            for size, decider, writer in turns if number % 2 else reversed(turns):
-                writer.timed("PUT", f"/allocations/{worlds.uid('decision', number)}",
-                             filling.allocation(
-                                 limits.PROVIDER, worlds.CLAIM,
-                                 decider.projects[number % len(decider.projects)]))
-                after_claim, after_nothing = decider.warm(), decider.warm()
+            for size, target, decider in turns if number % 2 else reversed(turns):
+                change(target, decider.projects[number % len(decider.projects)], number)
+                following, after_nothing = decider.warm(), decider.warm()
                 if number >= 0:
-                    taken[f"a_claim_ms_{size}"].append(after_claim)
-                    taken[f"nothing_ms_{size}"].append(after_nothing)
-    medians = {name: statistics.median(found) for name, found in taken.items()}
-    return max(medians[f"{after}_ms_5k"] / medians[f"{after}_ms_50"]
-               for after in ("nothing", "a_claim")), medians
+                    taken[f"next_ms_{size}"].append(following)
+                    taken[f"after_nothing_ms_{size}"].append(after_nothing)
+    return {name: statistics.median(found) for name, found in taken.items()}
+
+
+def _claim(target: client.Target, project: str, number: int) -> None:
+    target.must("PUT", f"/allocations/{worlds.uid('decision', number)}",
+                filling.allocation(limits.PROVIDER, worlds.CLAIM, project))
+
+
+def _change_limit(target: client.Target, project: str, number: int) -> None:
+    target = target.at(None)
+    first = target.must("GET", f"/v3/limits?project_id={project}")["limits"][0]
+    target.must("PATCH", f"/v3/limits/{first['id']}", {"limit": {
+        "resource_limit": first["resource_limit"] + 1}})
 
 
 def first_decision(bench: Bench, rounds: int) -> Found:
@@ -250,10 +275,13 @@ MEASURES: Mapping[str, Measure] = {
     "growth-decision": Measure(
         "one decision on 3 resources in a tree of 5 levels, 5,000 / 50 projects",
         2, 150, decision),
+    "growth-decision-limit": Measure(
+        "a decision after a change of a limit, 5,000 / 50 projects", None, 50,
+        decision_after_limit),
     "growth-decision-first": Measure(
-        "the same, the first of a new worker, 5,000 / 50 projects", None, 30, first_decision),
+        "a decision, the first of a new worker, 5,000 / 50 projects", None, 30, first_decision),
     "growth-decision-statements": Measure(
-        "statements of the first of a new worker, 5,000 projects", 5, 3, statements),
+        "statements of the first decision of a new worker, 5,000 projects", 5, 3, statements),
 }
 
 
