@@ -248,13 +248,14 @@ class Keystone(Peer):
         return target.bearing(token)
 
     def configure(self, folder: pathlib.Path, connection: str) -> None:
+        keys = {kind: folder.parent / f"keystone-{kind}" for kind in ("tokens", "receipts")}
         _write(folder / "keystone.conf",
                f"[database]\nconnection = {_literally(connection)}\n\n"
                "[cache]\nenabled = true\nbackend = dogpile.cache.memory\n\n"
-               + "".join(f"[fernet_{kind}]\nkey_repository = {folder / f'fernet-{kind}'}\n\n"
-                         for kind in ("tokens", "receipts")))
+               + "".join(f"[fernet_{kind}]\nkey_repository = {path}\n\n"
+                         for kind, path in keys.items()))
         _write(folder / "bench_keystone.py", self._MODULE)
-        if not (folder / "fernet-tokens").exists():
+        if not keys["tokens"].exists():
             user, group = (str(number) for number in (os.getuid(), os.getgid()))
             self._run(self._manage(
                 folder, "fernet_setup", "--keystone-user", user, "--keystone-group", group),
