@@ -70,6 +70,8 @@ class Follower(Generic[T]):
         """
         started_before = self._started
         own = self.own_context(ctx)
+        if self._known is None:
+            return self._refreshed(own, None, started_before)
         digest = _ask(own)
         known = self._known
         if known is not None and known.digest == digest:
@@ -81,12 +83,12 @@ class Follower(Generic[T]):
         return Context(self._database, ctx.identity, ctx.request_id)
 
     def _refreshed(
-        self, ctx: Context, digest: tuple[int, int], started_before: int
+        self, ctx: Context, digest: tuple[int, int] | None, started_before: int
     ) -> Version[T]:
         """Refresh, or share a refresh that started after the caller came.
 
-        :param digest: what the caller was told; a version with just this digest
-            will do, whenever its making started.
+        :param digest: what the caller was told, if it asked; a version with just
+            this digest will do, whenever its making started.
         :param started_before: how many had started when the caller came.
         """
         with self._condition:

@@ -27,7 +27,9 @@ _READ = sa.select(revisions.c.serial, revisions.c.txn).where(
 
 def raise_(session: Session, name: str) -> None:
     """Take a revision's row, and raise it: the first statement of a write."""
-    session.execute(_RAISE, {"of": name, "by_txn": session.txn})
+    raised = session.execute(_RAISE, {"of": name, "by_txn": session.txn}).rowcount
+    if raised != 1:
+        raise RuntimeError(f"the revision {name} has no row: nobody would wait for this write")
     # So that a COMMIT whose answer was lost can be looked up.
     session.touch(kinds.REVISION, 0)
 

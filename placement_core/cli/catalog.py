@@ -26,8 +26,10 @@ from placement_core.catalog import (
 from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.http import validation
+from placement_core.limits import cleanup, moves
 from placement_core.migrations import sync
 from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region, Service
+from placement_core.plugin_api.enforcement import EnforcementModel
 
 Record = Region | Service | Endpoint | Domain | Project
 
@@ -60,10 +62,10 @@ _FORMS = {
         {"id": _TEXT, "parent": _TEXT, "description": _TEXT, "enabled": _FLAG}),
 }
 
-#: How each kind is removed.
+#: How each kind is removed, with the limits that are about it.
 _DELETE: Mapping[type[Record], Callable[[Context, str], None]] = {
-    Region: regions.delete, Service: services.delete, Endpoint: endpoints.delete,
-    Domain: domains.delete, Project: projects.delete,
+    Region: cleanup.delete_region, Service: cleanup.delete_service, Endpoint: endpoints.delete,
+    Domain: cleanup.delete_domain, Project: cleanup.delete_project,
 }
 
 _Shown = tuple[tuple[str, ...], tuple[object, ...]]
@@ -71,12 +73,19 @@ _Listed = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
 class _InCatalog(base.Configured):
-    """A command that works on the catalog of the configured database."""
+    """A command that works on the catalog of the configured database.
+
+    :ivar model: what limits mean, of projects that are made or moved; while the
+        database is open.
+    """
+
+    model: EnforcementModel
 
     @contextlib.contextmanager
     def context(self, parsed_args: argparse.Namespace) -> Iterator[Context]:
         """Open the database."""
         parts = self.services(parsed_args)
+        self.model = parts.model
         try:
             sync.require_newest(parts.database)
             yield parts.context()
@@ -189,7 +198,7 @@ class RegionShow(_OneRegion, _Shower):
 
 
 class RegionRemove(_OneRegion, _Remover):
-    """Remove a region that has neither endpoints nor regions below it."""
+    """Remove a region that has neither endpoints nor regions below it, with its limits."""
 
 
 # Services -------------------------------------------------------------------
@@ -251,7 +260,7 @@ class ServiceShow(_OneService, _Shower):
 
 
 class ServiceRemove(_OneService, _Remover):
-    """Remove a service with its endpoints."""
+    """Remove a service with its endpoints and limits."""
 
 
 # Endpoints ------------------------------------------------------------------
@@ -373,7 +382,7 @@ class DomainShow(_OneDomain, _Shower):
 
 
 class DomainRemove(_OneDomain, _Remover):
-    """Remove a domain that is disabled, with all its projects."""
+    """Remove a domain that is disabled, with all its projects and their limits."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -415,7 +424,7 @@ class ProjectAdd(_Shower):
             parent_id=(
                 None if parent is None else names.project(ctx, parent, domain_id=domain_id).id),
             description=parsed_args.description, enabled=not parsed_args.disable,
-            id=parsed_args.id)
+            id=parsed_args.id, max_depth=self.model.max_depth)
 
 
 class ProjectList(_Lister):
@@ -470,7 +479,7 @@ class ProjectShow(_OneProject, _Shower):
 
 
 class ProjectRemove(_OneProject, _Remover):
-    """Remove a project that has none below it."""
+    """Remove a project that has none below it, with its limits."""
 
 
 class ProjectMove(_OneProject, _Shower):
@@ -489,7 +498,7 @@ class ProjectMove(_OneProject, _Shower):
         project = self.project(ctx, parsed_args)
         parent_id = project.domain_id if parsed_args.top else names.project(
             ctx, parsed_args.parent, domain_id=project.domain_id).id
-        return projects.update(ctx, project.id, parent_id=parent_id)
+        return moves.update_project(ctx, self.model, project.id, parent_id=parent_id)
 
 
 # A whole file -----------------------------------------------------------------
@@ -515,7 +524,10 @@ class Load(_InCatalog, base.Lister):
         """Run the command."""
         document = _read(parsed_args.file)
         with self.context(parsed_args) as ctx:
-            loaded = loading.load(ctx, document)
+            loaded = loading.load(
+                ctx, document, max_depth=self.model.max_depth,
+                update_project=lambda ctx, id_, **changes: moves.update_project(
+                    ctx, self.model, id_, **changes))
         return ("kind", "name", "id", "outcome", "changed"), [
             (each.kind, each.name, each.id, each.outcome, ", ".join(each.changed))
             for each in loaded]
