@@ -21,8 +21,8 @@ RESULTS = _ROOT / "benchmarks" / "results"
 BEGIN = "<!-- written by benchmarks.page -->"
 END = "<!-- end -->"
 
-#: Demands that the committed results do not have: the page says so of each. A row
-#: leaves this set with the commit that brings its numbers; a test sees to that.
+#: Rows that the committed results lack: the page says so of each. A row leaves this
+#: set with the commit that brings its numbers; a test sees to that.
 AWAITED = frozenset({
     "limits-project", "limits-304", "limits-all",
     "growth-decision", "growth-decision-limit", "growth-decision-first",
