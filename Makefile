@@ -30,7 +30,7 @@ test: $(VENV)/installed-test ## check and test everything
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint
 
-bench: $(VENV)/installed-bench ## measure against upstream, on the databases that PLACEMENT_TEST_... name
+bench: $(VENV)/installed-bench ## measure against Placement and Keystone, on the databases that PLACEMENT_TEST_... name
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 docs: $(VENV)/installed-test ## the documentation as HTML in build/docs

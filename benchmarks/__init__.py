@@ -1,20 +1,22 @@
-"""The service against OpenStack Placement, in one run on one machine.
+"""The service against OpenStack Placement and Keystone, in one run on one machine.
 
-``python -m benchmarks`` (``make bench``) installs upstream into an environment of
-its own, serves both with Granian on the same database server, loads the same
-world into both, and measures them in turns:
+``python -m benchmarks`` (``make bench``) installs each of them into an environment
+of its own, serves ours and one of them with Granian on the same database server,
+loads the same world into both, and measures them in turns:
 
 machine        what it runs on, without names
 processes      processor time and memory of process trees
 client         requests over HTTP, timed by ``plload.c``
 databases      fresh databases, copies of them, on three kinds of server
-servers        the two sides: how each is installed, set up and served
+servers        the sides: how each is installed, set up and served
 worlds         what is loaded: hosts, trees, devices, pools, allocations
+limits         what is loaded: projects and their limits
 filling        loading a world into one side, and keeping it for the next run
 workloads      what is asked, and what it must leave behind
 agreement      whether two answers say the same
 rows           the table of what is measured, and its floors
 compare        turns of A and B, and their ratios
 growth         how cost grows with the world: ours alone
+decisions      one enforcement decision, made in this process
 report, plot   the run as lines, JSON and a picture
 """

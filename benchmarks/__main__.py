@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure ours against upstream; ``make bench``."""
+"""``python -m benchmarks``: measure ours against Placement and Keystone; ``make bench``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pathlib
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks import (
@@ -37,28 +37,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         for row in rows.ROWS:
             print(f"{row.name:24s} {row.title}")
-        for name, (measure, _) in growth.MEASURES.items():
-            print(f"{name:24s} {(measure.__doc__ or '').splitlines()[0]}")
+        for name, measure in growth.MEASURES.items():
+            print(f"{name:24s} {measure.title}")
         return 0
     chosen = [row for row in rows.ROWS
               if _wanted(row.name, options.row) and row.world.hosts <= options.largest]
     growing = [name for name in growth.MEASURES
                if _wanted(name, options.row) and options.largest >= 100_000]
-    upstream = None
-    if any(not row.alone for row in chosen) and not options.alone:
-        python = options.upstream_python or servers.install_upstream(_BUILD / "upstream")
-        upstream = servers.Upstream(python)
+    wanted = {row.peer for row in chosen if not (row.alone or options.alone)}
+    peers = {name: _peer(name, options) for name in servers.PEERS if name in wanted}
     good = True
     for kind in options.database or _present():
-        good &= _measure(kind, chosen, growing, upstream, options)
+        good &= _measure(kind, chosen, growing, peers, options)
     return 0 if good else 1
+
+
+def _peer(name: str, options: argparse.Namespace) -> servers.Peer:
+    """Return a peer in the environment that was named, or in one of its own."""
+    peer = servers.PEERS[name]
+    python = getattr(options, f"{name}_python")
+    return peer(python or servers.install(peer.package, _BUILD / name))
 
 
 def _measure(
     kind: str,
     chosen: Sequence[rows.Row],
     growing: Sequence[str],
-    upstream: servers.Upstream | None,
+    peers: Mapping[str, servers.Peer],
     options: argparse.Namespace,
 ) -> bool:
     """Run all rows on one kind of database; say whether all was met."""
@@ -74,7 +79,7 @@ def _measure(
     print(f"{server.version()}, {servers.WORKERS} workers of {servers.THREADS} threads, "
           f"pairs of {options.seconds:g} s turns\n{report.head()}", flush=True)
     with _kept(server, options) as keeper:
-        arena = compare.Arena(server, keeper, options.build, ours, upstream)
+        arena = compare.Arena(server, keeper, options.build, ours, peers)
         try:
             for row in chosen:
                 for result in compare.run(arena, row, options.clients, plan):
@@ -86,8 +91,7 @@ def _measure(
             arena.close()
         bench = growth.Bench(server, keeper, options.build, ours, options.scale)
         for name in growing:
-            measure, rounds = growth.MEASURES[name]
-            grown.append(measure(bench, min(rounds, options.rounds or rounds)))
+            grown.append(growth.measure(name, bench, options.rounds))
             print(report.growth_line(grown[-1]), flush=True)
         for text in keeper.said:
             print(text)
@@ -95,7 +99,8 @@ def _measure(
             "started": started,
             "database": server.version(),
             "machine": machine.describe(),
-            "upstream": upstream.versions() if upstream else None,
+            **{name: peers[name].versions() if name in peers else None
+               for name in servers.PEERS},
             "workers": servers.WORKERS,
             "threads": servers.THREADS,
             "turn_seconds": options.seconds,
@@ -119,6 +124,8 @@ def _write(
     path = name.with_name(name.name + ".json")
     if options.add and path.exists():
         before = json.loads(path.read_text())
+        for name in servers.PEERS:
+            document[name] = document[name] or before.get(name)
         for part in ("rows", "growth"):
             again = {found["name"] for found in document[part]}
             document[part] = [
@@ -127,7 +134,7 @@ def _write(
     path.write_text(json.dumps(document, indent=1) + "\n")
     print(f"written: {path.name}")
     picture = name.with_name(name.name + ".svg")
-    title = f"placement-core and upstream on {document['database']}"
+    title = f"placement-core, OpenStack Placement and Keystone on {document['database']}"
     if plot.draw(document["rows"], title, picture):
         print(f"drawn: {picture.name}")
 
@@ -169,8 +176,10 @@ def _parser() -> argparse.ArgumentParser:
         help="leave the loaded worlds in the database server for the next run")
     add("--scale", type=float, default=1.0, help="multiplies the size of worlds: to try things")
     add("--rounds", type=int, help="at most so many rounds of the growth-… rows")
-    add("--upstream-python", type=pathlib.Path, metavar="PATH",
-        help="interpreter of an environment that has upstream, instead of installing it")
+    for name, peer in servers.PEERS.items():
+        add(f"--{name}-python", type=pathlib.Path, metavar="PATH",
+            help=f"interpreter of an environment that has {peer.package.partition('==')[0]}, "
+            "instead of installing it")
     add("--build", type=_absolute, default=_BUILD, help="where logs and SQLite files go")
     add("--results", type=pathlib.Path, default=_RESULTS, help="where JSON and plot go")
     add("--add", action="store_true",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import client
+from benchmarks import client, limits
 
 _LIMIT = re.compile(r"&limit=(\d+)")
 
@@ -54,6 +55,33 @@ def chosen_from(chosen: Any, everything: Any, limit: int) -> str | None:
         if canonical(summary) != canonical(known.get(uuid)):
             return f"the summary of {uuid} differs"
     return None
+
+
+def same_limits(
+    found: Sequence[tuple[int, Any]], ids: Sequence[limits.Ids], path: str
+) -> str | None:
+    """Compare answers with limits, each with names in place of its side's ids.
+
+    :param found: status and document of both sides.
+    :param ids: what both sides call things.
+    """
+    if found[0][0] != found[1][0] or found[0][0] != 200:
+        return f"status {found[0][0]} and {found[1][0]}: {path}"
+    rows = [_named(document, known) for (_, document), known in zip(found, ids, strict=True)]
+    return None if canonical(rows[0]) == canonical(rows[1]) else f"bodies differ: {path}"
+
+
+def _named(document: dict[str, Any], ids: limits.Ids) -> dict[str, Any]:
+    names = ids.names
+    rows = []
+    for limit in document["limits"]:
+        row = {key: names.get(value, value) if isinstance(value, str) else value
+               for key, value in limit.items()}
+        # An id of the side's own; the link must lead to it.
+        row["links"] = row["links"]["self"].endswith(f"/v3/limits/{row.pop('id')}")
+        rows.append(row)
+    around = {key: value for key, value in document["links"].items() if key != "self"}
+    return {**document, "limits": rows, "links": around}
 
 
 def canonical(value: Any) -> str:

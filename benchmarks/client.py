@@ -56,8 +56,8 @@ class Answer:
 
     @property
     def good(self) -> bool:
-        """Whether the status is 2xx."""
-        return 200 <= self.status < 300
+        """Whether the status is 2xx, or 304: what was asked for is known."""
+        return 200 <= self.status < 300 or self.status == 304
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Drive:
 
     :ivar cpu: {"server" | "database": seconds of processor time}.
     :ivar client_cpu: seconds of processor time of plload itself.
-    :ivar errors: samples of answers that are not 2xx: "status body".
+    :ivar errors: samples of answers that are not good: "status body".
     """
 
     answers: list[Answer]
@@ -81,23 +81,39 @@ class Target:
 
     :ivar charged: {"server" | "database": process id} whose trees' processor time is
         charged to the requests.
+    :ivar version: of the Placement API; None: another API is asked, which has none.
+    :ivar token: what tells who asks; None: nobody does.
     """
 
-    def __init__(self, port: int, charged: Mapping[str, int], version: str = "1.39") -> None:
+    def __init__(
+        self, port: int, charged: Mapping[str, int], version: str | None = "1.39",
+        token: str | None = "admin",
+    ) -> None:
         self.port = port
         self.charged = dict(charged)
         self.version = version
+        self.token = token
 
-    def at(self, version: str) -> Target:
+    def at(self, version: str | None) -> Target:
         """Return the same service, asked at another microversion."""
-        return Target(self.port, self.charged, version)
+        return Target(self.port, self.charged, version, self.token)
+
+    def bearing(self, token: str) -> Target:
+        """Return the same service, asked with a token."""
+        return Target(self.port, self.charged, self.version, token)
 
     def request(
-        self, method: str, path: str, body: object = None, *, flags: int = 0
+        self, method: str, path: str, body: object = None, *, flags: int = 0,
+        etag: str | None = None,
     ) -> Request:
-        """Return a request for ``drive``."""
+        """Return a request for ``drive``.
+
+        :param etag: of the answer that is known already.
+        """
         lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}"]
         lines += [f"{name}: {value}" for name, value in self.headers().items()]
+        if etag:
+            lines.append(f"If-None-Match: {etag}")
         content = b"" if body is None else json.dumps(body).encode()
         if content:
             lines += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
@@ -110,18 +126,7 @@ class Target:
 
         :returns: the status, and the JSON document or None.
         """
-        headers = self.headers()
-        content = None
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-            content = json.dumps(body)
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
-        try:
-            connection.request(method, path, content, headers)
-            answer = connection.getresponse()
-            received = answer.read()
-        finally:
-            connection.close()
+        answer, received = self._sent(method, path, body, timeout)
         return answer.status, json.loads(received) if received else None
 
     def must(self, method: str, path: str, body: object = None) -> Any:
@@ -130,6 +135,13 @@ class Target:
         if not 200 <= status < 300:
             raise RuntimeError(f"{method} {path}: {status} {str(document)[:500]}")
         return document
+
+    def header(self, name: str, method: str, path: str, body: object = None) -> str | None:
+        """Send one request that must succeed; return a header of its answer."""
+        answer, received = self._sent(method, path, body, timeout=600)
+        if not 200 <= answer.status < 300:
+            raise RuntimeError(f"{method} {path}: {answer.status} {received[:500]!r}")
+        return answer.getheader(name)
 
     def drive(
         self, requests: Sequence[Request], clients: int, *, seconds: float = 0, at_most: int = 0
@@ -170,11 +182,28 @@ class Target:
 
     def headers(self) -> dict[str, str]:
         """Return the headers of every request."""
-        return {
-            "X-Auth-Token": "admin",
-            "OpenStack-API-Version": f"placement {self.version}",
-            "Accept": "application/json",
-        }
+        found = {"Accept": "application/json"}
+        if self.token:
+            found["X-Auth-Token"] = self.token
+        if self.version:
+            found["OpenStack-API-Version"] = f"placement {self.version}"
+        return found
+
+    def _sent(
+        self, method: str, path: str, body: object, timeout: float
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        headers = self.headers()
+        content = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            content = json.dumps(body)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request(method, path, content, headers)
+            answer = connection.getresponse()
+            return answer, answer.read()
+        finally:
+            connection.close()
 
     def _cpu(self) -> dict[str, float]:
         return {name: processes.cpu_seconds(pid) for name, pid in self.charged.items()}

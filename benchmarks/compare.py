@@ -1,4 +1,4 @@
-"""Turns of A (ours) and B (upstream) on the same world, and their ratios.
+"""Turns of A (ours) and B (a row's peer) on the same world, and their ratios.
 
 What one turn measures wanders with whatever else a machine does; the ratio of two
 turns side by side wanders less. So the two alternate, and ratios are made pair by pair.
@@ -10,11 +10,11 @@ import dataclasses
 import pathlib
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from benchmarks import client, databases, filling, rows, servers, workloads, worlds
+from benchmarks import client, databases, filling, rows, servers, workloads
 
-#: A row that upstream needs longer for than this in one turn is not measured so.
+#: A row that the peer needs longer for than this in one turn is not measured so.
 _LONGEST_TURN_SECONDS = 240
 
 
@@ -36,13 +36,14 @@ class Plan:
 class Result:
     """One row at one concurrency.
 
-    :ivar ratios: ours / upstream, of the rates, pair by pair.
+    :ivar upstream: the peer's.
+    :ivar ratios: ours / the peer's, of the rates, pair by pair.
     :ivar differs: in what the answers differ; None: they agree, or were not compared.
     :ivar skipped: why there are no numbers.
     """
 
     row: rows.Row
-    world: worlds.World
+    world: filling.World
     clients: int
     ours: list[workloads.Measurement] = dataclasses.field(default_factory=list)
     upstream: list[workloads.Measurement] = dataclasses.field(default_factory=list)
@@ -87,25 +88,32 @@ class Arena:
         keeper: filling.Keeper,
         folder: pathlib.Path,
         ours: servers.Side,
-        upstream: servers.Side | None,
+        peers: Mapping[str, servers.Side],
     ) -> None:
+        """Serve nothing yet.
+
+        :param peers: by name; what is measured against one that is not there is
+            measured alone.
+        """
         self._server = server
         self._keeper = keeper
         self._folder = folder
         self._ours = ours
-        self._upstream = upstream
+        self._peers = peers
         self._served: list[servers.Served] = []
-        self._setting: tuple[worlds.World, int, bool] | None = None
+        self._setting: tuple[filling.World, int, str | None] | None = None
         self._targets: list[client.Target] = []
 
-    def targets(self, world: worlds.World, workers: int, alone: bool) -> list[client.Target]:
-        """Return ours and, unless ``alone``, upstream, with this world in them."""
-        setting = (world, workers, alone)
+    def targets(
+        self, world: filling.World, workers: int, peer: str | None
+    ) -> list[client.Target]:
+        """Return ours and, if there is one, the peer, with this world in them."""
+        setting = (world, workers, peer)
         if setting != self._setting:
             self.close()
             sides = [self._ours]
-            if self._upstream and not alone:
-                sides.append(self._upstream)
+            if peer and peer in self._peers:
+                sides.append(self._peers[peer])
             for side in sides:
                 database = self._keeper.copy(side, world)
                 self._served.append(side.serve(
@@ -128,7 +136,7 @@ def run(
 ) -> Iterator[Result]:
     """Measure a row at each of its concurrencies."""
     world = row.world.scaled(plan.scale)
-    targets = arena.targets(world, row.workers, row.alone)
+    targets = arena.targets(world, row.workers, None if row.alone else row.peer)
     workload = row.workload(world)
     alone = len(targets) == 1
     one = max(workload.prepare(target) for target in targets)
@@ -137,7 +145,7 @@ def run(
     for clients in clients_wanted or row.clients:
         result = Result(row, world, clients, compared=compared, differs=differs)
         if one * clients / row.workers > _LONGEST_TURN_SECONDS:
-            result.skipped = f"one answer of upstream takes {one:.0f} s"
+            result.skipped = f"one answer of {row.peer} takes {one:.0f} s"
         else:
             _pairs(result, workload, targets, plan)
         yield result

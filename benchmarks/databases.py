@@ -175,9 +175,10 @@ class MySQL(_Remote):
 
     @staticmethod
     def _tables(connection: sa.Connection, name: str) -> list[str]:
+        """Return the tables of a database, quoted: Keystone calls one ``limit``."""
         found = connection.exec_driver_sql(
             f"SHOW FULL TABLES FROM {name} WHERE Table_type = 'BASE TABLE'")
-        return [row[0] for row in found]
+        return [f"`{row[0]}`" for row in found]
 
 
 class SQLite(Server):

@@ -14,9 +14,12 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from benchmarks import client, databases, servers, worlds
+from benchmarks import client, databases, limits, servers, worlds
 
 _Item = TypeVar("_Item")
+
+#: What can be loaded.
+World = worlds.World | limits.World
 
 #: Two requests that make the same aggregate at once are a race that upstream can
 #: lose, so the first hosts, which have every rack and zone, are loaded one by one.
@@ -24,6 +27,7 @@ _ALONE = worlds.RACKS
 _UNITS_AT_ONCE = 200
 _CONSUMERS_IN_A_POST = 100
 _ROWS_IN_AN_INSERT = 1000
+_LIMITS_IN_A_POST = 100
 
 
 class Keeper:
@@ -47,7 +51,7 @@ class Keeper:
         self._copies: set[str] = set()
         self.said: list[str] = []
 
-    def copy(self, side: servers.Side, world: worlds.World, suffix: str = "") -> str:
+    def copy(self, side: servers.Side, world: World, suffix: str = "") -> str:
         """Return a database of its own with this world in it; load the world if need be.
 
         :param suffix: tells copies that are wanted at the same time from each other.
@@ -57,9 +61,9 @@ class Keeper:
         self._copies.add(name)
         return name
 
-    def _loaded(self, side: servers.Side, world: worlds.World) -> str:
+    def _loaded(self, side: servers.Side, world: World) -> str:
         name = f"bench_{side.name}_{world.name}"
-        made_by = _fingerprint(side)
+        made_by = _fingerprint(side, world)
         if self._kept.get(name) == made_by and self._server.exists(name):
             return name
         self._forget(name)
@@ -68,10 +72,13 @@ class Keeper:
         else:
             self._server.copy(self._loaded(side, world.empty), name)
         started = time.monotonic()
+        clients = side.loading_clients(self._server.kind)
         folder = self._folder / f"{side.name}-loading"
         side.sync(name, self._server, folder)
-        if world == world.empty:
-            clients = side.loading_clients(self._server.kind)
+        if isinstance(world, limits.World):
+            way = self._over_http(
+                side, name, folder, lambda target: load_limits(target, world, clients))
+        elif world == world.empty:
             way = self._over_http(
                 side, name, folder, lambda target: load(target, world, clients))
         elif isinstance(side, servers.Upstream):
@@ -114,8 +121,9 @@ class Keeper:
         self._note.write_text(json.dumps(self._kept, indent=1))
 
 
-def _fingerprint(side: servers.Side) -> str:
-    code = pathlib.Path(worlds.__file__).read_bytes()
+def _fingerprint(side: servers.Side, world: World) -> str:
+    made_in = limits if isinstance(world, limits.World) else worlds
+    code = pathlib.Path(made_in.__file__).read_bytes()
     return hashlib.sha256(code + side.fingerprint().encode()).hexdigest()
 
 
@@ -133,6 +141,55 @@ def load(target: client.Target, world: worlds.World, clients: int) -> None:
         _send(target, [list(_making(target, unit)) for unit in batch], clients)
         progress.add(len(batch))
     progress.end()
+
+
+def load_limits(target: client.Target, world: limits.World, clients: int) -> None:
+    """Make the projects of a world and their limits over HTTP; in a tree, what they hold."""
+    identity = target.at(None)
+    domain = identity.must(
+        "POST", "/v3/domains", {"domain": {"name": limits.DOMAIN}})["domain"]["id"]
+    service = identity.must(
+        "POST", "/v3/services", {"service": {"type": limits.SERVICE}})["service"]["id"]
+    identity.must("POST", "/v3/regions", {"region": {"id": limits.REGION}})
+    identity.must("POST", "/v3/registered_limits", {"registered_limits": [
+        {**one, "service_id": service} for one in world.registered()]})
+    progress = Progress(f"projects of {world.name}", world.projects)
+    known: dict[str, str] = {}
+    for level in world.levels():
+        for batch in _batches(level, _UNITS_AT_ONCE):
+            _send(identity, [[identity.request("POST", "/v3/projects", {"project": {
+                "name": name, "domain_id": domain, "parent_id": known[above] if above else domain,
+            }})] for name, above in batch], clients)
+            progress.add(len(batch))
+        known = limits.projects(identity, domain)
+    progress.end()
+    _set_limits(identity, world, service, known, clients)
+    if world.shape == "tree":
+        _hold(target, known, clients)
+
+
+def _set_limits(
+    target: client.Target, world: limits.World, service: str, known: dict[str, str], clients: int
+) -> None:
+    progress = Progress(f"limits of {world.name}", world.projects * len(world.resources))
+    for batch in _batches(world.limits(), _LIMITS_IN_A_POST * clients):
+        items = [{**limit, "project_id": known[project], "service_id": service}
+                 for project, limit in batch]
+        _send(target, [[target.request("POST", "/v3/limits", {"limits": part})]
+                       for part in _batches(items, _LIMITS_IN_A_POST)], clients)
+        progress.add(len(batch))
+    progress.end()
+
+
+def _hold(target: client.Target, known: dict[str, str], clients: int) -> None:
+    """Let each project hold something of one vast provider."""
+    target.must("POST", "/resource_providers", {"uuid": limits.PROVIDER, "name": "vast"})
+    target.must("PUT", f"/resource_providers/{limits.PROVIDER}/inventories", {
+        "resource_provider_generation": 0,
+        "inventories": {name: {"total": 10**9} for name in worlds.CLAIM}})
+    _send(target, [[target.request("POST", "/allocations", {
+        worlds.uid("holds", name): allocation(limits.PROVIDER, worlds.CLAIM, known[name])
+        for name in part})] for part in _batches(known, _CONSUMERS_IN_A_POST)], clients)
 
 
 def claim(target: client.Target, world: worlds.World) -> None:

@@ -11,30 +11,58 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from benchmarks import client, databases, filling, processes, rows, servers, worlds
+from benchmarks import (
+    client,
+    databases,
+    decisions,
+    filling,
+    limits,
+    processes,
+    rows,
+    servers,
+    worlds,
+)
+
+#: A number, and those that it was made from.
+Found = tuple[float, Mapping[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
     """One number that must not grow.
 
+    :ivar bound: None: it is only shown.
     :ivar detail: the numbers that it was made from.
     """
 
     name: str
     title: str
     value: float
-    bound: float
+    bound: float | None
     detail: Mapping[str, float]
 
     @property
-    def met(self) -> bool:
-        """Whether the number keeps to its bound."""
-        return self.value <= self.bound
+    def met(self) -> bool | None:
+        """Whether the number keeps to its bound; None when it has none."""
+        return None if self.bound is None else self.value <= self.bound
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """What is measured, how often, and what must come out.
+
+    :ivar bound: None: it is only shown.
+    :ivar run: is handed the rounds.
+    """
+
+    title: str
+    bound: float | None
+    rounds: int
+    run: Callable[[Bench, int], Found]
 
 
 class Bench:
-    """Services of ours on copies of flat worlds of several sizes."""
+    """Services of ours on copies of worlds of several sizes."""
 
     def __init__(
         self,
@@ -54,9 +82,24 @@ class Bench:
         """Return the flat world of so many hosts, in this run's scale."""
         return worlds.World("flat", hosts).scaled(self._scale)
 
-    def copy(self, world: worlds.World) -> str:
+    def tree(self, projects: int) -> limits.World:
+        """Return the tree of so many projects, in this run's scale."""
+        return limits.World("tree", projects).scaled(self._scale)
+
+    def copy(self, world: filling.World) -> str:
         """Return a database with the world in it, beside those of other sizes."""
-        return self._keeper.copy(self._ours, world, f"_{world.hosts}")
+        return self._keeper.copy(self._ours, world, f"_{world.name}")
+
+    @contextlib.contextmanager
+    def deciding(self, database: str, world: limits.World) -> Iterator[decisions.Decider]:
+        """Decide in this process on claims of a project at the bottom of a tree."""
+        folder = self._folder / f"growth-{database}"
+        self._ours.configure(folder, self._ours.connection(database, self._server))
+        decider = decisions.Decider(folder / "placement.conf", world)
+        try:
+            yield decider
+        finally:
+            decider.close()
 
     @contextlib.contextmanager
     def serving(
@@ -71,7 +114,7 @@ class Bench:
             served.stop()
 
 
-def change(bench: Bench, rounds: int) -> Growth:
+def change(bench: Bench, rounds: int) -> Found:
     """One change on one worker, then a read on another: 100,000 hosts against 1,000."""
     sizes = {"1k": bench.world(1000), "100k": bench.world(100_000)}
     writes: dict[str, list[float]] = {size: [] for size in sizes}
@@ -100,12 +143,10 @@ def change(bench: Bench, rounds: int) -> Growth:
     }
     both = {size: medians[f"write_ms_{size}"] + medians[f"read_ms_{size}"] for size in sizes}
     medians["ratio_of_the_reads"] = medians["read_ms_100k"] / medians["read_ms_1k"]
-    return Growth(
-        "growth-change", "one change and a read on another worker, 100,000 / 1,000 hosts",
-        both["100k"] / both["1k"], 2, medians)
+    return both["100k"] / both["1k"], medians
 
 
-def start(bench: Bench, rounds: int) -> Growth:
+def start(bench: Bench, rounds: int) -> Found:
     """The first candidates of a new worker, which loads the index: 100,000 / 10,000 hosts.
 
     Starting the process takes longer than loading 10,000 hosts, and as long whatever
@@ -122,12 +163,10 @@ def start(bench: Bench, rounds: int) -> Growth:
                 served.target.must("GET", "/allocation_candidates?resources=VCPU:1&limit=1")
                 seconds[size].append(time.monotonic() - started)
     medians = {f"seconds_{size}": statistics.median(found) for size, found in seconds.items()}
-    return Growth(
-        "growth-start", "cold start: the first candidates of a new worker, 100,000 / 10,000 hosts",
-        medians["seconds_100k"] / medians["seconds_10k"], 12, medians)
+    return medians["seconds_100k"] / medians["seconds_10k"], medians
 
 
-def memory(bench: Bench, rounds: int) -> Growth:
+def memory(bench: Bench, rounds: int) -> Found:
     """Resident memory of a worker at 100,000 hosts, after reads and changes."""
     database = bench.copy(bench.world(100_000))
     world = bench.world(100_000)
@@ -141,18 +180,119 @@ def memory(bench: Bench, rounds: int) -> Growth:
                    if pid != served.process.pid]
     # multiprocessing has a small helper process of its own.
     biggest = sorted(workers, key=lambda sizes: sizes["rss"])[-servers.WORKERS:]
-    return Growth("growth-memory", "resident memory of a worker at 100,000 hosts, MiB",
-                  max(sizes["rss"] for sizes in biggest), 500,
-                  {f"{name}_mib_worker_{number}": sizes[name]
-                   for number, sizes in enumerate(biggest) for name in ("rss", "pss")})
+    return max(sizes["rss"] for sizes in biggest), {
+        f"{name}_mib_worker_{number}": sizes[name]
+        for number, sizes in enumerate(biggest) for name in ("rss", "pss")}
 
 
-#: By the name of the row: what measures it, and how many rounds it wants.
-MEASURES: Mapping[str, tuple[Callable[[Bench, int], Growth], int]] = {
-    "growth-change": (change, 150),
-    "growth-start": (start, 5),
-    "growth-memory": (memory, 10),
+def decision(bench: Bench, rounds: int) -> Found:
+    """One decision, after a claim of another project of its tree, and after nothing.
+
+    The worse of the two ratios.
+    """
+    medians = _decisions_after(_claim, bench, rounds)
+    return max(medians[f"{which}_ms_5k"] / medians[f"{which}_ms_50"]
+               for which in ("next", "after_nothing")), medians
+
+
+def decision_after_limit(bench: Bench, rounds: int) -> Found:
+    """One decision after a limit was changed, which outdates what was made of all of them."""
+    medians = _decisions_after(_change_limit, bench, rounds)
+    return medians["next_ms_5k"] / medians["next_ms_50"], medians
+
+
+def _decisions_after(
+    change: Callable[[client.Target, str, int], object], bench: Bench, rounds: int
+) -> dict[str, float]:
+    """Let a service change something, as another worker would, and decide twice.
+
+    :param change: is handed the service, a project and the number of the round.
+    :returns: medians of the next decision, and of the one after that.
+    """
+    sizes = {"50": bench.tree(50), "5k": bench.tree(5000)}
+    taken: dict[str, list[float]] = {
+        f"{which}_ms_{size}": [] for which in ("next", "after_nothing") for size in sizes}
+    with contextlib.ExitStack() as stack:
+        turns = []
+        for size, world in sizes.items():
+            database = bench.copy(world)
+            turns.append((
+                size, stack.enter_context(bench.serving(database, "writer")).target,
+                stack.enter_context(bench.deciding(database, world))))
+        for number in range(-3, rounds):  # the first ones load the index
+            for size, target, decider in turns if number % 2 else reversed(turns):
+                change(target, decider.projects[number % len(decider.projects)], number)
+                following, after_nothing = decider.warm(), decider.warm()
+                if number >= 0:
+                    taken[f"next_ms_{size}"].append(following)
+                    taken[f"after_nothing_ms_{size}"].append(after_nothing)
+    return {name: statistics.median(found) for name, found in taken.items()}
+
+
+def _claim(target: client.Target, project: str, number: int) -> None:
+    target.must("PUT", f"/allocations/{worlds.uid('decision', number)}",
+                filling.allocation(limits.PROVIDER, worlds.CLAIM, project))
+
+
+def _change_limit(target: client.Target, project: str, number: int) -> None:
+    target = target.at(None)
+    first = target.must("GET", f"/v3/limits?project_id={project}")["limits"][0]
+    target.must("PATCH", f"/v3/limits/{first['id']}", {"limit": {
+        "resource_limit": first["resource_limit"] + 1}})
+
+
+def first_decision(bench: Bench, rounds: int) -> Found:
+    """The first decision of a process, which loads what everybody uses."""
+    sizes = {"50": bench.tree(50), "5k": bench.tree(5000)}
+    taken: dict[str, list[float]] = {size: [] for size in sizes}
+    with contextlib.ExitStack() as stack:
+        turns = [(size, stack.enter_context(bench.deciding(bench.copy(world), world)))
+                 for size, world in sizes.items()]
+        for number in range(rounds):
+            for size, decider in turns if number % 2 else reversed(turns):
+                taken[size].append(decider.cold().milliseconds)
+    medians = {f"ms_{size}": statistics.median(found) for size, found in taken.items()}
+    return medians["ms_5k"] / medians["ms_50"], medians
+
+
+def statements(bench: Bench, rounds: int) -> Found:
+    """What the first decision of a process asks of the database."""
+    world = bench.tree(5000)
+    with bench.deciding(bench.copy(world), world) as decider:
+        counts = [decider.cold().statements for _ in range(rounds)]
+    return max(counts), {"fewest": min(counts)}
+
+
+#: By the name of the row.
+MEASURES: Mapping[str, Measure] = {
+    "growth-change": Measure(
+        "one change and a read on another worker, 100,000 / 1,000 hosts", 2, 150, change),
+    "growth-start": Measure(
+        "cold start: the first candidates of a new worker, 100,000 / 10,000 hosts",
+        12, 5, start),
+    "growth-memory": Measure(
+        "resident memory of a worker at 100,000 hosts, MiB", 500, 10, memory),
+    "growth-decision": Measure(
+        "one decision on 3 resources in a tree of 5 levels, 5,000 / 50 projects",
+        2, 150, decision),
+    "growth-decision-limit": Measure(
+        "a decision after a change of a limit, 5,000 / 50 projects", None, 50,
+        decision_after_limit),
+    "growth-decision-first": Measure(
+        "a decision, the first of a new worker, 5,000 / 50 projects", None, 30, first_decision),
+    "growth-decision-statements": Measure(
+        "statements of the first decision of a new worker, 5,000 projects", 5, 3, statements),
 }
+
+
+def measure(name: str, bench: Bench, at_most: int | None) -> Growth:
+    """Measure a row.
+
+    :param at_most: so many rounds; None for as many as the row wants.
+    """
+    row = MEASURES[name]
+    value, detail = row.run(bench, min(row.rounds, at_most or row.rounds))
+    return Growth(name, row.title, value, row.bound, detail)
 
 
 class _Connection:

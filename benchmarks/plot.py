@@ -44,7 +44,7 @@ def draw(rows: Sequence[Mapping[str, Any]], title: str, path: pathlib.Path) -> b
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlim(left=0.5, right=max(max(row["ratios"]) for row in shown) * 3)
-    axes.set_xlabel("requests per second, ours / upstream (median; line: all pairs; "
+    axes.set_xlabel("requests per second, ours / theirs (median; line: all pairs; "
                     "bar: what was asked for)", fontsize=8)
     axes.set_title(title, fontsize=9)
     axes.grid(axis="x", alpha=0.3)

@@ -23,7 +23,7 @@ from benchmarks import databases, filling, processes, rows, servers
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "search and answer": ("placement_core/placement/candidates",),
     "index: refresh": ("placement_core/placement/index", "placement_core/changes/vector"),
-    "domain": ("placement_core/placement",),
+    "domain": ("placement_core/placement", "placement_core/limits", "placement_core/catalog"),
     "transactions, change log": ("placement_core/db", "placement_core/changes"),
     "our HTTP pipeline": ("placement_core",),
     "SQLAlchemy, oslo.db": ("sqlalchemy", "oslo_db"),

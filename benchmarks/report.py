@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks import compare, growth, workloads
 
-_HEAD = (f"{'row':24s} {'clients':>7s} {'ours/s':>9s} {'upstream/s':>10s} {'ratio':>8s} "
+_HEAD = (f"{'row':24s} {'clients':>7s} {'ours/s':>9s} {'peer/s':>10s} {'ratio':>8s} "
          f"{'[min .. max]':>19s} {'floor':>6s} {'p50 ms':>15s} {'cpu ms (server+database)':>27s}")
 
 
@@ -36,13 +36,14 @@ def line(result: compare.Result) -> str:
         {True: "met", False: "NOT MET", None: ""}[result.met],
     ]
     below = [f"    ours: {problem}" for problem in result.problems]
-    below += sorted({f"    upstream: {problem}" for one in upstream for problem in one.problems})
+    below += sorted({f"    {result.row.peer}: {problem}"
+                     for one in upstream for problem in one.problems})
     if result.row.p95_ms:
         below.append(f"    p95 {_median(ours, 'p95_ms'):.2f} ms, bound {result.row.p95_ms:g} ms")
     for extra in [one.extra for one in ours if "acknowledged" in one.extra][:1]:
         rivals = [one.extra["acknowledged"] for one in upstream]
         below.append(f"    acknowledged {[one.extra['acknowledged'] for one in ours]} for room "
-                     f"for {extra['room']}; upstream {rivals}")
+                     f"for {extra['room']}; {result.row.peer} {rivals}")
     return "\n".join([" ".join(parts).rstrip(), *below])
 
 
@@ -54,8 +55,9 @@ def pairs(result: compare.Result) -> str:
 def growth_line(found: growth.Growth) -> str:
     """Return one number of how cost grows."""
     detail = ", ".join(f"{name} {value:.2f}" for name, value in found.detail.items())
-    return (f"{found.name:24s} {found.value:8.2f}, at most {found.bound:g}: "
-            f"{'met' if found.met else 'NOT MET'}\n    {found.title}: {detail}")
+    bound = "" if found.bound is None else (
+        f", at most {found.bound:g}: {'met' if found.met else 'NOT MET'}")
+    return f"{found.name:24s} {found.value:8.2f}{bound}\n    {found.title}: {detail}"
 
 
 def as_json(
@@ -76,6 +78,7 @@ def _row(result: compare.Result) -> dict[str, object]:
         "title": result.row.title,
         "world": result.world.name,
         "clients": result.clients,
+        "peer": result.row.peer,
         "workers": result.row.workers,
         "floor": result.row.floor,
         "p95_bound_ms": result.row.p95_ms,

@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import random
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from benchmarks import workloads, worlds
+from benchmarks import filling, limits, workloads, worlds
 
 _READERS = (1, 8)
 _WRITERS = (8, 32)
@@ -20,22 +21,29 @@ class Row:
 
     :ivar workload: makes the workload for the world, which may have been scaled.
     :ivar clients: concurrencies to measure.
-    :ivar floor: how many times upstream's rate ours must reach; None: only shown.
-    :ivar alone: measured without upstream, which cannot do it.
+    :ivar floor: how many times the other's rate ours must reach; None: only shown.
+    :ivar peer: the other, by its name in ``servers.PEERS``.
+    :ivar alone: measured without the other, which cannot do it.
     :ivar p95_ms: a bound for ours.
     :ivar exact: ours must do the right thing, however fast.
     """
 
     name: str
     title: str
-    world: worlds.World
-    workload: Callable[[worlds.World], workloads.Workload]
+    world: filling.World
+    workload: Callable[[Any], workloads.Workload]
     clients: tuple[int, ...]
     floor: float | None = None
     alone: bool = False
     p95_ms: float | None = None
     exact: bool = False
     workers: int = 2
+    peer: str = "upstream"
+
+    @property
+    def demanded(self) -> bool:
+        """Whether something is asked of it."""
+        return bool(self.floor or self.p95_ms or self.exact)
 
 
 def _amounts(number: int) -> str:
@@ -114,6 +122,21 @@ def _usages() -> Iterator[Row]:
                 _READERS, floor)
 
 
+LIMITS_10K = limits.World("flat", 500)
+
+
+def _of_projects(ids: limits.Ids) -> Sequence[str]:
+    """Ask for the limits of some projects."""
+    names = sorted(ids.projects)
+    random.Random(5).shuffle(names)
+    return [f"project_id={ids.projects[name]}" for name in names[:100]]
+
+
+def _of_the_service(ids: limits.Ids) -> Sequence[str]:
+    """Ask for all there is."""
+    return [f"service_id={ids.service}"]
+
+
 #: Rows of one world stand together, those that read first: what claims leave behind
 #: (raised generations) is not the same on both sides.
 ROWS: tuple[Row, ...] = (
@@ -163,4 +186,14 @@ ROWS: tuple[Row, ...] = (
     *_usages(),
     Row("candidates-100k", "candidates, 100,000 hosts, limit 1000, one worker",
         FLAT_100K, _candidates(_simple, 1000), (1,), alone=True, p95_ms=30, workers=1),
+    Row("limits-project", "GET /v3/limits of a project: 20 of 10,000",
+        LIMITS_10K, lambda world: workloads.Limits(_of_projects), _READERS, 30, peer="keystone"),
+    Row("limits-project-new", "GET /v3/limits of a project, no question asked twice",
+        LIMITS_10K, lambda world: workloads.NewLimits(_of_projects), _READERS, peer="keystone"),
+    Row("limits-304", "GET /v3/limits of a project with If-None-Match: 304, from Keystone 200",
+        LIMITS_10K, lambda world: workloads.KnownLimits(_of_projects), _READERS, 60,
+        peer="keystone"),
+    Row("limits-all", "GET /v3/limits of a service: all 10,000",
+        LIMITS_10K, lambda world: workloads.Limits(_of_the_service), _READERS, 50,
+        peer="keystone"),
 )

@@ -1,8 +1,10 @@
-"""The two sides: how each is installed, given a database and served.
+"""The sides: how each is installed, given a database and served.
 
-Both are hosted by the same version of Granian with the same workers and
-threads, read the same ``placement.conf`` (noauth2, everything else default),
-and keep their data on the same database server.
+All are hosted by the same version of Granian with the same workers and threads,
+and keep their data on the same database server. Ours and OpenStack Placement
+read the same ``placement.conf`` (noauth2, everything else default). Keystone
+cannot do without tokens: it gets Fernet ones, which it keeps, once checked, in
+a cache in each worker, the fastest that it has.
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks import client, databases, processes
 
 ROOT = pathlib.Path(__file__).parent.parent
-UPSTREAM = "openstack-placement==16.0.0"
 WORKERS = 2
 THREADS = 4
+#: The drivers that the others' database URLs name (``databases``).
+_DRIVERS = ("psycopg2-binary", "PyMySQL")
+#: Of Keystone's administrator, on a port of this machine for as long as a run.
+_PASSWORD = "bench"
 
 _SECONDS_TO_START = 120
 _SECONDS_TO_STOP = 40
@@ -35,12 +40,16 @@ _IDLE_SECONDS = 0.03
 
 
 class Side:
-    """One of the two services.
+    """One of the services.
 
-    :ivar name: "ours" or "upstream".
+    :cvar name: "ours", "upstream" (OpenStack Placement) or "keystone".
+    :cvar greeting: a path that answers 200 once the service is up.
+    :cvar token: what it is first asked with.
     """
 
     name: str
+    greeting = "/"
+    token: str | None = "admin"
 
     def loading_clients(self, kind: str) -> int:
         """Return how many clients may load a world at once into a kind of database."""
@@ -48,7 +57,7 @@ class Side:
 
     def sync(self, database: str, server: databases.Server, folder: pathlib.Path) -> None:
         """Make the tables, or bring them up to date."""
-        _configure(folder, self.connection(database, server))
+        self.configure(folder, self.connection(database, server))
         self._run(self._sync_command(folder), folder)
 
     def serve(
@@ -60,7 +69,7 @@ class Side:
         workers: int = WORKERS,
     ) -> Served:
         """Serve a database that has its tables."""
-        _configure(folder, self.connection(database, server))
+        self.configure(folder, self.connection(database, server))
         port = _free_port()
         log = (folder / "log").open("wb")
         process = subprocess.Popen(
@@ -71,13 +80,14 @@ class Side:
         charged = {"server": process.pid}
         if server.pid():
             charged["database"] = server.pid()
-        served = Served(process, client.Target(port, charged), folder / "log")
+        target = client.Target(port, charged, token=self.token)
+        served = Served(process, target, folder / "log")
         try:
-            served.wait()
+            served.wait(self.greeting)
+            return dataclasses.replace(served, target=self.admitted(target))
         except BaseException:
             served.stop()
             raise
-        return served
 
     def connection(self, database: str, server: databases.Server) -> str:
         """Return the URL that the service connects with."""
@@ -86,6 +96,16 @@ class Side:
     def fingerprint(self) -> str:
         """Return what a database of an earlier run must have been made by, to be used again."""
         raise NotImplementedError
+
+    def admitted(self, target: client.Target) -> client.Target:
+        """Return a service that has just been started as its administrator asks it."""
+        return target
+
+    def configure(self, folder: pathlib.Path, connection: str) -> None:
+        """Write what the service reads."""
+        _write(folder / "placement.conf",
+               "[api]\nauth_strategy = noauth2\n\n"
+               f"[placement_database]\nconnection = {_literally(connection)}\n")
 
     def _sync_command(self, folder: pathlib.Path) -> Sequence[str]:
         raise NotImplementedError
@@ -136,13 +156,18 @@ class Ours(Side):
         return {**super()._environment(folder), "PYTHONPATH": path}
 
 
-class Upstream(Side):
-    """OpenStack Placement, in an environment of its own."""
+class Peer(Side):
+    """A service of others, in an environment of its own.
 
-    name = "upstream"
+    :cvar package: what it is, pinned.
+    :cvar application: what Granian is told to host.
+    """
+
+    package: str
+    application: str
 
     def __init__(self, python: pathlib.Path) -> None:
-        """Take an environment that has upstream, its drivers and Granian.
+        """Take an environment that has the service, its drivers and Granian.
 
         :param python: its interpreter.
         """
@@ -152,20 +177,36 @@ class Upstream(Side):
         return server.upstream_url(database).render_as_string(hide_password=False)
 
     def fingerprint(self) -> str:
-        return UPSTREAM
+        return self.package
 
     def loading_clients(self, kind: str) -> int:
         # Of two writers on SQLite it answers one with 500: database is locked.
         return 1 if kind == "sqlite" else super().loading_clients(kind)
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of what makes upstream fast or slow."""
-        names = ("openstack-placement", "granian", "SQLAlchemy", "oslo.db", "psycopg2-binary",
-                 "PyMySQL")
+        """Return the versions of what makes it fast or slow."""
+        names = (self.package.partition("==")[0], "granian", "SQLAlchemy", "oslo.db", *_DRIVERS)
         code = f"import importlib.metadata as m; [print(n, m.version(n)) for n in {names!r}]"
         done = subprocess.run(
             [str(self._bin / "python"), "-c", code], text=True, stdout=subprocess.PIPE, check=True)
         return dict(line.split() for line in done.stdout.splitlines())
+
+    def _serve_command(self, port: int, workers: int) -> Sequence[str]:
+        return [
+            *(str(self._bin / "granian"), "--interface", "wsgi", "--no-ws"),
+            *("--host", "127.0.0.1", "--port", str(port)),
+            *("--workers", str(workers), "--blocking-threads", str(THREADS)),
+            *("--log-level", "warning", "--respawn-failed-workers"),
+            self.application,
+        ]
+
+
+class Upstream(Peer):
+    """OpenStack Placement."""
+
+    name = "upstream"
+    package = "openstack-placement==16.0.0"
+    application = "placement.wsgi.api:application"
 
     def sync(self, database: str, server: databases.Server, folder: pathlib.Path) -> None:
         super().sync(database, server, folder)
@@ -178,14 +219,62 @@ class Upstream(Side):
             *(str(folder / "placement.conf"), "db", "sync"),
         ]
 
-    def _serve_command(self, port: int, workers: int) -> Sequence[str]:
-        return [
-            *(str(self._bin / "granian"), "--interface", "wsgi", "--no-ws"),
-            *("--host", "127.0.0.1", "--port", str(port)),
-            *("--workers", str(workers), "--blocking-threads", str(THREADS)),
-            *("--log-level", "warning", "--respawn-failed-workers"),
-            "placement.wsgi.api:application",
-        ]
+
+class Keystone(Peer):
+    """OpenStack Keystone."""
+
+    name = "keystone"
+    package = "keystone==30.0.0"
+    application = "bench_keystone:application"
+    greeting = "/v3"
+    token = None
+
+    #: Keystone reads its own options from the command line, which is Granian's.
+    _MODULE = ("import sys\n\ndel sys.argv[1:]\n\n"
+               "from keystone.wsgi.api import application\n")
+
+    def sync(self, database: str, server: databases.Server, folder: pathlib.Path) -> None:
+        super().sync(database, server, folder)
+        self._run(self._manage(folder, "bootstrap", "--bootstrap-password", _PASSWORD), folder)
+
+    def admitted(self, target: client.Target) -> client.Target:
+        domain = {"id": "default"}
+        token = target.header("X-Subject-Token", "POST", "/v3/auth/tokens", {"auth": {
+            "identity": {"methods": ["password"], "password": {"user": {
+                "name": "admin", "domain": domain, "password": _PASSWORD}}},
+            "scope": {"project": {"name": "admin", "domain": domain}}}})
+        if not token:
+            raise RuntimeError("Keystone gave no token")
+        return target.bearing(token)
+
+    def configure(self, folder: pathlib.Path, connection: str) -> None:
+        keys = {kind: folder.parent / f"keystone-{kind}" for kind in ("tokens", "receipts")}
+        _write(folder / "keystone.conf",
+               f"[database]\nconnection = {_literally(connection)}\n\n"
+               "[cache]\nenabled = true\nbackend = dogpile.cache.memory\n\n"
+               + "".join(f"[fernet_{kind}]\nkey_repository = {path}\n\n"
+                         for kind, path in keys.items()))
+        _write(folder / "bench_keystone.py", self._MODULE)
+        if not keys["tokens"].exists():
+            user, group = (str(number) for number in (os.getuid(), os.getgid()))
+            self._run(self._manage(
+                folder, "fernet_setup", "--keystone-user", user, "--keystone-group", group),
+                folder)
+
+    def _sync_command(self, folder: pathlib.Path) -> Sequence[str]:
+        return self._manage(folder, "db_sync")
+
+    def _manage(self, folder: pathlib.Path, *arguments: str) -> Sequence[str]:
+        return [str(self._bin / "keystone-manage"),
+                "--config-file", str(folder / "keystone.conf"), *arguments]
+
+    def _environment(self, folder: pathlib.Path) -> dict[str, str]:
+        return {**super()._environment(folder), "PYTHONPATH": str(folder),
+                "OS_KEYSTONE_CONFIG_DIR": str(folder)}
+
+
+#: The services of others by name.
+PEERS: Mapping[str, type[Peer]] = {peer.name: peer for peer in (Upstream, Keystone)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,15 +285,16 @@ class Served:
     target: client.Target
     log: pathlib.Path
 
-    def wait(self) -> None:
+    def wait(self, greeting: str) -> None:
         """Wait until it answers.
 
+        :param greeting: the path to ask for.
         :raises RuntimeError: it ended, or says nothing: with the end of its log.
         """
         deadline = time.monotonic() + _SECONDS_TO_START
         while True:
             try:
-                if self.target.call("GET", "/", timeout=5)[0] == 200:
+                if self.target.call("GET", greeting, timeout=5)[0] == 200:
                     return
             except (OSError, http.client.HTTPException):
                 pass
@@ -230,13 +320,12 @@ class Served:
             self.process.wait()
 
 
-def install_upstream(folder: pathlib.Path) -> pathlib.Path:
-    """Install upstream, its drivers and our version of Granian; return the interpreter.
+def install(package: str, folder: pathlib.Path) -> pathlib.Path:
+    """Install a service, its drivers and our version of Granian; return the interpreter.
 
     Nothing is done when the environment already has them.
     """
-    wanted = [UPSTREAM, f"granian=={importlib.metadata.version('granian')}",
-              "psycopg2-binary", "PyMySQL"]
+    wanted = [package, f"granian=={importlib.metadata.version('granian')}", *_DRIVERS]
     python = folder / "bin" / "python"
     noted = folder / "installed"
     if noted.exists() and noted.read_text().split() == wanted:
@@ -251,13 +340,16 @@ def install_upstream(folder: pathlib.Path) -> pathlib.Path:
     return python
 
 
-def _configure(folder: pathlib.Path, connection: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "placement.conf").write_text(
-        "[api]\nauth_strategy = noauth2\n\n"
-        # oslo.config takes $ for a reference to another option.
-        f"[placement_database]\nconnection = {connection.replace('$', '$$')}\n")
-    (folder / "placement.conf").chmod(0o600)
+def _write(path: pathlib.Path, text: str) -> None:
+    """Write a file for our eyes only: a database URL may have a password."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+def _literally(value: str) -> str:
+    """Return a value for oslo.config, which takes $ for a reference to another option."""
+    return value.replace("$", "$$")
 
 
 def _free_port() -> int:

@@ -14,11 +14,13 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from benchmarks import agreement, client, filling, worlds
+from benchmarks import agreement, client, filling, limits, worlds
 
 #: More claims than any side makes in a second.
 _CLAIMS_PER_SECOND = 4000
 _WARMING = 32
+#: More answers than ours keeps.
+_NEW = 20_000
 _PROJECTS = 50
 _VAST = {"VCPU": {"total": 10**7}, "MEMORY_MB": {"total": 2 * 10**9}, "DISK_GB": {"total": 10**9}}
 #: Since 1.38 upstream answers GET /usages with 500 on PostgreSQL; both are asked below it.
@@ -94,14 +96,10 @@ class Workload(abc.ABC):
         raise NotImplementedError
 
 
-class Reads(Workload):
+class Asking(Workload):
     """The same kind of GET, in some variants so that no two in a row are equal."""
 
     comparable = True
-
-    def __init__(self, paths: Sequence[str], *, version: str = "1.39") -> None:
-        self._paths = tuple(paths)
-        self._version = version
 
     def prepare(self, target: client.Target) -> float:
         requests = self._requests(target)
@@ -117,6 +115,18 @@ class Reads(Workload):
         found = summarise(target.drive(self._requests(target), clients, seconds=seconds))
         return with_problems(found, _refusals(found))
 
+    @abc.abstractmethod
+    def _requests(self, target: client.Target) -> list[client.Request]:
+        """Return what is asked of a service."""
+
+
+class Reads(Asking):
+    """The same paths on both sides."""
+
+    def __init__(self, paths: Sequence[str], *, version: str = "1.39") -> None:
+        self._paths = tuple(paths)
+        self._version = version
+
     def differ(self, ours: client.Target, upstream: client.Target) -> str | None:
         path = self._paths[-1]
         compare = agreement.legal if "&limit=" in path else agreement.same
@@ -131,6 +141,62 @@ class Usages(Reads):
 
     def __init__(self, project: str) -> None:
         super().__init__([f"/usages?project_id={project}"], version=_USAGES)
+
+
+class Limits(Asking):
+    """GET /v3/limits of the same things on both sides, which each calls by ids of its own.
+
+    :param queries: of what a side calls things.
+    """
+
+    def __init__(self, queries: Callable[[limits.Ids], Sequence[str]]) -> None:
+        self._queries = queries
+
+    def differ(self, ours: client.Target, upstream: client.Target) -> str | None:
+        sides = [ours.at(None), upstream.at(None)]
+        paths = [self._paths(side)[-1] for side in sides]
+        found = [side.call("GET", path) for side, path in zip(sides, paths, strict=True)]
+        return agreement.same_limits(found, [limits.ids(side) for side in sides], paths[0])
+
+    def _paths(self, target: client.Target) -> list[str]:
+        return [f"/v3/limits?{query}" for query in self._queries(limits.ids(target))]
+
+    def _requests(self, target: client.Target) -> list[client.Request]:
+        target = target.at(None)
+        return [target.request("GET", path) for path in self._paths(target)]
+
+
+class NewLimits(Limits):
+    """The same, no question asked twice, so that no kept answer helps."""
+
+    def _requests(self, target: client.Target) -> list[client.Request]:
+        run = uuid.uuid4().hex[:8]
+        target = target.at(None)
+        paths = self._paths(target)
+        # What a side does not know in a query it ignores.
+        return [target.request("GET", f"{paths[number % len(paths)]}&asked={run}-{number}")
+                for number in range(_NEW)]
+
+
+class KnownLimits(Limits):
+    """The same by somebody who knows the answers, from a side that has ETags.
+
+    One that has none is asked without.
+    """
+
+    def measure(self, target: client.Target, clients: int, seconds: float) -> Measurement:
+        found = super().measure(target, clients, seconds)
+        if set(found.statuses) == {"304"}:
+            return found
+        return with_problems(found, [*found.problems, "answers that are known are sent again"])
+
+    def _requests(self, target: client.Target) -> list[client.Request]:
+        target = target.at(None)
+        paths = self._paths(target)
+        if not target.header("ETag", "GET", paths[0]):
+            return [target.request("GET", path) for path in paths]
+        return [target.request("GET", path, etag=target.header("ETag", "GET", path))
+                for path in paths]
 
 
 class Claims(Workload):
@@ -260,7 +326,8 @@ def with_problems(found: Measurement, problems: Sequence[str]) -> Measurement:
 
 
 def _refusals(found: Measurement) -> list[str]:
-    bad = {status: count for status, count in found.statuses.items() if status[0] != "2"}
+    bad = {status: count for status, count in found.statuses.items()
+           if status[0] != "2" and status != "304"}
     return [f"{count} answers {status}" for status, count in bad.items()]
 
 

@@ -1,6 +1,10 @@
 """Counting what a service sends to its database."""
 
+import weakref
+
 import sqlalchemy as sa
+
+from placement_core.db import Question
 
 
 class RoundTrips:
@@ -8,6 +12,8 @@ class RoundTrips:
 
     def __init__(self, database):
         self.count = 0
+        self.database = database
+        _COUNTING.add(self)
         for engine in (database.writer, database.autocommit, database.snapshot):
             sa.event.listen(engine, "before_cursor_execute", self._one)
         for engine in (database.writer, database.snapshot):
@@ -25,3 +31,19 @@ class RoundTrips:
         self.count = 0
         function(*arguments, **options)
         return self.count
+
+
+#: Questions go to the driver itself: no engine tells of them.
+_COUNTING = weakref.WeakSet()
+_ask = Question.ask
+
+
+def _counted(question, ctx, parameters=None):
+    if ctx.session is None:
+        for each in _COUNTING:
+            if each.database is ctx.database:
+                each._one()
+    return _ask(question, ctx, parameters)
+
+
+Question.ask = _counted

@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from placement_core import db
 from placement_core.changes import vector
 from placement_core.context import Context
 from placement_core.db.database import Database
@@ -72,7 +71,7 @@ class Follower(Generic[T]):
         own = self.own_context(ctx)
         if self._known is None:
             return self._refreshed(own, None, started_before)
-        digest = _ask(own)
+        digest = vector.digest(own)
         known = self._known
         if known is not None and known.digest == digest:
             return known
@@ -112,12 +111,6 @@ class Follower(Generic[T]):
                 self._refreshing = False
                 self._condition.notify_all()
         return fresh
-
-
-@db.retry_writes
-def _ask(ctx: Context) -> tuple[int, int]:
-    with ctx.database.autocommit.connect() as connection:
-        return vector.digest(connection)
 
 
 _FOLLOWERS: weakref.WeakSet[Follower] = weakref.WeakSet()

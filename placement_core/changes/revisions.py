@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from placement_core.changes import kinds
 from placement_core.changes.tables import revisions
-from placement_core.db import Session
+from placement_core.context import Context
+from placement_core.db import Question, Session, retry_writes
 
 #: Limits, and the catalog that they refer to.
 LIMITS = "limits"
@@ -21,8 +22,8 @@ _RAISE = (
     .where(revisions.c.name == sa.bindparam("of"))
     .values(serial=revisions.c.serial + 1, txn=sa.bindparam("by_txn"))
 )
-_READ = sa.select(revisions.c.serial, revisions.c.txn).where(
-    revisions.c.name == sa.bindparam("of"))
+_ASK = Question(sa.select(revisions.c.serial, revisions.c.txn).where(
+    revisions.c.name == sa.bindparam("of")))
 
 
 def raise_(session: Session, name: str) -> None:
@@ -34,11 +35,12 @@ def raise_(session: Session, name: str) -> None:
     session.touch(kinds.REVISION, 0)
 
 
-def read(session: Session, name: str) -> str:
-    """Return a revision as text.
+@retry_writes
+def ask(ctx: Context, name: str) -> str:
+    """Return the present revision as text.
 
     It names the transaction too: a database that was restored, or lost its last
     transactions, does not repeat a revision with other contents.
     """
-    row = session.execute(_READ, {"of": name}).one()
-    return f"{row.serial}-{row.txn:x}"
+    [(serial, txn)] = _ASK.ask(ctx, {"of": name})
+    return f"{serial}-{txn:x}"

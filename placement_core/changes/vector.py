@@ -16,11 +16,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core.changes import tables
-from placement_core.db import Session
+from placement_core.context import Context
+from placement_core.db import Question, Session, retry_writes
 
 _heads, _changes = tables.change_heads, tables.changes
 
-_DIGEST = sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn))
+_DIGEST = Question(sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)))
 _HEADS = sa.select(_heads.c.slot, _heads.c.serial, _heads.c.txn)
 
 #: From this many change rows on, loading everything is simpler and as fast.
@@ -55,9 +56,10 @@ class Vector:
         return sum(serials), sum(txns)
 
 
-def digest(connection: sa.Connection) -> tuple[int, int]:
+@retry_writes
+def digest(ctx: Context) -> tuple[int, int]:
     """Ask the one cheap question; equal answers mean nothing changed."""
-    serials, txns = connection.execute(_DIGEST).one()
+    [(serials, txns)] = _DIGEST.ask(ctx)
     return int(serials or 0), int(txns or 0)
 
 

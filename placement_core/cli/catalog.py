@@ -75,8 +75,7 @@ _Listed = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 class _InCatalog(base.Configured):
     """A command that works on the catalog of the configured database.
 
-    :ivar model: what limits mean, of projects that are made or moved; while the
-        database is open.
+    :ivar model: how limits are read in trees of projects, while the database is open.
     """
 
     model: EnforcementModel
@@ -85,9 +84,9 @@ class _InCatalog(base.Configured):
     def context(self, parsed_args: argparse.Namespace) -> Iterator[Context]:
         """Open the database."""
         parts = self.services(parsed_args)
-        self.model = parts.model
         try:
             sync.require_newest(parts.database)
+            self.model = parts.model
             yield parts.context()
         finally:
             parts.database.dispose()
@@ -523,11 +522,13 @@ class Load(_InCatalog, base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> _Listed:
         """Run the command."""
         document = _read(parsed_args.file)
+
+        def update_project(ctx: Context, id_: str, **changes: Any) -> Project:
+            return moves.update_project(ctx, self.model, id_, **changes)
+
         with self.context(parsed_args) as ctx:
             loaded = loading.load(
-                ctx, document, max_depth=self.model.max_depth,
-                update_project=lambda ctx, id_, **changes: moves.update_project(
-                    ctx, self.model, id_, **changes))
+                ctx, document, max_depth=self.model.max_depth, update_project=update_project)
         return ("kind", "name", "id", "outcome", "changed"), [
             (each.kind, each.name, each.id, each.outcome, ", ".join(each.changed))
             for each in loaded]

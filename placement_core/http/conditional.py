@@ -12,7 +12,6 @@ import hashlib
 import re
 import threading
 
-from placement_core import db
 from placement_core.changes import revisions
 from placement_core.context import Context
 
@@ -30,18 +29,12 @@ def of_limits(ctx: Context, *parts: str) -> str:
 
     :param parts: what else the answer depends on: address, scope, model.
     """
-    return of(_revision(ctx), *parts)
+    return of(revisions.ask(ctx, revisions.LIMITS), *parts)
 
 
 def of(*parts: str) -> str:
     """Return the tag of an answer that is made from these parts and nothing else."""
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
-
-
-@db.retry_writes
-def _revision(ctx: Context) -> str:
-    with db.read_once(ctx) as session:
-        return revisions.read(session, revisions.LIMITS)
 
 
 def names(header: str, tag: str) -> bool:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import texts
+from placement_core.db import Question, texts
 from placement_core.placement import records, rows, tables
 
 #: As ``consumer_type``: consumers of every type, and those without one.
@@ -40,8 +40,9 @@ _OF_PROJECT = (
     .having(_used != 0)
     .order_by(_types.c.name, _counters.c.resource_class_id)
 )
-_OF_USER = _OF_PROJECT.join(_users, _users.c.id == _counters.c.user_id).where(
-    _users.c.external_id == sa.bindparam("user"))
+_OF_USER = Question(_OF_PROJECT.join(_users, _users.c.id == _counters.c.user_id).where(
+    _users.c.external_id == sa.bindparam("user")))
+_OF_ANYBODY = Question(_OF_PROJECT)
 
 
 @db.retry_writes
@@ -69,17 +70,16 @@ def for_project(
     """
     if not texts.storable(project_id) or not texts.storable(user_id or ""):
         return []
-    with db.read_once(ctx) as session:
-        found = session.execute(
-            _OF_PROJECT if user_id is None else _OF_USER,
-            {"project": project_id, "user": user_id}).all()
+    found = (
+        _OF_ANYBODY.ask(ctx, {"project": project_id}) if user_id is None
+        else _OF_USER.ask(ctx, {"project": project_id, "user": user_id}))
     by_type: dict[str | None, tuple[dict[str, int], list[int]]] = {}
-    for row in found:
-        resources, consumers = by_type.setdefault(row.consumer_type, ({}, []))
-        if row.resource_class_id == tables.CONSUMERS:
-            consumers.append(int(row.used))
+    for type_name, class_name, class_id, used in found:
+        resources, consumers = by_type.setdefault(type_name, ({}, []))
+        if class_id == tables.CONSUMERS:
+            consumers.append(int(used))
         else:
-            resources[row.resource_class] = int(row.used)
+            resources[class_name] = int(used)
     wanted = {ALL_TYPES: by_type.keys(), UNKNOWN_TYPE: {None}}.get(consumer_type, {consumer_type})
     return [
         records.TypeUsage(name, sum(consumers), resources)

@@ -1,5 +1,6 @@
 """The benchmark harness, run once in the smallest size against both sides."""
 
+import collections
 import importlib.util
 import io
 import json
@@ -13,8 +14,10 @@ from contextlib import redirect_stderr, redirect_stdout
 from benchmarks import (
     __main__ as benchmarks,
     agreement,
+    client,
     databases,
     growth,
+    limits,
     page,
     profile,
     rows,
@@ -23,39 +26,69 @@ from benchmarks import (
 from tests import base
 
 
+@unittest.skipUnless(shutil.which("cc"), "plload needs a C compiler")
 class TestSmoke(base.TestCase):
-    """Two rows on SQLite, both sides, with turns of a moment."""
+    """Some rows on SQLite, both sides, with turns of a moment."""
 
-    @unittest.skipUnless(shutil.which("cc"), "plload needs a C compiler")
-    @unittest.skipUnless(importlib.util.find_spec("placement"), "upstream is not installed")
-    def test_both_sides_are_measured_and_agree(self):
+    def measured(self, *patterns):
+        """Run the rows; return what was written."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-bench-"))
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         said = io.StringIO()
-
         with redirect_stdout(said), redirect_stderr(said):
             benchmarks.main([
-                *("--database", "sqlite", "--row", "candidates-1k", "--row", "claims-hot"),
+                *("--database", "sqlite", *(f"--row={pattern}" for pattern in patterns)),
                 *("--scale", "0.004", "--pairs", "1", "--seconds", "0.1", "--clients", "2"),
-                *("--upstream-python", sys.executable),
+                *("--rounds", "1"),
+                *("--upstream-python", sys.executable, "--keystone-python", sys.executable),
                 *("--build", str(folder), "--results", str(folder)),
             ])
-
         document = json.loads((folder / "sqlite.json").read_text())
-        candidates, claims = document["rows"]
+        self.assertNotIn(str(folder), json.dumps(document))
+        return document
+
+    @unittest.skipUnless(importlib.util.find_spec("placement"), "upstream is not installed")
+    def test_both_sides_are_measured_and_agree(self):
+        candidates, claims = self.measured("candidates-1k", "claims-hot")["rows"]
         self.assertIs(candidates["answers_agree"], True)
         self.assertEqual(1, len(candidates["ratios"]))
         self.assertEqual([], candidates["problems"] + claims["problems"])
         self.assertEqual({"204"}, set(claims["ours"][0]["statuses"]))
         self.assertGreater(candidates["ours"][0]["cpu_ms"]["server"], 0)
-        self.assertNotIn(str(folder), json.dumps(document))
+
+    @unittest.skipUnless(importlib.util.find_spec("keystone"), "Keystone is not installed")
+    def test_keystone_is_measured_and_agrees(self):
+        document = self.measured("limits-*")
+        self.assertIsNone(document["upstream"])
+        self.assertIn("keystone", document["keystone"])
+        self.assertEqual(
+            ["limits-project", "limits-project-new", "limits-304", "limits-all"],
+            [row["name"] for row in document["rows"]])
+        for row in document["rows"]:
+            self.assertEqual("keystone", row["peer"])
+            self.assertIs(row["answers_agree"], True, row["problems"])
+            self.assertEqual([], row["problems"])
+            self.assertEqual(1, len(row["ratios"]))
+            expected = "304" if row["name"] == "limits-304" else "200"
+            self.assertEqual([{expected}, {"200"}],
+                             [set(row[side][0]["statuses"]) for side in ("ours", "upstream")])
+
+    def test_decisions_are_measured(self):
+        *ratios, statements = self.measured("growth-decision*")["growth"]
+        for found in ratios:
+            self.assertGreater(found["value"], 0)
+            self.assertTrue(all(found["detail"].values()), found)
+        self.assertEqual([True, False, False], [found["bound"] == 2 for found in ratios])
+        self.assertEqual(statements["value"] <= 5, statements["met"])
+        self.assertGreater(statements["value"], 1)
 
 
 class TestWorlds(base.TestCase):
     """What is loaded is what the pages say."""
 
     def test_every_provider_has_3_classes_5_traits_2_aggregates(self):
-        for world in {row.world.empty.scaled(0.001) for row in rows.ROWS}:
+        for world in {row.world.empty.scaled(0.001) for row in rows.ROWS
+                      if isinstance(row.world, worlds.World)}:
             for unit in world.units():
                 for provider in unit:
                     self.assertEqual(
@@ -83,6 +116,27 @@ class TestWorlds(base.TestCase):
     def test_names_fit_every_database(self):
         for row in rows.ROWS:
             self.assertLess(len(f"bench_upstream_{row.world.name}"), 60)
+
+    def test_a_tree_of_projects_has_five_levels(self):
+        for count in (16, 50, 5000):
+            world = limits.World("tree", count)
+            depths = {None: 0}
+            for level, projects in enumerate(world.levels(), 1):
+                for name, above in projects:
+                    self.assertEqual(level - 1, depths[above])
+                    depths[name] = level
+            self.assertEqual(count, len(depths) - 1)
+            self.assertEqual(5, depths[world.lowest])
+            self.assertEqual(5, max(depths.values()))
+            self.assertEqual(1, sum(depth == 1 for depth in depths.values()))
+
+    def test_every_project_of_10_000_limits_has_20(self):
+        found = [(project, limit["resource_name"])
+                 for project, limit in rows.LIMITS_10K.limits()]
+        self.assertEqual(10_000, len(set(found)))
+        self.assertEqual({20}, set(collections.Counter(name for name, _ in found).values()))
+        self.assertEqual({name for [level] in [rows.LIMITS_10K.levels()] for name, _ in level},
+                         {name for name, _ in found})
 
 
 class TestAgreement(base.TestCase):
@@ -113,6 +167,52 @@ class TestAgreement(base.TestCase):
         chosen = _answer("a", "b")
         chosen["provider_summaries"]["a"]["resources"]["VCPU"]["used"] = 1
         self.assertIn("summary of a", agreement.chosen_from(chosen, self.everything, 2) or "")
+
+
+class TestAgreementOnLimits(base.TestCase):
+    """Limits of two sides, each with ids of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.ids = [limits.Ids(f"service-{side}", {"one": f"1-{side}", "two": f"2-{side}"})
+                    for side in "ab"]
+
+    def differ(self, ours, theirs, *, statuses=(200, 200)):
+        """Compare {(project, resource): value} of both sides."""
+        found = []
+        for side, status, values in zip("ab", statuses, (ours, theirs), strict=True):
+            rows = [{
+                "id": f"limit-{side}-{number}", "project_id": f"{project}-{side}",
+                "domain_id": None, "service_id": f"service-{side}", "region_id": "bench",
+                "resource_name": resource, "resource_limit": value, "description": None,
+                "links": {"self": f"http://{side}/v3/limits/limit-{side}-{number}"},
+            } for number, ((project, resource), value) in enumerate(values.items())]
+            found.append((status, {"limits": rows, "links": {
+                "self": f"http://{side}/v3/limits?project_id=1-{side}", "next": None,
+                "previous": None}}))
+        return agreement.same_limits(found, self.ids, "/v3/limits")
+
+    def test_ids_and_order_are_no_difference(self):
+        self.assertIsNone(self.differ({(1, "cores"): 5, (2, "ram"): 7},
+                                      {(2, "ram"): 7, (1, "cores"): 5}))
+
+    def test_another_value_project_or_number_is_told(self):
+        for theirs in ({(1, "cores"): 6}, {(2, "cores"): 5}, {(1, "ram"): 5}, {},
+                       {(1, "cores"): 5, (2, "cores"): 5}):
+            self.assertIn("bodies differ", self.differ({(1, "cores"): 5}, theirs) or "")
+
+    def test_a_refusal_is_no_agreement(self):
+        for statuses in ((200, 403), (403, 403)):
+            self.assertIn("status", self.differ({}, {}, statuses=statuses) or "")
+
+
+class TestAnswers(base.TestCase):
+    """What counts as an answer that was wanted."""
+
+    def test_what_is_known_already_is_good(self):
+        self.assertEqual(
+            [True, True, True, False, False],
+            [client.Answer(0, status, 1, 0).good for status in (200, 204, 304, 301, 404)])
 
 
 class TestSQLite(base.TestCase):
@@ -166,10 +266,19 @@ class TestPage(base.TestCase):
         text = page.PAGE.read_text()
         self.assertEqual(text, page.with_results(text, page.load()))
 
-    def test_every_demand_was_measured_on_both(self):
-        wanted = {row.name for row in rows.ROWS if row.floor or row.p95_ms or row.exact}
+    def test_every_demand_was_measured_on_both_or_is_awaited(self):
+        wanted = {row.name for row in rows.ROWS if row.demanded} | set(growth.MEASURES)
+        missing = set()
         for document in page.load():
-            self.assertEqual(
-                set(), wanted - {row["name"] for row in document["rows"] if row["ours"]})
-            self.assertEqual(
-                set(growth.MEASURES), {found["name"] for found in document["growth"]})
+            missing |= (wanted - {row["name"] for row in document["rows"] if row["ours"]}
+                        - {found["name"] for found in document["growth"]})
+        self.assertEqual(page.AWAITED, missing, "page.AWAITED is what the results do not have")
+
+    def test_the_page_says_what_was_not_measured(self):
+        measured, bare = page.load()[0], {"database": "another", "rows": [], "growth": []}
+        text = page.with_results(f"{page.BEGIN}{page.END}", [measured, bare])
+        titles = {row.name: row.title for row in rows.ROWS if row.demanded}
+        titles |= {name: measure.title for name, measure in growth.MEASURES.items()}
+        for title in titles.values():
+            line = next(line for line in text.splitlines() if line.startswith(f"| {title} |"))
+            self.assertIn(page.NOT_YET, line)

@@ -16,8 +16,7 @@ STRANGE = ("", "\0", "\ud800", "x" * 70000)
 
 
 def revision(ctx):
-    with db.read_once(ctx) as session:
-        return revisions.read(session, revisions.LIMITS)
+    return revisions.ask(ctx, revisions.LIMITS)
 
 
 @databases.on_each_database

@@ -29,8 +29,7 @@ class TestJournal(base.DatabaseTestCase):
             return vector.since(session, seen, vector.current(session))
 
     def digest(self):
-        with self.database.autocommit.connect() as connection:
-            return vector.digest(connection)
+        return vector.digest(self.context())
 
     def rows(self):
         with self.database.autocommit.connect() as connection:

@@ -1,0 +1,71 @@
+"""Questions: small reads that are asked for every request, straight from the driver.
+
+Executing a statement through SQLAlchemy takes several times the processor time of
+the driver that sends it. A search, or an answer that has not changed, consists of
+little else. Where anything goes wrong, the question is asked again in SQLAlchemy's
+way, which knows what every driver's errors mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.context import Context
+from placement_core.db.failures import judged
+
+#: What a driver takes for the parameters of one statement.
+_Bind = Callable[[Mapping[str, Any]], Any]
+
+
+class Question:
+    """A statement that returns integers and texts, and is asked for them.
+
+    Other types would come as the driver gives them. One statement sees one snapshot
+    by itself: no transaction is begun, but an open one is joined.
+    """
+
+    __slots__ = ("_forms", "_statement")
+
+    def __init__(self, statement: sa.Select[Any]) -> None:
+        self._statement = statement
+        #: For each dialect the text, and how parameters are handed over.
+        self._forms: dict[str, tuple[str, _Bind]] = {}
+
+    def ask(self, ctx: Context, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
+        """Return the rows, as tuples.
+
+        :raises errors.Unavailable: the database does not answer; and what else
+            ``judged`` makes of errors.
+        """
+        if ctx.session is not None:
+            return ctx.session.execute(self._statement, parameters).all()
+        engine = ctx.database.autocommit
+        form = self._forms.get(engine.dialect.name)
+        if form is None:
+            form = self._forms[engine.dialect.name] = _form(self._statement, engine.dialect)
+        text, bind = form
+        with judged():
+            connection = engine.raw_connection()
+            try:
+                cursor = connection.cursor()
+                cursor.execute(text, bind(parameters or {}))
+                return cursor.fetchall()
+            except engine.dialect.loaded_dbapi.Error:
+                connection.invalidate()
+            finally:
+                connection.close()
+            with engine.connect() as again:
+                return again.execute(self._statement, dict(parameters or {})).all()
+
+
+def _form(statement: sa.Select[Any], dialect: sa.Dialect) -> tuple[str, _Bind]:
+    compiled = statement.compile(dialect=dialect)
+    known = compiled.params
+    if not compiled.positional:
+        return str(compiled), lambda parameters: {**known, **parameters}
+    names = compiled.positiontup or []
+    return str(compiled), lambda parameters: [
+        parameters[name] if name in parameters else known[name] for name in names]

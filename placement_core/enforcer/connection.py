@@ -1,0 +1,151 @@
+"""The way to whoever has the limits: login, endpoint, and what was answered before.
+
+One ``Connection`` serves a whole process, so that a service which makes a new
+``Enforcer`` for each request (nova does) logs in once, and asks only whether
+what it knows still holds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from keystoneauth1 import exceptions, loading
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.enforcer import endpoints, opts
+from placement_core.enforcer.answers import Answer, Answers
+from placement_core.enforcer.exception import SessionInitError
+from placement_core.plugin_api import loader
+from placement_core.plugin_api.enforcement import EnforcementModel
+
+T = TypeVar("T")
+
+#: Where placement_core answers everything that binds a project at once.
+EFFECTIVE = "/capacity/v1/limits/effective"
+
+
+class Connection:
+    """Asks the endpoint that ``[oslo_limit]`` leads to; for any number of threads.
+
+    That is the identity endpoint of the cloud, unless ``endpoint_override`` (or
+    ``service_type``) says otherwise.
+
+    :ivar place: for which service and region the limits count.
+    :ivar one_question: it is placement_core, which answers ``EFFECTIVE``.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Log in, and find out for which endpoint limits count and who answers.
+
+        :raises SessionInitError: nobody can be asked.
+        :raises ValueError: there is no such endpoint, or a Keystone's model is one
+            that only placement_core can answer for.
+        """
+        opts.register_opts(conf)
+        self._conf = conf
+        self._options = conf[opts.GROUP]
+        self._answers = Answers()
+        try:
+            self._adapter = _adapter(conf)
+            self.place = endpoints.find(self._ask, self._options)
+            self.one_question = self._finds_one_question()
+            if not self.one_question:
+                self._require_flat()
+        except exceptions.ClientException as error:
+            raise SessionInitError(f"[{opts.GROUP}]: cannot ask for limits: {error}") from error
+        self.model = functools.cache(self._model)
+
+    def read(
+        self, path: str, query: Mapping[str, str], reader: Callable[[Any], T], *,
+        keep: bool = True,
+    ) -> T:
+        """Return what ``reader`` makes of a document, asking whether it changed.
+
+        :param path: from the root of the API on.
+        :param reader: the same one for every document of this path.
+        :param keep: False asks for the whole document, and leaves what is kept alone.
+        :raises keystoneauth1.exceptions.ClientException: there is no answer.
+        """
+        question = (path, *sorted(query.items()))
+        known = self._answers.get(question) if keep else None
+        now = time.monotonic()
+        if known and now - known.asked_at < self._options.cache_seconds:
+            return known.value  # type: ignore[no-any-return]
+        headers = {"If-None-Match": known.etag} if known and known.etag else {}
+        response = self._get(path, query, headers)
+        if known and response.status_code == 304:
+            answer = dataclasses.replace(known, asked_at=now)
+        else:
+            answer = Answer(
+                reader(response.json()), response.headers.get("ETag"), now,
+                len(response.content))
+        if keep:
+            self._answers.put(question, answer)
+        return answer.value  # type: ignore[no-any-return]
+
+    def _model(self, name: str) -> EnforcementModel:
+        """Return an enforcement model by the name that a server gives it.
+
+        :raises ValueError: it is not installed here.
+        """
+        try:
+            model = loader.load(
+                "placement_core.enforcement", name, EnforcementModel,  # type: ignore[type-abstract]
+                option="the enforcement model in force")
+        except errors.ConfigurationError as error:
+            raise ValueError(str(error)) from error
+        return model(self._conf)
+
+    def _finds_one_question(self) -> bool:
+        if self._options.source != "auto":
+            return bool(self._options.source == "capacity")
+        query = {"service_id": self.place.service_id}
+        return self._get(EFFECTIVE, query, {}, accepted=(400, 403, 404)).status_code != 404
+
+    def _require_flat(self) -> None:
+        name = self._ask("/v3/limits/model", {})["model"]["name"]
+        if name != "flat":
+            raise ValueError(
+                f"Keystone's enforcement model is {name}; it does not answer what that "
+                "needs: expected flat, or placement_core at this endpoint")
+
+    def _ask(self, path: str, query: Mapping[str, str]) -> Any:
+        return self._get(path, query, {}).json()
+
+    def _get(
+        self, path: str, query: Mapping[str, str], headers: Mapping[str, str],
+        accepted: tuple[int, ...] = (),
+    ) -> Any:
+        url = self._root() + path
+        response = self._adapter.get(
+            url, params=dict(query), headers=dict(headers), raise_exc=False)
+        if response.status_code >= 400 and response.status_code not in accepted:
+            raise exceptions.from_response(response, "GET", url)
+        return response
+
+    def _root(self) -> str:
+        endpoint = self._adapter.get_endpoint()
+        if not endpoint:
+            raise exceptions.EndpointNotFound("there is no identity endpoint in the catalog")
+        return str(endpoint).rstrip("/").removesuffix("/v3")
+
+
+def _adapter(conf: cfg.ConfigOpts) -> Any:
+    auth = loading.load_auth_from_conf_options(conf, opts.GROUP)
+    if auth is None:
+        raise exceptions.MissingAuthPlugin("auth_type is not set")
+    session = loading.load_session_from_conf_options(conf, opts.GROUP, auth=auth)
+    return loading.load_adapter_from_conf_options(
+        conf, opts.GROUP, session=session,
+        service_type=conf[opts.GROUP].service_type or "identity")
+
+
+@functools.cache
+def of_process() -> Connection:
+    """Return the connection that ``oslo_config.cfg.CONF`` describes, made at first use."""
+    return Connection(cfg.CONF)

@@ -1,0 +1,209 @@
+"""Deciding whether a project may use more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from placement_core import amounts
+from placement_core.enforcer import connection as connections, exception, questions
+from placement_core.enforcer.connection import Connection
+from placement_core.enforcer.usage import TreeUsageCallback, Usage, UsageCallback
+from placement_core.plugin_api.enforcement import Binding, Excess, Scope
+
+
+class ProjectUsage(NamedTuple):
+    """What a project may use, and what counts against that.
+
+    :ivar limit: -1: no bound.
+    """
+
+    limit: int
+    usage: int
+
+
+class Enforcer:
+    """Checks usage against limits; for any number of threads.
+
+    Source: oslo.limit 2.12 ``Enforcer``. Differs: knows models over trees of projects,
+    asks whether a limit changed before each decision (see ``[oslo_limit]
+    cache_seconds``), and never refuses what shrinks.
+    """
+
+    def __init__(
+        self, usage_callback: UsageCallback, cache: bool = True, *,
+        tree_usage_callback: TreeUsageCallback | None = None,
+        connection: Connection | None = None,
+    ) -> None:
+        """Make one, for a request or for the process's life.
+
+        :param usage_callback: ``(project_id, names) -> {name: in use}``.
+        :param cache: False: what was answered before is neither used nor kept.
+        :param tree_usage_callback: ``(project_ids, names) -> {name: in use together}``, for
+            models in which the usage of a tree counts; without it, ``usage_callback``
+            is called for each project of the tree.
+        :param connection: by default the process's own, from ``oslo_config.cfg.CONF``.
+        :raises ValueError: a callback cannot be called; or see ``Connection``.
+        :raises SessionInitError: nobody can be asked for limits.
+        """
+        if not callable(usage_callback):
+            raise ValueError("usage_callback must be callable")
+        if tree_usage_callback is not None and not callable(tree_usage_callback):
+            raise ValueError("tree_usage_callback must be callable")
+        self._usage_callback = usage_callback
+        self._tree_usage_callback = tree_usage_callback
+        self._keep = cache
+        self._connection = connection or connections.of_process()
+
+    def enforce(self, project_id: str | None, deltas: Mapping[str, int]) -> None:
+        """Refuse what would exceed a limit.
+
+        Limits are read first, then usage is counted, then all is compared. A resource
+        that is not registered has a limit of 0.
+
+        :param project_id: None: what belongs to no project; registered limits bind it.
+        :param deltas: {resource name: how much more}; 0 asks whether a limit is
+            exceeded already.
+        :raises ProjectOverLimit: with every limit that would be exceeded.
+        :raises ValueError: the arguments make no sense, or a callback left out a
+            resource.
+        """
+        _check_project(project_id)
+        if not isinstance(deltas, dict) or not deltas:
+            raise ValueError("deltas must be a dictionary that is not empty")
+        for name, delta in deltas.items():
+            if not isinstance(name, str):
+                raise ValueError(f"a resource's name must be a string, not {name!r}")
+            if not isinstance(delta, int):
+                raise ValueError(f"the delta of {name} must be an integer, not {delta!r}")
+
+        names = sorted(deltas)
+        limits = self._limits(project_id, names)
+        bindings = self._bindings(limits, names)
+        usage = self._usage(names)
+        usage.own(project_id)
+        counted = _count(usage, limits, bindings)
+        judge = self._connection.model(limits.model).judge
+        excesses = [
+            excess for name in names
+            for excess in judge(name, bindings[name], counted[name], deltas[name])]
+        if excesses:
+            raise exception.ProjectOverLimit(project_id, [_info(one) for one in excesses])
+
+    def calculate_usage(
+        self, project_id: str | None, resources_to_check: Collection[str]
+    ) -> dict[str, ProjectUsage]:
+        """Return a project's own limits, and what counts against them.
+
+        For reports. Limits of those above the project are not told: ``enforce`` with a
+        delta of 0 names the exceeded ones.
+
+        :raises ValueError: the arguments make no sense, or a callback left out a
+            resource.
+        """
+        _check_project(project_id)
+        expected = "resources_to_check must be names of resources, and at least one"
+        try:
+            names = list(resources_to_check)
+        except TypeError:
+            raise ValueError(expected) from None
+        if not names or not all(isinstance(name, str) for name in names):
+            raise ValueError(expected)
+
+        limits = self._limits(project_id, names)
+        own = {
+            name: [one for one in found if one.node_id == (project_id or questions.NOBODY.id)]
+            for name, found in self._bindings(limits, names).items()}
+        usage = self._usage(names)
+        uses = usage.own(project_id)
+        counted = _count(usage, limits, own)
+        return {
+            name: _project_usage(own[name], counted[name], uses[name]) for name in names}
+
+    def get_registered_limits(
+        self, resources_to_check: Collection[str] | None
+    ) -> list[tuple[str, int]]:
+        """Return the registered defaults of resources, in their order.
+
+        :param resources_to_check: None: of all that are registered.
+        :returns: [(resource name, limit)]; -1: no bound; 0: not registered.
+        """
+        known = questions.defaults(self._connection, keep=self._keep)
+        names = known if resources_to_check is None else resources_to_check
+        return [(name, amounts.to_wire(known.get(name, 0))) for name in names]
+
+    def get_project_limits(
+        self, project_id: str | None, resource_names: Collection[str] | None
+    ) -> list[tuple[str, int]]:
+        """Return a project's own limits, in the order of the names.
+
+        :param resource_names: None: the limits that were set for it, and no defaults.
+        :returns: [(resource name, limit)]; -1: no bound; 0: not registered.
+        :raises ValueError: neither a project nor names are given.
+        """
+        if project_id is None and resource_names is None:
+            raise ValueError("project_id must not be None where resource_names is")
+        limits = self._limits(project_id, resource_names)
+        own = limits.set.get(project_id, {}) if project_id else {}
+        names = own if resource_names is None else resource_names
+        return [
+            (name, amounts.to_wire(own.get(name, limits.defaults.get(name, 0))))
+            for name in names]
+
+    def _limits(
+        self, project_id: str | None, names: Collection[str] | None
+    ) -> questions.Limits:
+        return questions.binding(self._connection, project_id, names, keep=self._keep)
+
+    def _bindings(
+        self, limits: questions.Limits, names: Sequence[str]
+    ) -> dict[str, list[Binding]]:
+        model = self._connection.model(limits.model)
+        return {
+            name: model.bindings(
+                limits.lineage,
+                {node: found[name] for node, found in limits.set.items() if name in found},
+                limits.defaults.get(name, 0))
+            for name in names}
+
+    def _usage(self, names: Sequence[str]) -> Usage:
+        return Usage(names, self._usage_callback, self._tree_usage_callback)
+
+
+def _check_project(project_id: str | None) -> None:
+    if project_id is not None and not (isinstance(project_id, str) and project_id):
+        raise ValueError("project_id must be None or a string that is not empty")
+
+
+def _count(
+    usage: Usage, limits: questions.Limits, bindings: Mapping[str, Sequence[Binding]]
+) -> dict[str, dict[tuple[str, Scope], int]]:
+    """Return what counts against each bound, by resource name; each tree is counted once."""
+    counted: dict[str, dict[tuple[str, Scope], int]] = {name: {} for name in bindings}
+    asked: dict[tuple[str, Scope], list[str]] = {}
+    for name, found in bindings.items():
+        for one in found:
+            asked.setdefault((one.node_id, one.scope), []).append(name)
+    for (node_id, scope), names in asked.items():
+        uses = (usage.together(limits.subtrees[node_id], names) if scope == "subtree"
+                else usage.own(node_id or None))
+        for name in names:
+            counted[name][node_id, scope] = uses[name]
+    return counted
+
+
+def _info(excess: Excess) -> exception.OverLimitInfo:
+    binding = excess.binding
+    return exception.OverLimitInfo(
+        excess.resource_name, amounts.to_wire(binding.limit), excess.usage, excess.delta,
+        binding.node_id or None, binding.scope)
+
+
+def _project_usage(
+    own: Sequence[Binding], counted: Mapping[tuple[str, Scope], int], uses: int
+) -> ProjectUsage:
+    """Return the first of a project's own bounds with its usage; without any, its own usage."""
+    if not own:
+        return ProjectUsage(amounts.to_wire(amounts.UNLIMITED), uses)
+    return ProjectUsage(
+        amounts.to_wire(own[0].limit), counted[own[0].node_id, own[0].scope])

@@ -1,0 +1,1 @@
+"""The enforcer library, against a small cloud in this process."""
