@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from tests import databases
 from tests.http.limits_api.nouns import NOBODY, LimitsTestCase, ScopedTestCase
 
@@ -318,23 +320,54 @@ class AdvertisedTest(LimitsTestCase):
         self.refused(403, "hierarchy", "POST", "/limits", {"limits": [self.item(self.middle, 6)]})
 
 
-class RaceTest(LimitsTestCase):
-    def test_b1_one_of_eight_equal_requests_wins(self) -> None:
-        import threading
+@databases.on_each_database
+class RacesTest(LimitsTestCase):
+    """What is decided is decided in the transaction that writes it."""
 
-        self.registered()
-        body, statuses = {"limits": [self.item(self.top)]}, []
+    options = {("limits", "enforcement_model"): "strict_two_level"}
 
-        def post() -> None:
-            statuses.append(self.v3("POST", "/limits", body).status_int)
+    def at_once(self, *requests: tuple[str, str, object]) -> list[int]:
+        """Send requests at the same time; return their statuses, sorted."""
+        statuses: list[int] = []
+        together = threading.Barrier(len(requests))
 
-        threads = [threading.Thread(target=post) for _ in range(8)]
+        def send(method: str, path: str, body: object) -> None:
+            together.wait()
+            statuses.append(self.v3(method, path, body).status_int)
+
+        threads = [threading.Thread(target=send, args=request) for request in requests]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual([201] + [409] * 7, sorted(statuses))
-        self.assertEqual([(self.top, 5)], self.listed())
+        return sorted(statuses)
+
+    def test_b1_one_of_eight_equal_requests_wins(self) -> None:
+        for region in (self.region, None):
+            registered = {"registered_limits": [{
+                "service_id": self.service, "region_id": region, "resource_name": "cores",
+                "default_limit": 10}]}
+            for path, body in (
+                ("/registered_limits", registered),
+                ("/limits", {"limits": [self.item(self.top, region_id=region)]}),
+            ):
+                self.assertEqual(
+                    [201] + [409] * 7, self.at_once(*[("POST", path, body)] * 8))
+        self.assertEqual([(self.top, 5)] * 2, self.listed())
+
+    def test_b11_a_parent_is_lowered_while_its_child_is_raised(self) -> None:
+        self.registered()
+        parent, child = self.limit(self.top, 8), self.limit(self.middle, 3)
+        for _ in range(5):
+            self.at_once(
+                ("PATCH", f"/limits/{parent['id']}", {"limit": {"resource_limit": 4}}),
+                ("PATCH", f"/limits/{child['id']}", {"limit": {"resource_limit": 6}}))
+            values = dict(self.listed())
+            self.assertLessEqual(values[self.middle], values[self.top])
+            self.v3("PATCH", f"/limits/{child['id']}", {"limit": {"resource_limit": 3}},
+                    status=200)
+            self.v3("PATCH", f"/limits/{parent['id']}", {"limit": {"resource_limit": 8}},
+                    status=200)
 
 
 class SeesTest(ScopedTestCase):

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import socketserver
-import threading
-import wsgiref.simple_server
-from collections.abc import Iterator
-
 from keystoneauth1 import session
 from keystoneauth1.identity import v3
 
-from placement_core.http.limits_api.views import tokens
+from tests.http import served
 from tests.http.limits_api.nouns import LimitsTestCase
 
 
@@ -92,51 +86,22 @@ class TokensTest(LimitsTestCase):
         self.assertEqual(["http://public/v3"], [each["url"] for each in written["endpoints"]])
 
 
-class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
-    daemon_threads = True
-
-
-class _Quiet(wsgiref.simple_server.WSGIRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def served(application: object) -> Iterator[str]:
-    """Serve an application on a port of its own; yield its address."""
-    server = wsgiref.simple_server.make_server(
-        "127.0.0.1", 0, application, server_class=_Server, handler_class=_Quiet)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 class ClientTest(LimitsTestCase):
     def test_keystoneauth(self) -> None:
         """A password login, and the endpoints that the token's catalog names."""
         self.registered()
         self.limit(self.top)
-        with served(self.app) as url:
-            for scope in ({"project_name": "top", "project_domain_name": "cloud"},
-                          {"project_id": self.top}):
-                client = session.Session(v3.Password(
-                    f"{url}/v3", username="admin", password="x", user_domain_id="default",
-                    **scope))
-                self.assertEqual(self.top, client.get_project_id())
-                self.assertEqual(f"{url}/v3", client.get_endpoint(service_type="identity"))
-                self.assertEqual(url, client.get_endpoint(service_type="placement").rstrip("/"))
-                self.assertEqual(f"{url}/v3", client.get_endpoint(
-                    service_type="identity", region_name="RegionOne", interface="internal"))
-                found = client.get(
-                    "/limits", endpoint_filter={"service_type": "identity"}).json()
-                self.assertEqual([self.top], [each["project_id"] for each in found["limits"]])
-
-
-class LifetimeTest(LimitsTestCase):
-    def test_expires_in_the_future(self) -> None:
-        self.assertGreater(tokens._LIFETIME.total_seconds(), 3600)
+        url = self.useFixture(served.Served(self.app)).url
+        for scope in ({"project_name": "top", "project_domain_name": "cloud"},
+                      {"project_id": self.top}):
+            client = session.Session(v3.Password(
+                f"{url}/v3", username="admin", password="x", user_domain_id="default",
+                **scope))
+            self.assertEqual(self.top, client.get_project_id())
+            self.assertEqual(f"{url}/v3", client.get_endpoint(service_type="identity"))
+            self.assertEqual(url, client.get_endpoint(service_type="placement").rstrip("/"))
+            self.assertEqual(f"{url}/v3", client.get_endpoint(
+                service_type="identity", region_name="RegionOne", interface="internal"))
+            found = client.get(
+                "/limits", endpoint_filter={"service_type": "identity"}).json()
+            self.assertEqual([self.top], [each["project_id"] for each in found["limits"]])
