@@ -15,13 +15,14 @@ from oslo_db import exception as db_exception
 from pyramid.config import Configurator
 
 from placement_core import errors, services
-from placement_core.http import identity, pipeline, requestlog
+from placement_core.http import conditional, identity, pipeline, requestlog
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.identity import WSGIApplication
 from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer
+from placement_core.http.replays import Replays
 from placement_core.migrations import sync
 from placement_core.placement import standard
 from placement_core.services import Services
@@ -45,7 +46,11 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
     """
     parts = services.build(conf)
     authorizer = Authorizer(conf)
-    app = identity.authenticated(_router(apis, parts, authorizer), conf, apis)
+    kept = conditional.Bodies()
+    app: WSGIApplication = Replays(
+        _router(apis, parts, authorizer, kept),
+        [api.prefix for api in apis if api.versions is None], parts, authorizer, kept)
+    app = identity.authenticated(app, conf, apis)
     app = _with_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
@@ -63,14 +68,14 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
 
 
 def _router(
-    apis: Sequence[Api], parts: Services, authorizer: Authorizer
+    apis: Sequence[Api], parts: Services, authorizer: Authorizer, kept: conditional.Bodies
 ) -> WSGIApplication:
     with Configurator(
         # The pipeline's tween renders every exception; Pyramid's own would only cost time.
         settings={"pyramid.tweens": [f"{pipeline.__name__}.judge"]},
         introspection=False,
     ) as config:
-        pipeline.include(config, apis, parts, authorizer)
+        pipeline.include(config, apis, parts, authorizer, kept)
         return config.make_wsgi_app()
 
 

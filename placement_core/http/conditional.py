@@ -8,6 +8,7 @@ process kept.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import hashlib
 import re
 import threading
@@ -21,20 +22,32 @@ _MOST_BYTES = 32 * 1024 * 1024
 _TAG = re.compile(r'"([^"]*)"')
 
 
-def of_limits(ctx: Context, *parts: str) -> str:
-    """Return the tag of an answer that is made from the limits and the local catalog.
+#: The pipeline leaves the tag of the answer here.
+ENVIRON_KEY = "placement_core.tag"
 
-    Ask for it before the contents are read: they may then be newer than the tag,
-    which costs the caller one more answer, but never older.
 
-    :param parts: what else the answer depends on: address, scope, model.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tag:
+    """What an answer is made from.
+
+    :ivar parts: what does not change for a request of the same caller for the same
+        address: the address, the scope, the model.
+    :ivar of_limits: the limits and the local catalog, too.
     """
-    return of(revisions.ask(ctx, revisions.LIMITS), *parts)
 
+    parts: tuple[str, ...]
+    of_limits: bool = False
 
-def of(*parts: str) -> str:
-    """Return the tag of an answer that is made from these parts and nothing else."""
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+    def text(self, ctx: Context) -> str:
+        """Return the tag of the present.
+
+        Ask for it before the contents are read: they may then be newer than the tag,
+        which costs the caller one more answer, but never older.
+        """
+        parts = self.parts
+        if self.of_limits:
+            parts = (revisions.ask(ctx, revisions.LIMITS), *parts)
+        return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def names(header: str, tag: str) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from placement_core.context import Context
+from placement_core.http.conditional import Tag
 from placement_core.services import Services
 
 T = TypeVar("T")
@@ -126,4 +127,4 @@ class Operation:
     exists: Callable[[Context, Mapping[str, str]], object] | None = None
     target: Callable[[Mapping[str, list[str]]], Mapping[str, Any]] | None = None
     media_before_gate: bool = False
-    tag: Callable[[Call], str | None] | None = None
+    tag: Callable[[Call], Tag | None] | None = None

@@ -86,15 +86,16 @@ class Api:
 
 
 def include(
-    config: Configurator, apis: Sequence[Api], services: Services, authorizer: Authorizer
+    config: Configurator, apis: Sequence[Api], services: Services, authorizer: Authorizer,
+    kept: conditional.Bodies,
 ) -> None:
     """Add the routes of every API to a Pyramid configuration.
 
     :param apis: a path belongs to the one with the longest prefix of it.
+    :param kept: where conditional reads keep what they answered.
     :raises ValueError: an operation is wrong: its policy rule is unknown, or
         another one has the same method and path.
     """
-    kept = conditional.Bodies()
     for api in apis:
         _add_routes(config, api, services, authorizer, kept)
     config.registry.placement_core_apis = sorted(
@@ -288,11 +289,14 @@ class Resource:
             headerlist=[("Allow", ", ".join(self._allowed)), ("Content-Length", "0")])
 
     def _conditional(
-        self, operation: Operation, call: Call, tag: str | None, environ: dict[str, Any]
+        self, operation: Operation, call: Call, made_from: conditional.Tag | None,
+        environ: dict[str, Any],
     ) -> Response:
         """Answer 304 to who has the answer already; else make it, or take the kept one."""
-        if tag is None:
+        if made_from is None:
             return self._render(operation.view(call), environ, call.microversion, call.prefix)
+        tag = made_from.text(call.ctx)
+        environ[conditional.ENVIRON_KEY] = made_from
         headers = [("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache")]
         if self._api.versions is not None:
             headers.append(("Vary", "X-Auth-Token"))

@@ -79,6 +79,15 @@ class Authorizer:
         """Say whether ``rule`` has a default."""
         return rule in self._enforcer.registered_rules
 
+    def rules(self) -> object | None:
+        """Return the rules in force: another object once a policy file changed.
+
+        None where an answer of theirs is not good for the next time.
+        """
+        if time.monotonic() >= self._look_at:
+            self._look()
+        return self._rules if self._cacheable else None
+
     def check(
         self, rule: str, identity: Identity, target: Mapping[str, str | None] | None = None
     ) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
+import time
 from typing import Any
+from unittest import mock
 
+import fixtures
 import webob
 
 from tests import databases
@@ -45,6 +49,25 @@ class ConditionalTest(LimitsTestCase):
                 self.assertNotIn("Content-Type", response.headers)
             for known in ('"other"', tag.strip('"'), "W/*", '""', "bogus", ","):
                 self.assertEqual(200, self.get(path, known).status_int, f"{path} {known}")
+
+    def test_answers_that_are_repeated_are_the_same(self) -> None:
+        """Whether they come from the router or not."""
+        def shown(response: webob.Response) -> tuple[int, bytes, list[tuple[str, str]]]:
+            return response.status_int, response.body, sorted(
+                each for each in response.headerlist if each[0] != "x-openstack-request-id")
+
+        for path in (path for path in self.paths() if path.startswith("/v3")):
+            first = self.get(path)
+            tag = first.headers["ETag"]
+            for known in (None, tag, f'"x", W/{tag}'):
+                for method in ("GET", "HEAD"):
+                    headers = {"If-None-Match": known} if known else {}
+                    # A header that the router does not look at makes another question.
+                    routed = self.ask(method, path, version=None, headers={
+                        **headers, "Accept": f"application/json;v={method}{known}"})
+                    self.get(path)
+                    repeated = self.ask(method, path, version=None, headers=headers)
+                    self.assertEqual(shown(routed), shown(repeated), f"{method} {path} {known}")
 
     def test_each_change_is_seen(self) -> None:
         changes = (
@@ -139,3 +162,22 @@ class ConditionalTest(LimitsTestCase):
         for options in ({"environ": {"SCRIPT_NAME": "/x"}}, {"headers": {"Host": "other"}}):
             response = self.get("/v3/limits", tag, **options)
             self.assertEqual(200, response.status_int)
+
+
+class PolicyTest(LimitsTestCase):
+    def setUp(self) -> None:
+        self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "policy.yaml")
+        self.path.write_text("{}")
+        self.options = {("oslo_policy", "policy_file"): str(self.path)}
+        super().setUp()
+
+    def test_the_policy_in_force_counts(self) -> None:
+        member: dict[str, Any] = {"token": f"bob:{self.top}", "roles": "member"}
+        tag = self.v3("GET", "/limits", **member).headers["ETag"]
+        known = {"If-None-Match": tag}
+        self.v3("GET", "/limits", status=304, headers=known, **member)
+        self.path.write_text('"identity:list_limits": "role:admin"')
+        with mock.patch("time.monotonic", lambda later=time.monotonic() + 60: later):
+            self.v3("GET", "/limits", status=403, headers=known, **member)
+            self.v3("GET", "/limits", status=403, **member)
+            self.v3("GET", "/limits", status=200)

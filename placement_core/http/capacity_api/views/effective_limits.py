@@ -7,13 +7,13 @@ from typing import Any
 
 from placement_core import amounts
 from placement_core.amounts import Amount
-from placement_core.http import conditional
+from placement_core.http.conditional import Tag
 from placement_core.http.limits_api import queries
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.catalog import Node
 
 
-def tag(call: Call) -> str | None:
+def tag(call: Call) -> Tag | None:
     """Return the tag of the answer; None where nobody here notices all changes."""
     services = call.services
     if not (services.limits.transactional and services.catalog.local):
@@ -21,8 +21,8 @@ def tag(call: Call) -> str | None:
     asked = [
         f"{name}={queries.last(call.query, name)}"
         for name in ("service_id", "region_id", "project_id")]
-    return conditional.of_limits(
-        call.ctx, "effective", services.conf.limits.enforcement_model, *asked)
+    return Tag(
+        ("effective", services.conf.limits.enforcement_model, *asked), of_limits=True)
 
 
 def show(call: Call) -> Reply:
