@@ -1,0 +1,1 @@
+"""The catalog drivers that come with the service."""
