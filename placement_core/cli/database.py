@@ -35,10 +35,10 @@ class Version(base.Command):
 
 
 class Release(base.Command):
-    """Give the database back to upstream Placement, with all that was written.
+    """Give the database back to upstream Placement, with all that was written there.
 
-    Removes our columns and tables. Stop the services first. "db sync" takes the
-    database over again.
+    Removes our columns and tables, and with them what upstream has no place for: the
+    catalog and limits. Stop the services first. "db sync" takes the database over again.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

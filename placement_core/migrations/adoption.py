@@ -21,7 +21,7 @@ from alembic import migration, operations
 
 from placement_core import errors
 from placement_core.migrations import exclusive, fence, revisions
-from placement_core.migrations.versions import initial
+from placement_core.migrations.versions import catalog, initial
 from placement_core.placement import inventories, records, tables
 
 #: The revision of upstream's schema that can be taken over (placement 9.0.0 on).
@@ -35,6 +35,9 @@ UPSTREAM_TABLES = (
     "projects", "users", "resource_classes", "traits", "resource_provider_traits",
     "placement_aggregates", "resource_provider_aggregates",
 )
+
+#: Every table of ours beside them, at the newest revision: what ``release`` drops.
+OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES)
 
 _COLLATION = "utf8mb4_bin"
 _BATCH = 1000
@@ -132,7 +135,7 @@ def release(connection: sa.Connection, say: Say) -> None:
             if name in present:
                 alter.drop_column(table, name)
     exclusive.unlock_tables(connection)
-    for name in (*initial.OWN_TABLES, revisions.VERSION_TABLE):
+    for name in (*OWN_TABLES, revisions.VERSION_TABLE):
         alter.drop_table(name, if_exists=True)
 
 

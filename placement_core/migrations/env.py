@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from alembic import context
 
+from placement_core.catalog import tables as catalog_tables  # noqa: F401  (registers)
 from placement_core.changes import tables as change_tables  # noqa: F401  (registers)
 from placement_core.db import metadata
 from placement_core.migrations import revisions

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from placement_core.catalog import tables as catalog_tables  # noqa: F401  (registers)
 from placement_core.changes import tables as change_tables
 from placement_core.db import metadata
 from placement_core.db.database import Settings
 from placement_core.migrations import sync
 from placement_core.placement import tables as placement_tables
 
-_KEPT = {"resource_classes", "traits", "change_heads"}
+_KEPT = {"resource_classes", "traits", "change_heads", "revisions"}
 
 
 def create(connection_url: str) -> None:
@@ -31,5 +32,6 @@ def empty(connection_url: str) -> None:
         for table in (placement_tables.resource_classes, placement_tables.traits):
             custom = table.c.name.like("CUSTOM\\_%", escape="\\")
             connection.execute(sa.delete(table).where(custom))
-        connection.execute(sa.update(change_tables.change_heads).values(serial=0, txn=0))
+        for table in (change_tables.change_heads, change_tables.revisions):
+            connection.execute(sa.update(table).values(serial=0, txn=0))
     engine.dispose()

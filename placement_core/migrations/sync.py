@@ -64,7 +64,8 @@ def require_newest(database: Database) -> None:
 def release(settings: Settings, say: Say = _silent) -> None:
     """Give a database back to upstream Placement: the way back from adoption.
 
-    Takes our columns, tables and fence away; what was written meanwhile stays.
+    Takes our columns, tables and fence away; what was written meanwhile into
+    upstream's tables stays, what only ours can hold (catalog, limits) goes.
     Works on a database we made ourselves as well.
 
     :raises SchemaError: it is not one of ours, or not at a revision we know.
@@ -111,7 +112,7 @@ def _is_half_released(connection: sa.Connection) -> bool:
     """Say whether a release died half-way (on MariaDB) after it gave up the version."""
     inspected = sa.inspect(connection)
     return inspected.has_table(revisions.UPSTREAM_VERSION_TABLE) and any(
-        inspected.has_table(name) for name in initial.OWN_TABLES
+        inspected.has_table(name) for name in adoption.OWN_TABLES
     )
 
 

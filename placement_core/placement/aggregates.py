@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Session, texts
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, inserts, locks, rows, tables
 from placement_core.placement.records import ProviderAggregates
@@ -81,7 +81,7 @@ def replace_for_provider(
     if generation is not None and provider.generation != generation:
         raise errors.ProviderGenerationConflict(uuid)
     for aggregate in wanted:
-        if not 0 < len(aggregate) <= _LONGEST_UUID or not rows.storable(aggregate):
+        if not 0 < len(aggregate) <= _LONGEST_UUID or not texts.storable(aggregate):
             raise errors.InvalidAggregate(aggregate)
     aggregate_ids = _ensure(ctx, wanted)
     with db.write(ctx) as session:

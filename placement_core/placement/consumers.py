@@ -17,9 +17,9 @@ from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import TransactionLost, arrays, failures
+from placement_core.db import TransactionLost, arrays, failures, texts
 from placement_core.db.database import Database
-from placement_core.placement import counters, errors, locks, records, rows, tables
+from placement_core.placement import counters, errors, locks, records, tables
 
 _consumers, _allocations = tables.consumers, tables.allocations
 _OWNERS = {
@@ -169,7 +169,7 @@ def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> No
             wanted |= _owners_of(write)
     known = _known.setdefault(ctx.database, set())
     for kind, name in sorted(wanted - known):
-        if not rows.storable(name):
+        if not texts.storable(name):
             raise errors.InvalidOwner(name)
         try:
             if ctx.session is not None:
@@ -204,7 +204,7 @@ def remembering(database: Database) -> Iterator[None]:
 
 def is_consumer_uuid(text: str) -> bool:
     """Say whether a row can hold ``text`` as the uuid of a consumer."""
-    return 0 < len(text) <= 36 and rows.storable(text)
+    return 0 < len(text) <= 36 and texts.storable(text)
 
 
 # Taking and releasing consumer rows -------------------------------------------

@@ -18,7 +18,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, failures
+from placement_core.db import Session, failures, texts
 from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import Provider
 
@@ -274,7 +274,7 @@ def _canonical(uuid: str) -> str:
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME and rows.storable(name)
+    return 0 < len(name) <= _LONGEST_NAME and texts.storable(name)
 
 
 def _record(row: sa.Row[Any]) -> Provider:

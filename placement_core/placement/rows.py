@@ -18,19 +18,6 @@ _BY_UUID = sa.select(
 _GENERATION = sa.select(_providers.c.generation).where(_providers.c.id == sa.bindparam("id"))
 
 
-def storable(text: str) -> bool:
-    """Say whether every database can keep and compare ``text``.
-
-    PostgreSQL refuses NUL; no database takes half of a surrogate pair, which
-    JSON can spell.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
-
-
 def is_provider_uuid(text: str) -> bool:
     """Say whether a provider can have ``text`` as its uuid."""
     return 0 < len(text) <= 36 and text.isascii() and "\0" not in text

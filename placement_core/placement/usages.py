@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
+from placement_core.db import texts
 from placement_core.placement import records, rows, tables
 
 #: As ``consumer_type``: consumers of every type, and those without one.
@@ -66,7 +67,7 @@ def for_project(
     :param consumer_type: ``ALL_TYPES``, ``UNKNOWN_TYPE`` or the name of one type.
     :returns: no record for a type without consumers; empty for an unknown project.
     """
-    if not rows.storable(project_id) or not rows.storable(user_id or ""):
+    if not texts.storable(project_id) or not texts.storable(user_id or ""):
         return []
     with db.read_once(ctx) as session:
         found = session.execute(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 from alembic import op, operations
+
+from placement_core.migrations import steps
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
-
-_MYSQL: dict[str, Any] = {
-    "mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 #: Columns that adoption adds to upstream's tables: {table: names}; all NOT NULL.
 ADDED_COLUMNS = {
@@ -38,7 +35,7 @@ def upgrade() -> None:
 
 def create_upstream_tables(on: operations.Operations) -> None:
     """Create the tables that upstream has too, with our columns in them."""
-    _create(
+    steps.create_table(
         on, "resource_providers",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("uuid", sa.String(36), nullable=False),
@@ -54,7 +51,7 @@ def create_upstream_tables(on: operations.Operations) -> None:
             "resource_providers_parent_provider_id_idx": ["parent_provider_id"],
         },
     )
-    _create(
+    steps.create_table(
         on, "inventories",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("resource_provider_id", sa.Integer, nullable=False),
@@ -71,7 +68,7 @@ def create_upstream_tables(on: operations.Operations) -> None:
                             name="uniq_inventories0resource_provider_resource_class"),
         indexes={"inventories_resource_class_id_idx": ["resource_class_id"]},
     )
-    _create(
+    steps.create_table(
         on, "allocations",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("resource_provider_id", sa.Integer, nullable=False),
@@ -86,20 +83,20 @@ def create_upstream_tables(on: operations.Operations) -> None:
             "allocations_consumer_id_idx": ["consumer_id"],
         },
     )
-    _create(
+    steps.create_table(
         on, "resource_classes",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False, autoincrement=False),
         sa.Column("name", sa.String(255), nullable=False),
         sa.Column("revision", sa.BigInteger, nullable=False, server_default="0"),
         sa.UniqueConstraint("name", name="uniq_resource_classes0name"),
     )
-    _create(
+    steps.create_table(
         on, "traits",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("name", sa.Unicode(255), nullable=False),
         sa.UniqueConstraint("name", name="uniq_traits0name"),
     )
-    _create(
+    steps.create_table(
         on, "resource_provider_traits",
         sa.Column("trait_id", sa.Integer, sa.ForeignKey("traits.id"),
                   primary_key=True, nullable=False),
@@ -108,13 +105,13 @@ def create_upstream_tables(on: operations.Operations) -> None:
         indexes={"resource_provider_traits_resource_provider_trait_idx":
                  ["resource_provider_id", "trait_id"]},
     )
-    _create(
+    steps.create_table(
         on, "placement_aggregates",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("uuid", sa.String(36)),
         sa.UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
     )
-    _create(
+    steps.create_table(
         on, "resource_provider_aggregates",
         sa.Column("resource_provider_id", sa.Integer, primary_key=True, nullable=False,
                   autoincrement=False),
@@ -124,19 +121,19 @@ def create_upstream_tables(on: operations.Operations) -> None:
     )
     for table, unique in (("projects", "uniq_projects0external_id"),
                           ("users", "uniq_users0external_id")):
-        _create(
+        steps.create_table(
             on, table,
             sa.Column("id", sa.Integer, primary_key=True, nullable=False),
             sa.Column("external_id", sa.String(255), nullable=False),
             sa.UniqueConstraint("external_id", name=unique),
         )
-    _create(
+    steps.create_table(
         on, "consumer_types",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("name", sa.Unicode(255), nullable=False),
         sa.UniqueConstraint("name", name="uniq_consumer_types0name"),
     )
-    _create(
+    steps.create_table(
         on, "consumers",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
         sa.Column("uuid", sa.String(36), nullable=False),
@@ -156,7 +153,7 @@ def create_upstream_tables(on: operations.Operations) -> None:
 
 def create_own_tables(on: operations.Operations) -> None:
     """Create the tables that upstream lacks, with the heads of the change log."""
-    _create(
+    steps.create_table(
         on, "usage_counters",
         sa.Column("project_id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("user_id", sa.Integer, primary_key=True, autoincrement=False),
@@ -166,14 +163,14 @@ def create_own_tables(on: operations.Operations) -> None:
         sa.Column("used", sa.BigInteger, nullable=False),
         times=False,
     )
-    _create(
+    steps.create_table(
         on, "change_heads",
         sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
         sa.Column("serial", sa.BigInteger, nullable=False),
         sa.Column("txn", sa.BigInteger, nullable=False),
         times=False,
     )
-    _create(
+    steps.create_table(
         on, "changes",
         sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
         sa.Column("serial", sa.BigInteger, primary_key=True, autoincrement=False),
@@ -191,23 +188,3 @@ def create_own_tables(on: operations.Operations) -> None:
                for slot in range(CHANGE_SLOTS) if slot not in present]
     if missing:
         connection.execute(sa.insert(heads), missing)
-
-
-def _create(
-    on: operations.Operations,
-    name: str,
-    *items: sa.schema.SchemaItem,
-    indexes: dict[str, list[str]] | None = None,
-    times: bool = True,
-) -> None:
-    """Create a table and its indexes unless they are there (see ``versions``)."""
-    found = sa.inspect(on.get_bind())
-    stamps = (sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime))
-    present: set[str | None] = set()
-    if found.has_table(name):
-        present = {index["name"] for index in found.get_indexes(name)}
-    else:
-        on.create_table(name, *(stamps if times else ()), *items, **_MYSQL)
-    for index, columns in (indexes or {}).items():
-        if index not in present:
-            on.create_index(index, name, columns)

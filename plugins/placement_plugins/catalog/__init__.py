@@ -1,1 +1,1 @@
-"""The catalog drivers that come with the service."""
+"""Catalog drivers: who says which services, domains and projects exist."""

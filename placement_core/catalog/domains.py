@@ -1,0 +1,107 @@
+"""Domains: the roots of the trees of projects."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypedDict, Unpack
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.catalog import errors, rows, tables, tree
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.plugin_api.catalog import Domain
+
+_KIND = "domain"
+_NEVER_EMPTY = ("name",)
+
+_domains = tables.catalog_domains
+_projects = tables.catalog_projects
+
+
+class Changes(TypedDict, total=False):
+    """What can be changed of a domain."""
+
+    name: str
+    description: str
+    enabled: bool
+
+
+@db.retry_writes
+def create(
+    ctx: Context, *, name: str, description: str = "", enabled: bool = True,
+    id: str | None = None,  # noqa: A002  (the field's word)
+) -> Domain:
+    """Create a domain.
+
+    :param id: a random one if None; no project has it.
+    :raises errors.Duplicate: the id or the name is taken.
+    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    """
+    domain = Domain(id if id is not None else rows.new_id(), name, description, enabled)
+    rows.check_id(_KIND, domain.id)
+    values = dataclasses.asdict(domain)
+    rows.check(_KIND, _domains, values, never_empty=_NEVER_EMPTY)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        if rows.exists(session, _projects, "id", domain.id):
+            raise errors.Duplicate(_KIND, f"a project of id {domain.id}")
+        rows.insert(session, _domains, _KIND, values, clash=f"id {domain.id} or name {name}")
+        tree.add(session, domain.id, parent_id=None)
+    return domain
+
+
+@db.retry_writes
+def get(ctx: Context, id_: str) -> Domain:
+    """Return a domain.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    """
+    with db.read_once(ctx) as session:
+        return _record(rows.get(session, _domains, _KIND, id_))
+
+
+@db.retry_writes
+def list_(ctx: Context, *, name: str | None = None) -> list[Domain]:
+    """Return all domains, or the one of a name, by name."""
+    with db.read_once(ctx) as session:
+        found = rows.matching(session, _domains, ["name"], {"name": name})
+    return [_record(row) for row in found]
+
+
+@db.retry_writes
+def update(ctx: Context, id_: str, **changes: Unpack[Changes]) -> Domain:
+    """Change a domain.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.Duplicate: the name is taken.
+    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    """
+    rows.check(_KIND, _domains, changes, never_empty=_NEVER_EMPTY)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.get(session, _domains, _KIND, id_)
+        rows.update(
+            session, _domains, _KIND, id_, changes, clash=f"name {changes.get('name')}")
+        return _record(rows.get(session, _domains, _KIND, id_))
+
+
+@db.retry_writes
+def delete(ctx: Context, id_: str) -> None:
+    """Remove a domain with all its projects.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.StillEnabled: it has not been disabled before.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        if rows.get(session, _domains, _KIND, id_).enabled:
+            raise errors.StillEnabled(id_)
+        tree.remove_domain(session, id_)
+        rows.delete(session, _projects, "domain_id", id_)
+        rows.delete(session, _domains, "id", id_)
+
+
+def _record(row: sa.Row[Any]) -> Domain:
+    return Domain(**row._mapping)

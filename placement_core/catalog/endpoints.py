@@ -1,0 +1,127 @@
+"""Endpoints: where services are reached."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.catalog import errors, rows, tables
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.plugin_api.catalog import Endpoint
+
+INTERFACES = ("public", "internal", "admin")
+
+_KIND = "endpoint"
+_NEVER_EMPTY = ("url", "region_id")
+
+_endpoints = tables.catalog_endpoints
+
+
+class Changes(TypedDict, total=False):
+    """What can be changed of an endpoint."""
+
+    service_id: str
+    interface: str
+    url: str
+    region_id: str | None
+    enabled: bool
+
+
+@db.retry_writes
+def create(
+    ctx: Context, *, service_id: str, interface: str, url: str, region_id: str | None = None,
+    enabled: bool = True, id: str | None = None,  # noqa: A002  (the field's word)
+) -> Endpoint:
+    """Create an endpoint.
+
+    :param interface: one of ``INTERFACES``.
+    :param id: a random one if None.
+    :raises errors.Duplicate: the id is taken.
+    :raises errors.UnknownReference: there is no such service or region.
+    :raises errors.InvalidValue: the interface is another, or a text cannot be kept.
+    """
+    endpoint = Endpoint(
+        id if id is not None else rows.new_id(), service_id, interface, url, region_id, enabled)
+    rows.check_id(_KIND, endpoint.id)
+    values = dataclasses.asdict(endpoint)
+    _check(values)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        _require(session, values)
+        rows.insert(session, _endpoints, _KIND, values, clash=f"id {endpoint.id}")
+    return endpoint
+
+
+@db.retry_writes
+def get(ctx: Context, id_: str) -> Endpoint:
+    """Return an endpoint.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    """
+    with db.read_once(ctx) as session:
+        return _record(rows.get(session, _endpoints, _KIND, id_))
+
+
+@db.retry_writes
+def list_(
+    ctx: Context, *, service_id: str | None = None, region_id: str | None = None,
+    interface: str | None = None,
+) -> list[Endpoint]:
+    """Return the endpoints of a service, a region and an interface; None is any."""
+    with db.read_once(ctx) as session:
+        found = rows.matching(
+            session, _endpoints, ["id"],
+            {"service_id": service_id, "region_id": region_id, "interface": interface})
+    return [_record(row) for row in found]
+
+
+@db.retry_writes
+def update(ctx: Context, id_: str, **changes: Unpack[Changes]) -> Endpoint:
+    """Change an endpoint.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.UnknownReference: there is no such service or region.
+    :raises errors.InvalidValue: the interface is another, or a text cannot be kept.
+    """
+    _check(changes)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.get(session, _endpoints, _KIND, id_)
+        _require(session, changes)
+        rows.update(session, _endpoints, _KIND, id_, changes)
+        return _record(rows.get(session, _endpoints, _KIND, id_))
+
+
+@db.retry_writes
+def delete(ctx: Context, id_: str) -> None:
+    """Remove an endpoint.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.get(session, _endpoints, _KIND, id_)
+        rows.delete(session, _endpoints, "id", id_)
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    rows.check(_KIND, _endpoints, values, never_empty=_NEVER_EMPTY)
+    if values.get("interface", INTERFACES[0]) not in INTERFACES:
+        raise errors.InvalidValue(_KIND, "interface", f"one of {', '.join(INTERFACES)}")
+
+
+def _require(session: Session, values: Mapping[str, Any]) -> None:
+    if "service_id" in values:
+        rows.require(session, tables.catalog_services, "service", values["service_id"])
+    if values.get("region_id") is not None:
+        rows.require(session, tables.catalog_regions, "region", values["region_id"])
+
+
+def _record(row: sa.Row[Any]) -> Endpoint:
+    return Endpoint(**row._mapping)

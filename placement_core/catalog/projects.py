@@ -1,0 +1,168 @@
+"""Projects, each below its domain or another project.
+
+Source: Keystone v3; differs: a project can be moved within its domain.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypedDict, Unpack
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.catalog import errors, rows, tables, tree
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.plugin_api.catalog import Project
+
+_KIND = "project"
+_NEVER_EMPTY = ("name",)
+
+_domains = tables.catalog_domains
+_projects = tables.catalog_projects
+
+
+class Changes(TypedDict, total=False):
+    """What can be changed of a project; a new parent moves all that is below it too."""
+
+    name: str
+    parent_id: str
+    description: str
+    enabled: bool
+
+
+@db.retry_writes
+def create(
+    ctx: Context, *, name: str, domain_id: str, parent_id: str | None = None,
+    description: str = "", enabled: bool = True,
+    id: str | None = None,  # noqa: A002  (the field's word)
+    max_depth: int | None = None,
+) -> Project:
+    """Create a project.
+
+    :param parent_id: the project above it; its domain if None.
+    :param id: a random one if None; no domain has it.
+    :param max_depth: how many levels a tree may have, a domain being level 1;
+        None for any.
+    :raises errors.Duplicate: the id is taken, or the name in the domain.
+    :raises errors.UnknownReference: there is no such domain or parent.
+    :raises errors.Misplaced: the parent is in another domain.
+    :raises errors.TooDeep: it would be below ``max_depth``.
+    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    """
+    project = Project(
+        id if id is not None else rows.new_id(), name, domain_id,
+        domain_id if parent_id is None else parent_id, description, enabled)
+    rows.check_id(_KIND, project.id)
+    values = dataclasses.asdict(project)
+    rows.check(_KIND, _projects, values, never_empty=_NEVER_EMPTY)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.require(session, _domains, "domain", domain_id)
+        _check_parent(session, project)
+        if max_depth is not None:
+            _check_depth(session, project.parent_id, 1, max_depth)
+        if rows.exists(session, _domains, "id", project.id):
+            raise errors.Duplicate(_KIND, f"a domain of id {project.id}")
+        rows.insert(
+            session, _projects, _KIND, values,
+            clash=f"id {project.id}, or name {name} in domain {domain_id},")
+        tree.add(session, project.id, parent_id=project.parent_id)
+    return project
+
+
+@db.retry_writes
+def get(ctx: Context, id_: str) -> Project:
+    """Return a project.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    """
+    with db.read_once(ctx) as session:
+        return _record(rows.get(session, _projects, _KIND, id_))
+
+
+@db.retry_writes
+def list_(
+    ctx: Context, *, name: str | None = None, domain_id: str | None = None,
+    parent_id: str | None = None,
+) -> list[Project]:
+    """Return the projects of a name, a domain, right below a parent, by name; None is any."""
+    with db.read_once(ctx) as session:
+        found = rows.matching(
+            session, _projects, ["name", "id"],
+            {"name": name, "domain_id": domain_id, "parent_id": parent_id})
+    return [_record(row) for row in found]
+
+
+@db.retry_writes
+def update(
+    ctx: Context, id_: str, *, max_depth: int | None = None, **changes: Unpack[Changes],
+) -> Project:
+    """Change a project, and move it with all below it if it gets another parent.
+
+    :param max_depth: how many levels a tree may have, a domain being level 1;
+        None for any.
+    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.Duplicate: the name is taken in its domain.
+    :raises errors.UnknownReference: there is no such parent.
+    :raises errors.Misplaced: the parent is in another domain, or below the project.
+    :raises errors.TooDeep: something moved would be below ``max_depth``.
+    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    """
+    rows.check(_KIND, _projects, changes, never_empty=_NEVER_EMPTY)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        present = _record(rows.get(session, _projects, _KIND, id_))
+        changed = dataclasses.replace(present, **changes)
+        if changed.parent_id != present.parent_id:
+            _check_parent(session, changed)
+            if tree.is_below(session, changed.parent_id, id_):
+                raise errors.Misplaced(
+                    _KIND, id_, changed.parent_id, "it would be below itself")
+            if max_depth is not None:
+                levels = tree.height(session, id_)
+                _check_depth(session, changed.parent_id, levels, max_depth)
+            tree.move(session, id_, changed.parent_id)
+        rows.update(
+            session, _projects, _KIND, id_, changes,
+            clash=f"name {changed.name} in domain {changed.domain_id}")
+    return changed
+
+
+@db.retry_writes
+def delete(ctx: Context, id_: str) -> None:
+    """Remove a project that has none below it.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.InUse: other projects are below it.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.get(session, _projects, _KIND, id_)
+        if rows.exists(session, _projects, "parent_id", id_):
+            raise errors.InUse(_KIND, id_, "child projects")
+        tree.remove_leaf(session, id_)
+        rows.delete(session, _projects, "id", id_)
+
+
+def _check_parent(session: Session, project: Project) -> None:
+    """Refuse a parent that is not in the project's domain."""
+    if project.parent_id == project.domain_id:
+        return
+    parent = rows.require(session, _projects, _KIND, project.parent_id)
+    if parent.domain_id != project.domain_id:
+        raise errors.Misplaced(
+            _KIND, project.id, project.parent_id, "that is in another domain")
+
+
+def _check_depth(session: Session, parent_id: str, levels: int, max_depth: int) -> None:
+    """Refuse ``levels`` more levels below a parent if that makes too many."""
+    depth = tree.level(session, parent_id) + levels
+    if depth > max_depth:
+        raise errors.TooDeep(parent_id, depth, max_depth)
+
+
+def _record(row: sa.Row[Any]) -> Project:
+    return Project(**row._mapping)

@@ -1,0 +1,129 @@
+"""Regions.
+
+Source: Keystone v3; differs: a region with regions below it is not removed,
+where Keystone removes those too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypedDict, Unpack
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.catalog import errors, rows, tables
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.plugin_api.catalog import Region
+
+_KIND = "region"
+_NEVER_EMPTY = ("id", "parent_region_id")
+
+_regions = tables.catalog_regions
+_endpoints = tables.catalog_endpoints
+
+_PARENT = sa.select(_regions.c.parent_region_id).where(_regions.c.id == sa.bindparam("id"))
+
+
+class Changes(TypedDict, total=False):
+    """What can be changed of a region."""
+
+    parent_region_id: str | None
+    description: str
+
+
+@db.retry_writes
+def create(
+    ctx: Context, *, id: str | None = None,  # noqa: A002  (the field's word)
+    parent_region_id: str | None = None, description: str = "",
+) -> Region:
+    """Create a region.
+
+    :param id: a random one if None.
+    :raises errors.Duplicate: the id is taken.
+    :raises errors.UnknownReference: there is no such parent.
+    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    """
+    region = Region(id if id is not None else rows.new_id(), parent_region_id, description)
+    values = dataclasses.asdict(region)
+    rows.check(_KIND, _regions, values, never_empty=_NEVER_EMPTY)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        if parent_region_id is not None:
+            rows.require(session, _regions, _KIND, parent_region_id)
+        rows.insert(session, _regions, _KIND, values, clash=f"id {region.id}")
+    return region
+
+
+@db.retry_writes
+def get(ctx: Context, id_: str) -> Region:
+    """Return a region.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    """
+    with db.read_once(ctx) as session:
+        return _record(rows.get(session, _regions, _KIND, id_))
+
+
+@db.retry_writes
+def list_(ctx: Context, *, parent_region_id: str | None = None) -> list[Region]:
+    """Return all regions, or those right below one, by id."""
+    with db.read_once(ctx) as session:
+        found = rows.matching(session, _regions, ["id"], {"parent_region_id": parent_region_id})
+    return [_record(row) for row in found]
+
+
+@db.retry_writes
+def update(ctx: Context, id_: str, **changes: Unpack[Changes]) -> Region:
+    """Change a region.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.UnknownReference: there is no such parent.
+    :raises errors.Misplaced: it would be below itself.
+    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    """
+    rows.check(_KIND, _regions, changes, never_empty=_NEVER_EMPTY)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.get(session, _regions, _KIND, id_)
+        parent_id = changes.get("parent_region_id")
+        if parent_id is not None:
+            rows.require(session, _regions, _KIND, parent_id)
+            if _is_below(session, parent_id, id_):
+                raise errors.Misplaced(_KIND, id_, parent_id, "it would be below itself")
+        rows.update(session, _regions, _KIND, id_, changes)
+        return _record(rows.get(session, _regions, _KIND, id_))
+
+
+@db.retry_writes
+def delete(ctx: Context, id_: str) -> None:
+    """Remove a region.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.InUse: it has endpoints, or regions below it.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.get(session, _regions, _KIND, id_)
+        if rows.exists(session, _endpoints, "region_id", id_):
+            raise errors.InUse(_KIND, id_, "endpoints")
+        if rows.exists(session, _regions, "parent_region_id", id_):
+            raise errors.InUse(_KIND, id_, "child regions")
+        rows.delete(session, _regions, "id", id_)
+
+
+def _is_below(session: Session, id_: str | None, top_id: str) -> bool:
+    """Say whether a region is another one, or below it."""
+    seen: set[str] = set()
+    while id_ is not None and id_ not in seen:
+        if id_ == top_id:
+            return True
+        seen.add(id_)
+        id_ = session.execute(_PARENT, {"id": id_}).scalar()
+    return False
+
+
+def _record(row: sa.Row[Any]) -> Region:
+    return Region(**row._mapping)

@@ -1,0 +1,107 @@
+"""Services.
+
+Two of them may have the same type and name, as in Keystone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypedDict, Unpack
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.catalog import rows, tables
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.plugin_api.catalog import Service
+
+_KIND = "service"
+_NEVER_EMPTY = ("type",)
+
+_services = tables.catalog_services
+_endpoints = tables.catalog_endpoints
+
+
+class Changes(TypedDict, total=False):
+    """What can be changed of a service."""
+
+    type: str
+    name: str
+    description: str
+    enabled: bool
+
+
+@db.retry_writes
+def create(
+    ctx: Context, *, service_type: str, name: str = "", description: str = "",
+    enabled: bool = True, id: str | None = None,  # noqa: A002  (the field's word)
+) -> Service:
+    """Create a service.
+
+    :param id: a random one if None.
+    :raises errors.Duplicate: the id is taken.
+    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    """
+    service = Service(
+        id if id is not None else rows.new_id(), service_type, name, description, enabled)
+    rows.check_id(_KIND, service.id)
+    values = dataclasses.asdict(service)
+    rows.check(_KIND, _services, values, never_empty=_NEVER_EMPTY)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.insert(session, _services, _KIND, values, clash=f"id {service.id}")
+    return service
+
+
+@db.retry_writes
+def get(ctx: Context, id_: str) -> Service:
+    """Return a service.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    """
+    with db.read_once(ctx) as session:
+        return _record(rows.get(session, _services, _KIND, id_))
+
+
+@db.retry_writes
+def list_(
+    ctx: Context, *, service_type: str | None = None, name: str | None = None,
+) -> list[Service]:
+    """Return the services of a type and a name, by both; None is any."""
+    with db.read_once(ctx) as session:
+        found = rows.matching(
+            session, _services, ["type", "name", "id"], {"type": service_type, "name": name})
+    return [_record(row) for row in found]
+
+
+@db.retry_writes
+def update(ctx: Context, id_: str, **changes: Unpack[Changes]) -> Service:
+    """Change a service.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    """
+    rows.check(_KIND, _services, changes, never_empty=_NEVER_EMPTY)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.get(session, _services, _KIND, id_)
+        rows.update(session, _services, _KIND, id_, changes)
+        return _record(rows.get(session, _services, _KIND, id_))
+
+
+@db.retry_writes
+def delete(ctx: Context, id_: str) -> None:
+    """Remove a service with its endpoints.
+
+    :raises errors.NotInCatalog: there is none of that id.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        rows.get(session, _services, _KIND, id_)
+        rows.delete(session, _endpoints, "service_id", id_)
+        rows.delete(session, _services, "id", id_)
+
+
+def _record(row: sa.Row[Any]) -> Service:
+    return Service(**row._mapping)

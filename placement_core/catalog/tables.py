@@ -1,0 +1,87 @@
+"""The catalog's tables.
+
+``catalog_ancestors`` has a row for each pair of a domain or project and itself or
+one above it, so that a branch of a tree is one look-up, up or down.
+
+No foreign keys: writers queue (see the room), and ids also name what only a
+remote catalog has.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db.metadata import metadata
+
+# A binary collation, so that ids and names compare as text on every database.
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
+
+catalog_regions = sa.Table(
+    "catalog_regions", metadata,
+    sa.Column("id", sa.String(255), primary_key=True),
+    sa.Column("parent_region_id", sa.String(255)),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Index("catalog_regions_parent_region_id_idx", "parent_region_id"),
+    **_MYSQL,
+)
+
+catalog_services = sa.Table(
+    "catalog_services", metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("type", sa.String(255), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    **_MYSQL,
+)
+
+catalog_endpoints = sa.Table(
+    "catalog_endpoints", metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("service_id", sa.String(64), nullable=False),
+    sa.Column("interface", sa.String(8), nullable=False),
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("region_id", sa.String(255)),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Index("catalog_endpoints_service_id_idx", "service_id"),
+    sa.Index("catalog_endpoints_region_id_idx", "region_id"),
+    **_MYSQL,
+)
+
+catalog_domains = sa.Table(
+    "catalog_domains", metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(64), nullable=False),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.UniqueConstraint("name", name="uniq_catalog_domains0name"),
+    **_MYSQL,
+)
+
+catalog_projects = sa.Table(
+    "catalog_projects", metadata,
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(64), nullable=False),
+    sa.Column("domain_id", sa.String(64), nullable=False),
+    sa.Column("parent_id", sa.String(64), nullable=False),
+    sa.Column("description", sa.Text, nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.UniqueConstraint("domain_id", "name", name="uniq_catalog_projects0domain_id0name"),
+    sa.Index("catalog_projects_parent_id_idx", "parent_id"),
+    **_MYSQL,
+)
+
+#: ``distance`` is 0 from a node to itself, 1 to its parent, …
+catalog_ancestors = sa.Table(
+    "catalog_ancestors", metadata,
+    sa.Column("descendant_id", sa.String(64), primary_key=True),
+    sa.Column("ancestor_id", sa.String(64), primary_key=True),
+    sa.Column("distance", sa.Integer, nullable=False),
+    sa.Index("catalog_ancestors_ancestor_distance_descendant_idx",
+             "ancestor_id", "distance", "descendant_id"),
+    **_MYSQL,
+)

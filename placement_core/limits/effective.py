@@ -1,0 +1,69 @@
+"""What is allowed, for whoever judges claims: one statement for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import sqlalchemy as sa
+
+from placement_core import amounts, db
+from placement_core.amounts import Amount
+from placement_core.context import Context
+from placement_core.db import arrays
+from placement_core.limits import regions, tables
+from placement_core.plugin_api.limits import EffectiveLimits
+
+_registered, _limits, _user_limits = (
+    tables.registered_limits, tables.limits, tables.user_limits)
+
+_OF_SERVICE = (
+    _registered.c.service_id == sa.bindparam("service_id"),
+    _registered.c.region_key == sa.bindparam("region_key"))
+_EFFECTIVE = {
+    dialect: sa.select(
+        _registered.c.resource_name, _registered.c.default_limit, _limits.c.node_id,
+        _limits.c.resource_limit,
+    ).select_from(_registered.outerjoin(_limits, sa.and_(
+        _limits.c.registered_limit_id == _registered.c.id,
+        arrays.among(_limits.c.node_id, "node_ids", dialect=dialect)))).where(*_OF_SERVICE)
+    for dialect in ("postgresql", "mysql", "sqlite")}
+_OF_USER = sa.select(_registered.c.resource_name, _user_limits.c.resource_limit).join(
+    _user_limits, _user_limits.c.registered_limit_id == _registered.c.id,
+).where(
+    *_OF_SERVICE, _user_limits.c.project_id == sa.bindparam("project_id"),
+    _user_limits.c.user_id == sa.bindparam("user_id"))
+
+
+@db.retry_writes
+def read(
+    ctx: Context, node_ids: Collection[str], *, service_id: str, region_id: str | None
+) -> EffectiveLimits:
+    """Return the defaults of a service in a region, and what was set for nodes.
+
+    :param node_ids: ids of projects and domains.
+    :param region_id: None is a value of its own, not "any".
+    """
+    defaults: dict[str, Amount] = {}
+    overrides: dict[str, dict[str, Amount]] = {}
+    with db.read_once(ctx) as session:
+        for row in session.execute(_EFFECTIVE[session.dialect], {
+                "service_id": service_id, "region_key": regions.key(region_id),
+                "node_ids": sorted(node_ids)}):
+            defaults[row.resource_name] = amounts.from_wire(row.default_limit)
+            if row.node_id is not None:
+                overrides.setdefault(row.node_id, {})[row.resource_name] = amounts.from_wire(
+                    row.resource_limit)
+    return EffectiveLimits(defaults, overrides)
+
+
+@db.retry_writes
+def of_user(
+    ctx: Context, project_id: str, user_id: str, *, service_id: str, region_id: str | None
+) -> Mapping[str, Amount]:
+    """Return what was set for a user in a project, by resource name; mostly nothing."""
+    with db.read_once(ctx) as session:
+        return {
+            row.resource_name: amounts.from_wire(row.resource_limit)
+            for row in session.execute(_OF_USER, {
+                "service_id": service_id, "region_key": regions.key(region_id),
+                "project_id": project_id, "user_id": user_id})}

@@ -1,0 +1,73 @@
+"""Whether changed limits fit into their trees: the enforcement model says, we ask it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from placement_core import amounts
+from placement_core.db import Session, arrays
+from placement_core.limits import errors, tables
+from placement_core.limits.references import Forest
+from placement_core.plugin_api.enforcement import Clash, EnforcementModel, LimitTree
+
+_limits = tables.limits
+
+_SET = {
+    dialect: sa.select(
+        _limits.c.registered_limit_id, _limits.c.node_id, _limits.c.resource_limit,
+    ).where(
+        _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
+        arrays.among(_limits.c.node_id, "node_ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resource:
+    """A registered limit: its row's key, what it is found by, and its default."""
+
+    registered_limit_id: int
+    service_id: str
+    region_id: str | None
+    resource_name: str
+    default_limit: int
+
+
+def check(
+    session: Session, model: EnforcementModel, forest: Forest,
+    changes: Mapping[Resource, Mapping[str, int | None]],
+) -> None:
+    """Check that limits, once changed, fit into their trees; one statement.
+
+    :param forest: the whole trees of the nodes in ``changes``.
+    :param changes: {resource: {node id: its limit from now on; None: none}}.
+    :raises errors.HierarchyClash: one does not fit.
+    """
+    stored: dict[int, dict[str, int]] = {
+        resource.registered_limit_id: {} for resource in changes}
+    for row in session.execute(_SET[session.dialect], {
+            "registered_ids": sorted(stored), "node_ids": sorted(forest.nodes)}):
+        stored[row.registered_limit_id][row.node_id] = row.resource_limit
+    for resource, changed in changes.items():
+        values = {
+            node_id: value
+            for node_id, value in (stored[resource.registered_limit_id] | changed).items()
+            if value is not None}
+        tree = LimitTree(
+            forest.around([*values, *changed]),
+            {node_id: amounts.from_wire(value) for node_id, value in values.items()},
+            amounts.from_wire(resource.default_limit))
+        for clash in model.clashes(tree, changed.keys()):
+            raise _refusal(resource, values, clash)
+
+
+def _refusal(
+    resource: Resource, values: Mapping[str, int], clash: Clash
+) -> errors.HierarchyClash:
+    other = resource.default_limit if clash.other_id is None else values.get(clash.other_id)
+    return errors.HierarchyClash(
+        resource_name=resource.resource_name, service_id=resource.service_id,
+        region_id=resource.region_id, node_id=clash.node_id, value=values.get(clash.node_id),
+        other_id=clash.other_id, other_value=other, reason=clash.reason)

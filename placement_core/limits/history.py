@@ -1,0 +1,136 @@
+"""Who changed which limit from what to what; written by the change's own transaction."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.db.metadata import utcnow
+from placement_core.limits import errors, regions, tables
+from placement_core.limits.records import Action, Change, Kind, Limit, RegisteredLimit, UserLimit
+
+_history = tables.limit_history
+
+_INSERT = sa.insert(_history).inline()
+_ALL = sa.select(_history).order_by(_history.c.id.desc())
+_MARKED = sa.select(_history.c.id).where(_history.c.id == sa.bindparam("marker"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """A change that is about to be committed."""
+
+    action: Action
+    limit: RegisteredLimit | Limit | UserLimit
+    old_value: int | None
+    new_value: int | None
+
+
+def created(limit: RegisteredLimit | Limit | UserLimit) -> Entry:
+    """Return the entry of a limit that was made."""
+    return Entry("created", limit, None, value(limit))
+
+
+def updated(
+    before: RegisteredLimit | Limit | UserLimit, after: RegisteredLimit | Limit | UserLimit
+) -> Entry:
+    """Return the entry of a limit that was changed."""
+    return Entry("updated", after, value(before), value(after))
+
+
+def deleted(limit: RegisteredLimit | Limit | UserLimit) -> Entry:
+    """Return the entry of a limit that is gone."""
+    return Entry("deleted", limit, value(limit), None)
+
+
+def value(limit: RegisteredLimit | Limit | UserLimit) -> int:
+    """Return the number of a limit of any kind."""
+    return limit.default_limit if isinstance(limit, RegisteredLimit) else limit.resource_limit
+
+
+def write(ctx: Context, session: Session, entries: Sequence[Entry]) -> None:
+    """Write down changes, with who made them."""
+    if not entries:
+        return
+    now = utcnow()
+    session.execute(_INSERT, [
+        {
+            "at": now, "action": entry.action, "kind": _kind(entry.limit),
+            "limit_uuid": entry.limit.id, "service_id": entry.limit.service_id,
+            "region_key": regions.key(entry.limit.region_id),
+            "resource_name": entry.limit.resource_name,
+            "project_id": getattr(entry.limit, "project_id", None),
+            "domain_id": getattr(entry.limit, "domain_id", None),
+            "user_id": getattr(entry.limit, "user_id", None),
+            "old_value": entry.old_value, "new_value": entry.new_value,
+            "by_user_id": ctx.identity.user_id, "by_project_id": ctx.identity.project_id,
+            "request_id": ctx.request_id,
+        }
+        for entry in entries])
+
+
+@db.retry_writes
+def list_(
+    ctx: Context, *, kind: Kind | None = None, limit_id: str | None = None,
+    service_id: str | None = None, region_id: str | None = None,
+    resource_name: str | None = None, project_id: str | None = None,
+    domain_id: str | None = None, user_id: str | None = None,
+    marker: int | None = None, limit: int | None = None,
+) -> list[Change]:
+    """Return the changes that pass every filter that is given, the newest first.
+
+    :param marker: the id of the last change of the page before.
+    :param limit: how many at most.
+    :raises errors.UnknownMarker: there is no such change.
+    """
+    wanted = {
+        "kind": kind, "limit_uuid": limit_id, "service_id": service_id,
+        "region_key": region_id, "resource_name": resource_name, "project_id": project_id,
+        "domain_id": domain_id, "user_id": user_id,
+    }
+    values: dict[str, Any] = {
+        name: wish for name, wish in wanted.items() if wish is not None}
+    statement = _statement(tuple(values), marker is not None, limit is not None)
+    if marker is not None:
+        values["marker"] = marker
+    if limit is not None:
+        values["most"] = limit
+    with db.read_once(ctx) as session:
+        found = list(session.execute(statement, values))
+    if not found and marker is not None:
+        with db.read_once(ctx) as session:
+            if session.execute(_MARKED, {"marker": marker}).first() is None:
+                raise errors.UnknownMarker(marker)
+    return [_record(row) for row in found]
+
+
+@functools.cache
+def _statement(names: tuple[str, ...], marked: bool, bounded: bool) -> sa.Select[Any]:
+    statement = _ALL.where(*(_history.c[name] == sa.bindparam(name) for name in names))
+    if marked:
+        statement = statement.where(_history.c.id < sa.bindparam("marker"))
+    if bounded:
+        statement = statement.limit(sa.bindparam("most", type_=sa.Integer))
+    return statement
+
+
+def _kind(limit: RegisteredLimit | Limit | UserLimit) -> Kind:
+    if isinstance(limit, RegisteredLimit):
+        return "registered_limit"
+    return "limit" if isinstance(limit, Limit) else "user_limit"
+
+
+def _record(row: sa.Row[Any]) -> Change:
+    return Change(
+        row.id, row.at.replace(tzinfo=datetime.UTC), row.action, row.kind, row.limit_uuid,
+        row.service_id, regions.id_(row.region_key), row.resource_name, row.project_id,
+        row.domain_id, row.user_id, row.old_value, row.new_value, row.by_user_id,
+        row.by_project_id, row.request_id)

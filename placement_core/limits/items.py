@@ -1,0 +1,104 @@
+"""What callers hand in, checked one by one and brought into one shape.
+
+The edges check bodies against schemas of their own; what comes past them (a
+command, a test, an embedder) is checked here. Nothing here asks the database.
+Source: spec limits §2, "Validation".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from placement_core.limits import errors
+
+SMALLEST, GREATEST = -1, 2147483647
+_LONGEST_TEXT = 255
+_LONGEST_ID = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Key:
+    """What a registered limit is found by."""
+
+    service_id: str
+    region_id: str | None
+    resource_name: str
+
+
+def key(item: Mapping[str, Any]) -> Key:
+    """Return what an item says about its service, region and resource."""
+    return Key(service_id(item), region_id(item), resource_name(item))
+
+
+def service_id(item: Mapping[str, Any]) -> str:
+    """Return the service of an item."""
+    return text(item, "service_id", longest=_LONGEST_ID)
+
+
+def region_id(item: Mapping[str, Any]) -> str | None:
+    """Return the region of an item, which may be missing or null."""
+    return None if item.get("region_id") is None else text(item, "region_id")
+
+
+def node(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return which node an item is about, as ("project" | "domain", id).
+
+    :raises errors.InvalidLimit: not exactly one of the two is given.
+    """
+    given = [name for name in ("project_id", "domain_id") if item.get(name) is not None]
+    if len(given) != 1:
+        raise errors.InvalidLimit(
+            "project_id", "exactly one of project_id and domain_id has to be given")
+    return given[0].removesuffix("_id"), text(item, given[0], longest=_LONGEST_ID)
+
+
+def value(item: Mapping[str, Any], field: str) -> int:
+    """Return the value of a limit.
+
+    :raises errors.InvalidLimit: not an integer from -1 to 2147483647. 5.0 is one.
+    """
+    found = item.get(field)
+    if (isinstance(found, bool) or not isinstance(found, (int, float))
+            or found != found // 1 or not SMALLEST <= found <= GREATEST):
+        raise errors.InvalidLimit(
+            field, f"{found!r} is not an integer from {SMALLEST} to {GREATEST}")
+    return int(found)
+
+
+def project_id(item: Mapping[str, Any]) -> str:
+    """Return the project of an item that is about a project only."""
+    return text(item, "project_id", longest=_LONGEST_ID)
+
+
+def resource_name(item: Mapping[str, Any]) -> str:
+    """Return the name of an item's resource."""
+    found = text(item, "resource_name")
+    if not found.strip():
+        raise errors.InvalidLimit("resource_name", "it is blank")
+    return found
+
+
+def description(item: Mapping[str, Any]) -> str | None:
+    """Return an item's description; it may be missing, null or empty."""
+    if item.get("description") is None:
+        return None
+    return text(item, "description", shortest=0)
+
+
+def text(
+    item: Mapping[str, Any], field: str, *, shortest: int = 1, longest: int = _LONGEST_TEXT
+) -> str:
+    """Return a field that has to be text of some length."""
+    found = item.get(field)
+    if not isinstance(found, str) or not shortest <= len(found) <= longest:
+        raise errors.InvalidLimit(
+            field, f"expected a text of {shortest} to {longest} characters")
+    return found
+
+
+def new_id() -> str:
+    """Return the id of a new limit."""
+    return uuid.uuid4().hex

@@ -1,0 +1,255 @@
+"""Limits of projects and domains: what was set instead of the registered default."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.limits import (
+    errors,
+    hierarchy,
+    history,
+    items,
+    queries,
+    references,
+    regions,
+    registered,
+    tables,
+)
+from placement_core.limits.records import Filter, Limit
+from placement_core.plugin_api.catalog import CatalogDriver, Node
+from placement_core.plugin_api.enforcement import EnforcementModel
+
+_registered, _limits = tables.registered_limits, tables.limits
+
+#: Limits with the service, region and name that they have from their registered limit.
+ALL = sa.select(
+    _limits, _registered.c.service_id, _registered.c.region_key, _registered.c.resource_name,
+    _registered.c.default_limit,
+).join(_registered, _registered.c.id == _limits.c.registered_limit_id)
+_BY_ID = ALL.where(_limits.c.uuid == sa.bindparam("id_"))
+_INSERT = sa.insert(_limits).inline()
+_UPDATE = (
+    sa.update(_limits).where(_limits.c.id == sa.bindparam("of_id"))
+    .values(resource_limit=sa.bindparam("new_value"), description=sa.bindparam("new_description")))
+_DELETE = sa.delete(_limits).where(_limits.c.id == sa.bindparam("of_id"))
+_TAKEN = sa.select(_limits.c.registered_limit_id, _limits.c.node_id).where(
+    _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
+    _limits.c.node_id.in_(sa.bindparam("node_ids", expanding=True)))
+
+_LISTING = queries.Listing(ALL, _limits, {
+    "service_id": queries.Field(_registered.c.service_id),
+    "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
+    "resource_name": queries.Field(_registered.c.resource_name),
+    "project_id": queries.Field(_limits.c.node_id, _limits.c.is_domain.is_(False)),
+    "domain_id": queries.Field(_limits.c.node_id, _limits.c.is_domain.is_(True)),
+}, _limits.c.node_id)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Subjects:
+    """What the catalog says about the nodes of some limits.
+
+    :ivar nodes: those that limits are made for, by id.
+    :ivar forest: the trees they stand in; None where the model does not ask.
+    """
+
+    nodes: Mapping[str, Node]
+    forest: references.Forest | None
+
+
+@db.retry_writes
+def create_many(
+    ctx: Context, catalog: CatalogDriver, model: EnforcementModel,
+    given: Sequence[Mapping[str, Any]],
+) -> list[Limit]:
+    """Set limits, all or nothing; return them in the order they came.
+
+    Limits of one call are judged together: a parent's is the new one, wherever
+    it stands among them.
+
+    :param given: project_id or domain_id, service_id, resource_name,
+        resource_limit; may have region_id, description. A project_id may name a domain.
+    :raises errors.InvalidLimit: one makes no sense.
+    :raises errors.UnknownReference: a service, region, project or domain does not exist.
+    :raises errors.NoRegisteredLimit: its resource was never registered.
+    :raises errors.DuplicateLimit: one is set already, or given twice.
+    :raises errors.HierarchyClash: one does not fit into its tree.
+    """
+    keys = [items.key(item) for item in given]
+    named = [items.node(item) for item in given]
+    values = [items.value(item, "resource_limit") for item in given]
+    descriptions = [items.description(item) for item in given]
+
+    def ask() -> _Subjects:
+        references.check(ctx, catalog, keys)
+        nodes = references.resolve(ctx, catalog, named)
+        return _Subjects(nodes, _forest(ctx, catalog, model, nodes))
+
+    with references.deciding(ctx, catalog, ask) as (session, subjects):
+        rows = registered.require(session, keys)
+        made = []
+        for key, (_, node_id), value, description in zip(
+                keys, named, values, descriptions, strict=True):
+            is_domain = subjects.nodes[node_id].is_domain
+            made.append(Limit(
+                items.new_id(), None if is_domain else node_id, node_id if is_domain else None,
+                key.service_id, key.region_id, key.resource_name, value, description))
+        _refuse_duplicates(session, [rows[key].id for key in keys], [id_ for _, id_ in named])
+        if subjects.forest is not None:
+            wanted: dict[hierarchy.Resource, dict[str, int | None]] = {}
+            for key, (_, node_id), value in zip(keys, named, values, strict=True):
+                resource = _resource(rows[key].id, rows[key])
+                wanted.setdefault(resource, {})[node_id] = value
+            hierarchy.check(session, model, subjects.forest, wanted)
+        _store(ctx, session, made, [rows[key].id for key in keys])
+    return made
+
+
+@db.retry_writes
+def get(ctx: Context, id_: str) -> Limit:
+    """Return a limit.
+
+    :raises errors.LimitNotFound: there is none of that id.
+    """
+    with db.read_once(ctx) as session:
+        return of_row(_find(session, id_))
+
+
+@db.retry_writes
+def list_(
+    ctx: Context, filters: Sequence[Filter] = (), *, visible: Collection[str] | None = None,
+    marker: str | None = None, limit: int | None = None,
+) -> list[Limit]:
+    """Return the limits that pass every filter, in the order of creation.
+
+    :param visible: ids of the projects and domains whose limits may be seen; None: of all.
+    :param marker: the id of the last one of the page before.
+    :param limit: how many at most.
+    :raises errors.UnknownMarker: there is no such limit.
+    """
+    return [of_row(row) for row in queries.list_(
+        ctx, _LISTING, filters, visible=visible, marker=marker, limit=limit)]
+
+
+@db.retry_writes
+def update(
+    ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: str,
+    changes: Mapping[str, Any],
+) -> Limit:
+    """Change a limit; return it. What is used already is not looked at.
+
+    :param changes: of resource_limit, description.
+    :raises errors.LimitNotFound: there is none of that id.
+    :raises errors.InvalidLimit: a value makes no sense.
+    :raises errors.HierarchyClash: it would not fit into its tree any more.
+    """
+    with references.deciding(
+            ctx, catalog, lambda: _forest_of(ctx, catalog, model, id_)) as (session, forest):
+        row = _find(session, id_)
+        before = of_row(row)
+        after = _changed(before, changes)
+        if after == before:
+            return before
+        if forest is not None and after.resource_limit != before.resource_limit:
+            hierarchy.check(session, model, forest, {
+                _resource(row.registered_limit_id, row): {row.node_id: after.resource_limit}})
+        session.execute(_UPDATE, {"of_id": row.id, "new_value": after.resource_limit,
+                                  "new_description": after.description})
+        history.write(ctx, session, [history.updated(before, after)])
+    return after
+
+
+@db.retry_writes
+def delete(ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: str) -> None:
+    """Delete a limit: the registered default holds from now on.
+
+    :raises errors.LimitNotFound: there is none of that id.
+    :raises errors.HierarchyClash: limits below it would not fit into the tree any more.
+    """
+    with references.deciding(
+            ctx, catalog, lambda: _forest_of(ctx, catalog, model, id_)) as (session, forest):
+        row = _find(session, id_)
+        if forest is not None:
+            hierarchy.check(session, model, forest, {
+                _resource(row.registered_limit_id, row): {row.node_id: None}})
+        session.execute(_DELETE, {"of_id": row.id})
+        history.write(ctx, session, [history.deleted(of_row(row))])
+
+
+def of_row(row: sa.Row[Any]) -> Limit:
+    """Return the record of a row of ``ALL``."""
+    return Limit(
+        row.uuid, None if row.is_domain else row.node_id, row.node_id if row.is_domain else None,
+        row.service_id, regions.id_(row.region_key), row.resource_name, row.resource_limit,
+        row.description)
+
+
+def _find(session: Session, id_: str) -> sa.Row[Any]:
+    row = session.execute(_BY_ID, {"id_": id_}).first()
+    if row is None or row.uuid != id_:
+        raise errors.LimitNotFound(id_)
+    return row
+
+
+def _forest(
+    ctx: Context, catalog: CatalogDriver, model: EnforcementModel, node_ids: Collection[str]
+) -> references.Forest | None:
+    return references.forest(ctx, catalog, node_ids) if model.hierarchical else None
+
+
+def _forest_of(
+    ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: str
+) -> references.Forest | None:
+    """Return the tree that a limit's node stands in; a limit's node never changes."""
+    if not model.hierarchical:
+        return None
+    with db.read_once(ctx) as session:
+        node_id = _find(session, id_).node_id
+    return _forest(ctx, catalog, model, [node_id])
+
+
+def _resource(registered_limit_id: int, row: sa.Row[Any]) -> hierarchy.Resource:
+    return hierarchy.Resource(
+        registered_limit_id, row.service_id, regions.id_(row.region_key), row.resource_name,
+        row.default_limit)
+
+
+def _refuse_duplicates(
+    session: Session, registered_ids: Sequence[int], node_ids: Sequence[str]
+) -> None:
+    wanted = set(zip(registered_ids, node_ids, strict=True))
+    taken = session.execute(_TAKEN, {
+        "registered_ids": sorted(set(registered_ids)), "node_ids": sorted(set(node_ids))})
+    if len(wanted) < len(node_ids) or wanted & {tuple(row) for row in taken}:
+        raise errors.DuplicateLimit("limit")
+
+
+def _store(
+    ctx: Context, session: Session, made: Sequence[Limit], registered_ids: Sequence[int]
+) -> None:
+    session.execute(_INSERT, [
+        {
+            "uuid": limit.id, "registered_limit_id": registered_id,
+            "node_id": limit.project_id or limit.domain_id,
+            "is_domain": limit.domain_id is not None, "resource_limit": limit.resource_limit,
+            "description": limit.description,
+        }
+        for limit, registered_id in zip(made, registered_ids, strict=True)])
+    history.write(ctx, session, [history.created(limit) for limit in made])
+
+
+def _changed(before: Limit, changes: Mapping[str, Any]) -> Limit:
+    value, description = before.resource_limit, before.description
+    if "resource_limit" in changes:
+        value = items.value(changes, "resource_limit")
+    if "description" in changes:
+        description = items.description(changes)
+    return dataclasses.replace(before, resource_limit=value, description=description)

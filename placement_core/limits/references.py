@@ -1,0 +1,117 @@
+"""What limits refer to: asked from the catalog, before anything is decided."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from placement_core import db
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.limits import errors
+from placement_core.limits.items import Key
+from placement_core.plugin_api.catalog import CatalogDriver, Node
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def deciding(
+    ctx: Context, catalog: CatalogDriver, question: Callable[[], T]
+) -> Iterator[tuple[db.Session, T]]:
+    """Open a write that holds the revision of limits; yield it with the catalog's answer.
+
+    A catalog of our own is asked with the revision in hand: its writers take it
+    too, so that the answer stands still. Another one is asked before the
+    transaction, so that nobody waits for it.
+
+    :param question: asks the catalog; what it raises ends the write.
+    """
+    early = None if catalog.local else [question()]
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        yield session, question() if early is None else early[0]
+
+
+def check(ctx: Context, catalog: CatalogDriver, keys: Iterable[Key]) -> None:
+    """Check that the services and regions of some limits exist.
+
+    :raises errors.UnknownReference: one does not.
+    """
+    asked = list(keys)
+    exist(ctx, catalog, [key.service_id for key in asked], [key.region_id for key in asked])
+
+
+def exist(
+    ctx: Context, catalog: CatalogDriver, services: Iterable[str], regions: Iterable[str | None]
+) -> None:
+    """Check that services and regions exist; None is no region.
+
+    :raises errors.UnknownReference: one does not.
+    """
+    for service_id in dict.fromkeys(services):
+        if catalog.service(ctx, service_id) is None:
+            raise errors.UnknownReference("service", service_id)
+    for region_id in dict.fromkeys(regions):
+        if region_id is not None and catalog.region(ctx, region_id) is None:
+            raise errors.UnknownReference("region", region_id)
+
+
+def resolve(
+    ctx: Context, catalog: CatalogDriver, named: Collection[tuple[str, str]]
+) -> dict[str, Node]:
+    """Return the nodes that limits are about, by id.
+
+    :param named: ("project" | "domain", id); what is named as a project may be a domain.
+    :raises errors.UnknownReference: one does not exist.
+    """
+    found: dict[str, Node] = {}
+    for what, id_ in dict.fromkeys(named):
+        if id_ in found and (what == "project" or found[id_].is_domain):
+            continue
+        project = catalog.project(ctx, id_) if what == "project" else None
+        if project is not None:
+            found[id_] = Node(id_, project.parent_id)
+        elif catalog.domain(ctx, id_) is not None:
+            found[id_] = Node(id_, None, is_domain=True)
+        else:
+            raise errors.UnknownReference(what, id_)
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Forest:
+    """Trees of projects, whole.
+
+    :ivar nodes: by id; the parent of each is there, or it is None.
+    """
+
+    nodes: Mapping[str, Node]
+
+    def around(self, node_ids: Iterable[str]) -> dict[str, Node]:
+        """Return some nodes and everything above them, by id."""
+        kept: dict[str, Node] = {}
+        for node_id in node_ids:
+            node = self.nodes.get(node_id)
+            while node is not None and node.id not in kept:
+                kept[node.id] = node
+                node = self.nodes[node.parent_id] if node.parent_id is not None else None
+        return kept
+
+
+def forest(ctx: Context, catalog: CatalogDriver, node_ids: Iterable[str]) -> Forest:
+    """Return the whole trees that nodes stand in: two questions for each tree."""
+    nodes: dict[str, Node] = {}
+    for node_id in node_ids:
+        if node_id in nodes:
+            continue
+        root = catalog.lineage(ctx, node_id)[0]
+        for node in catalog.subtree(ctx, root.id):
+            # A root above which the catalog is damaged has nobody above it here.
+            known = node.parent_id in nodes
+            nodes[node.id] = node if known else dataclasses.replace(node, parent_id=None)
+        # A node that came or went between the two questions stands alone.
+        nodes.setdefault(node_id, Node(node_id, None))
+    return Forest(nodes)

@@ -1,0 +1,239 @@
+"""Registered limits: the resources of a service, and their defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.limits import errors, history, items, queries, references, regions, tables
+from placement_core.limits.items import Key
+from placement_core.limits.records import Filter, RegisteredLimit
+from placement_core.plugin_api.catalog import CatalogDriver
+
+_registered, _limits, _user_limits = (
+    tables.registered_limits, tables.limits, tables.user_limits)
+
+_ALL = sa.select(_registered)
+_BY_ID = _ALL.where(_registered.c.uuid == sa.bindparam("id_"))
+_BY_NAMES = _ALL.where(
+    _registered.c.service_id.in_(sa.bindparam("services", expanding=True)),
+    _registered.c.resource_name.in_(sa.bindparam("names", expanding=True)))
+_REFERRED_TO = {
+    table: sa.select(table.c.registered_limit_id).distinct().where(
+        table.c.registered_limit_id.in_(sa.bindparam("ids", expanding=True)))
+    for table in (_limits, _user_limits)}
+_INSERT = sa.insert(_registered).inline()
+_UPDATE = (
+    sa.update(_registered).where(_registered.c.id == sa.bindparam("of_id"))
+    .values(service_id=sa.bindparam("new_service_id"), region_key=sa.bindparam("new_region_key"),
+            resource_name=sa.bindparam("new_resource_name"),
+            default_limit=sa.bindparam("new_default_limit"),
+            description=sa.bindparam("new_description")))
+_DELETE = sa.delete(_registered).where(_registered.c.id == sa.bindparam("of_id"))
+
+_LISTING = queries.Listing(_ALL, _registered, {
+    "service_id": queries.Field(_registered.c.service_id),
+    "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
+    "resource_name": queries.Field(_registered.c.resource_name),
+})
+
+
+@db.retry_writes
+def create_many(
+    ctx: Context, catalog: CatalogDriver, given: Sequence[Mapping[str, Any]]
+) -> list[RegisteredLimit]:
+    """Register resources, all or nothing; return them in the order they came.
+
+    :param given: service_id, resource_name, default_limit; may have region_id, description.
+    :raises errors.InvalidLimit: one makes no sense.
+    :raises errors.UnknownReference: a service or region does not exist.
+    :raises errors.DuplicateLimit: one is registered already, or given twice.
+    """
+    made = [record(item) for item in given]
+    keys = [key_of(limit) for limit in made]
+    with references.deciding(
+            ctx, catalog, lambda: references.check(ctx, catalog, keys)) as (session, _):
+        if len(set(keys)) < len(keys) or find(session, keys):
+            raise errors.DuplicateLimit("registered_limit")
+        store(ctx, session, made)
+    return made
+
+
+@db.retry_writes
+def get(ctx: Context, id_: str) -> RegisteredLimit:
+    """Return a registered limit.
+
+    :raises errors.RegisteredLimitNotFound: there is none of that id.
+    """
+    with db.read_once(ctx) as session:
+        return of_row(_find(session, id_))
+
+
+@db.retry_writes
+def list_(
+    ctx: Context, filters: Sequence[Filter] = (), *, marker: str | None = None,
+    limit: int | None = None,
+) -> list[RegisteredLimit]:
+    """Return the registered limits that pass every filter, in the order of creation.
+
+    :param marker: the id of the last one of the page before.
+    :param limit: how many at most.
+    :raises errors.UnknownMarker: there is no such registered limit.
+    """
+    return [of_row(row) for row in queries.list_(
+        ctx, _LISTING, filters, marker=marker, limit=limit)]
+
+
+@db.retry_writes
+def update(
+    ctx: Context, catalog: CatalogDriver, id_: str, changes: Mapping[str, Any]
+) -> RegisteredLimit:
+    """Change a registered limit that no limit refers to; return it.
+
+    :param changes: of service_id, region_id, resource_name, default_limit, description.
+    :raises errors.RegisteredLimitNotFound: there is none of that id.
+    :raises errors.InvalidLimit: a value makes no sense.
+    :raises errors.UnknownReference: the service or region does not exist.
+    :raises errors.RegisteredLimitInUse: limits refer to it.
+    :raises errors.DuplicateLimit: another one has that service, region and name.
+    """
+    services = [items.service_id(changes)] if "service_id" in changes else []
+    named = [items.region_id(changes)] if "region_id" in changes else []
+    with references.deciding(
+            ctx, catalog, lambda: references.exist(ctx, catalog, services, named)
+    ) as (session, _):
+        row = _find(session, id_)
+        before = of_row(row)
+        after = _changed(before, changes)
+        if after == before:
+            return before
+        if in_use(session, [row.id]):
+            raise errors.RegisteredLimitInUse(id_)
+        if key_of(after) != key_of(before) and find(session, [key_of(after)]):
+            raise errors.DuplicateLimit("registered_limit")
+        change(ctx, session, row.id, before, after)
+    return after
+
+
+@db.retry_writes
+def delete(ctx: Context, id_: str) -> None:
+    """Delete a registered limit that no limit refers to.
+
+    :raises errors.RegisteredLimitNotFound: there is none of that id.
+    :raises errors.RegisteredLimitInUse: limits refer to it.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        row = _find(session, id_)
+        if in_use(session, [row.id]):
+            raise errors.RegisteredLimitInUse(id_)
+        session.execute(_DELETE, {"of_id": row.id})
+        history.write(ctx, session, [history.deleted(of_row(row))])
+
+
+# For the neighbours: inside a transaction that holds the revision ---------------
+
+
+def find(session: Session, keys: Iterable[Key]) -> dict[Key, sa.Row[Any]]:
+    """Return the rows of registered limits, by what they are found by."""
+    wanted = set(keys)
+    found = session.execute(_BY_NAMES, {
+        "services": sorted({key.service_id for key in wanted}),
+        "names": sorted({key.resource_name for key in wanted})})
+    rows = {key_of(of_row(row)): row for row in found}
+    return {key: row for key, row in rows.items() if key in wanted}
+
+
+def require(session: Session, keys: Sequence[Key]) -> dict[Key, sa.Row[Any]]:
+    """Return the rows of registered limits that limits are made for.
+
+    :raises errors.NoRegisteredLimit: one was never registered.
+    """
+    found = find(session, keys)
+    for key in keys:
+        if key not in found:
+            raise errors.NoRegisteredLimit(key.service_id, key.region_id, key.resource_name)
+    return found
+
+
+def in_use(session: Session, row_ids: Sequence[int]) -> set[int]:
+    """Return which of some rows limits of projects, domains or users refer to."""
+    return {found for statement in _REFERRED_TO.values()
+            for found in session.execute(statement, {"ids": list(row_ids)}).scalars()}
+
+
+def store(ctx: Context, session: Session, made: Sequence[RegisteredLimit]) -> None:
+    """Insert registered limits, and say so in the history.
+
+    :raises errors.DuplicateLimit: the database takes two of their names for equal.
+    """
+    try:
+        session.execute(_INSERT, [_values(limit) for limit in made])
+    except db_exception.DBDuplicateEntry:
+        # Names that differ in blanks at their end are equal on MySQL.
+        raise errors.DuplicateLimit("registered_limit") from None
+    history.write(ctx, session, [history.created(limit) for limit in made])
+
+
+def change(
+    ctx: Context, session: Session, row_id: int, before: RegisteredLimit, after: RegisteredLimit
+) -> None:
+    """Update a row, and say so in the history."""
+    values = _values(after)
+    del values["uuid"]
+    try:
+        session.execute(
+            _UPDATE, {"of_id": row_id} | {f"new_{name}": new for name, new in values.items()})
+    except db_exception.DBDuplicateEntry:
+        raise errors.DuplicateLimit("registered_limit") from None
+    history.write(ctx, session, [history.updated(before, after)])
+
+
+def record(item: Mapping[str, Any]) -> RegisteredLimit:
+    """Return the new registered limit that an item describes.
+
+    :raises errors.InvalidLimit: it makes no sense.
+    """
+    key = items.key(item)
+    return RegisteredLimit(
+        items.new_id(), key.service_id, key.region_id, key.resource_name,
+        items.value(item, "default_limit"), items.description(item))
+
+
+def key_of(limit: RegisteredLimit) -> Key:
+    """Return what a registered limit is found by."""
+    return Key(limit.service_id, limit.region_id, limit.resource_name)
+
+
+def of_row(row: sa.Row[Any]) -> RegisteredLimit:
+    """Return the record of a row."""
+    return RegisteredLimit(
+        row.uuid, row.service_id, regions.id_(row.region_key), row.resource_name,
+        row.default_limit, row.description)
+
+
+def _find(session: Session, id_: str) -> sa.Row[Any]:
+    row = session.execute(_BY_ID, {"id_": id_}).first()
+    if row is None or row.uuid != id_:
+        raise errors.RegisteredLimitNotFound(id_)
+    return row
+
+
+def _changed(before: RegisteredLimit, changes: Mapping[str, Any]) -> RegisteredLimit:
+    item = dataclasses.asdict(before) | dict(changes)
+    return dataclasses.replace(record(item), id=before.id)
+
+
+def _values(limit: RegisteredLimit) -> dict[str, Any]:
+    return {
+        "uuid": limit.id, "service_id": limit.service_id,
+        "region_key": regions.key(limit.region_id), "resource_name": limit.resource_name,
+        "default_limit": limit.default_limit, "description": limit.description}

@@ -1,0 +1,190 @@
+"""Limits of single users in a project: ours, and never shown to clients of Keystone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.limits import (
+    errors,
+    history,
+    items,
+    queries,
+    references,
+    regions,
+    registered,
+    tables,
+)
+from placement_core.limits.records import Filter, UserLimit
+from placement_core.plugin_api.catalog import CatalogDriver
+
+_registered, _user_limits = tables.registered_limits, tables.user_limits
+
+#: Users' limits with the service, region and name that their registered limit has.
+ALL = sa.select(
+    _user_limits, _registered.c.service_id, _registered.c.region_key,
+    _registered.c.resource_name,
+).join(_registered, _registered.c.id == _user_limits.c.registered_limit_id)
+_BY_ID = ALL.where(_user_limits.c.uuid == sa.bindparam("id_"))
+_INSERT = sa.insert(_user_limits).inline()
+_UPDATE = (
+    sa.update(_user_limits).where(_user_limits.c.id == sa.bindparam("of_id"))
+    .values(resource_limit=sa.bindparam("new_value"), description=sa.bindparam("new_description")))
+_DELETE = sa.delete(_user_limits).where(_user_limits.c.id == sa.bindparam("of_id"))
+_TAKEN = sa.select(
+    _user_limits.c.registered_limit_id, _user_limits.c.project_id, _user_limits.c.user_id,
+).where(
+    _user_limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
+    _user_limits.c.project_id.in_(sa.bindparam("project_ids", expanding=True)),
+    _user_limits.c.user_id.in_(sa.bindparam("user_ids", expanding=True)))
+
+_LISTING = queries.Listing(ALL, _user_limits, {
+    "service_id": queries.Field(_registered.c.service_id),
+    "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
+    "resource_name": queries.Field(_registered.c.resource_name),
+    "project_id": queries.Field(_user_limits.c.project_id),
+    "user_id": queries.Field(_user_limits.c.user_id),
+})
+
+
+@db.retry_writes
+def create_many(
+    ctx: Context, catalog: CatalogDriver, given: Sequence[Mapping[str, Any]]
+) -> list[UserLimit]:
+    """Set limits of users, all or nothing; return them in the order they came.
+
+    Users are not looked up: nobody here knows them.
+
+    :param given: project_id, user_id, service_id, resource_name, resource_limit;
+        may have region_id, description.
+    :raises errors.InvalidLimit: one makes no sense.
+    :raises errors.UnknownReference: a service, region or project does not exist.
+    :raises errors.NoRegisteredLimit: its resource was never registered.
+    :raises errors.DuplicateLimit: one is set already, or given twice.
+    """
+    made = [_record(item) for item in given]
+    keys = [items.Key(limit.service_id, limit.region_id, limit.resource_name) for limit in made]
+
+    def ask() -> None:
+        references.check(ctx, catalog, keys)
+        for project_id in dict.fromkeys(limit.project_id for limit in made):
+            if catalog.project(ctx, project_id) is None:
+                raise errors.UnknownReference("project", project_id)
+
+    with references.deciding(ctx, catalog, ask) as (session, _):
+        rows = registered.require(session, keys)
+        identities = [(rows[key].id, limit.project_id, limit.user_id)
+                      for key, limit in zip(keys, made, strict=True)]
+        taken = session.execute(_TAKEN, {
+            "registered_ids": sorted({each for each, _, _ in identities}),
+            "project_ids": sorted({limit.project_id for limit in made}),
+            "user_ids": sorted({limit.user_id for limit in made})})
+        if (len(set(identities)) < len(identities)
+                or set(identities) & {tuple(row) for row in taken}):
+            raise errors.DuplicateLimit("user_limit")
+        session.execute(_INSERT, [
+            {
+                "uuid": limit.id, "registered_limit_id": rows[key].id,
+                "project_id": limit.project_id, "user_id": limit.user_id,
+                "resource_limit": limit.resource_limit, "description": limit.description,
+            }
+            for key, limit in zip(keys, made, strict=True)])
+        history.write(ctx, session, [history.created(limit) for limit in made])
+    return made
+
+
+@db.retry_writes
+def get(ctx: Context, id_: str) -> UserLimit:
+    """Return a user's limit.
+
+    :raises errors.UserLimitNotFound: there is none of that id.
+    """
+    with db.read_once(ctx) as session:
+        return of_row(_find(session, id_))
+
+
+@db.retry_writes
+def list_(
+    ctx: Context, filters: Sequence[Filter] = (), *, marker: str | None = None,
+    limit: int | None = None,
+) -> list[UserLimit]:
+    """Return the users' limits that pass every filter, in the order of creation.
+
+    :param marker: the id of the last one of the page before.
+    :param limit: how many at most.
+    :raises errors.UnknownMarker: there is no such limit.
+    """
+    return [of_row(row) for row in queries.list_(
+        ctx, _LISTING, filters, marker=marker, limit=limit)]
+
+
+@db.retry_writes
+def update(ctx: Context, id_: str, changes: Mapping[str, Any]) -> UserLimit:
+    """Change a user's limit; return it.
+
+    :param changes: of resource_limit, description.
+    :raises errors.UserLimitNotFound: there is none of that id.
+    :raises errors.InvalidLimit: a value makes no sense.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        row = _find(session, id_)
+        before = of_row(row)
+        after = _changed(before, changes)
+        if after == before:
+            return before
+        session.execute(_UPDATE, {"of_id": row.id, "new_value": after.resource_limit,
+                                  "new_description": after.description})
+        history.write(ctx, session, [history.updated(before, after)])
+    return after
+
+
+@db.retry_writes
+def delete(ctx: Context, id_: str) -> None:
+    """Delete a user's limit.
+
+    :raises errors.UserLimitNotFound: there is none of that id.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        row = _find(session, id_)
+        session.execute(_DELETE, {"of_id": row.id})
+        history.write(ctx, session, [history.deleted(of_row(row))])
+
+
+def of_row(row: sa.Row[Any]) -> UserLimit:
+    """Return the record of a row of ``ALL``."""
+    return UserLimit(
+        row.uuid, row.project_id, row.user_id, row.service_id, regions.id_(row.region_key),
+        row.resource_name, row.resource_limit, row.description)
+
+
+def _find(session: Session, id_: str) -> sa.Row[Any]:
+    row = session.execute(_BY_ID, {"id_": id_}).first()
+    if row is None or row.uuid != id_:
+        raise errors.UserLimitNotFound(id_)
+    return row
+
+
+def _record(item: Mapping[str, Any]) -> UserLimit:
+    key = items.key(item)
+    return UserLimit(
+        items.new_id(), items.project_id(item), items.text(item, "user_id"),
+        key.service_id, key.region_id, key.resource_name,
+        items.value(item, "resource_limit"), items.description(item))
+
+
+def _changed(before: UserLimit, changes: Mapping[str, Any]) -> UserLimit:
+    value, description = before.resource_limit, before.description
+    if "resource_limit" in changes:
+        value = items.value(changes, "resource_limit")
+    if "description" in changes:
+        description = items.description(changes)
+    return dataclasses.replace(before, resource_limit=value, description=description)

@@ -1,0 +1,35 @@
+"""Steps of a revision that look before they act (see ``versions``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import operations
+
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+
+
+def create_table(
+    on: operations.Operations,
+    name: str,
+    *items: sa.schema.SchemaItem,
+    indexes: dict[str, list[str]] | None = None,
+    times: bool = True,
+) -> None:
+    """Create a table and its indexes unless they are there.
+
+    :param indexes: {name: columns}.
+    :param times: with the two columns of times that upstream's tables have.
+    """
+    found = sa.inspect(on.get_bind())
+    stamps = (sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime))
+    present: set[str | None] = set()
+    if found.has_table(name):
+        present = {index["name"] for index in found.get_indexes(name)}
+    else:
+        on.create_table(name, *(stamps if times else ()), *items, **_MYSQL)
+    for index, columns in (indexes or {}).items():
+        if index not in present:
+            on.create_index(index, name, columns)
