@@ -7,6 +7,7 @@ integer, so that comparing and adding need no special case. 0 is zero.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 #: How much is allowed, or used: an integer from 0 on, or ``UNLIMITED``.
 Amount = int | float
@@ -37,3 +38,11 @@ def is_over(limit: Amount, usage: int, delta: int) -> bool:
     Source: oslo.limit 2.12, spec limits §4.
     """
     return usage + delta > limit
+
+
+def scaled(amount: Amount, factor: Fraction) -> Amount:
+    """Return ``amount`` times ``factor``, rounded down.
+
+    :param factor: a fraction, because 100 × 1.15 is 115 and in floats 114.99….
+    """
+    return amount if amount == UNLIMITED else math.floor(int(amount) * factor)

@@ -18,6 +18,7 @@ from placement_core import errors, services
 from placement_core.http import identity, pipeline, requestlog
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.identity import WSGIApplication
+from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer
@@ -28,7 +29,7 @@ from placement_core.services import Services
 LOG = logging.getLogger(__name__)
 
 #: What the service speaks.
-APIS: Sequence[Api] = (PLACEMENT, CAPACITY)
+APIS: Sequence[Api] = (PLACEMENT, LIMITS, CAPACITY)
 
 #: Answers whether the process is alive, to anybody, and asks nothing else for it.
 LIVENESS_PATH = "/healthcheck"
@@ -44,7 +45,7 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
     """
     parts = services.build(conf)
     authorizer = Authorizer(conf)
-    app = identity.authenticated(_router(apis, parts, authorizer), conf)
+    app = identity.authenticated(_router(apis, parts, authorizer), conf, apis)
     app = _with_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)

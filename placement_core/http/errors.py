@@ -54,6 +54,17 @@ class Refusal(Exception):
         self.members = members or {}
 
 
+class NotAllowed(errors.Forbidden):
+    """The policy does not let this caller do that.
+
+    :ivar rule: the rule's name.
+    """
+
+    def __init__(self, rule: str, message: str = "") -> None:
+        super().__init__(message or f"Policy does not allow {rule} to be performed.")
+        self.rule = rule
+
+
 #: Makes the response to (status, what was refused, WSGI environ, microversion); the
 #: microversion is None where none was understood, or none matters any more (500).
 Refuse = Callable[[int, errors.Error | Refusal, dict[str, Any], Version | None], Response]

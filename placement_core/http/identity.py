@@ -1,13 +1,14 @@
 """Who is calling: authentication before the pipeline, for both strategies.
 
 Each strategy is WSGI middleware that leaves an ``Identity`` in the environ or
-answers 401. ``/`` (and the empty path) is for everybody.
+answers 401, in the words of the API that was asked. ``/`` (and the empty path) is
+for everybody, and so is what an API declares to be public.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import orjson
 from oslo_config import cfg
@@ -17,15 +18,43 @@ from placement_core.context import Identity
 
 WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
+#: Makes the answer to who has no valid token, of a WSGI environ: (headers that an
+#: API adds to its type and length, JSON).
+Unauthorized = Callable[[dict[str, Any]], tuple[list[tuple[str, str]], bytes]]
+
 ENVIRON_KEY = "placement_core.identity"
 
-_PUBLIC_PATHS = ("/", "")
+_ROOT = ("/", "")
 _NOBODY = Identity()
-_UNAUTHORIZED = orjson.dumps({
+_MESSAGE = orjson.dumps({
     "message": "The request needs a valid token in the header X-Auth-Token.",
     "code": "401 Unauthorized",
     "title": "Unauthorized",
 })
+
+
+class Tree(Protocol):
+    """What authentication knows of an API (``pipeline.Api`` is one)."""
+
+    @property
+    def prefix(self) -> str:
+        """What its paths begin with."""
+
+    @property
+    def public_paths(self) -> Sequence[str]:
+        """The paths below ``prefix`` that need no token."""
+
+    @property
+    def unauthorized(self) -> Unauthorized:
+        """Make its 401."""
+
+    def owns(self, path: str) -> bool:
+        """Say whether a path is in it."""
+
+
+def message_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
+    """Make the 401 of the Placement API."""
+    return [], _MESSAGE
 
 
 def of(environ: dict[str, Any]) -> Identity:
@@ -33,14 +62,38 @@ def of(environ: dict[str, Any]) -> Identity:
     return environ.get(ENVIRON_KEY, _NOBODY)
 
 
-def authenticated(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
+def authenticated(
+    app: WSGIApplication, conf: cfg.ConfigOpts, trees: Sequence[Tree] = ()
+) -> WSGIApplication:
     """Put the strategy of ``[api] auth_strategy`` before ``app``.
 
+    :param trees: the APIs; they know their public paths and their 401.
     :raises errors.ConfigurationError: the strategy lacks its options.
     """
+    door = Door(trees)
     if conf.api.auth_strategy == "noauth2":
-        return NoAuth(app)
-    return _keystone(app, conf)
+        return NoAuth(app, door)
+    return _keystone(app, conf, door)
+
+
+class Door:
+    """Which paths are for everybody, and what the others answer to strangers."""
+
+    def __init__(self, trees: Sequence[Tree] = ()) -> None:
+        self._trees = sorted(trees, key=lambda tree: len(tree.prefix), reverse=True)
+        public = {f"{tree.prefix}{path}" for tree in trees for path in tree.public_paths}
+        self.public = frozenset([*_ROOT, *public, *(f"{path}/" for path in public)])
+
+    def refuse(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """Answer 401."""
+        path = environ.get("PATH_INFO", "")
+        tree = next((tree for tree in self._trees if tree.owns(path)), None)
+        headers, body = (tree.unauthorized if tree is not None else message_401)(environ)
+        start_response("401 Unauthorized", [
+            ("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers])
+        return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
 
 
 class NoAuth:
@@ -49,18 +102,20 @@ class NoAuth:
     Source: spec placement_api §5, last paragraph.
     """
 
-    def __init__(self, app: WSGIApplication) -> None:
+    def __init__(self, app: WSGIApplication, door: Door) -> None:
         self.app = app
+        self._door = door
+        self._public = door.public
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         """Answer one request."""
-        if environ.get("PATH_INFO", "") in _PUBLIC_PATHS:
+        if environ.get("PATH_INFO", "") in self._public:
             return self.app(environ, start_response)
         token = environ.get("HTTP_X_AUTH_TOKEN")
         if not token:
-            return _refuse(start_response)
+            return self._door.refuse(environ, start_response)
         user, _, project = token.partition(":")
         roles = environ.get("HTTP_X_ROLES")
         if roles is None:
@@ -78,8 +133,9 @@ class NoAuth:
 class KeystoneIdentity:
     """Read the caller from the headers that keystonemiddleware sets."""
 
-    def __init__(self, app: WSGIApplication) -> None:
+    def __init__(self, app: WSGIApplication, door: Door | None = None) -> None:
         self.app = app
+        self._door = door or Door()
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
@@ -87,7 +143,7 @@ class KeystoneIdentity:
         """Answer one request."""
         user = environ.get("HTTP_X_USER_ID")
         if not user:
-            return _refuse(start_response)
+            return self._door.refuse(environ, start_response)
         environ[ENVIRON_KEY] = Identity(
             user_id=user,
             project_id=environ.get("HTTP_X_PROJECT_ID"),
@@ -100,13 +156,14 @@ class KeystoneIdentity:
         return self.app(environ, start_response)
 
 
-def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
+def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts, door: Door) -> WSGIApplication:
     # Imported here because it is large and only this strategy needs it.
     from keystonemiddleware import auth_token
 
     try:
+        # Its 401 is Keystone's error document, and says where to log in.
         validating = auth_token.AuthProtocol(
-            KeystoneIdentity(app), {"oslo_config_config": conf})
+            KeystoneIdentity(app, door), {"oslo_config_config": conf})
     except Exception as error:
         raise errors.ConfigurationError(
             f"[keystone_authtoken]: {' '.join(str(error).split())}") from error
@@ -115,11 +172,12 @@ def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
         raise errors.ConfigurationError(
             "[keystone_authtoken] auth_type: expected the way this service logs in at "
             "Keystone, such as password, because [api] auth_strategy = keystone")
+    public = door.public
 
     def unless_public(
         environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        if environ.get("PATH_INFO", "") in _PUBLIC_PATHS:
+        if environ.get("PATH_INFO", "") in public:
             return app(environ, start_response)
         return validating(environ, start_response)
 
@@ -128,11 +186,3 @@ def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts) -> WSGIApplication:
 
 def _split(roles: str) -> tuple[str, ...]:
     return tuple(role.strip() for role in roles.split(",") if role.strip())
-
-
-def _refuse(start_response: Callable[..., Any]) -> Iterable[bytes]:
-    start_response("401 Unauthorized", [
-        ("Content-Type", "application/json"),
-        ("Content-Length", str(len(_UNAUTHORIZED))),
-    ])
-    return [_UNAUTHORIZED]

@@ -21,6 +21,9 @@ T = TypeVar("T")
 #: A microversion, ordered as numbers are: (1, 9) < (1, 10).
 Version = tuple[int, int]
 
+#: What every request to an API without microversions has.
+ONLY: Version = (1, 0)
+
 
 class Ladder(Generic[T]):
     """A value that changes with the microversion.
@@ -47,7 +50,9 @@ class Call:
     :ivar path: the variables of the path, decoded.
     :ivar query: the query string, {name: [values in order]}; each value decoded.
     :ivar body: the JSON body, validated; None where the operation takes none.
-    :ivar prefix: where the app is mounted, for ``href``s; ``""`` at the root.
+    :ivar prefix: where the app is mounted, for ``href``s; ``""`` at the root. A URL
+        where the API's links are absolute.
+    :ivar address: the URL that was asked for, where the API's links are absolute.
     """
 
     services: Services
@@ -57,6 +62,7 @@ class Call:
     body: Any
     microversion: Version
     prefix: str = ""
+    address: str = ""
 
 
 #: As ``Reply.last_modified``: the moment of the answer.
@@ -88,7 +94,7 @@ View = Callable[[Call], Reply]
 class Operation:
     """One method on one path.
 
-    :ivar method: GET, POST, PUT or DELETE.
+    :ivar method: GET, POST, PUT, PATCH or DELETE.
     :ivar path: with ``{variables}``, each matching one path segment.
     :ivar policy: the name of the rule a caller must pass; None for public.
     :ivar since: the first microversion that has it.
@@ -102,13 +108,15 @@ class Operation:
         a missing resource is 404 rather than 400.
     :ivar target: makes the policy target of a call; the caller's own by default.
     :ivar media_before_gate: 415 and 406 come before the 404 of ``since``.
+    :ivar tag: makes the entity tag of a read: where two calls have the same one,
+        ``view`` answers both of them 200 with the same body. None: there is none now.
     """
 
     method: str
     path: str
     view: View
     policy: str | None
-    since: Version = (1, 0)
+    since: Version = ONLY
     gate_status: int = 404
     body: Ladder[dict[str, Any] | None] | None = None
     query: Ladder[dict[str, Any]] | None = None
@@ -116,3 +124,4 @@ class Operation:
     exists: Callable[[Context, Mapping[str, str]], object] | None = None
     target: Callable[[Mapping[str, list[str]]], Mapping[str, Any]] | None = None
     media_before_gate: bool = False
+    tag: Callable[[Call], str | None] | None = None

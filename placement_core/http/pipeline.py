@@ -24,12 +24,18 @@ from pyramid.config import Configurator
 from pyramid.httpexceptions import HTTPNotFound
 from pyramid.request import Request
 from pyramid.response import Response
-from webob import acceptparse
 
 from placement_core import errors
-from placement_core.http import errors as http_errors, identity, requestlog, validation
+from placement_core.http import (
+    conditional,
+    errors as http_errors,
+    identity,
+    media,
+    requestlog,
+    validation,
+)
 from placement_core.http.errors import Refusal
-from placement_core.http.operations import NOW, Call, Ladder, Operation, Reply, Version
+from placement_core.http.operations import NOW, ONLY, Call, Ladder, Operation, Reply, Version
 from placement_core.http.policy import Authorizer
 from placement_core.http.versions import HEADER, Versions, text
 from placement_core.services import Services
@@ -38,6 +44,8 @@ LOG = logging.getLogger(__name__)
 
 _JSON = "application/json"
 
+_IN_QUERIES = "/:~!$&'()*+,;=@?%"
+
 
 @dataclasses.dataclass(frozen=True)
 class Api:
@@ -45,16 +53,30 @@ class Api:
 
     :ivar prefix: what the paths of its operations begin with, such as
         ``/capacity/v1``; empty for the API that has every path no other one has.
+    :ivar versions: None for an API without microversions.
+    :ivar refuse: makes the error document.
     :ivar cache_headers_since: the first microversion whose replies may carry
         ``Cache-Control`` and ``Last-Modified``.
-    :ivar refuse: makes the error document.
+    :ivar headers: what every reply of an API without microversions carries.
+    :ivar check_media: refuses what is sent, or may be answered, in no JSON.
+    :ivar every_method: HEAD is answered wherever GET is, OPTIONS everywhere, and
+        a path may end with a slash; only for an API without microversions.
+    :ivar absolute_links: links are URLs, not paths.
+    :ivar public_paths: below ``prefix``; they need no token.
+    :ivar unauthorized: makes the answer to who has no token.
     """
 
     prefix: str
     operations: Sequence[Operation]
-    versions: Versions
-    cache_headers_since: Version
+    versions: Versions | None
     refuse: http_errors.Refuse
+    cache_headers_since: Version = ONLY
+    headers: tuple[tuple[str, str], ...] = ()
+    check_media: media.Check = media.json_or_415
+    every_method: bool = False
+    absolute_links: bool = False
+    public_paths: tuple[str, ...] = ()
+    unauthorized: identity.Unauthorized = identity.message_401
 
     def owns(self, path: str) -> bool:
         """Say whether a path is in this tree, whether or not it leads anywhere."""
@@ -70,15 +92,17 @@ def include(
     :raises ValueError: an operation is wrong: its policy rule is unknown, or
         another one has the same method and path.
     """
+    kept = conditional.Bodies()
     for api in apis:
-        _add_routes(config, api, services, authorizer)
+        _add_routes(config, api, services, authorizer, kept)
     config.registry.placement_core_apis = sorted(
         apis, key=lambda api: len(api.prefix), reverse=True)
     config.add_tween(f"{__name__}.judge")
 
 
 def _add_routes(
-    config: Configurator, api: Api, services: Services, authorizer: Authorizer
+    config: Configurator, api: Api, services: Services, authorizer: Authorizer,
+    kept: conditional.Bodies,
 ) -> None:
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in api.operations:
@@ -91,25 +115,34 @@ def _add_routes(
         methods[operation.method] = operation
     for path, methods in by_path.items():
         config.add_route(path, path)
-        config.add_view(Resource(api, methods, services, authorizer), route_name=path)
+        config.add_view(Resource(api, methods, services, authorizer, kept), route_name=path)
 
 
 def judge(
     handler: Callable[[Request], Response], registry: Any
 ) -> Callable[[Request], Response]:
     """Make the tween that understands the version and renders every refusal."""
-    apis: Sequence[Api] = registry.placement_core_apis
+    trees = [(f"{api.prefix}/", api) for api in registry.placement_core_apis]
 
     def answer(request: Request) -> Response:
         environ = request.environ
-        asked = environ.get("PATH_INFO", "")
+        path = f"{environ.get('PATH_INFO', '')}/"
         # What is in no tree is for the API with the shortest prefix to refuse.
-        api = next((api for api in apis if api.owns(asked)), apis[-1])
+        for beginning, api in trees:  # noqa: B007
+            if path.startswith(beginning):
+                break
+        versions = api.versions
         version = None
         try:
-            version = request.microversion = api.versions.asked(environ)
-            environ[requestlog.MICROVERSION_KEY] = text(version)
-            _check_content_headers(environ)
+            if versions is not None:
+                version = request.microversion = versions.asked(environ)
+                environ[requestlog.MICROVERSION_KEY] = text(version)
+                _check_content_headers(environ)
+            else:
+                request.microversion = ONLY
+                _check_content_length(environ)
+                if api.every_method and path.endswith("//"):
+                    environ["PATH_INFO"] = path.rstrip("/")
             response = handler(request)
         except Refusal as refusal:
             response = api.refuse(refusal.status, refusal, environ, version)
@@ -125,11 +158,13 @@ def judge(
             LOG.exception("request %s failed", environ.get(requestlog.ENVIRON_KEY))
             version = None
             response = api.refuse(500, errors.Error(), environ, version)
-        if version is not None:
+        if version is not None and versions is not None:
             response.headerlist += (
-                (HEADER, f"{api.versions.service_type} {text(version)}"),
+                (HEADER, f"{versions.service_type} {text(version)}"),
                 ("Vary", HEADER.lower()),
             )
+        else:
+            response.headerlist += api.headers
         return response
 
     return answer
@@ -145,6 +180,12 @@ def _check_content_headers(environ: dict[str, Any]) -> None:
         raise Refusal(400, "content-type header required when content-length > 0")
 
 
+def _check_content_length(environ: dict[str, Any]) -> None:
+    length = environ.get("CONTENT_LENGTH")
+    if length and not (length.isascii() and length.isdigit()):
+        raise Refusal(400, "content-length header must be an integer")
+
+
 class _Endpoint:
     """An operation with its schemas ready to use."""
 
@@ -154,6 +195,10 @@ class _Endpoint:
         self.operation = operation
         self.bodies = _schemas(operation.body, validation.uuid_like)
         self.queries = _schemas(operation.query, validation.strict_uuid)
+
+    def takes_body(self, version: Version) -> bool:
+        """Say whether the operation has a body at a version."""
+        return self.bodies is not None and self.bodies.at(version) is not None
 
 
 def _schemas(
@@ -176,11 +221,17 @@ class Resource:
         operations: dict[str, Operation],
         services: Services,
         authorizer: Authorizer,
+        kept: conditional.Bodies,
     ) -> None:
         self._api = api
+        self._check_media = api.check_media
         self._endpoints = {
             method: _Endpoint(operation) for method, operation in operations.items()}
-        self._allowed = sorted(operations)
+        if api.every_method and "GET" in operations:
+            # WebOb leaves the body out.
+            self._endpoints["HEAD"] = self._endpoints["GET"]
+        self._allowed = sorted([*self._endpoints, *(["OPTIONS"] if api.every_method else [])])
+        self._kept = kept
         self._services = services
         self._authorizer = authorizer
         self._largest_body = services.conf.api.max_request_body_size
@@ -191,6 +242,8 @@ class Resource:
         method = environ["REQUEST_METHOD"]
         endpoint = self._endpoints.get(method)
         if endpoint is None:
+            if method in self._allowed:
+                return self._options()
             raise http_errors.method_not_allowed(method, self._allowed)
         operation = endpoint.operation
         version: Version = request.microversion
@@ -198,11 +251,12 @@ class Resource:
         if any("\0" in value for value in path.values()):
             raise errors.NotFound()
         if operation.media_before_gate:
-            _check_media(environ, endpoint, max(version, operation.since))
+            self._check_media(
+                environ, endpoint.takes_body(max(version, operation.since)), operation.json_only)
             self._check_gate(operation, version)
         else:
             self._check_gate(operation, version)
-            _check_media(environ, endpoint, version)
+            self._check_media(environ, endpoint.takes_body(version), operation.json_only)
         caller = identity.of(environ)
         if operation.policy is not None:
             target = operation.target and operation.target(_lenient_query(environ))
@@ -216,11 +270,40 @@ class Resource:
             if operation.exists is not None:
                 operation.exists(ctx, path)
             raise
-        script_name = environ.get("SCRIPT_NAME", "")
-        prefix = _quoted(script_name.encode("latin-1")) if script_name else ""
-        reply = operation.view(
-            Call(self._services, ctx, path, query, body, version, prefix))
-        return self._render(reply, environ, version, prefix)
+        prefix = _mount(environ)
+        call = Call(self._services, ctx, path, query, body, version, prefix)
+        if self._api.absolute_links:
+            call.prefix = f"{_host(environ)}{prefix}"
+            call.address = _address(call.prefix, environ)
+        if operation.tag is not None:
+            return self._conditional(operation, call, operation.tag(call), environ)
+        return self._render(operation.view(call), environ, version, prefix)
+
+    def _options(self) -> Response:
+        return Response(
+            status=200, app_iter=[],
+            headerlist=[("Allow", ", ".join(self._allowed)), ("Content-Length", "0")])
+
+    def _conditional(
+        self, operation: Operation, call: Call, tag: str | None, environ: dict[str, Any]
+    ) -> Response:
+        """Answer 304 to who has the answer already; else make it, or take the kept one."""
+        if tag is None:
+            return self._render(operation.view(call), environ, call.microversion, call.prefix)
+        headers = [("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache")]
+        if self._api.versions is not None:
+            headers.append(("Vary", "X-Auth-Token"))
+        known = environ.get("HTTP_IF_NONE_MATCH")
+        if known is not None and conditional.names(known, tag):
+            return _not_modified(headers)
+        body = self._kept.get(tag)
+        if body is None:
+            body = _json(operation.view(call).body)
+            self._kept.keep(tag, body)
+        if known is not None and conditional.names_any(known):
+            return _not_modified(headers)
+        headers += (("Content-Type", _JSON), ("Content-Length", str(len(body))))
+        return Response(status=200, headerlist=headers, app_iter=[body])
 
     def _check_gate(self, operation: Operation, version: Version) -> None:
         if version >= operation.since:
@@ -247,8 +330,7 @@ class Resource:
         chunks: list[bytes] = []
         body = reply.body
         if body is not None:
-            if not isinstance(body, bytes):
-                body = orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
+            body = _json(body)
             chunks.append(body)
             headers += (("Content-Type", _JSON), ("Content-Length", str(len(body))))
         elif reply.status != 204:
@@ -263,21 +345,13 @@ class Resource:
         return Response(status=reply.status, headerlist=headers, app_iter=chunks)
 
 
-def _check_media(environ: dict[str, Any], endpoint: _Endpoint, version: Version) -> None:
-    """Refuse a body that is no JSON (415), a reply that may not be (406)."""
-    if endpoint.bodies is not None and endpoint.bodies.at(version) is not None:
-        given = environ.get("CONTENT_TYPE") or None
-        if given != _JSON:
-            bare = given.partition(";")[0].strip().lower() if given else None
-            if bare != _JSON:
-                raise Refusal(
-                    415, f"The media type {bare} is not supported, use application/json")
-    if endpoint.operation.json_only:
-        accept = environ.get("HTTP_ACCEPT")
-        if accept and accept not in (_JSON, "*/*"):
-            header = acceptparse.create_accept_header(accept)
-            if not header.acceptable_offers([_JSON]):
-                raise Refusal(406, "Only application/json is provided")
+def _json(body: Any) -> bytes:
+    return body if isinstance(body, bytes) else orjson.dumps(
+        body, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _not_modified(headers: list[tuple[str, str]]) -> Response:
+    return Response(status=304, headerlist=headers, app_iter=[])
 
 
 def _query(
@@ -324,12 +398,31 @@ def _too_large(largest: int) -> Refusal:
     return Refusal(413, f"The request body may have {largest} bytes at most.")
 
 
+def root_url(environ: dict[str, Any]) -> str:
+    """Return where the app is mounted, as a URL."""
+    return f"{_host(environ)}{_mount(environ)}"
+
+
+def _mount(environ: dict[str, Any]) -> str:
+    script_name = environ.get("SCRIPT_NAME", "")
+    return _quoted(script_name.encode("latin-1")) if script_name else ""
+
+
 def _host(environ: dict[str, Any]) -> str:
     """Return scheme and host as the caller sees them."""
     host = environ.get("HTTP_HOST")
     if not host:
         host = f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
     return f"{environ['wsgi.url_scheme']}://{host}"
+
+
+def _address(prefix: str, environ: dict[str, Any]) -> str:
+    """Return the URL that was asked for."""
+    address = f"{prefix}{_quoted(environ['PATH_INFO'].encode('latin-1'))}"
+    query = environ.get("QUERY_STRING")
+    # As it came, but for what no URL holds.
+    return f"{address}?{urllib.parse.quote(query.encode('latin-1'), safe=_IN_QUERIES)}" \
+        if query else address
 
 
 def _quoted(path: str | bytes) -> str:

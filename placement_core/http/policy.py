@@ -19,6 +19,8 @@ from placement_core import errors
 from placement_core.context import Identity
 from placement_core.http import roles
 from placement_core.http.capacity_api import policies as capacity_policies
+from placement_core.http.errors import NotAllowed
+from placement_core.http.limits_api import policies as limits_policies
 from placement_core.http.placement_api import policies as placement_policies
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +32,9 @@ _MOST_ANSWERS = 4096
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return the default rules of every API, aliases first."""
-    return [*roles.RULES, *placement_policies.RULES, *capacity_policies.RULES]
+    return [
+        *roles.RULES, *placement_policies.RULES, *limits_policies.RULES,
+        *capacity_policies.RULES]
 
 
 def sample_enforcer() -> policy.Enforcer:
@@ -57,6 +61,8 @@ class Authorizer:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._enforcer = _enforcer(conf)
         self._lock = threading.Lock()
+        #: The kinds of tokens that a rule is for.
+        self._scopes = {rule.name: frozenset(rule.scope_types or ()) for rule in list_rules()}
         self._answers: dict[object, bool] = {}
         self._rules: object = None
         self._cacheable = True
@@ -83,7 +89,9 @@ class Authorizer:
         :raises errors.Forbidden: the caller may not.
         """
         if identity.system_scope or identity.domain_id:
-            raise errors.Forbidden(rule)
+            scope = "system" if identity.system_scope else "domain"
+            if scope not in self._scopes[rule]:
+                raise NotAllowed(rule, rule)
         if time.monotonic() >= self._look_at:
             self._look()
         key = (rule, identity, tuple(target.items()) if target is not None else None)
@@ -91,7 +99,7 @@ class Authorizer:
         if allowed is None:
             allowed = self._evaluate(key, rule, identity, target)
         if not allowed:
-            raise errors.Forbidden(f"Policy does not allow {rule} to be performed.")
+            raise NotAllowed(rule)
 
     def _look(self) -> None:
         """Load policy files that changed; broken ones leave the rules as they are."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from oslo_policy import policy
 
-#: A token for a project; system and domain tokens are refused by every rule.
+#: A token for a project; tokens for the system or a domain are refused.
 SCOPES = ["project"]
 
 ADMIN = "rule:admin_api"

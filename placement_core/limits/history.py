@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Session, texts
 from placement_core.db.metadata import utcnow
 from placement_core.limits import errors, regions, tables
-from placement_core.limits.records import Action, Change, Kind, Limit, RegisteredLimit, UserLimit
+from placement_core.limits.records import Action, AnyLimit, Change, Kind, Limit, RegisteredLimit
 
 _history = tables.limit_history
 
@@ -29,31 +29,36 @@ class Entry:
     """A change that is about to be committed."""
 
     action: Action
-    limit: RegisteredLimit | Limit | UserLimit
+    limit: AnyLimit
     old_value: int | None
     new_value: int | None
 
 
-def created(limit: RegisteredLimit | Limit | UserLimit) -> Entry:
+def created(limit: AnyLimit) -> Entry:
     """Return the entry of a limit that was made."""
     return Entry("created", limit, None, value(limit))
 
 
-def updated(
-    before: RegisteredLimit | Limit | UserLimit, after: RegisteredLimit | Limit | UserLimit
-) -> Entry:
+def updated(before: AnyLimit, after: AnyLimit) -> Entry:
     """Return the entry of a limit that was changed."""
     return Entry("updated", after, value(before), value(after))
 
 
-def deleted(limit: RegisteredLimit | Limit | UserLimit) -> Entry:
+def deleted(limit: AnyLimit) -> Entry:
     """Return the entry of a limit that is gone."""
     return Entry("deleted", limit, value(limit), None)
 
 
-def value(limit: RegisteredLimit | Limit | UserLimit) -> int:
+def value(limit: AnyLimit) -> int:
     """Return the number of a limit of any kind."""
     return limit.default_limit if isinstance(limit, RegisteredLimit) else limit.resource_limit
+
+
+def kind(limit: AnyLimit) -> Kind:
+    """Return which kind of limit a record is."""
+    if isinstance(limit, RegisteredLimit):
+        return "registered_limit"
+    return "limit" if isinstance(limit, Limit) else "user_limit"
 
 
 def write(ctx: Context, session: Session, entries: Sequence[Entry]) -> None:
@@ -63,7 +68,7 @@ def write(ctx: Context, session: Session, entries: Sequence[Entry]) -> None:
     now = utcnow()
     session.execute(_INSERT, [
         {
-            "at": now, "action": entry.action, "kind": _kind(entry.limit),
+            "at": now, "action": entry.action, "kind": kind(entry.limit),
             "limit_uuid": entry.limit.id, "service_id": entry.limit.service_id,
             "region_key": regions.key(entry.limit.region_id),
             "resource_name": entry.limit.resource_name,
@@ -98,6 +103,8 @@ def list_(
     }
     values: dict[str, Any] = {
         name: wish for name, wish in wanted.items() if wish is not None}
+    if not all(texts.storable(wish) for wish in values.values()):
+        return []
     statement = _statement(tuple(values), marker is not None, limit is not None)
     if marker is not None:
         values["marker"] = marker
@@ -120,12 +127,6 @@ def _statement(names: tuple[str, ...], marked: bool, bounded: bool) -> sa.Select
     if bounded:
         statement = statement.limit(sa.bindparam("most", type_=sa.Integer))
     return statement
-
-
-def _kind(limit: RegisteredLimit | Limit | UserLimit) -> Kind:
-    if isinstance(limit, RegisteredLimit):
-        return "registered_limit"
-    return "limit" if isinstance(limit, Limit) else "user_limit"
 
 
 def _record(row: sa.Row[Any]) -> Change:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from placement_core.db import texts
 from placement_core.limits import errors
 
 SMALLEST, GREATEST = -1, 2147483647
@@ -93,9 +94,10 @@ def text(
 ) -> str:
     """Return a field that has to be text of some length."""
     found = item.get(field)
-    if not isinstance(found, str) or not shortest <= len(found) <= longest:
+    if (not isinstance(found, str) or not shortest <= len(found) <= longest
+            or not texts.storable(found)):
         raise errors.InvalidLimit(
-            field, f"expected a text of {shortest} to {longest} characters")
+            field, f"expected a text of {shortest} to {longest} characters, without NUL")
     return found
 
 

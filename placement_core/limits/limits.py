@@ -193,8 +193,8 @@ def of_row(row: sa.Row[Any]) -> Limit:
 
 
 def _find(session: Session, id_: str) -> sa.Row[Any]:
-    row = session.execute(_BY_ID, {"id_": id_}).first()
-    if row is None or row.uuid != id_:
+    row = queries.by_id(session, _BY_ID, id_)
+    if row is None:
         raise errors.LimitNotFound(id_)
     return row
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import arrays
+from placement_core.db import Session, arrays, texts
 from placement_core.limits import errors
 from placement_core.limits.records import Filter
 
@@ -63,6 +63,10 @@ def list_(
     """
     if visible is not None and not visible:
         return []
+    if not all(texts.storable(each.value) for each in filters if each.value is not None):
+        return []
+    if marker is not None and not texts.storable(marker):
+        raise errors.UnknownMarker(marker)
     shape = tuple((each.field, "missing" if each.value is None else each.operator)
                   for each in filters)
     dialect = ctx.database.dialect
@@ -84,6 +88,18 @@ def list_(
             if session.execute(_marked(listing), {"marker": marker}).first() is None:
                 raise errors.UnknownMarker(marker)
     return found
+
+
+def by_id(session: Session, statement: sa.Select[Any], id_: str) -> sa.Row[Any] | None:
+    """Return the row of a public id, if there is one.
+
+    :param statement: selects the row whose ``uuid`` is ``:id_``.
+    """
+    if not texts.storable(id_):
+        return None
+    row = session.execute(statement, {"id_": id_}).first()
+    # MySQL leaves blanks at the end out of account.
+    return row if row is not None and row.uuid == id_ else None
 
 
 @functools.lru_cache(_KEPT_STATEMENTS)

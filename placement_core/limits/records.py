@@ -61,6 +61,9 @@ class UserLimit:
     description: str | None = None
 
 
+AnyLimit = RegisteredLimit | Limit | UserLimit
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
     """A change of a limit of any kind: who, when, from what to what.

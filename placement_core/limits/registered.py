@@ -175,6 +175,8 @@ def store(ctx: Context, session: Session, made: Sequence[RegisteredLimit]) -> No
 
     :raises errors.DuplicateLimit: the database takes two of their names for equal.
     """
+    if not made:
+        return
     try:
         session.execute(_INSERT, [_values(limit) for limit in made])
     except db_exception.DBDuplicateEntry:
@@ -221,8 +223,8 @@ def of_row(row: sa.Row[Any]) -> RegisteredLimit:
 
 
 def _find(session: Session, id_: str) -> sa.Row[Any]:
-    row = session.execute(_BY_ID, {"id_": id_}).first()
-    if row is None or row.uuid != id_:
+    row = queries.by_id(session, _BY_ID, id_)
+    if row is None:
         raise errors.RegisteredLimitNotFound(id_)
     return row
 

@@ -167,8 +167,8 @@ def of_row(row: sa.Row[Any]) -> UserLimit:
 
 
 def _find(session: Session, id_: str) -> sa.Row[Any]:
-    row = session.execute(_BY_ID, {"id_": id_}).first()
-    if row is None or row.uuid != id_:
+    row = queries.by_id(session, _BY_ID, id_)
+    if row is None:
         raise errors.UserLimitNotFound(id_)
     return row
 

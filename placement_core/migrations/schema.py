@@ -8,6 +8,7 @@ from placement_core.catalog import tables as catalog_tables  # noqa: F401  (regi
 from placement_core.changes import tables as change_tables
 from placement_core.db import metadata
 from placement_core.db.database import Settings
+from placement_core.limits import tables as limit_tables  # noqa: F401  (registers)
 from placement_core.migrations import sync
 from placement_core.placement import tables as placement_tables
 

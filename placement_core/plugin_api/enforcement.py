@@ -16,6 +16,8 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
+from oslo_config import cfg
+
 from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.plugin_api.catalog import Node
@@ -69,7 +71,8 @@ class Clash:
     """Two limits that may not stand side by side.
 
     :ivar node_id: whose limit is too high (or, above its children, too low).
-    :ivar other_id: whose limit it clashes with; None: the registered default.
+    :ivar other_id: whose limit it clashes with; None: the registered default, or
+        nobody's (the node is too deep).
     :ivar reason: a sentence for people, which names both and their values.
     """
 
@@ -81,7 +84,8 @@ class Clash:
 class EnforcementModel(abc.ABC):
     """A way to read limits over a tree of projects.
 
-    Used from any thread; holds no state but its options.
+    Used from any thread; holds no state but its options. Trees may be damaged: a
+    parent that is missing, or a loop, ends the way up.
 
     :cvar api_version: the version of this class that a model was written for.
     :cvar name: as ``GET /v3/limits/model`` shows it.
@@ -98,13 +102,22 @@ class EnforcementModel(abc.ABC):
     hierarchical = False
     max_depth: int | None = None
 
+    def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
+        """Take the service's options; a model with some of its own registers them here.
+
+        :raises errors.ConfigurationError: one of them makes no sense.
+        """
+
     @abc.abstractmethod
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
         """Return what is wrong with a tree of limits.
 
-        :param changed: the nodes whose limits are about to change: faults that
-            have nothing to do with them are not reported, so that a tree that
-            is broken elsewhere (after a change of the model, say) can be mended.
+        :param tree: as it would be after the change.
+        :param changed: the nodes whose limits are about to change (also those that
+            lose theirs): faults that have nothing to do with them are not
+            reported, so that a tree that is broken elsewhere (after a change of
+            the model, say) can be mended. When a project is moved: it and
+            everything below it.
         """
 
     @abc.abstractmethod

@@ -23,7 +23,8 @@ def load(namespace: str, name: str, base: type[T], *, option: str) -> type[T]:
     :param base: the class that every driver of this kind derives from.
     :param option: where ``name`` was read, such as ``[limits] driver``.
     :raises errors.ConfigurationError: there is no such driver, there are
-        several, it cannot be imported, or it is something else.
+        several, it cannot be imported, it is something else, or it was written
+        for another version of ``base``.
     """
     failures: list[BaseException] = []
     found = named.NamedExtensionManager(
@@ -44,6 +45,11 @@ def load(namespace: str, name: str, base: type[T], *, option: str) -> type[T]:
     if not (isinstance(driver, type) and issubclass(driver, base)):
         raise errors.ConfigurationError(
             f"{said}: {found[0].entry_point_target} is not a {base.__name__}")
+    written_for, present = (getattr(each, "api_version", None) for each in (driver, base))
+    if present is not None and written_for != present:
+        raise errors.ConfigurationError(
+            f"{said}: {found[0].entry_point_target} was written for version {written_for} of "
+            f"{base.__name__}; this is version {present}")
     return driver
 
 

@@ -1,1 +1,1 @@
-"""The limit drivers that come with the service."""
+"""Limit drivers."""

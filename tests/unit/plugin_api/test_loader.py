@@ -15,9 +15,37 @@ from tests import base
 class Driver:
     """What drivers of this test derive from."""
 
+    api_version = 2
+
 
 class Good(Driver):
     """A driver."""
+
+    api_version = 2
+
+
+class Silent(Driver):
+    """A driver that does not say for which version it was written."""
+
+
+class Old(Driver):
+    """A driver that nobody has looked at since."""
+
+    api_version = 1
+
+
+class OfOld(Old):
+    """A driver of somebody who built on that one."""
+
+
+class Unversioned:
+    """A base class that has one version only."""
+
+
+class OfUnversioned(Unversioned):
+    """A driver of that kind."""
+
+    api_version = 7
 
 
 HERE = "tests.unit.plugin_api.test_loader"
@@ -72,3 +100,19 @@ class LoaderTest(base.TestCase):
     def test_something_else(self) -> None:
         self.install("ours", f"good = {HERE}:LoaderTest")
         self.assert_refused(f"{HERE}:LoaderTest is not a Driver", "good")
+
+    def test_another_version(self) -> None:
+        self.install("ours", f"old = {HERE}:Old", f"of_old = {HERE}:OfOld")
+        for name, target in (("old", "Old"), ("of_old", "OfOld")):
+            self.assert_refused(
+                f"{HERE}:{target} was written for version 1 of Driver; this is version 2", name)
+
+    def test_no_version_of_its_own(self) -> None:
+        """It has the base class's, whichever that is."""
+        self.install("ours", f"silent = {HERE}:Silent")
+        self.assertEqual("Silent", self.load("silent").__name__)
+
+    def test_a_base_class_without_versions(self) -> None:
+        self.install("ours", f"any = {HERE}:OfUnversioned")
+        found = loader.load(self.group, "any", Unversioned, option="[limits] driver")
+        self.assertEqual("OfUnversioned", found.__name__)

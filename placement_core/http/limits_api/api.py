@@ -1,0 +1,75 @@
+"""The limits API as the pipeline takes it: its routes and its habits.
+
+Source: spec limits §2.
+"""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from pyramid.response import Response
+
+from placement_core import errors
+from placement_core.http import errors as http_errors, media
+from placement_core.http.limits_api import routes
+from placement_core.http.operations import Version
+from placement_core.http.pipeline import Api, root_url
+from placement_core.http.policy import NotAllowed
+
+PREFIX = "/v3"
+
+_SENTENCES = {
+    401: "The request you have made requires authentication.",
+    404: "The resource could not be found.",
+    500: "An unexpected error prevented the server from fulfilling your request.",
+}
+
+
+def _document(status: int, message: str) -> bytes:
+    return orjson.dumps({"error": {
+        "code": status, "message": message, "title": http.HTTPStatus(status).phrase}})
+
+
+def _refuse(
+    status: int,
+    error: errors.Error | http_errors.Refusal,
+    _environ: dict[str, Any],
+    _version: Version | None,
+) -> Response:
+    """Make Keystone's error document."""
+    message = str(error) or _SENTENCES.get(status, "")
+    if isinstance(error, NotAllowed):
+        message = f"You are not authorized to perform the requested action: {error.rule}."
+    headers: Sequence[tuple[str, str]] = ()
+    if isinstance(error, http_errors.Refusal):
+        headers = error.headers
+    body = _document(status, message)
+    return Response(
+        status=status, app_iter=[body],
+        headerlist=[
+            ("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers])
+
+
+def _unauthorized(environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
+    """Make the 401 of who has no token: it says where to get one."""
+    return [
+        ("WWW-Authenticate", f'Keystone uri="{root_url(environ)}{PREFIX}"'),
+        ("Vary", "X-Auth-Token"),
+    ], _document(401, _SENTENCES[401])
+
+
+API = Api(
+    prefix=PREFIX,
+    operations=routes.OPERATIONS,
+    versions=None,
+    refuse=_refuse,
+    headers=(("Vary", "X-Auth-Token"),),
+    check_media=media.json_or_400,
+    every_method=True,
+    absolute_links=True,
+    public_paths=("", "/auth/tokens"),
+    unauthorized=_unauthorized,
+)

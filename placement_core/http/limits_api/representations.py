@@ -1,0 +1,148 @@
+"""What answers look like: documents and links. Source: spec limits §1 and §2.
+
+Functions take records and return what JSON can hold. ``root`` is the URL of ``/v3``.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from placement_core.http.limits_api.queries import Page
+from placement_core.http.operations import Call
+from placement_core.limits.records import Limit, RegisteredLimit
+from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region, Service
+from placement_core.plugin_api.enforcement import EnforcementModel
+
+Document = dict[str, Any]
+T = TypeVar("T")
+
+_WHOLE = Page(None, None)
+
+
+def root(call: Call) -> str:
+    """Return the URL of ``/v3`` as the caller sees it."""
+    return f"{call.prefix}/v3"
+
+
+def one(call: Call, name: str, item: T, show: Callable[[T, str], Document]) -> Document:
+    """Return one item in its wrapper."""
+    return {name: show(item, root(call))}
+
+
+def made(
+    call: Call, name: str, items: Sequence[T], show: Callable[[T, str], Document]
+) -> Document:
+    """Return what a batch made."""
+    base = root(call)
+    return {name: [show(item, base) for item in items]}
+
+
+def listed(
+    call: Call, name: str, found: Sequence[T], show: Callable[[T, str], Document],
+    page: Page = _WHOLE,
+) -> Document:
+    """Return a list with its links.
+
+    :param found: up to one more than the page takes; then there is a next one.
+    """
+    base = root(call)
+    more = page.size is not None and len(found) > page.size
+    documents = [show(item, base) for item in (found[:page.size] if more else found)]
+    links = {"next": None, "self": call.address, "previous": None}
+    if not more:
+        return {name: documents, "links": links}
+    links["next"] = following(
+        call.address.partition("?")[0], call.query, str(documents[-1]["id"]))
+    return {name: documents, "links": links, "truncated": True}
+
+
+def following(address: str, query: Mapping[str, list[str]], marker: str) -> str:
+    """Return where the next page is.
+
+    :param address: of the list, without a query string.
+    """
+    text = urllib.parse.urlencode({**query, "marker": [marker]}, doseq=True)
+    return f"{address}?{text}"
+
+
+def model(item: EnforcementModel) -> Document:
+    """Return an enforcement model."""
+    return {"model": {"name": item.name, "description": item.description}}
+
+
+def registered_limit(item: RegisteredLimit, base: str) -> Document:
+    """Return a registered limit."""
+    return {
+        "id": item.id, "service_id": item.service_id, "region_id": item.region_id,
+        "resource_name": item.resource_name, "default_limit": item.default_limit,
+        "description": item.description,
+        "links": {"self": f"{base}/registered_limits/{item.id}"},
+    }
+
+
+def limit(item: Limit, base: str) -> Document:
+    """Return a limit of a project or domain."""
+    return {
+        "id": item.id, "project_id": item.project_id, "domain_id": item.domain_id,
+        "service_id": item.service_id, "region_id": item.region_id,
+        "resource_name": item.resource_name, "resource_limit": item.resource_limit,
+        "description": item.description, "links": {"self": f"{base}/limits/{item.id}"},
+    }
+
+
+def region(item: Region, base: str) -> Document:
+    """Return a region."""
+    return {
+        "id": item.id, "parent_region_id": item.parent_region_id,
+        "description": item.description,
+        "links": {"self": f"{base}/regions/{urllib.parse.quote(item.id, safe='')}"},
+    }
+
+
+def service(item: Service, base: str) -> Document:
+    """Return a service."""
+    return {
+        "id": item.id, "type": item.type, "name": item.name, "description": item.description,
+        "enabled": item.enabled, "links": {"self": f"{base}/services/{item.id}"},
+    }
+
+
+def endpoint(item: Endpoint, base: str) -> Document:
+    """Return an endpoint; its region has two names in Keystone."""
+    return {
+        "id": item.id, "service_id": item.service_id, "interface": item.interface,
+        "url": item.url, "region_id": item.region_id, "region": item.region_id,
+        "enabled": item.enabled, "links": {"self": f"{base}/endpoints/{item.id}"},
+    }
+
+
+def domain(item: Domain, base: str) -> Document:
+    """Return a domain."""
+    return {
+        "id": item.id, "name": item.name, "description": item.description,
+        "enabled": item.enabled, "tags": [], "options": {},
+        "links": {"self": f"{base}/domains/{item.id}"},
+    }
+
+
+def project(item: Project, base: str) -> Document:
+    """Return a project."""
+    return {
+        "id": item.id, "name": item.name, "domain_id": item.domain_id,
+        "parent_id": item.parent_id, "is_domain": False, "description": item.description,
+        "enabled": item.enabled, "tags": [], "options": {},
+        "links": {"self": f"{base}/projects/{item.id}"},
+    }
+
+
+def version(base: str) -> Document:
+    """Return the document that clients discover the API with."""
+    return {"version": {
+        "id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z",
+        "links": [{"rel": "self", "href": f"{base}/"}],
+        "media-types": [{
+            "base": "application/json",
+            "type": "application/vnd.openstack.identity-v3+json"}],
+    }}

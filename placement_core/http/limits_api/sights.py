@@ -1,0 +1,74 @@
+"""What of the trees of projects a caller sees.
+
+The system, administrators and services see everything, a domain's token its tree. A
+project's token sees the project, what is below it, and, where the enforcement model lets
+limits above it bind it, what is above it: whoever is refused can find out why.
+Source: spec limits §2, "Policies"; requirement L7.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+from placement_core.context import Identity
+from placement_core.http.operations import Call
+
+_SEE_EVERYTHING = {"admin", "service"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sight:
+    """What somebody sees.
+
+    :ivar node_id: where they stand; None: nowhere, so that they see nothing.
+    :ivar above: they may see what is above that.
+    """
+
+    everything: bool = False
+    node_id: str | None = None
+    above: bool = False
+
+    @property
+    def key(self) -> str:
+        """What tells it from others, as text."""
+        return "*" if self.everything else f"{self.node_id}:{self.above}"
+
+
+def of(caller: Identity) -> Sight:
+    """Return what a caller sees."""
+    if caller.system_scope or not _SEE_EVERYTHING.isdisjoint(caller.roles):
+        return Sight(everything=True)
+    if caller.domain_id:
+        return Sight(node_id=caller.domain_id)
+    return Sight(node_id=caller.project_id, above=True)
+
+
+def of_limits(call: Call) -> Sight:
+    """Return whose limits a caller sees."""
+    sight = of(call.ctx.identity)
+    return dataclasses.replace(sight, above=sight.above and call.services.model.hierarchical)
+
+
+def nodes(call: Call, sight: Sight, asked: str | None = None) -> Collection[str] | None:
+    """Return the ids of domains and projects that can be seen; None for all.
+
+    :param asked: the only one that matters, if there is one.
+    """
+    if sight.everything:
+        return None
+    if sight.node_id is None:
+        return ()
+    if asked == sight.node_id:
+        return (asked,)
+    catalog = call.services.catalog
+    seen = {node.id for node in catalog.subtree(call.ctx, sight.node_id)}
+    if sight.above:
+        seen.update(node.id for node in catalog.lineage(call.ctx, sight.node_id))
+    return seen
+
+
+def reaches(call: Call, sight: Sight, node_id: str | None) -> bool:
+    """Say whether a domain or project can be seen."""
+    seen = nodes(call, sight, node_id)
+    return seen is None or node_id in seen

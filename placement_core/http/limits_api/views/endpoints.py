@@ -1,0 +1,65 @@
+"""/v3/endpoints, and /v3/endpoints/{id}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placement_core.catalog import endpoints
+from placement_core.http.limits_api import catalogs, keepers, queries, representations
+from placement_core.http.operations import Call, Reply
+from placement_core.plugin_api.catalog import Endpoint
+
+
+def list_(call: Call) -> Reply:
+    """Return the endpoints of a service, a region and an interface."""
+    found = call.services.catalog.endpoints(
+        call.ctx, service_id=queries.last(call.query, "service_id"),
+        region_id=queries.last(call.query, "region_id"),
+        interface=queries.last(call.query, "interface"))
+    return Reply(body=representations.listed(
+        call, "endpoints", found, representations.endpoint))
+
+
+def show(call: Call) -> Reply:
+    """Return one endpoint."""
+    id_ = call.path["id"]
+    return _shown(call, catalogs.existing(
+        "endpoint", id_, call.services.catalog.endpoint(call.ctx, id_)))
+
+
+def create(call: Call) -> Reply:
+    """Make an endpoint of a service."""
+    keepers.catalog_here(call)
+    given = _with_one_region(call.body["endpoint"])
+    return _shown(call, endpoints.create(
+        call.ctx, service_id=given["service_id"], interface=given["interface"],
+        url=given["url"], region_id=given.get("region_id"),
+        enabled=given.get("enabled", True)), 201)
+
+
+def update(call: Call) -> Reply:
+    """Change an endpoint."""
+    keepers.catalog_here(call)
+    return _shown(call, endpoints.update(
+        call.ctx, call.path["id"], **_with_one_region(call.body["endpoint"])))
+
+
+def delete(call: Call) -> Reply:
+    """Remove an endpoint."""
+    keepers.catalog_here(call)
+    endpoints.delete(call.ctx, call.path["id"])
+    return Reply(204)
+
+
+def _with_one_region(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a body in which the region has its newer name only."""
+    if "region" not in given:
+        return given
+    older = given["region"]
+    return {"region_id": older, **{
+        name: value for name, value in given.items() if name != "region"}}
+
+
+def _shown(call: Call, item: Endpoint, status: int = 200) -> Reply:
+    return Reply(status, representations.one(
+        call, "endpoint", item, representations.endpoint))

@@ -1,0 +1,65 @@
+"""/v3/limits, /v3/limits/{id} and /v3/limits/model."""
+
+from __future__ import annotations
+
+from placement_core.http.errors import NotAllowed
+from placement_core.http.limits_api import keepers, policies, queries, representations, sights
+from placement_core.http.operations import Call, Reply
+from placement_core.limits import limits
+from placement_core.limits.records import Limit
+
+
+def model(call: Call) -> Reply:
+    """Return the enforcement model that clients are told of."""
+    return Reply(body=representations.model(call.services.advertised_model))
+
+
+def list_(call: Call) -> Reply:
+    """Return the limits that the caller sees and that pass every filter of the query."""
+    keepers.limits_here(call)
+    page = queries.page(call.query)
+    visible = sights.nodes(
+        call, sights.of_limits(call), queries.last(call.query, "project_id"))
+    found = limits.list_(
+        call.ctx, queries.filters(call.query, queries.LIMIT_FIELDS), visible=visible,
+        marker=page.marker, limit=page.wanted)
+    return Reply(body=representations.listed(
+        call, "limits", found, representations.limit, page))
+
+
+def create(call: Call) -> Reply:
+    """Set limits of projects and domains, all or nothing."""
+    keepers.limits_here(call)
+    services = call.services
+    created = limits.create_many(
+        call.ctx, services.catalog, services.model, call.body["limits"])
+    return Reply(201, representations.made(call, "limits", created, representations.limit))
+
+
+def show(call: Call) -> Reply:
+    """Return one limit, if the caller may see it."""
+    keepers.limits_here(call)
+    item = limits.get(call.ctx, call.path["id"])
+    if not sights.reaches(call, sights.of_limits(call), item.project_id or item.domain_id):
+        raise NotAllowed(policies.GET_LIMIT)
+    return _shown(call, item)
+
+
+def update(call: Call) -> Reply:
+    """Change the value or the description of a limit."""
+    keepers.limits_here(call)
+    services = call.services
+    return _shown(call, limits.update(
+        call.ctx, services.catalog, services.model, call.path["id"], call.body["limit"]))
+
+
+def delete(call: Call) -> Reply:
+    """Remove a limit: the registered default holds again."""
+    keepers.limits_here(call)
+    services = call.services
+    limits.delete(call.ctx, services.catalog, services.model, call.path["id"])
+    return Reply(204)
+
+
+def _shown(call: Call, item: Limit) -> Reply:
+    return Reply(body=representations.one(call, "limit", item, representations.limit))

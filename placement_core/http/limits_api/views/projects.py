@@ -1,0 +1,119 @@
+"""/v3/projects, and /v3/projects/{id}."""
+
+from __future__ import annotations
+
+from placement_core import errors
+from placement_core.catalog import projects
+from placement_core.http.errors import NotAllowed
+from placement_core.http.limits_api import (
+    catalogs,
+    keepers,
+    policies,
+    queries,
+    representations,
+    sights,
+)
+from placement_core.http.operations import Call, Reply
+from placement_core.limits import cleanup
+from placement_core.plugin_api.catalog import Project
+
+
+class NoDomain(errors.Invalid):
+    """A project is to be made, and nobody knows in which domain."""
+
+    def __init__(self) -> None:
+        super().__init__("Expecting to find domain_id in project: the token has no domain.")
+
+
+class TooDeep(errors.Forbidden):
+    """The enforcement model cannot read a tree of that depth."""
+
+    def __init__(self, model: str, max_depth: int) -> None:
+        super().__init__(
+            f"Max hierarchy depth reached: the enforcement model {model} reads trees of at "
+            f"most {max_depth} levels, the domain included.")
+
+
+def list_(call: Call) -> Reply:
+    """Return the projects that the caller sees and that pass the filters of the query."""
+    found = call.services.catalog.projects(
+        call.ctx, name=queries.last(call.query, "name"),
+        domain_id=queries.last(call.query, "domain_id"),
+        parent_id=queries.last(call.query, "parent_id"))
+    seen = sights.nodes(call, sights.of(call.ctx.identity))
+    if seen is not None:
+        found = [each for each in found if each.id in seen]
+    return Reply(body=representations.listed(call, "projects", found, representations.project))
+
+
+def show(call: Call) -> Reply:
+    """Return one project, if the caller may see it."""
+    id_ = call.path["id"]
+    item = catalogs.existing("project", id_, call.services.catalog.project(call.ctx, id_))
+    if not sights.reaches(call, sights.of(call.ctx.identity), id_):
+        raise NotAllowed(policies.GET_PROJECT)
+    return _shown(call, item)
+
+
+def create(call: Call) -> Reply:
+    """Make a project in a domain, or below another project."""
+    keepers.catalog_here(call)
+    given = call.body["project"]
+    parent_id = given.get("parent_id")
+    domain_id = given.get("domain_id") or _domain_id(call, parent_id)
+    _check_depth(call, parent_id or domain_id, 1)
+    return _shown(call, projects.create(
+        call.ctx, name=given["name"], domain_id=domain_id, parent_id=parent_id,
+        description=given.get("description") or "", enabled=given.get("enabled", True)), 201)
+
+
+def update(call: Call) -> Reply:
+    """Change a project; one with another parent takes what is below it along."""
+    keepers.catalog_here(call)
+    wanted = catalogs.changes(call.body["project"])
+    if wanted.get("parent_id") is not None:
+        _check_depth(call, wanted["parent_id"], _height(call, call.path["id"]))
+    return _shown(call, projects.update(call.ctx, call.path["id"], **wanted))
+
+
+def delete(call: Call) -> Reply:
+    """Remove a project that has none below it, and its limits."""
+    keepers.catalog_here(call)
+    cleanup.delete_project(call.ctx, call.path["id"])
+    return Reply(204)
+
+
+def _domain_id(call: Call, parent_id: str | None) -> str:
+    """Return the domain of a new project that names none: its parent's, or the caller's."""
+    caller = call.ctx.identity
+    if parent_id is not None:
+        parent = call.services.catalog.project(call.ctx, parent_id)
+        return parent.domain_id if parent is not None else parent_id
+    domain_id = caller.domain_id or caller.project_domain_id
+    if domain_id is None:
+        raise NoDomain
+    return domain_id
+
+
+def _check_depth(call: Call, parent_id: str, levels: int) -> None:
+    """Refuse what would be deeper than the enforcement model can read.
+
+    :param levels: how many there will be below the parent.
+    """
+    model = call.services.model
+    if model.max_depth is None:
+        return
+    if len(call.services.catalog.lineage(call.ctx, parent_id)) + levels > model.max_depth:
+        raise TooDeep(model.name, model.max_depth)
+
+
+def _height(call: Call, project_id: str) -> int:
+    """Return how many levels a project and what is below it take."""
+    level: dict[str, int] = {}
+    for node in call.services.catalog.subtree(call.ctx, project_id):
+        level[node.id] = level.get(node.parent_id or "", 0) + 1
+    return max(level.values())
+
+
+def _shown(call: Call, item: Project, status: int = 200) -> Reply:
+    return Reply(status, representations.one(call, "project", item, representations.project))

@@ -1,0 +1,50 @@
+"""/v3/regions, and /v3/regions/{id}."""
+
+from __future__ import annotations
+
+from placement_core.catalog import regions
+from placement_core.http.limits_api import catalogs, keepers, queries, representations
+from placement_core.http.operations import Call, Reply
+from placement_core.limits import cleanup
+from placement_core.plugin_api.catalog import Region
+
+
+def list_(call: Call) -> Reply:
+    """Return regions: all, or those below one."""
+    found = call.services.catalog.regions(
+        call.ctx, parent_region_id=queries.last(call.query, "parent_region_id"))
+    return Reply(body=representations.listed(call, "regions", found, representations.region))
+
+
+def show(call: Call) -> Reply:
+    """Return one region."""
+    id_ = call.path["id"]
+    return _shown(call, catalogs.existing(
+        "region", id_, call.services.catalog.region(call.ctx, id_)))
+
+
+def create(call: Call) -> Reply:
+    """Make a region; without an id, it gets one."""
+    keepers.catalog_here(call)
+    given = call.body["region"]
+    return _shown(call, regions.create(
+        call.ctx, id=given.get("id") or None, parent_region_id=given.get("parent_region_id"),
+        description=given.get("description") or ""), 201)
+
+
+def update(call: Call) -> Reply:
+    """Describe a region anew, or move it below another one."""
+    keepers.catalog_here(call)
+    return _shown(call, regions.update(
+        call.ctx, call.path["id"], **catalogs.changes(call.body["region"])))
+
+
+def delete(call: Call) -> Reply:
+    """Remove a region, and its limits."""
+    keepers.catalog_here(call)
+    cleanup.delete_region(call.ctx, call.path["id"])
+    return Reply(204)
+
+
+def _shown(call: Call, item: Region, status: int = 200) -> Reply:
+    return Reply(status, representations.one(call, "region", item, representations.region))

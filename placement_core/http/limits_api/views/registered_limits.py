@@ -1,0 +1,53 @@
+"""/v3/registered_limits, and /v3/registered_limits/{id}."""
+
+from __future__ import annotations
+
+from placement_core.http.limits_api import keepers, queries, representations
+from placement_core.http.operations import Call, Reply
+from placement_core.limits import registered
+from placement_core.limits.records import RegisteredLimit
+
+
+def list_(call: Call) -> Reply:
+    """Return the registered limits that pass every filter of the query."""
+    keepers.limits_here(call)
+    page = queries.page(call.query)
+    found = registered.list_(
+        call.ctx, queries.filters(call.query, queries.REGISTERED_FIELDS),
+        marker=page.marker, limit=page.wanted)
+    return Reply(body=representations.listed(
+        call, "registered_limits", found, representations.registered_limit, page))
+
+
+def create(call: Call) -> Reply:
+    """Register resources, all or nothing."""
+    keepers.limits_here(call)
+    created = registered.create_many(
+        call.ctx, call.services.catalog, call.body["registered_limits"])
+    return Reply(201, representations.made(
+        call, "registered_limits", created, representations.registered_limit))
+
+
+def show(call: Call) -> Reply:
+    """Return one registered limit."""
+    keepers.limits_here(call)
+    return _shown(call, registered.get(call.ctx, call.path["id"]))
+
+
+def update(call: Call) -> Reply:
+    """Change a registered limit that no limit refers to."""
+    keepers.limits_here(call)
+    return _shown(call, registered.update(
+        call.ctx, call.services.catalog, call.path["id"], call.body["registered_limit"]))
+
+
+def delete(call: Call) -> Reply:
+    """Delete a registered limit that no limit refers to."""
+    keepers.limits_here(call)
+    registered.delete(call.ctx, call.path["id"])
+    return Reply(204)
+
+
+def _shown(call: Call, item: RegisteredLimit) -> Reply:
+    return Reply(body=representations.one(
+        call, "registered_limit", item, representations.registered_limit))

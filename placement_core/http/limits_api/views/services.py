@@ -1,0 +1,53 @@
+"""/v3/services, and /v3/services/{id}."""
+
+from __future__ import annotations
+
+from placement_core.catalog import services
+from placement_core.http.limits_api import catalogs, keepers, queries, representations
+from placement_core.http.operations import Call, Reply
+from placement_core.limits import cleanup
+from placement_core.plugin_api.catalog import Service
+
+
+def list_(call: Call) -> Reply:
+    """Return the services of a type and a name."""
+    found = call.services.catalog.services(
+        call.ctx, service_type=queries.last(call.query, "type"),
+        name=queries.last(call.query, "name"))
+    return Reply(body=representations.listed(call, "services", found, representations.service))
+
+
+def show(call: Call) -> Reply:
+    """Return one service."""
+    id_ = call.path["id"]
+    return _shown(call, catalogs.existing(
+        "service", id_, call.services.catalog.service(call.ctx, id_)))
+
+
+def create(call: Call) -> Reply:
+    """Make a service."""
+    keepers.catalog_here(call)
+    given = call.body["service"]
+    return _shown(call, services.create(
+        call.ctx, service_type=given["type"], name=given.get("name", ""),
+        description=given.get("description") or "", enabled=given.get("enabled", True)), 201)
+
+
+def update(call: Call) -> Reply:
+    """Change a service."""
+    keepers.catalog_here(call)
+    wanted = catalogs.changes(call.body["service"])
+    if "type" in wanted:
+        wanted["service_type"] = wanted.pop("type")
+    return _shown(call, services.update(call.ctx, call.path["id"], **wanted))
+
+
+def delete(call: Call) -> Reply:
+    """Remove a service, its endpoints and its limits."""
+    keepers.catalog_here(call)
+    cleanup.delete_service(call.ctx, call.path["id"])
+    return Reply(204)
+
+
+def _shown(call: Call, item: Service, status: int = 200) -> Reply:
+    return Reply(status, representations.one(call, "service", item, representations.service))

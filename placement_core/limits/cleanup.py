@@ -1,0 +1,225 @@
+"""Deleting what limits refer to, with its limits; and finding limits whose subject is gone.
+
+A catalog of our own and its limits go in one transaction, so that nothing is left
+behind. A remote one deletes without telling us: ``audit`` finds what it left.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.catalog import domains, projects, regions, services, tree
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.limits import history, limits, registered, tables, users
+from placement_core.limits.records import AnyLimit, Kind, Leftover
+from placement_core.plugin_api.catalog import CatalogDriver
+
+T = TypeVar("T")
+
+_registered, _limits, _user_limits = (
+    tables.registered_limits, tables.limits, tables.user_limits)
+
+#: How rows of each kind are read, and what they become.
+_KINDS: dict[sa.Table, tuple[sa.Select[Any], Callable[[sa.Row[Any]], AnyLimit]]] = {
+    _user_limits: (users.ALL, users.of_row),
+    _limits: (limits.ALL, limits.of_row),
+    _registered: (sa.select(_registered), registered.of_row),
+}
+#: How many rows, or nodes, one statement names.
+_BATCH = 500
+
+
+@db.retry_writes
+def delete_project(ctx: Context, id_: str) -> None:
+    """Delete a project that has none below it, with its limits.
+
+    :raises errors.NotInCatalog: (of the catalog room) there is none of that id.
+    :raises errors.InUse: likewise: other projects are below it.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        projects.delete(ctx, id_)
+        _remove_of_nodes(ctx, session, [id_])
+
+
+@db.retry_writes
+def delete_domain(ctx: Context, id_: str) -> None:
+    """Delete a domain that is disabled, with its projects and all their limits.
+
+    :raises errors.NotInCatalog: (of the catalog room) there is none of that id.
+    :raises errors.StillEnabled: likewise: it is enabled.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        nodes = tree.subtree(session, id_)
+        domains.delete(ctx, id_)
+        _remove_of_nodes(ctx, session, [node.id for node in nodes])
+
+
+@db.retry_writes
+def delete_service(ctx: Context, id_: str) -> None:
+    """Delete a service, with what it registered and every limit of that.
+
+    :raises errors.NotInCatalog: (of the catalog room) there is none of that id.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        services.delete(ctx, id_)
+        _remove_of_registered(ctx, session, _registered.c.service_id, [id_])
+
+
+@db.retry_writes
+def delete_region(ctx: Context, id_: str) -> None:
+    """Delete a region, with what is registered in it and every limit of that.
+
+    :raises errors.NotInCatalog: (of the catalog room) there is none of that id.
+    :raises errors.InUse: likewise: it has endpoints, or regions below it.
+    """
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        regions.delete(ctx, id_)
+        _remove_of_registered(ctx, session, _registered.c.region_key, [id_])
+
+
+@db.retry_writes
+def audit(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
+    """Return the limits whose service, region, project or domain no longer exists.
+
+    The catalog is asked last: what a limit refers to existed when it was written.
+
+    :raises errors.Unavailable: the catalog cannot be asked.
+    """
+    with db.read(ctx) as session:
+        stored = [record(row) for select, record in reversed(_KINDS.values())
+                  for row in session.execute(select)]
+    known = _Known(ctx, catalog)
+    found = (_leftover(limit, known) for limit in stored)
+    return [leftover for leftover in found if leftover is not None]
+
+
+def repair(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
+    """Delete the limits that ``audit`` finds; return them.
+
+    :raises errors.Unavailable: the catalog cannot be asked; nothing was deleted.
+    """
+    found = audit(ctx, catalog)
+    if found:
+        _remove_leftovers(ctx, found)
+    return found
+
+
+# Deleting -----------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Found:
+    """A row of some kind: its key, and what it says."""
+
+    table: sa.Table
+    id: int
+    limit: AnyLimit
+
+
+def _remove_of_nodes(ctx: Context, session: Session, node_ids: Sequence[str]) -> None:
+    _remove(ctx, session, [
+        *_read(session, _user_limits, _user_limits.c.project_id, node_ids),
+        *_read(session, _limits, _limits.c.node_id, node_ids)])
+
+
+def _remove_of_registered(
+    ctx: Context, session: Session, column: sa.Column[Any], values: Sequence[str]
+) -> None:
+    """Delete the registered limits that have one of some values, and their limits."""
+    _remove(ctx, session, [
+        each for table in _KINDS for each in _read(session, table, column, values)])
+
+
+@db.retry_writes
+def _remove_leftovers(ctx: Context, found: Sequence[Leftover]) -> None:
+    """Delete what ``audit`` found, and has not been deleted meanwhile."""
+    ids: dict[Kind, list[str]] = {"registered_limit": [], "limit": [], "user_limit": []}
+    for each in found:
+        ids[each.kind].append(each.limit_id)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.LIMITS)
+        _remove_of_registered(ctx, session, _registered.c.uuid, ids["registered_limit"])
+        _remove(ctx, session, [
+            *_read(session, _user_limits, _user_limits.c.uuid, ids["user_limit"]),
+            *_read(session, _limits, _limits.c.uuid, ids["limit"])])
+
+
+def _read(
+    session: Session, table: sa.Table, column: sa.Column[Any], values: Sequence[str]
+) -> list[_Found]:
+    """Return the rows of a kind whose column has one of some values."""
+    select, record = _KINDS[table]
+    statement = select.where(column.in_(sa.bindparam("values", expanding=True)))
+    return [
+        _Found(table, row.id, record(row))
+        for batch in _batches(values)
+        for row in session.execute(statement.order_by(table.c.id), {"values": batch})]
+
+
+def _remove(ctx: Context, session: Session, found: Sequence[_Found]) -> None:
+    """Delete rows, those that refer to others first, and say so in the history."""
+    for table in _KINDS:
+        statement = sa.delete(table).where(table.c.id.in_(sa.bindparam("ids", expanding=True)))
+        for batch in _batches([each.id for each in found if each.table is table]):
+            session.execute(statement, {"ids": batch})
+    history.write(ctx, session, [history.deleted(each.limit) for each in found])
+
+
+def _batches(values: Sequence[T]) -> Iterator[list[T]]:
+    for start in range(0, len(values), _BATCH):
+        yield list(values[start:start + _BATCH])
+
+
+# Finding leftovers --------------------------------------------------------------
+
+
+class _Known:
+    """Who exists, as far as it was asked for: lists first, single questions to be sure.
+
+    A list may be cut short by whoever answers. So what is missing from it is
+    asked for by its id before it counts as gone.
+    """
+
+    def __init__(self, ctx: Context, catalog: CatalogDriver) -> None:
+        self._single: dict[str, Callable[[str], object | None]] = {
+            "service": lambda id_: catalog.service(ctx, id_),
+            "region": lambda id_: catalog.region(ctx, id_),
+            "domain": lambda id_: catalog.domain(ctx, id_),
+            "project": lambda id_: catalog.project(ctx, id_),
+        }
+        self._exist = {
+            **{("service", each.id): True for each in catalog.services(ctx)},
+            **{("region", each.id): True for each in catalog.regions(ctx)},
+            **{("domain", each.id): True for each in catalog.domains(ctx)},
+            **{("project", each.id): True for each in catalog.projects(ctx)},
+        }
+
+    def exists(self, what: str, id_: str) -> bool:
+        """Say whether a service, region, domain or project exists."""
+        if (what, id_) not in self._exist:
+            self._exist[what, id_] = self._single[what](id_) is not None
+        return self._exist[what, id_]
+
+
+def _leftover(limit: AnyLimit, known: _Known) -> Leftover | None:
+    """Return what a limit refers to in vain, if anything."""
+    project_id = getattr(limit, "project_id", None)
+    domain_id = getattr(limit, "domain_id", None)
+    for what, id_ in (("service", limit.service_id), ("region", limit.region_id),
+                      ("domain", domain_id), ("project", project_id)):
+        if id_ is not None and not known.exists(what, id_):
+            return Leftover(
+                history.kind(limit), limit.id, limit.service_id, limit.region_id, limit.resource_name,
+                project_id, domain_id, getattr(limit, "user_id", None), what, id_)
+    return None

@@ -1,0 +1,338 @@
+"""What every enforcement model keeps: a test class for authors of models.
+
+::
+
+    class TestMine(enforcement.ModelContract, unittest.TestCase):
+        def make_model(self):
+            return Mine(cfg.ConfigOpts())
+
+Most properties are tried on random trees; they are the same ones in every run.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import unittest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+from placement_core import amounts
+from placement_core.amounts import Amount
+from placement_core.plugin_api.catalog import Node
+from placement_core.plugin_api.enforcement import (
+    Binding,
+    Clash,
+    EnforcementModel,
+    LimitTree,
+    Scope,
+)
+
+T = TypeVar("T")
+
+#: As many random trees are made for each property.
+_CASES = 300
+#: How deep trees are for a model that reads any depth; a domain is level 1.
+_DEPTH = 5
+_MOST_NODES = 7
+_AMOUNTS: Sequence[Amount] = (0, 1, 2, 3, 5, 8, 13, 20, amounts.UNLIMITED)
+#: No model needs as long for a tree of seven nodes.
+_FOREVER_SECONDS = 10
+
+if TYPE_CHECKING:
+    _Mixin = unittest.TestCase
+else:
+    _Mixin = object
+
+
+class ModelContract(_Mixin):
+    """Tests for a model: name it before your test runner's ``TestCase``."""
+
+    def make_model(self) -> EnforcementModel:
+        """Return the model to test."""
+        raise NotImplementedError
+
+    # What it is -------------------------------------------------------------
+
+    def test_it_says_what_it_is(self) -> None:
+        """There are a name and a description to show, and it is known what it was made for."""
+        model = self.make_model()
+        self.assertRegex(model.name, r"\A[a-z0-9_]+\Z")
+        self.assertTrue(model.description.strip(), "there is no description")
+        self.assertEqual(EnforcementModel.api_version, model.api_version)
+        self.assertTrue(
+            any("api_version" in vars(each) for each in type(model).__mro__
+                if each is not EnforcementModel),
+            "write api_version = … in the class: one that is inherited matches every version")
+
+    # What binds a claim -------------------------------------------------------
+
+    def test_the_own_bound_comes_first(self) -> None:
+        """Then those of the nodes above, upwards."""
+        model = self.make_model()
+        for case, lineage, tree in self._lineages(model):
+            found = model.bindings(lineage, tree.limits, tree.default)
+            upwards = [node.id for node in reversed(lineage)]
+            places = [upwards.index(binding.node_id) for binding in found]
+            self.assertEqual(sorted(places), places, case)
+            if tree.limits.get(lineage[-1].id, tree.default) != amounts.UNLIMITED:
+                self.assertEqual(lineage[-1].id, found[0].node_id, case)
+
+    def test_what_is_unlimited_is_left_out(self) -> None:
+        """So that nobody has to count for it."""
+        model = self.make_model()
+        for case, lineage, tree in self._lineages(model):
+            found = model.bindings(lineage, tree.limits, tree.default)
+            self.assertNotIn(amounts.UNLIMITED, [each.limit for each in found], case)
+            unlimited = MappingProxyType(dict.fromkeys(tree.limits, amounts.UNLIMITED))
+            self.assertEqual([], model.bindings(lineage, unlimited, amounts.UNLIMITED), case)
+
+    def test_zero_is_zero(self) -> None:
+        """Whether it was set for the project or is the default, nothing can be claimed."""
+        model = self.make_model()
+        for case, lineage, tree in self._lineages(model):
+            others = {key: limit for key, limit in tree.limits.items() if key != lineage[-1].id}
+            for limits, default in (
+                    ({**others, lineage[-1].id: 0}, amounts.UNLIMITED), (others, 0)):
+                found = model.bindings(lineage, MappingProxyType(limits), default)
+                self.assertNotEqual([], model.judge("vcpus", found, _unused(found), 1), case)
+                self.assertEqual([], model.judge("vcpus", found, _unused(found), 0), case)
+
+    def test_the_default_binds_who_has_no_limit(self) -> None:
+        """A project's own limit takes its place, and it is for projects alone."""
+        model = self.make_model()
+        for case, lineage, tree in self._lineages(model):
+            for binding in model.bindings(lineage, tree.limits, tree.default):
+                if binding.source == "set":
+                    self.assertIn(binding.node_id, tree.limits, case)
+                else:
+                    self.assertEqual(lineage[-1].id, binding.node_id, case)
+                    self.assertNotIn(binding.node_id, tree.limits, case)
+
+    def test_each_bound_is_named_once(self) -> None:
+        """Usages are handed over by node and scope."""
+        model = self.make_model()
+        for case, lineage, tree in self._lineages(model):
+            keys = [(each.node_id, each.scope)
+                    for each in model.bindings(lineage, tree.limits, tree.default)]
+            self.assertEqual(len(keys), len(set(keys)), case)
+
+    def test_hierarchical_is_true_of_it(self) -> None:
+        """A model that is not hierarchical is not handed what stands above a project."""
+        model = self.make_model()
+        if model.hierarchical:
+            return
+        for case, lineage, tree in self._lineages(model):
+            project_id = lineage[-1].id
+            alone = {key: tree.limits[key] for key in tree.limits if key == project_id}
+            self.assertEqual(
+                model.bindings(lineage[-1:], alone, tree.default),
+                model.bindings(lineage, tree.limits, tree.default), case)
+
+    # Whether a claim fits -----------------------------------------------------
+
+    def test_what_shrinks_is_never_refused(self) -> None:
+        """However far over its limit a project is."""
+        model = self.make_model()
+        for case, found, usages in self._usages(model):
+            for delta in (-1, -1000):
+                self.assertEqual([], model.judge("vcpus", found, usages, delta), case)
+
+    def test_every_broken_bound_is_named(self) -> None:
+        """With what counts against it; a delta of 0 asks which are broken already."""
+        model = self.make_model()
+        for case, found, usages in self._usages(model):
+            for delta in (0, 1, 7):
+                broken = [
+                    ("vcpus", each, usages[each.node_id, each.scope], delta) for each in found
+                    if usages[each.node_id, each.scope] + delta > each.limit]
+                said = [(each.resource_name, each.binding, each.usage, each.delta)
+                        for each in model.judge("vcpus", found, usages, delta)]
+                self.assertEqual(broken, said, case)
+
+    # Whether limits may stand side by side --------------------------------------
+
+    def test_trees_without_limits_are_fine(self) -> None:
+        """The empty one too."""
+        model = self.make_model()
+        empty = LimitTree({}, {}, 0)
+        self.assertEqual([], model.clashes(empty, ()))
+        self.assertEqual([], model.clashes(empty, ("a project that is gone",)))
+        for case, tree in self._trees(model):
+            bare = LimitTree(tree.nodes, {}, tree.default)
+            self.assertEqual([], model.clashes(bare, tree.nodes), case)
+
+    def test_unlimited_clashes_with_nothing_unlimited(self) -> None:
+        """It is more than every number, and not more than itself."""
+        model = self.make_model()
+        for case, tree in self._trees(model):
+            limits = dict.fromkeys(tree.limits, amounts.UNLIMITED)
+            self.assertEqual(
+                [], model.clashes(LimitTree(tree.nodes, limits, amounts.UNLIMITED), tree.nodes),
+                case)
+
+    def test_only_what_changes_is_reported(self) -> None:
+        """Nothing when nothing does; of a valid tree nothing, whatever changes."""
+        model = self.make_model()
+        for case, tree in self._trees(model):
+            self.assertEqual([], model.clashes(tree, ()), case)
+            if not model.clashes(tree, tree.nodes):
+                for node_id in tree.nodes:
+                    self.assertEqual([], model.clashes(tree, [node_id]), (node_id, case))
+
+    def test_a_fault_concerns_the_node_it_names(self) -> None:
+        """It is also found when only that node's limit changes."""
+        model = self.make_model()
+        for case, tree in self._trees(model):
+            for clash in model.clashes(tree, tree.nodes):
+                self.assertNotEqual([], model.clashes(tree, [clash.node_id]), (clash, case))
+
+    def test_a_fault_says_who(self) -> None:
+        """It names nodes of the tree, in the sentence too."""
+        model = self.make_model()
+        for case, tree in self._trees(model):
+            for clash in model.clashes(tree, tree.nodes):
+                self._assert_names_nodes(clash, tree, case)
+
+    def test_limits_below_the_deepest_level_are_named(self) -> None:
+        """And those on it are fine."""
+        model = self.make_model()
+        if model.max_depth is None:
+            return
+        nodes = {"1": Node("1", None, is_domain=True)}
+        for level in range(2, model.max_depth + 2):
+            nodes[str(level)] = Node(str(level), str(level - 1))
+        for level in range(1, model.max_depth + 2):
+            tree = LimitTree(nodes, {str(level): 0}, amounts.UNLIMITED)
+            named = [clash.node_id for clash in model.clashes(tree, [str(level)])]
+            self.assertEqual([] if level <= model.max_depth else [str(level)], named)
+
+    def test_damaged_trees_are_survived(self) -> None:
+        """Parents that are missing, and loops."""
+        model = self.make_model()
+        chance = _chance(0)
+        for case, tree in self._trees(model):
+            damaged = _damaged(chance, tree)
+            for clash in _within_time(model.clashes, damaged, damaged.nodes):
+                self._assert_names_nodes(clash, damaged, case)
+
+    def test_valid_trees_can_be_written(self) -> None:
+        """One limit after the other in some order, as a client writes them."""
+        model = self.make_model()
+        written = 0
+        for case, tree in self._trees(model):
+            if len(tree.limits) > 1 and not model.clashes(tree, tree.nodes):
+                self.assertTrue(_can_be_written(model, tree), case)
+                written += 1
+        self.assertGreater(written, 0, "the model accepts hardly any tree with two limits")
+
+    # -------------------------------------------------------------------------
+
+    def _assert_names_nodes(self, clash: Clash, tree: LimitTree, case: str) -> None:
+        self.assertIn(clash.node_id, tree.nodes, case)
+        self.assertIn(clash.node_id, clash.reason, case)
+        if clash.other_id is not None:
+            self.assertIn(clash.other_id, tree.nodes, case)
+            self.assertIn(clash.other_id, clash.reason, case)
+
+    def _trees(self, model: EnforcementModel) -> Iterator[tuple[str, LimitTree]]:
+        chance = _chance(1)
+        for _ in range(_CASES):
+            tree = _tree(chance, model.max_depth or _DEPTH)
+            yield repr(tree), tree
+
+    def _lineages(
+        self, model: EnforcementModel
+    ) -> Iterator[tuple[str, Sequence[Node], LimitTree]]:
+        """Yield claims: whose (the last node of a lineage), and what is set in that lineage."""
+        chance = _chance(2)
+        for case, tree in self._trees(model):
+            lineage = [tree.nodes[chance.choice(list(tree.nodes))]]
+            while lineage[0].parent_id is not None:
+                lineage.insert(0, tree.nodes[lineage[0].parent_id])
+            limits = {node.id: tree.limits[node.id] for node in lineage if node.id in tree.limits}
+            yield f"a claim of {lineage[-1].id} in {case}", tuple(lineage), LimitTree(
+                tree.nodes, MappingProxyType(limits), tree.default)
+
+    def _usages(
+        self, model: EnforcementModel
+    ) -> Iterator[tuple[str, Sequence[Binding], Mapping[tuple[str, Scope], int]]]:
+        chance = _chance(3)
+        for case, lineage, tree in self._lineages(model):
+            found = model.bindings(lineage, tree.limits, tree.default)
+            usages = {(each.node_id, each.scope): chance.randint(0, 25) for each in found}
+            yield f"{case}, usages {usages}", tuple(found), MappingProxyType(usages)
+
+
+def _chance(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 (trees to test with are no secret)
+
+
+def _tree(chance: random.Random, depth: int) -> LimitTree:
+    """Return some trees of projects in which limits mostly fit those above them."""
+    nodes: dict[str, Node] = {}
+    levels: dict[str, int] = {}
+    # What is likely to be accepted for a node: at most so much.
+    bounds: dict[str, Amount] = {}
+    limits: dict[str, Amount] = {}
+    for number in range(chance.randint(1, _MOST_NODES)):
+        parents = [each for each in nodes if levels[each] < depth]
+        if not parents or chance.random() < 0.15:
+            node = Node(f"domain-{number}", None, is_domain=True)
+        else:
+            node = Node(f"project-{number}", chance.choice(parents))
+        nodes[node.id] = node
+        levels[node.id] = 1 if node.parent_id is None else levels[node.parent_id] + 1
+        bound = amounts.UNLIMITED if node.parent_id is None else bounds[node.parent_id]
+        if chance.random() < 0.6:
+            limits[node.id] = chance.choice(_AMOUNTS)
+            if chance.random() < 0.7:
+                limits[node.id] = min(limits[node.id], bound)
+        bounds[node.id] = limits.get(node.id, bound)
+    return LimitTree(
+        MappingProxyType(nodes), MappingProxyType(limits), chance.choice(_AMOUNTS))
+
+
+def _damaged(chance: random.Random, tree: LimitTree) -> LimitTree:
+    """Return ``tree`` with some parents that are others, itself or nobody."""
+    nodes = {
+        node.id: Node(node.id, chance.choice([*tree.nodes, "gone"]), node.is_domain)
+        if chance.random() < 0.5 else node
+        for node in tree.nodes.values()}
+    return LimitTree(MappingProxyType(nodes), tree.limits, tree.default)
+
+
+def _can_be_written(model: EnforcementModel, tree: LimitTree) -> bool:
+    """Say whether the limits of a tree can be set one by one, in any order that works."""
+    reached = {frozenset[str]()}
+    for _ in tree.limits:
+        reached = {
+            present | {node_id}
+            for present in reached for node_id in tree.limits.keys() - present
+            if not model.clashes(_part(tree, present | {node_id}), [node_id])}
+    return bool(reached)
+
+
+def _part(tree: LimitTree, node_ids: Iterable[str]) -> LimitTree:
+    return LimitTree(
+        tree.nodes, {each: tree.limits[each] for each in node_ids}, tree.default)
+
+
+def _unused(bindings: Sequence[Binding]) -> Mapping[tuple[str, Scope], int]:
+    return {(each.node_id, each.scope): 0 for each in bindings}
+
+
+def _within_time(call: Callable[..., T], *arguments: object) -> T:
+    """Return what a call returns; one without an end fails, and does not hang the tests."""
+    answer: futures.Future[T] = futures.Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call(*arguments))
+        except Exception as error:  # noqa: BLE001 (raised again by whoever waits)
+            answer.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return answer.result(_FOREVER_SECONDS)

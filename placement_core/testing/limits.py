@@ -1,0 +1,191 @@
+"""What every limit driver has to do: a suite for its author to run.
+
+``class TestX(LimitsContract, testtools.TestCase)`` with ``given`` written for the
+driver. Names of services, regions, projects and users in here exist nowhere else.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+from placement_core import amounts
+from placement_core.amounts import UNLIMITED, Amount
+from placement_core.context import Context
+from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
+
+SERVICE = "5e" * 16
+OTHER_SERVICE = "0e" * 16
+REGION = "contract-region"
+OTHER_REGION = "contract-other-region"
+DOMAIN = "d0" * 16
+PROJECT = "b0" * 16
+#: A project below ``PROJECT``.
+CHILD = "c1" * 16
+#: A project right below ``DOMAIN``.
+OTHER_PROJECT = "b1" * 16
+USER = "f0" * 16
+OTHER_USER = "f1" * 16
+
+#: {(service, region, resource): default as the APIs spell it}
+Registered = Mapping[tuple[str, str | None, str], int]
+#: {(project or domain, service, region, resource): what is set for it}
+Set = Mapping[tuple[str, str, str | None, str], int]
+#: {(project, user, service, region, resource): what is set for the user}
+SetForUsers = Mapping[tuple[str, str, str, str | None, str], int]
+
+
+class LimitsContract(abc.ABC):
+    """The questions a limit driver is asked, and what is right to answer."""
+
+    #: Whether the driver knows limits of users at all.
+    knows_users = True
+
+    @abc.abstractmethod
+    def given(
+        self, registered: Registered, limits: Set, user_limits: SetForUsers
+    ) -> tuple[LimitDriver, Context]:
+        """Return a driver that finds just these limits, and a context to ask it in.
+
+        Called once in a test. Everything named in it exists: two services, two
+        regions, the domain, its projects.
+        """
+
+    # The asserts of a test case ----------------------------------------------
+
+    assertEqual: Any
+
+    def _ask(
+        self, registered: Registered, limits: Set, nodes: list[str], *,
+        service_id: str = SERVICE, region_id: str | None = REGION,
+    ) -> EffectiveLimits:
+        driver, ctx = self.given(registered, limits, {})
+        found = driver.effective(ctx, nodes, service_id=service_id, region_id=region_id)
+        again = driver.effective(ctx, nodes, service_id=service_id, region_id=region_id)
+        self.assertEqual(_plain(found), _plain(again))
+        return found
+
+    def _overrides(self, found: EffectiveLimits) -> dict[str, dict[str, Amount]]:
+        return {node: dict(limits) for node, limits in found.overrides.items() if limits}
+
+    def test_nothing_is_registered(self) -> None:
+        """An answer that holds nothing is an answer."""
+        found = self._ask({}, {}, [PROJECT])
+        self.assertEqual(({}, {}), (dict(found.defaults), self._overrides(found)))
+
+    def test_defaults(self) -> None:
+        """Where nothing is set there are the defaults alone."""
+        found = self._ask(
+            {(SERVICE, REGION, "servers"): 10, (SERVICE, REGION, "class:VCPU"): 20}, {}, [PROJECT])
+        self.assertEqual({"servers": 10, "class:VCPU": 20}, dict(found.defaults))
+        self.assertEqual({}, self._overrides(found))
+
+    def test_overrides(self) -> None:
+        """What was set is told by node and resource, beside the defaults."""
+        found = self._ask(
+            {(SERVICE, REGION, "servers"): 10, (SERVICE, REGION, "cores"): 20},
+            {(PROJECT, SERVICE, REGION, "cores"): 5}, [PROJECT])
+        self.assertEqual({"servers": 10, "cores": 20}, dict(found.defaults))
+        self.assertEqual({PROJECT: {"cores": 5}}, self._overrides(found))
+
+    def test_a_lineage(self) -> None:
+        """Limits of all nodes that were asked for come together; those of others never."""
+        found = self._ask(
+            {(SERVICE, REGION, "cores"): 20},
+            {(DOMAIN, SERVICE, REGION, "cores"): 100, (PROJECT, SERVICE, REGION, "cores"): 20,
+             (CHILD, SERVICE, REGION, "cores"): 7, (OTHER_PROJECT, SERVICE, REGION, "cores"): 1},
+            [DOMAIN, PROJECT, CHILD])
+        self.assertEqual(
+            {DOMAIN: {"cores": 100}, PROJECT: {"cores": 20}, CHILD: {"cores": 7}},
+            self._overrides(found))
+
+    def test_no_nodes(self) -> None:
+        """Without nodes there are the defaults."""
+        found = self._ask({(SERVICE, REGION, "cores"): 20},
+                          {(PROJECT, SERVICE, REGION, "cores"): 5}, [])
+        self.assertEqual(({"cores": 20}, {}), (dict(found.defaults), self._overrides(found)))
+
+    def test_unknown_nodes(self) -> None:
+        """A node that nobody knows has no limits."""
+        found = self._ask({(SERVICE, REGION, "cores"): 20},
+                          {(PROJECT, SERVICE, REGION, "cores"): 5}, ["ee" * 16, PROJECT])
+        self.assertEqual({PROJECT: {"cores": 5}}, self._overrides(found))
+
+    def test_unknown_service(self) -> None:
+        """A service that registered nothing has no limits."""
+        found = self._ask({(SERVICE, REGION, "cores"): 20}, {}, [PROJECT],
+                          service_id=OTHER_SERVICE)
+        self.assertEqual({}, dict(found.defaults))
+
+    def test_another_service(self) -> None:
+        """Limits of another service in the same region are not told."""
+        found = self._ask(
+            {(SERVICE, REGION, "cores"): 20, (OTHER_SERVICE, REGION, "cores"): 30,
+             (OTHER_SERVICE, REGION, "images"): 3},
+            {(PROJECT, OTHER_SERVICE, REGION, "cores"): 5}, [PROJECT])
+        self.assertEqual(({"cores": 20}, {}), (dict(found.defaults), self._overrides(found)))
+
+    _REGIONS: Registered = {
+        (SERVICE, REGION, "cores"): 20, (SERVICE, OTHER_REGION, "cores"): 30,
+        (SERVICE, None, "cores"): 40, (SERVICE, None, "servers"): 4}
+    _REGIONS_SET: Set = {
+        (PROJECT, SERVICE, REGION, "cores"): 2, (PROJECT, SERVICE, OTHER_REGION, "cores"): 3,
+        (PROJECT, SERVICE, None, "cores"): 4}
+
+    def test_a_region(self) -> None:
+        """A region's limits are its own; those without a region are no fallback."""
+        found = self._ask(self._REGIONS, self._REGIONS_SET, [PROJECT])
+        self.assertEqual(({"cores": 20}, {PROJECT: {"cores": 2}}),
+                         (dict(found.defaults), self._overrides(found)))
+
+    def test_no_region(self) -> None:
+        """No region is a value of its own, not any region."""
+        found = self._ask(self._REGIONS, self._REGIONS_SET, [PROJECT], region_id=None)
+        self.assertEqual(({"cores": 40, "servers": 4}, {PROJECT: {"cores": 4}}),
+                         (dict(found.defaults), self._overrides(found)))
+
+    def test_unlimited_and_zero(self) -> None:
+        """-1 is more than every number, 0 is zero; as a default and as a limit."""
+        found = self._ask(
+            {(SERVICE, REGION, "free"): -1, (SERVICE, REGION, "closed"): 0},
+            {(PROJECT, SERVICE, REGION, "free"): 0, (PROJECT, SERVICE, REGION, "closed"): -1},
+            [PROJECT])
+        self.assertEqual({"free": UNLIMITED, "closed": 0}, dict(found.defaults))
+        self.assertEqual({PROJECT: {"free": 0, "closed": UNLIMITED}}, self._overrides(found))
+        self.assertEqual(False, amounts.is_over(found.defaults["free"], 10**9, 1))
+        self.assertEqual(True, amounts.is_over(found.defaults["closed"], 0, 1))
+
+    def test_names_are_told_to_the_letter(self) -> None:
+        """Cores are not cores."""
+        found = self._ask(
+            {(SERVICE, REGION, "cores"): 1, (SERVICE, REGION, "Cores"): 2},
+            {(PROJECT, SERVICE, REGION, "Cores"): 3}, [PROJECT])
+        self.assertEqual({"cores": 1, "Cores": 2}, dict(found.defaults))
+        self.assertEqual({PROJECT: {"Cores": 3}}, self._overrides(found))
+
+    # Users -------------------------------------------------------------------
+
+    def test_user_limits(self) -> None:
+        """A user's limits are told for the user, project, service and region asked for."""
+        mine = {(PROJECT, USER, SERVICE, REGION, "servers"): 2,
+                (PROJECT, USER, SERVICE, REGION, "cores"): -1}
+        others = {(PROJECT, OTHER_USER, SERVICE, REGION, "servers"): 3,
+                  (OTHER_PROJECT, USER, SERVICE, REGION, "servers"): 4,
+                  (PROJECT, USER, SERVICE, None, "servers"): 5}
+        driver, ctx = self.given(
+            {(SERVICE, REGION, "servers"): 10, (SERVICE, REGION, "cores"): 20,
+             (SERVICE, None, "servers"): 10},
+            {(PROJECT, SERVICE, REGION, "servers"): 9},
+            {**mine, **others} if self.knows_users else {})
+        found = dict(driver.user_limits(
+            ctx, PROJECT, USER, service_id=SERVICE, region_id=REGION))
+        self.assertEqual({"servers": 2, "cores": UNLIMITED} if self.knows_users else {}, found)
+        for project_id, user_id in ((CHILD, USER), (PROJECT, "ee" * 16)):
+            self.assertEqual({}, dict(driver.user_limits(
+                ctx, project_id, user_id, service_id=SERVICE, region_id=REGION)))
+
+
+def _plain(found: EffectiveLimits) -> tuple[dict[str, Amount], dict[str, dict[str, Amount]]]:
+    return dict(found.defaults), {
+        node: dict(limits) for node, limits in found.overrides.items() if limits}

@@ -1,0 +1,62 @@
+"""The model ``strict_two_level``: a domain, its projects, and theirs.
+
+Source: Keystone's model of the same name, spec limits §3; differs: -1 is more than
+every number (B5, B6), 0 is a limit (B4), a project under a project is held to
+its parent project's limit (B7), and claims are judged at all (B13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from placement_core.amounts import Amount
+from placement_core.plugin_api.catalog import Node
+from placement_core.plugin_api.enforcement import Binding, Clash, EnforcementModel, LimitTree
+from placement_plugins.enforcement import ancestry
+
+
+class StrictTwoLevel(EnforcementModel):
+    """Holds a limit to the nearest one above it, or else to the registered default.
+
+    A root may have any limit: a project gets more than the default once its domain has.
+    The limits below a node may be more than its own together; what its tree uses may not.
+    """
+
+    api_version = 1
+    name = "strict_two_level"
+    description = (
+        "A domain and two levels of projects: no limit is above the nearest one over it, and "
+        "what a node and those below it use together stays within the node's limit."
+    )
+    hierarchical = True
+    max_depth = 3
+
+    def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
+        """Return limits above the nearest one over them or the default, and those too deep."""
+        return [
+            *ancestry.too_deep(tree, changed, self.max_depth),
+            *ancestry.too_high(tree, changed),
+            *_above_default(tree, changed),
+        ]
+
+    def bindings(
+        self, lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount
+    ) -> list[Binding]:
+        """Return the project's limit, or else the default, and the limits above it."""
+        return ancestry.bindings(lineage, limits, default)
+
+
+def _above_default(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
+    return [
+        Clash(node_id, None, (
+            f"The limit of {ancestry.title(tree, node_id)} "
+            f"({ancestry.said(tree.limits[node_id])}) is more than the registered default "
+            f"({ancestry.said(tree.default)}), and nothing above it has a limit."))
+        for node_id, above_id in ancestry.pairs(tree, changed)
+        if above_id is None and not _is_root(tree, node_id)
+        and tree.limits[node_id] > tree.default]
+
+
+def _is_root(tree: LimitTree, node_id: str) -> bool:
+    node = tree.nodes.get(node_id)
+    return node is not None and node.parent_id is None

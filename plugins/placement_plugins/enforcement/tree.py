@@ -1,0 +1,32 @@
+"""The model ``tree``: limits over trees of any depth."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from placement_core.amounts import Amount
+from placement_core.plugin_api.catalog import Node
+from placement_core.plugin_api.enforcement import Binding, Clash, EnforcementModel, LimitTree
+from placement_plugins.enforcement import ancestry
+
+
+class Tree(EnforcementModel):
+    """Holds a limit to the nearest one above it; where there is none, to nothing."""
+
+    api_version = 1
+    name = "tree"
+    description = (
+        "Trees of any depth: no limit is above the nearest one over it, and what a node and "
+        "those below it use together stays within the node's limit."
+    )
+    hierarchical = True
+
+    def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
+        """Return the limits that are above the nearest one over them."""
+        return ancestry.too_high(tree, changed)
+
+    def bindings(
+        self, lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount
+    ) -> list[Binding]:
+        """Return the project's limit, or else the default, and the limits above it."""
+        return ancestry.bindings(lineage, limits, default)

@@ -1,0 +1,39 @@
+"""Limits that are kept in the service's own database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from oslo_config import cfg
+
+from placement_core.amounts import Amount
+from placement_core.context import Context
+from placement_core.limits import effective
+from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
+
+
+class LocalLimits(LimitDriver):
+    """Answers from our tables, each question with one statement; inside the
+    transaction of ``ctx`` if it has one.
+    """
+
+    api_version = 1
+    transactional = True
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Make the driver; it has no options."""
+
+    def effective(
+        self, ctx: Context, node_ids: Collection[str], *, service_id: str,
+        region_id: str | None,
+    ) -> EffectiveLimits:
+        """Return the defaults of a service in a region, and what was set for nodes."""
+        return effective.read(ctx, node_ids, service_id=service_id, region_id=region_id)
+
+    def user_limits(
+        self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
+        region_id: str | None,
+    ) -> Mapping[str, Amount]:
+        """Return what was set for one user in a project, by resource name."""
+        return effective.of_user(
+            ctx, project_id, user_id, service_id=service_id, region_id=region_id)
