@@ -220,6 +220,7 @@ def _leftover(limit: AnyLimit, known: _Known) -> Leftover | None:
                       ("domain", domain_id), ("project", project_id)):
         if id_ is not None and not known.exists(what, id_):
             return Leftover(
-                history.kind(limit), limit.id, limit.service_id, limit.region_id, limit.resource_name,
-                project_id, domain_id, getattr(limit, "user_id", None), what, id_)
+                history.kind(limit), limit.id, limit.service_id, limit.region_id,
+                limit.resource_name, project_id, domain_id, getattr(limit, "user_id", None),
+                what, id_)
     return None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa
 
 from placement_core import amounts
 from placement_core.db import Session, arrays
-from placement_core.limits import errors, tables
+from placement_core.limits import errors, regions, tables
 from placement_core.limits.references import Forest
 from placement_core.plugin_api.enforcement import Clash, EnforcementModel, LimitTree
 
-_limits = tables.limits
+_registered, _limits = tables.registered_limits, tables.limits
+_DIALECTS = ("postgresql", "mysql", "sqlite")
 
 _SET = {
     dialect: sa.select(
@@ -21,7 +22,16 @@ _SET = {
     ).where(
         _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
         arrays.among(_limits.c.node_id, "node_ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+    for dialect in _DIALECTS}
+_SET_OF_ALL = {
+    dialect: sa.select(
+        _limits.c.registered_limit_id, _limits.c.node_id, _limits.c.resource_limit,
+        _registered.c.service_id, _registered.c.region_key, _registered.c.resource_name,
+        _registered.c.default_limit,
+    ).join(_registered, _registered.c.id == _limits.c.registered_limit_id)
+    .where(arrays.among(_limits.c.node_id, "node_ids", dialect=dialect))
+    .order_by(_limits.c.id)
+    for dialect in _DIALECTS}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,12 +65,38 @@ def check(
             node_id: value
             for node_id, value in (stored[resource.registered_limit_id] | changed).items()
             if value is not None}
-        tree = LimitTree(
-            forest.around([*values, *changed]),
-            {node_id: amounts.from_wire(value) for node_id, value in values.items()},
-            amounts.from_wire(resource.default_limit))
-        for clash in model.clashes(tree, changed.keys()):
-            raise _refusal(resource, values, clash)
+        _judge(model, forest, resource, values, changed.keys())
+
+
+def check_moved(
+    session: Session, model: EnforcementModel, forest: Forest, node_id: str
+) -> None:
+    """Check that limits fit where a node has been moved to; one statement.
+
+    :param forest: the whole tree that it is in now.
+    :raises errors.HierarchyClash: one does not fit.
+    """
+    values: dict[Resource, dict[str, int]] = {}
+    for row in session.execute(
+            _SET_OF_ALL[session.dialect], {"node_ids": sorted(forest.nodes)}):
+        resource = Resource(
+            row.registered_limit_id, row.service_id, regions.id_(row.region_key),
+            row.resource_name, row.default_limit)
+        values.setdefault(resource, {})[row.node_id] = row.resource_limit
+    for resource, found in values.items():
+        _judge(model, forest, resource, found, [node_id])
+
+
+def _judge(
+    model: EnforcementModel, forest: Forest, resource: Resource, values: Mapping[str, int],
+    changed: Collection[str],
+) -> None:
+    tree = LimitTree(
+        forest.around([*values, *changed]),
+        {node_id: amounts.from_wire(value) for node_id, value in values.items()},
+        amounts.from_wire(resource.default_limit))
+    for clash in model.clashes(tree, changed):
+        raise _refusal(resource, values, clash)
 
 
 def _refusal(

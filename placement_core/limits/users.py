@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.changes import revisions
@@ -89,13 +90,7 @@ def create_many(
         if (len(set(identities)) < len(identities)
                 or set(identities) & {tuple(row) for row in taken}):
             raise errors.DuplicateLimit("user_limit")
-        session.execute(_INSERT, [
-            {
-                "uuid": limit.id, "registered_limit_id": rows[key].id,
-                "project_id": limit.project_id, "user_id": limit.user_id,
-                "resource_limit": limit.resource_limit, "description": limit.description,
-            }
-            for key, limit in zip(keys, made, strict=True)])
+        _store(session, made, [rows[key].id for key in keys])
         history.write(ctx, session, [history.created(limit) for limit in made])
     return made
 
@@ -171,6 +166,22 @@ def _find(session: Session, id_: str) -> sa.Row[Any]:
     if row is None:
         raise errors.UserLimitNotFound(id_)
     return row
+
+
+def _store(
+    session: Session, made: Sequence[UserLimit], registered_ids: Sequence[int]
+) -> None:
+    try:
+        session.execute(_INSERT, [
+            {
+                "uuid": limit.id, "registered_limit_id": registered_id,
+                "project_id": limit.project_id, "user_id": limit.user_id,
+                "resource_limit": limit.resource_limit, "description": limit.description,
+            }
+            for limit, registered_id in zip(made, registered_ids, strict=True)])
+    except db_exception.DBDuplicateEntry:
+        # Ids that differ in blanks at their end are equal on MySQL.
+        raise errors.DuplicateLimit("user_limit") from None
 
 
 def _record(item: Mapping[str, Any]) -> UserLimit:
