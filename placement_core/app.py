@@ -54,10 +54,11 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         app = oslo_middleware.HTTPProxyToWSGI(app, conf)
     _prepare_database(parts)
     LOG.info(
-        "serving on %s, writes %s, worker %d, auth %s",
+        "serving on %s, writes %s, worker %d, auth %s, catalog %s, limits %s, model %s",
         parts.database.url.render_as_string(hide_password=True),
         "BEGIN IMMEDIATE" if parts.database.dialect == "sqlite" else "READ COMMITTED",
-        os.getpid(), conf.api.auth_strategy)
+        os.getpid(), conf.api.auth_strategy, conf.catalog.driver, conf.limits.driver,
+        conf.limits.enforcement_model)
     return app
 
 
@@ -111,6 +112,20 @@ def _prepare_database(parts: Services) -> None:
     else:
         sync.require_newest(parts.database)
     standard.ensure(parts.context())
+    _check_depth(parts)
+
+
+def _check_depth(parts: Services) -> None:
+    """Refuse to start on trees of projects that the enforcement model cannot read."""
+    model = parts.model
+    if model.max_depth is None or not parts.catalog.local:
+        return
+    depth = parts.catalog.depth(parts.context())
+    if depth > model.max_depth:
+        raise errors.ConfigurationError(
+            f"[limits] enforcement_model = {parts.conf.limits.enforcement_model}: expected "
+            f"trees of projects of at most {model.max_depth} levels, the domain included; "
+            f"the catalog has one of {depth}")
 
 
 def _wait_for_database(parts: Services) -> None:

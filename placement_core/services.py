@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Callable
+from typing import TypeVar
 
 from oslo_config import cfg
 
@@ -11,15 +13,29 @@ from placement_core.changes.journal import Journal
 from placement_core.context import Context, Identity
 from placement_core.db.database import Database, Settings
 from placement_core.placement.index import CapacityIndex
+from placement_core.plugin_api import loader
+from placement_core.plugin_api.catalog import CatalogDriver
+from placement_core.plugin_api.enforcement import EnforcementModel
+from placement_core.plugin_api.limits import LimitDriver
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
-    """What the edges (HTTP, commands) are handed."""
+    """What the edges (HTTP, commands) are handed.
+
+    :ivar model: how limits are read in a tree of projects.
+    :ivar advertised_model: the one that clients are told of; mostly the same.
+    """
 
     conf: cfg.ConfigOpts
     database: Database
     index: CapacityIndex
+    catalog: CatalogDriver
+    limits: LimitDriver
+    model: EnforcementModel
+    advertised_model: EnforcementModel
 
     def context(
         self, identity: Identity = Identity(), request_id: str | None = None  # noqa: B008
@@ -31,7 +47,7 @@ class Services:
 def build(conf: cfg.ConfigOpts) -> Services:
     """Make the parts that ``conf`` asks for; nothing is connected to yet.
 
-    :raises errors.ConfigurationError: the database URL cannot be used.
+    :raises errors.ConfigurationError: the database URL or a driver cannot be used.
     """
     database = Database(
         database_settings(conf), Journal(),
@@ -41,7 +57,33 @@ def build(conf: cfg.ConfigOpts) -> Services:
         conf.placement.incomplete_consumer_user_id,
     )
     _log_statements(conf.placement_database.connection_debug)
-    return Services(conf, database, CapacityIndex(database))
+    model = _model(conf, conf.limits.enforcement_model, "enforcement_model")
+    advertised = conf.limits.advertised_model
+    return Services(
+        conf, database, CapacityIndex(database),
+        catalog=_driver(
+            conf, "placement_core.catalog", conf.catalog.driver, CatalogDriver,
+            "[catalog] driver"),
+        limits=_driver(
+            conf, "placement_core.limits", conf.limits.driver, LimitDriver,
+            "[limits] driver"),
+        model=model,
+        advertised_model=_model(conf, advertised, "advertised_model") if advertised else model,
+    )
+
+
+def _model(conf: cfg.ConfigOpts, name: str, option: str) -> EnforcementModel:
+    return _driver(
+        conf, "placement_core.enforcement", name, EnforcementModel, f"[limits] {option}")
+
+
+def _driver(
+    conf: cfg.ConfigOpts, namespace: str, name: str, base: type[T], option: str
+) -> T:
+    """Make the driver that an option names."""
+    # Drivers of every kind are made of the options; ``base`` does not say so.
+    make: Callable[[cfg.ConfigOpts], T] = loader.load(namespace, name, base, option=option)
+    return make(conf)
 
 
 def database_settings(conf: cfg.ConfigOpts) -> Settings:

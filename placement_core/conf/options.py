@@ -8,13 +8,23 @@ from oslo_middleware import cors, http_proxy_to_wsgi
 from oslo_middleware.healthcheck import opts as healthcheck_opts
 from oslo_policy import opts as policy_opts
 
-from placement_core.conf import api, database, paths, placement, workarounds
+from placement_core.conf import (
+    api,
+    catalog,
+    database,
+    limits,
+    paths,
+    placement,
+    workarounds,
+)
 
 _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (None, paths.OPTIONS),
     (api.GROUP, api.OPTIONS),
     (database.GROUP, database.OPTIONS),
     (placement.GROUP, placement.OPTIONS),
+    (catalog.GROUP, catalog.OPTIONS),
+    (limits.GROUP, limits.OPTIONS),
     (workarounds.GROUP, workarounds.OPTIONS),
 )
 
@@ -22,7 +32,7 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
 _CORS_DEFAULTS = {
     "allow_headers": ["X-Auth-Token", "X-OpenStack-Request-Id", "OpenStack-API-Version"],
     "expose_headers": ["X-OpenStack-Request-Id", "OpenStack-API-Version"],
-    "allow_methods": ["GET", "PUT", "POST", "DELETE"],
+    "allow_methods": ["GET", "PUT", "POST", "PATCH", "DELETE"],
 }
 
 

@@ -78,6 +78,7 @@ class Reply:
     :ivar last_modified: naive UTC, ``NOW``, or None for no caching headers.
     :ivar cacheable: send ``Cache-Control: no-cache`` (and ``Last-Modified``
         where there is one) from microversion 1.15 on.
+    :ivar headers: others that this reply carries.
     """
 
     status: int = 200
@@ -85,6 +86,7 @@ class Reply:
     location: str | None = None
     last_modified: datetime.datetime | None = None
     cacheable: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 View = Callable[[Call], Reply]

@@ -326,7 +326,7 @@ class Resource:
     def _render(
         self, reply: Reply, environ: dict[str, Any], version: Version, prefix: str
     ) -> Response:
-        headers: list[tuple[str, str]] = []
+        headers: list[tuple[str, str]] = list(reply.headers)
         chunks: list[bytes] = []
         body = reply.body
         if body is not None:

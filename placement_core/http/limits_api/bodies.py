@@ -20,8 +20,8 @@ NODE_ID: Schema = {
     "type": "string", "minLength": 1, "maxLength": 64, "pattern": NODE_ID_PATTERN}
 _ID: Schema = {"type": "string", "format": "uuid"}
 _REGION_ID: Schema = {"type": ["string", "null"], "minLength": 1, "maxLength": 255}
-_DESCRIPTION: Schema = {"type": ["string", "null"], "maxLength": 255}
-_VALUE: Schema = {"type": "integer", "minimum": -1, "maximum": MAX_INT}
+DESCRIPTION: Schema = {"type": ["string", "null"], "maxLength": 255}
+VALUE: Schema = {"type": "integer", "minimum": -1, "maximum": MAX_INT}
 _ENABLED: Schema = {"type": "boolean"}
 
 
@@ -45,10 +45,10 @@ def batch(name: str, schema: Schema) -> Body:
 
 # Limits
 
-_KEY = {"service_id": _ID, "region_id": _REGION_ID, "resource_name": NAME}
-_REGISTERED = {**_KEY, "default_limit": _VALUE, "description": _DESCRIPTION}
-_LIMIT = {**_KEY, "resource_limit": _VALUE, "description": _DESCRIPTION}
-_LIMIT_CHANGES = record({"resource_limit": _VALUE, "description": _DESCRIPTION})
+LIMIT_KEY = {"service_id": _ID, "region_id": _REGION_ID, "resource_name": NAME}
+_REGISTERED = {**LIMIT_KEY, "default_limit": VALUE, "description": DESCRIPTION}
+_LIMIT = {**LIMIT_KEY, "resource_limit": VALUE, "description": DESCRIPTION}
+_LIMIT_CHANGES = record({"resource_limit": VALUE, "description": DESCRIPTION})
 _LIMIT_REQUIRED = ("service_id", "resource_name", "resource_limit")
 
 REGISTERED_CREATE = batch(
@@ -71,13 +71,13 @@ _EMPTY = {
     "options": {"type": "object", "maxProperties": 0},
 }
 
-_REGION = {"parent_region_id": _REGION_ID, "description": _DESCRIPTION}
+_REGION = {"parent_region_id": _REGION_ID, "description": DESCRIPTION}
 REGION_CREATE = wrapped("region", record({
     "id": {"type": ["string", "null"], "maxLength": 255}, **_REGION}))
 REGION_UPDATE = wrapped("region", record(_REGION))
 
 _SERVICE = {
-    "type": _SHORT, "name": {"type": "string", "maxLength": 255}, "description": _DESCRIPTION,
+    "type": _SHORT, "name": {"type": "string", "maxLength": 255}, "description": DESCRIPTION,
     "enabled": _ENABLED}
 SERVICE_CREATE = wrapped("service", record(_SERVICE, ("type",)))
 SERVICE_UPDATE = wrapped("service", record(_SERVICE))
@@ -91,7 +91,7 @@ ENDPOINT_CREATE = wrapped("endpoint", record(_ENDPOINT, ("service_id", "interfac
 ENDPOINT_UPDATE = wrapped("endpoint", record(_ENDPOINT))
 
 _DOMAIN = {
-    "name": _NODE_NAME, "description": _DESCRIPTION, "enabled": _ENABLED, **_EMPTY}
+    "name": _NODE_NAME, "description": DESCRIPTION, "enabled": _ENABLED, **_EMPTY}
 DOMAIN_CREATE = wrapped("domain", record(_DOMAIN, ("name",)))
 DOMAIN_UPDATE = wrapped("domain", record(_DOMAIN))
 

@@ -22,6 +22,9 @@ _COMPARISONS = (
 #: The most items of a page that can be asked for; more is as much.
 _LARGEST_PAGE = 100_000
 
+#: How many items a page has: an integer from 1 on.
+LIMIT = {"pattern": "^[1-9][0-9]{0,17}$"}
+
 _SCHEMAS: dict[str, Any] = {
     # Dashes are fine wherever they stand: an id is looked up literally.
     "service_id": {"pattern": "^(-?[0-9a-fA-F]){32}$"},
@@ -29,7 +32,7 @@ _SCHEMAS: dict[str, Any] = {
     "resource_name": bodies.NAME,
     "project_id": bodies.NODE_ID,
     "domain_id": bodies.NODE_ID,
-    "limit": {"pattern": "^[1-9][0-9]{0,17}$"},
+    "limit": LIMIT,
 }
 
 REGISTERED_FIELDS = ("service_id", "region_id", "resource_name")
@@ -71,7 +74,8 @@ class Page:
 
 def page(query: Query) -> Page:
     """Return which page is asked for."""
-    size = min(int(query["limit"][-1]), _LARGEST_PAGE) if "limit" in query else None
+    asked = last(query, "limit")
+    size = min(int(asked), _LARGEST_PAGE) if asked is not None else None
     return Page(size, last(query, "marker") or None)
 
 

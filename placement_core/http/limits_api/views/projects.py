@@ -25,15 +25,6 @@ class NoDomain(errors.Invalid):
         super().__init__("Expecting to find domain_id in project: the token has no domain.")
 
 
-class TooDeep(errors.Forbidden):
-    """The enforcement model cannot read a tree of that depth."""
-
-    def __init__(self, model: str, max_depth: int) -> None:
-        super().__init__(
-            f"Max hierarchy depth reached: the enforcement model {model} reads trees of at "
-            f"most {max_depth} levels, the domain included.")
-
-
 def list_(call: Call) -> Reply:
     """Return the projects that the caller sees and that pass the filters of the query."""
     found = call.services.catalog.projects(
@@ -61,19 +52,21 @@ def create(call: Call) -> Reply:
     given = call.body["project"]
     parent_id = given.get("parent_id")
     domain_id = given.get("domain_id") or _domain_id(call, parent_id)
-    _check_depth(call, parent_id or domain_id, 1)
     return _shown(call, projects.create(
         call.ctx, name=given["name"], domain_id=domain_id, parent_id=parent_id,
-        description=given.get("description") or "", enabled=given.get("enabled", True)), 201)
+        description=given.get("description") or "", enabled=given.get("enabled", True),
+        max_depth=call.services.model.max_depth), 201)
 
 
 def update(call: Call) -> Reply:
     """Change a project; one with another parent takes what is below it along."""
     keepers.catalog_here(call)
     wanted = catalogs.changes(call.body["project"])
-    if wanted.get("parent_id") is not None:
-        _check_depth(call, wanted["parent_id"], _height(call, call.path["id"]))
-    return _shown(call, projects.update(call.ctx, call.path["id"], **wanted))
+    if "parent_id" in wanted and wanted["parent_id"] is None:
+        # Right below its domain.
+        wanted["parent_id"] = projects.get(call.ctx, call.path["id"]).domain_id
+    return _shown(call, projects.update(
+        call.ctx, call.path["id"], max_depth=call.services.model.max_depth, **wanted))
 
 
 def delete(call: Call) -> Reply:
@@ -93,26 +86,6 @@ def _domain_id(call: Call, parent_id: str | None) -> str:
     if domain_id is None:
         raise NoDomain
     return domain_id
-
-
-def _check_depth(call: Call, parent_id: str, levels: int) -> None:
-    """Refuse what would be deeper than the enforcement model can read.
-
-    :param levels: how many there will be below the parent.
-    """
-    model = call.services.model
-    if model.max_depth is None:
-        return
-    if len(call.services.catalog.lineage(call.ctx, parent_id)) + levels > model.max_depth:
-        raise TooDeep(model.name, model.max_depth)
-
-
-def _height(call: Call, project_id: str) -> int:
-    """Return how many levels a project and what is below it take."""
-    level: dict[str, int] = {}
-    for node in call.services.catalog.subtree(call.ctx, project_id):
-        level[node.id] = level.get(node.parent_id or "", 0) + 1
-    return max(level.values())
 
 
 def _shown(call: Call, item: Project, status: int = 200) -> Reply:

@@ -1,0 +1,46 @@
+"""Query strings of the routes about limits. Keys that nobody knows are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from placement_core.http.limits_api import bodies, queries
+from placement_core.http.operations import ONLY, Ladder
+
+_TEXT = {"minLength": 1, "maxLength": 255}
+#: Fits a database key.
+_NUMBER = {"pattern": "^[0-9]{1,18}$"}
+_SCHEMAS: dict[str, Any] = {
+    "service_id": _TEXT,
+    "region_id": _TEXT,
+    "resource_name": bodies.NAME,
+    "project_id": bodies.NODE_ID,
+    "domain_id": bodies.NODE_ID,
+    "user_id": _TEXT,
+    "limit_id": _TEXT,
+    "kind": {"enum": ["registered_limit", "limit", "user_limit"]},
+    "limit": queries.LIMIT,
+    "marker": _TEXT,
+}
+
+USER_LIMIT_FIELDS = ("project_id", "user_id", "service_id", "region_id", "resource_name")
+HISTORY_FIELDS = (
+    "kind", "limit_id", "service_id", "region_id", "resource_name", "project_id", "domain_id",
+    "user_id")
+
+
+def _schema(
+    names: Collection[str], required: Collection[str] = (), **own: Any
+) -> Ladder[dict[str, Any]]:
+    return Ladder({ONLY: {
+        "type": "object",
+        "properties": {name: own.get(name, _SCHEMAS[name]) for name in names},
+        "required": list(required),
+        "additionalProperties": False,
+    }})
+
+
+EFFECTIVE = _schema(("service_id", "region_id", "project_id"), ("service_id",))
+USER_LIMITS = _schema((*USER_LIMIT_FIELDS, "limit", "marker"))
+HISTORY = _schema((*HISTORY_FIELDS, "limit", "marker"), marker=_NUMBER)

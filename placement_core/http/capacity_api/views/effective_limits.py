@@ -1,0 +1,87 @@
+"""GET /capacity/v1/limits/effective: all that a claim of a project is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from placement_core import amounts
+from placement_core.amounts import Amount
+from placement_core.http import conditional
+from placement_core.http.limits_api import queries
+from placement_core.http.operations import Call, Reply
+from placement_core.plugin_api.catalog import Node
+
+
+def tag(call: Call) -> str | None:
+    """Return the tag of the answer; None where nobody here notices all changes."""
+    services = call.services
+    if not (services.limits.transactional and services.catalog.local):
+        return None
+    asked = [
+        f"{name}={queries.last(call.query, name)}"
+        for name in ("service_id", "region_id", "project_id")]
+    return conditional.of_limits(
+        call.ctx, "effective", services.conf.limits.enforcement_model, *asked)
+
+
+def show(call: Call) -> Reply:
+    """Return the limits of a service in a region that matter to a project.
+
+    ``subtrees`` has the projects whose usage counts together, for each node of the
+    lineage that a limit was set for.
+    """
+    services = call.services
+    project_id = queries.last(call.query, "project_id")
+    lineage = _lineage(call, project_id)
+    found = services.limits.effective(
+        call.ctx, [node.id for node in lineage],
+        service_id=call.query["service_id"][-1],
+        region_id=queries.last(call.query, "region_id"))
+    limits = {
+        node.id: _wire(found.overrides[node.id])
+        for node in lineage if found.overrides.get(node.id)}
+    subtrees = _subtrees(call, lineage, limits) if services.model.hierarchical else {}
+    return Reply(body={
+        "model": services.model.name,
+        "lineage": [
+            {"id": node.id, "parent_id": node.parent_id, "is_domain": node.is_domain}
+            for node in lineage],
+        "defaults": _wire(found.defaults),
+        "limits": limits,
+        "subtrees": subtrees,
+    })
+
+
+def _lineage(call: Call, project_id: str | None) -> Sequence[Node]:
+    if project_id is None:
+        return ()
+    return call.services.catalog.lineage(call.ctx, project_id)
+
+
+def _subtrees(
+    call: Call, lineage: Sequence[Node], limits: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    """Return {node: projects of its subtree} of the nodes with limits.
+
+    The highest one's subtree holds the others: the catalog is asked once.
+    """
+    limited = [node.id for node in lineage if node.id in limits]
+    if not limited:
+        return {}
+    above: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {id_: [] for id_ in limited}
+    # Parents come before children, so that a node's ancestors are known.
+    for node in call.services.catalog.subtree(call.ctx, limited[0]):
+        over = above.get(node.parent_id or "", [])
+        if node.id in found:
+            over = [*over, node.id]
+        above[node.id] = over
+        if not node.is_domain:
+            for id_ in over:
+                found[id_].append(node.id)
+    return found
+
+
+def _wire(values: Mapping[str, Amount]) -> dict[str, int]:
+    return {name: amounts.to_wire(amount) for name, amount in values.items()}
