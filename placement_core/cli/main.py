@@ -11,7 +11,7 @@ from typing import Any
 
 from cliff import app, commandmanager
 
-from placement_core.cli import base, database, explain, plugins, samples, serve, status
+from placement_core.cli import base, database, explain, limits, plugins, samples, serve, status
 
 COMMANDS: dict[str, type[Any]] = {
     "serve": serve.Serve,
@@ -24,6 +24,12 @@ COMMANDS: dict[str, type[Any]] = {
     "db online_data_migrations": database.OnlineDataMigrations,
     "status upgrade check": status.UpgradeCheck,
     "explain candidates": explain.Candidates,
+    "limits register": limits.Register,
+    "limits list": limits.List,
+    "limits show": limits.Show,
+    "limits set": limits.Set,
+    "limits unset": limits.Unset,
+    "limits audit": limits.Audit,
     "plugins list": plugins.List,
     "config sample": samples.Config,
     "policy sample": samples.Policy,

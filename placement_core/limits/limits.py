@@ -53,6 +53,20 @@ _LISTING = queries.Listing(ALL, _limits, {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A limit that is to be made.
+
+    :ivar what: how its node was named: ``project`` or ``domain``.
+    """
+
+    key: items.Key
+    what: str
+    node_id: str
+    value: int
+    description: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Subjects:
     """What the catalog says about the nodes of some limits.
 
@@ -82,33 +96,30 @@ def create_many(
     :raises errors.DuplicateLimit: one is set already, or given twice.
     :raises errors.HierarchyClash: one does not fit into its tree.
     """
-    keys = [items.key(item) for item in given]
-    named = [items.node(item) for item in given]
-    values = [items.value(item, "resource_limit") for item in given]
-    descriptions = [items.description(item) for item in given]
+    if not given:
+        return []
+    wanted = [_Wanted(items.key(item), *items.node(item), items.value(item, "resource_limit"),
+                      items.description(item)) for item in given]
+    keys = [each.key for each in wanted]
 
     def ask() -> _Subjects:
         references.check(ctx, catalog, keys)
-        nodes = references.resolve(ctx, catalog, named)
+        nodes = references.resolve(ctx, catalog, [(each.what, each.node_id) for each in wanted])
         return _Subjects(nodes, _forest(ctx, catalog, model, nodes))
 
     with references.deciding(ctx, catalog, ask) as (session, subjects):
         rows = registered.require(session, keys)
-        made = []
-        for key, (_, node_id), value, description in zip(
-                keys, named, values, descriptions, strict=True):
-            is_domain = subjects.nodes[node_id].is_domain
-            made.append(Limit(
-                items.new_id(), None if is_domain else node_id, node_id if is_domain else None,
-                key.service_id, key.region_id, key.resource_name, value, description))
-        _refuse_duplicates(session, [rows[key].id for key in keys], [id_ for _, id_ in named])
+        identities = [(rows[each.key].id, each.node_id) for each in wanted]
+        _refuse_duplicates(session, identities)
         if subjects.forest is not None:
-            wanted: dict[hierarchy.Resource, dict[str, int | None]] = {}
-            for key, (_, node_id), value in zip(keys, named, values, strict=True):
-                resource = _resource(rows[key].id, rows[key])
-                wanted.setdefault(resource, {})[node_id] = value
-            hierarchy.check(session, model, subjects.forest, wanted)
-        _store(ctx, session, made, [rows[key].id for key in keys])
+            changes: dict[hierarchy.Resource, dict[str, int | None]] = {}
+            for each in wanted:
+                resource = _resource(rows[each.key].id, rows[each.key])
+                changes.setdefault(resource, {})[each.node_id] = each.value
+            hierarchy.check(session, model, subjects.forest, changes)
+        made = [_record(each, subjects.nodes[each.node_id]) for each in wanted]
+        _store(session, made, identities)
+        history.write(ctx, session, [history.created(limit) for limit in made])
     return made
 
 
@@ -221,28 +232,36 @@ def _resource(registered_limit_id: int, row: sa.Row[Any]) -> hierarchy.Resource:
         row.default_limit)
 
 
-def _refuse_duplicates(
-    session: Session, registered_ids: Sequence[int], node_ids: Sequence[str]
-) -> None:
-    wanted = set(zip(registered_ids, node_ids, strict=True))
+def _refuse_duplicates(session: Session, identities: Sequence[tuple[int, str]]) -> None:
+    """Refuse limits that are set already, or twice.
+
+    :param identities: (key of the registered limit, node id) of each.
+    """
     taken = session.execute(_TAKEN, {
-        "registered_ids": sorted(set(registered_ids)), "node_ids": sorted(set(node_ids))})
-    if len(wanted) < len(node_ids) or wanted & {tuple(row) for row in taken}:
+        "registered_ids": sorted({registered_id for registered_id, _ in identities}),
+        "node_ids": sorted({node_id for _, node_id in identities})})
+    if (len(set(identities)) < len(identities)
+            or set(identities) & {tuple(row) for row in taken}):
         raise errors.DuplicateLimit("limit")
 
 
 def _store(
-    ctx: Context, session: Session, made: Sequence[Limit], registered_ids: Sequence[int]
+    session: Session, made: Sequence[Limit], identities: Sequence[tuple[int, str]]
 ) -> None:
     session.execute(_INSERT, [
         {
-            "uuid": limit.id, "registered_limit_id": registered_id,
-            "node_id": limit.project_id or limit.domain_id,
+            "uuid": limit.id, "registered_limit_id": registered_id, "node_id": node_id,
             "is_domain": limit.domain_id is not None, "resource_limit": limit.resource_limit,
             "description": limit.description,
         }
-        for limit, registered_id in zip(made, registered_ids, strict=True)])
-    history.write(ctx, session, [history.created(limit) for limit in made])
+        for limit, (registered_id, node_id) in zip(made, identities, strict=True)])
+
+
+def _record(wanted: _Wanted, node: Node) -> Limit:
+    return Limit(
+        items.new_id(), None if node.is_domain else node.id, node.id if node.is_domain else None,
+        wanted.key.service_id, wanted.key.region_id, wanted.key.resource_name, wanted.value,
+        wanted.description)
 
 
 def _changed(before: Limit, changes: Mapping[str, Any]) -> Limit:

@@ -70,6 +70,8 @@ def create_many(
     :raises errors.NoRegisteredLimit: its resource was never registered.
     :raises errors.DuplicateLimit: one is set already, or given twice.
     """
+    if not given:
+        return []
     made = [_record(item) for item in given]
     keys = [items.Key(limit.service_id, limit.region_id, limit.resource_name) for limit in made]
 

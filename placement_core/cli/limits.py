@@ -1,0 +1,409 @@
+"""``placement-core limits …``: what services register, and what is set for whom."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import yaml
+from cliff import columns
+
+from placement_core import amounts, services as service_parts
+from placement_core.amounts import Amount
+from placement_core.cli import base
+from placement_core.context import Context
+from placement_core.limits import cleanup, items, limits, registered, registration, users
+from placement_core.limits.records import AnyLimit, Filter
+from placement_core.migrations import sync
+from placement_core.plugin_api.enforcement import Binding
+
+_UNLIMITED = "unlimited"
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
+
+
+class _Lister(base.Lister):
+    """A command that needs the service's parts, and prints a table."""
+
+    exit_code = 0
+    #: Whether the command works on our own tables.
+    on_our_tables = True
+
+    @contextlib.contextmanager
+    def parts(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[tuple[service_parts.Services, Context]]:
+        """Open the service's parts, and a context on its database."""
+        parts = self.services(parsed_args)
+        try:
+            sync.require_newest(parts.database)
+            if self.on_our_tables and parts.conf.limits.driver != "local":
+                raise base.Failed(
+                    f"[limits] driver = {parts.conf.limits.driver}: limits are not kept in this "
+                    "database; list and change them where that driver reads them")
+            yield parts, parts.context()
+        finally:
+            parts.database.dispose()
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; its exit code may say more than that it ended."""
+        return super().run(parsed_args) or self.exit_code
+
+
+class Register(_Lister):
+    """Register the resources of a service, and change defaults, as a file says.
+
+    All or nothing: if the default of one resource cannot be changed, because limits of
+    projects refer to it, nothing is done, and the exit code is 1. Safe to repeat.
+    Resources that are registered and not in the file stay as they are.
+
+    The file is YAML or JSON: "service" (a type, name or id), "region" (left out where the
+    service has no regions) and "resources": for each name its default, a number or
+    "unlimited", or {"default": …, "description": …}.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("file", metavar="FILE", help="what to register, YAML or JSON")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        service, region_id, resources = _read(parsed_args.file)
+        with self.parts(parsed_args) as (parts, ctx):
+            service_id = _service_id(parts, ctx, service)
+            outcomes = registration.register(ctx, parts.catalog, [
+                {"service_id": service_id, "region_id": region_id, **resource}
+                for resource in resources])
+        self.exit_code = int(any(each.state == "refused" for each in outcomes))
+        return ("resource_name", "state", "old_default", "new_default", "reason"), [
+            (each.resource_name, each.state, _Value(each.old_default),
+             _Value(each.new_default), each.reason)
+            for each in outcomes]
+
+
+class List(_Lister):
+    """List the limits of projects and domains, or of users, or the registered ones."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        kind = parser.add_mutually_exclusive_group()
+        kind.add_argument("--registered", action="store_true", help="list what is registered")
+        kind.add_argument("--users", action="store_true", help="list the limits of users")
+        parser.add_argument("--service", metavar="SERVICE", help="a type, name or id")
+        parser.add_argument("--region", metavar="ID", help="the id of a region")
+        parser.add_argument("--resource", metavar="NAME", help="the name of a resource")
+        parser.add_argument("--project", metavar="PROJECT",
+                            help="the id or name of a project or domain")
+        parser.add_argument("--user", metavar="ID", help="with --users: the id of a user")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        if parsed_args.user is not None and not parsed_args.users:
+            raise base.Failed("--user goes with --users")
+        if parsed_args.project is not None and parsed_args.registered:
+            raise base.Failed("--project does not go with --registered")
+        with self.parts(parsed_args) as (parts, ctx):
+            filters = _filters(
+                resource_name=parsed_args.resource, region_id=parsed_args.region,
+                user_id=parsed_args.user)
+            if parsed_args.service is not None:
+                filters += _filters(service_id=_service_id(parts, ctx, parsed_args.service))
+            if parsed_args.project is not None:
+                field, node_id = _node(parts, ctx, parsed_args.project)
+                filters += [Filter("project_id" if parsed_args.users else field,
+                                   "equals", node_id)]
+            if parsed_args.registered:
+                return _REGISTERED, [
+                    (each.id, each.service_id, each.region_id, each.resource_name,
+                     _Value(each.default_limit), each.description)
+                    for each in registered.list_(ctx, filters)]
+            if parsed_args.users:
+                return _table(users.list_(ctx, filters))
+            return _table(limits.list_(ctx, filters))
+
+
+class Show(_Lister):
+    """Show what a project may use of a service: defaults, what is set, and what binds.
+
+    "bound by" names each bound on a claim of the project, the project's own first:
+    whose limit it is, how much, and whether it counts what that project uses itself
+    (own) or everything below it too (subtree).
+    """
+
+    on_our_tables = False
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("project", metavar="PROJECT",
+                            help="the id or name of a project or domain")
+        _add_service(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            service_id = _service_id(parts, ctx, parsed_args.service)
+            _, node_id = _node(parts, ctx, parsed_args.project)
+            lineage = parts.catalog.lineage(ctx, node_id)
+            found = parts.limits.effective(
+                ctx, [node.id for node in lineage], service_id=service_id,
+                region_id=parsed_args.region)
+        rows = []
+        for name, default in sorted(found.defaults.items()):
+            set_for = {node.id: found.overrides[node.id][name] for node in lineage
+                       if name in found.overrides.get(node.id, {})}
+            own = set_for.get(node_id)
+            rows.append((
+                name, _Value(amounts.to_wire(default)),
+                _Value(None if own is None else amounts.to_wire(own)),
+                _Bindings(parts.model.bindings(lineage, set_for, default))))
+        return ("resource_name", "default", "set", "bound by"), rows
+
+
+class Set(_Lister):
+    """Set the limit of a project, a domain, or of a user in a project.
+
+    It is made if there is none. Lowering it below what is used is allowed: it stops
+    new claims only.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        _add_limit(parser)
+        parser.add_argument("value", metavar="VALUE", help=f'a number, or "{_UNLIMITED}"')
+        parser.add_argument("--description", metavar="TEXT", help="why, for people")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        changes: dict[str, Any] = {"resource_limit": _value(parsed_args.value)}
+        if parsed_args.description is not None:
+            changes["description"] = parsed_args.description
+        with self.parts(parsed_args) as (parts, ctx):
+            subject, present = _find(parts, ctx, parsed_args)
+            made: AnyLimit
+            if parsed_args.user is not None:
+                made = (users.update(ctx, present.id, changes) if present is not None
+                        else users.create_many(ctx, parts.catalog, [subject | changes])[0])
+            elif present is not None:
+                made = limits.update(ctx, parts.catalog, parts.model, present.id, changes)
+            else:
+                made = limits.create_many(
+                    ctx, parts.catalog, parts.model, [subject | changes])[0]
+        return _table([made])
+
+
+class Unset(_Lister):
+    """Delete the limit of a project, a domain, or of a user in a project.
+
+    The registered default holds from then on. Prints the limit that was deleted.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        _add_limit(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            _, present = _find(parts, ctx, parsed_args)
+            if present is None:
+                raise base.Failed("there is no such limit")
+            if parsed_args.user is not None:
+                users.delete(ctx, present.id)
+            else:
+                limits.delete(ctx, parts.catalog, parts.model, present.id)
+        return _table([present])
+
+
+class Audit(_Lister):
+    """List limits of services, regions, projects and domains that no longer exist.
+
+    A catalog that is kept elsewhere deletes them without telling. Exit code 1: there
+    are some (and they were not deleted).
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--repair", action="store_true", help="delete them")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            found = (cleanup.repair if parsed_args.repair else cleanup.audit)(ctx, parts.catalog)
+        self.exit_code = int(bool(found) and not parsed_args.repair)
+        return ("kind", "id", "resource_name", "project or domain", "user_id", "missing",
+                "missing_id", "deleted"), [
+            (each.kind, each.limit_id, each.resource_name, each.project_id or each.domain_id,
+             each.user_id, each.missing, each.missing_id, parsed_args.repair)
+            for each in found]
+
+
+# Arguments ----------------------------------------------------------------------
+
+
+def _add_service(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--service", metavar="SERVICE", required=True,
+                        help="the service, a type, name or id")
+    parser.add_argument("--region", metavar="ID",
+                        help="the region; left out: the limit of no region")
+
+
+def _add_limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("project", metavar="PROJECT",
+                        help="the id or name of a project or domain")
+    parser.add_argument("resource", metavar="RESOURCE", help="the name of a resource")
+    _add_service(parser)
+    parser.add_argument("--user", metavar="ID",
+                        help="the limit of this user in the project, not the project's own")
+
+
+def _value(text: str) -> int:
+    if text == _UNLIMITED:
+        return items.SMALLEST
+    try:
+        return int(text)
+    except ValueError:
+        raise base.Failed(f"{text!r} is neither a number nor {_UNLIMITED!r}") from None
+
+
+def _service_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
+    """Return the id of the one service of an id, type or name."""
+    if parts.catalog.service(ctx, text) is not None:
+        return text
+    for found in (parts.catalog.services(ctx, service_type=text),
+                  parts.catalog.services(ctx, name=text)):
+        if found:
+            return _only([each.id for each in found], "services", text)
+    raise base.Failed(f"there is no service of type, name or id {text}")
+
+
+def _node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[str, str]:
+    """Return the one project or domain of an id or name: ("project_id" | "domain_id", id)."""
+    if parts.catalog.project(ctx, text) is not None:
+        return "project_id", text
+    if parts.catalog.domain(ctx, text) is not None:
+        return "domain_id", text
+    projects = parts.catalog.projects(ctx, name=text)
+    if projects:
+        return "project_id", _only([each.id for each in projects], "projects", text)
+    domains = parts.catalog.domains(ctx, name=text)
+    if domains:
+        return "domain_id", _only([each.id for each in domains], "domains", text)
+    raise base.Failed(f"there is no project or domain of id or name {text}")
+
+
+def _only(ids: list[str], what: str, text: str) -> str:
+    if len(ids) > 1:
+        raise base.Failed(f"{text} names several {what}: {', '.join(ids)}; name one by its id")
+    return ids[0]
+
+
+def _find(
+    parts: service_parts.Services, ctx: Context, parsed_args: argparse.Namespace
+) -> tuple[dict[str, Any], AnyLimit | None]:
+    """Return what says whose limit is meant, and the limit if there is one."""
+    field, node_id = _node(parts, ctx, parsed_args.project)
+    subject: dict[str, Any] = {
+        field: node_id,
+        "service_id": _service_id(parts, ctx, parsed_args.service),
+        "region_id": parsed_args.region, "resource_name": parsed_args.resource}
+    found: list[Any]
+    if parsed_args.user is not None:
+        subject["user_id"] = parsed_args.user
+        if field != "project_id":
+            raise base.Failed("the limit of a user is for a project, not for a domain")
+    exact = [Filter(name, "equals", value) for name, value in subject.items()]
+    found = users.list_(ctx, exact) if parsed_args.user is not None else limits.list_(ctx, exact)
+    return subject, found[0] if found else None
+
+
+def _filters(**values: str | None) -> list[Filter]:
+    return [Filter(field, "equals", value) for field, value in values.items()
+            if value is not None]
+
+
+def _read(path: str) -> tuple[str, str | None, list[dict[str, Any]]]:
+    """Return the service, the region and the resources that a file names."""
+    try:
+        document = yaml.safe_load(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise base.Failed(f"{path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise base.Failed(f"{path}: {' '.join(str(error).split())}") from None
+    if (not isinstance(document, dict) or not isinstance(document.get("service"), str)
+            or not isinstance(document.get("region"), str | None)
+            or not isinstance(document.get("resources"), dict)
+            or not document.keys() <= {"service", "region", "resources"}):
+        raise base.Failed(f'{path}: expected "service", "resources" and perhaps "region"')
+    return document["service"], document.get("region"), [
+        _resource(path, name, said) for name, said in document["resources"].items()]
+
+
+def _resource(path: str, name: object, said: object) -> dict[str, Any]:
+    details: Mapping[Any, Any] = said if isinstance(said, dict) else {"default": said}
+    default = details.get("default")
+    if default is None or not details.keys() <= {"default", "description"}:
+        raise base.Failed(
+            f'{path}: {name}: expected a default, or "default" and perhaps "description"')
+    return {"resource_name": name, "description": details.get("description"),
+            "default_limit": items.SMALLEST if default == _UNLIMITED else default}
+
+
+# What is printed ----------------------------------------------------------------
+
+_REGISTERED = ("id", "service_id", "region_id", "resource_name", "default", "description")
+_LIMITS = ("id", "project or domain", "user_id", "service_id", "region_id", "resource_name",
+           "limit", "description")
+
+
+def _table(found: Iterable[Any]) -> Rows:
+    return _LIMITS, [
+        (each.id, each.project_id or each.domain_id, getattr(each, "user_id", None),
+         each.service_id, each.region_id, each.resource_name, _Value(each.resource_limit),
+         each.description)
+        for each in found]
+
+
+class _Value(columns.FormattableColumn):
+    """The value of a limit; machines read it as the APIs spell it."""
+
+    def human_readable(self) -> str:
+        """Return it in words."""
+        return "" if self._value is None else _said(amounts.from_wire(self._value))
+
+
+class _Bindings(columns.FormattableColumn):
+    """The bounds on a claim."""
+
+    def human_readable(self) -> str:
+        """Return a line for each bound."""
+        return "\n".join(_binding(each) for each in self._value) or _UNLIMITED
+
+    def machine_readable(self) -> list[dict[str, object]]:
+        """Return a document for each bound."""
+        return [
+            {"node_id": each.node_id, "limit": amounts.to_wire(each.limit),
+             "scope": each.scope, "source": each.source}
+            for each in self._value]
+
+
+def _binding(binding: Binding) -> str:
+    return f"{_said(binding.limit)} of {binding.node_id} ({binding.scope}, {binding.source})"
+
+
+def _said(amount: Amount) -> str:
+    return _UNLIMITED if amount == amounts.UNLIMITED else str(amount)
