@@ -109,13 +109,18 @@ class Admin:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
-        user = {"name": "admin", "domain": {"id": "default"}, "password": PASSWORD}
-        _, headers, _ = self.send("POST", "/auth/tokens", {"auth": {
-            "identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}})
-        self.token = headers["X-Subject-Token"]
+        self.token = self.log_in(
+            {"name": "admin", "domain": {"id": "default"}, "password": PASSWORD},
+            {"project": {"name": "admin", "domain": {"id": "default"}}})
 
-    token: str | None = None
+    def log_in(self, user: Mapping[str, object], scope: Mapping[str, object]) -> str:
+        """Return a token for a user."""
+        status, headers, answer = self.send("POST", "/auth/tokens", {"auth": {
+            "identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope,
+        }}, token="")
+        if status != 201:
+            raise AssertionError(f"POST /auth/tokens: {status} {answer!r}")
+        return headers["X-Subject-Token"]
 
     def send(
         self, method: str, path: str, body: object = None, *,
@@ -124,12 +129,14 @@ class Admin:
         """Send one request; return status, headers and body.
 
         :param body: bytes, or something for JSON.
+        :param token: instead of the administrator's; "" for none.
         """
         request = urllib.request.Request(self.url + path, method=method)
         if body is not None:
             request.data = body if isinstance(body, bytes) else json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
-        if token := token or self.token:
+        token = self.token if token is None else token
+        if token:
             request.add_header("X-Auth-Token", token)
         for name, value in (headers or {}).items():
             request.add_header(name, value)
