@@ -151,7 +151,7 @@ class Teller:
 
     def __init__(self, side: Side, tag: str) -> None:
         self._side = side
-        self._tag = tag
+        self.tag = tag
         self._names = {side.url: "BASE"}
         self.told: dict[str, Told] = {}
 
@@ -164,9 +164,9 @@ class Teller:
         """
         member = collection.removesuffix("s")
         if collection == "regions":
-            values["id"] = f"{name}-{self._tag}"
+            values["id"] = f"{name}-{self.tag}"
         elif collection != "endpoints":
-            values.setdefault("name", f"{name}-{self._tag}")
+            values.setdefault("name", f"{name}-{self.tag}")
         reply = self._send("POST", f"/{collection}", {member: values})
         assert reply.status == 201, reply
         id_ = reply.document[member]["id"]

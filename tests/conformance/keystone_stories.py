@@ -385,7 +385,7 @@ def _tree(t: Teller, *, levels: int) -> None:
     for level in range(levels - 1):
         parent = t.project(f"level {level + 3}", parent, domain)
     t.ask("one level more", "POST", "/projects", {"project": {
-        "name": f"deep {uuid.uuid4()}", "parent_id": parent, "domain_id": domain}})
+        "name": f"deep-{t.tag}", "parent_id": parent, "domain_id": domain}})
     t.register(service, region, a=10, b=10, c=10, d=10, e=10, f=10, g=10, h=10, i=10)
 
     def item(name: str, value: int, **node: str) -> dict[str, Any]:

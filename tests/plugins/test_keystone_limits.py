@@ -5,9 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import uuid
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from placement_core import amounts, errors
-from placement_core.plugin_api.limits import EffectiveLimits
+from placement_core.amounts import Amount
+from placement_core.context import Context
+from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
+from placement_core.testing import limits as contract
 from placement_plugins import keystone
 from placement_plugins.limits.keystone import KeystoneLimits
 from tests import proxies, races
@@ -58,6 +63,69 @@ class KeystoneLimitsTest(remote.RemoteTestCase):
 
     def assert_asked(self, *expected: str) -> None:
         self.assertEqual(sorted(expected), sorted(self.proxy.asked()))
+
+
+class _Renamed(LimitDriver):
+    """The driver for whom Keystone has other ids than the contract: it chooses them itself.
+
+    :param names: {the contract's id: Keystone's}.
+    """
+
+    def __init__(self, driver: LimitDriver, names: Mapping[str, str]) -> None:
+        self._driver = driver
+        self._names = names
+
+    def effective(
+        self, ctx: Context, node_ids: Collection[str], *, service_id: str,
+        region_id: str | None,
+    ) -> EffectiveLimits:
+        names = {self._names.get(id_, id_): id_ for id_ in node_ids}
+        found = self._driver.effective(
+            ctx, list(names), service_id=self._names.get(service_id, service_id),
+            region_id=self._names.get(region_id or "", region_id))
+        return EffectiveLimits(
+            found.defaults, {names[id_]: limits for id_, limits in found.overrides.items()})
+
+    def user_limits(
+        self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
+        region_id: str | None,
+    ) -> Mapping[str, Amount]:
+        return self._driver.user_limits(
+            ctx, self._names.get(project_id, project_id), user_id,
+            service_id=self._names.get(service_id, service_id), region_id=region_id)
+
+
+class TestContract(contract.LimitsContract, remote.RemoteTestCase):
+    """What every limit driver has to do."""
+
+    knows_users = False
+
+    def given(
+        self, registered: contract.Registered, limits: contract.Set,
+        user_limits: contract.SetForUsers,
+    ) -> tuple[LimitDriver, Context]:
+        names = {
+            contract.SERVICE: self.service()["id"], contract.OTHER_SERVICE: self.service()["id"],
+            contract.REGION: self.region()["id"], contract.OTHER_REGION: self.region()["id"],
+            contract.DOMAIN: self.domain()["id"],
+        }
+        domain_id = names[contract.DOMAIN]
+        for id_, parent_id in ((contract.PROJECT, contract.DOMAIN),
+                               (contract.OTHER_PROJECT, contract.DOMAIN),
+                               (contract.CHILD, contract.PROJECT)):
+            names[id_] = self.project(names[parent_id], domain_id)["id"]
+
+        def of(service_id: str, region_id: str | None, name: str) -> dict[str, Any]:
+            return {"service_id": names[service_id], "region_id": names.get(region_id or ""),
+                    "resource_name": name}
+
+        for key, value in registered.items():
+            self.admin.make("registered_limits", **of(*key), default_limit=value)
+        for (node_id, *key), value in limits.items():
+            kind = "domain_id" if node_id == contract.DOMAIN else "project_id"
+            self.admin.make(
+                "limits", **of(*key), resource_limit=value, **{kind: names[node_id]})
+        return _Renamed(KeystoneLimits(self.conf(), clock=self.clock), names), self.ctx
 
 
 class TestAnswers(KeystoneLimitsTest):
