@@ -9,7 +9,6 @@ Keystone itself is imported by that process alone.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib.util
 import json
 import os
@@ -18,6 +17,7 @@ import select
 import socketserver
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 import uuid
@@ -68,7 +68,7 @@ class Keystone(fixtures.Fixture):
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.keystone_service", str(folder), self._options],
-                stdout=subprocess.PIPE, stderr=log)
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         self.addCleanup(self._end, process)
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], _PATIENCE_SECONDS)
@@ -81,8 +81,9 @@ class Keystone(fixtures.Fixture):
     def _end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
         process.wait()
-        with contextlib.suppress(AttributeError):
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 _shared: dict[str, Keystone] = {}
@@ -203,6 +204,8 @@ def main(folder: pathlib.Path, options: str) -> None:
     sys.argv[1:] = []  # Keystone reads its options there
     from keystone.wsgi import api
 
+    # Who started it may be killed: then this pipe is closed.
+    threading.Thread(target=lambda: os._exit(len(sys.stdin.read())), daemon=True).start()
     server.set_app(api.application)
     print(url, flush=True)
     server.serve_forever()

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from placement_core import errors
 
 
@@ -109,3 +111,18 @@ class InUse(errors.Forbidden):
         self.kind = kind
         self.id = id_
         self.users = users
+
+
+class Ambiguous(errors.Invalid):
+    """Several have the name by which one was meant.
+
+    :ivar ids: theirs.
+    """
+
+    code = "catalog.ambiguous"
+
+    def __init__(self, kind: str, called: str, ids: Sequence[str]) -> None:
+        super().__init__(f"There are several {kind}s {called}: say which, {' or '.join(ids)}.")
+        self.kind = kind
+        self.called = called
+        self.ids = tuple(ids)

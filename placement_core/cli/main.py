@@ -11,7 +11,17 @@ from typing import Any
 
 from cliff import app, commandmanager
 
-from placement_core.cli import base, database, explain, limits, plugins, samples, serve, status
+from placement_core.cli import (
+    base,
+    catalog,
+    database,
+    explain,
+    limits,
+    plugins,
+    samples,
+    serve,
+    status,
+)
 
 COMMANDS: dict[str, type[Any]] = {
     "serve": serve.Serve,
@@ -30,6 +40,7 @@ COMMANDS: dict[str, type[Any]] = {
     "limits set": limits.Set,
     "limits unset": limits.Unset,
     "limits audit": limits.Audit,
+    **catalog.COMMANDS,
     "plugins list": plugins.List,
     "config sample": samples.Config,
     "policy sample": samples.Policy,

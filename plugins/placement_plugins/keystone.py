@@ -13,6 +13,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import logging
+import math
 import re
 import threading
 import time
@@ -212,7 +213,8 @@ class Answers:
         self._lock = threading.Lock()
         self._answers: collections.OrderedDict[Hashable, _Answer] = collections.OrderedDict()
         self._flights: dict[Hashable, concurrent.futures.Future[Any]] = {}
-        self._failing = False
+        self._outage: Outage | None = None
+        self._rests_until = -math.inf
 
     def ask(self, question: Hashable, fetch: Callable[[str | None], Fetched | None]) -> Any:
         """Return the answer to a question: the kept one, or what ``fetch`` brings.
@@ -224,12 +226,14 @@ class Answers:
         :raises errors.Unavailable: an outage, and what is kept is too old.
         """
         with self._lock:
+            now = self._clock()
             known = self._answers.get(question)
             if known is not None:
                 self._answers.move_to_end(question)
-                age = self._clock() - known.asked_at
-                if age < self._cache_seconds or self._leave_it_to_others(question, age):
+                if self._is_good_enough(question, now - known.asked_at):
                     return known.fetched.value
+            if now < self._rests_until:
+                return self._kept(known)
             under_way = self._flights.get(question)
             if under_way is None:
                 flight = self._flights[question] = concurrent.futures.Future()
@@ -246,13 +250,16 @@ class Answers:
             with self._lock:
                 del self._flights[question]
 
-    def _leave_it_to_others(self, question: Hashable, age: float) -> bool:
-        """Say whether the kept answer does although it is old, because others are asking.
+    def _is_good_enough(self, question: Hashable, age: float) -> bool:
+        """Say whether the kept answer does, so that nobody has to be asked.
 
-        In an outage one thread is enough to find out when it ends. Otherwise an answer
-        that is asked for all the time does not hold up everybody whenever it gets old.
+        An old one does while another thread asks: in an outage one thread is enough to
+        find out when it ends, and otherwise an answer that is wanted all the time does
+        not hold up everybody whenever it gets old.
         """
-        if self._failing:
+        if age < self._cache_seconds:
+            return True
+        if self._outage is not None:
             return bool(self._flights) and age < self._max_stale_seconds
         return question in self._flights and age < 2 * self._cache_seconds
 
@@ -264,7 +271,8 @@ class Answers:
         try:
             fetched = fetch(known.fetched.tag if known is not None else None)
         except Outage as outage:
-            return self._kept(known, outage)
+            self._note_outage(outage, asked_at)
+            return self._kept(known)
         self._note_recovery()
         if fetched is None:
             assert known is not None
@@ -276,26 +284,36 @@ class Answers:
                 self._answers.popitem(last=False)
         return fetched.value
 
-    def _kept(self, known: _Answer | None, outage: Outage) -> Any:
-        """Return the kept answer if it may still serve."""
-        if not self._failing:
-            self._failing = True
-            LOG.warning(
-                "Keystone does not answer: %s. What is known of it serves until it is older "
-                "than %s = %s", outage, self._option, self._max_stale_seconds)
+    def _kept(self, known: _Answer | None) -> Any:
+        """Return the kept answer in an outage, if it may still serve."""
         if known is None:
             raise KeystoneUnreachable(
-                "Keystone does not answer, and what it would say is not known.") from outage
+                "Keystone does not answer, and what it would say is not known."
+            ) from self._outage
         age = self._clock() - known.asked_at
         if age >= self._max_stale_seconds:
             raise KeystoneUnreachable(
                 f"Keystone does not answer, and its last answer is {age:.0f} seconds old, more "
-                f"than {self._option} = {self._max_stale_seconds} allows.") from outage
+                f"than {self._option} = {self._max_stale_seconds} allows.") from self._outage
         return known.fetched.value
 
+    def _note_outage(self, outage: Outage, asked_at: float) -> None:
+        """Let Keystone rest as long as it kept us waiting.
+
+        One that refuses connections is asked again at once, so that its recovery shows
+        at once; one that hangs holds a thread no more than half the time.
+        """
+        if self._outage is None:
+            LOG.warning(
+                "Keystone does not answer: %s. What is known of it serves until it is older "
+                "than %s = %s", outage, self._option, self._max_stale_seconds)
+        now = self._clock()
+        self._outage = outage
+        self._rests_until = 2 * now - asked_at
+
     def _note_recovery(self) -> None:
-        if self._failing:
-            self._failing = False
+        if self._outage is not None:
+            self._outage = None
             LOG.warning("Keystone answers again")
 
 

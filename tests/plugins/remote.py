@@ -111,8 +111,16 @@ class RemoteTestCase(base.TestCase):
         return user["name"]
 
 
-def failures(proxy: proxies.Proxy) -> dict[str, Any]:
+#: What a client waits in tests of a Keystone that hangs.
+SHORT_TIMEOUT = 1.5
+
+
+def failures(proxy: proxies.Proxy, clock: Clock) -> dict[str, Any]:
     """Return ways in which a Keystone fails, {name: what to set as ``proxy.instead``}."""
+    def hang(request: proxies.Request) -> None:
+        clock.forward(SHORT_TIMEOUT)
+        proxy.hang(request)
+
     page = proxies.Answer(200, b"<html>Please log in</html>", (("Content-Type", "text/html"),))
     return {
         "503": lambda request: proxies.Answer(503, b"{}"),
@@ -122,5 +130,5 @@ def failures(proxy: proxies.Proxy) -> dict[str, Any]:
         "somebody else's page": lambda request: page,
         "somebody else's 404": lambda request: proxies.Answer(404, b"<html>no</html>"),
         "somebody else's document": lambda request: proxies.Answer(200, b'{"status": "ok"}'),
-        "nothing": proxy.hang,
+        "nothing": hang,
     }

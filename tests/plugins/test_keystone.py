@@ -140,6 +140,27 @@ class TestTime(AnswersTest):
         self.assertEqual("second", self.ask())
         self.assertEqual(asked, len(self.source.tags))
 
+    def test_one_that_hangs_is_left_alone_for_as_long(self) -> None:
+        """Otherwise each question of a request would wait for the time limit."""
+        def hang(tag: str | None) -> keystone.Fetched:
+            self.source.tags.append(tag)
+            self.clock.forward(10)
+            raise keystone.Outage("timed out")
+
+        for question in ("one", "two"):
+            self.ask(question)
+        self.clock.forward(CACHE_SECONDS)
+        self.assertEqual("first", self.answers.ask("one", hang))
+        asked = len(self.source.tags)
+        self.clock.forward(9.9)
+        for question in ("one", "two"):
+            self.assertEqual("first", self.answers.ask(question, hang))
+        self.assertRaises(errors.Unavailable, self.answers.ask, "three", hang)
+        self.assertEqual(asked, len(self.source.tags))
+        self.clock.forward(0.1)
+        self.source.value = "second"
+        self.assertEqual("second", self.ask("two"))
+
     def test_an_outage_before_anything_is_known(self) -> None:
         self.source.error = keystone.Outage("connection refused")
         error = self.assertRaises(errors.Unavailable, self.ask)

@@ -225,7 +225,7 @@ class TestOutages(KeystoneCatalogTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.driver = self.make(timeout=0.3)
+        self.driver = self.make(timeout=remote.SHORT_TIMEOUT)
         self.service_id = self.service()["id"]
         self.nodes = self.tree()
         self.questions = {
@@ -238,7 +238,7 @@ class TestOutages(KeystoneCatalogTest):
         }
 
     def test_worked_through(self) -> None:
-        for name, failure in remote.failures(self.proxy).items():
+        for name, failure in remote.failures(self.proxy, self.clock).items():
             with self.subTest(name):
                 self.proxy.instead = lambda request: None
                 known = {name: ask() for name, ask in self.questions.items()}
@@ -251,7 +251,7 @@ class TestOutages(KeystoneCatalogTest):
 
     def test_nothing_is_known(self) -> None:
         self.driver.domain(self.ctx, "default")
-        for name, failure in remote.failures(self.proxy).items():
+        for name, failure in remote.failures(self.proxy, self.clock).items():
             with self.subTest(name):
                 self.proxy.instead = failure
                 for ask in self.questions.values():

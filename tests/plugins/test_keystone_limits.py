@@ -283,7 +283,7 @@ class TestOutages(KeystoneLimitsTest):
         super().setUp()
         self.register(cores=20)
         self.set(self.project_id, cores=5)
-        self.driver = self.make(timeout=0.3)
+        self.driver = self.make(timeout=remote.SHORT_TIMEOUT)
 
     def assert_works_through(self) -> None:
         self.clock.forward(MAX_STALE_SECONDS - 1)
@@ -300,7 +300,7 @@ class TestOutages(KeystoneLimitsTest):
         self.assert_asked()
 
     def test_answers_that_are_none(self) -> None:
-        for name, failure in remote.failures(self.proxy).items():
+        for name, failure in remote.failures(self.proxy, self.clock).items():
             with self.subTest(name):
                 self.known = self.effective()
                 self.proxy.instead = failure
@@ -317,9 +317,9 @@ class TestOutages(KeystoneLimitsTest):
 
     def test_nothing_is_known(self) -> None:
         """Not even a token."""
-        for name, failure in remote.failures(self.proxy).items():
+        for name, failure in remote.failures(self.proxy, self.clock).items():
             with self.subTest(name):
-                self.driver = self.make(timeout=0.3)
+                self.driver = self.make(timeout=remote.SHORT_TIMEOUT)
                 self.proxy.instead = failure
                 error = self.assertRaises(errors.Unavailable, self.effective)
                 self.assertEqual("Keystone does not answer, and what it would say is not known.",

@@ -1,0 +1,186 @@
+"""Bringing the catalog to what a document says: all of it or nothing, safe to repeat.
+
+What the document does not mention stays. Entries are taken in order, kind by
+kind; what another one refers to stands before it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from placement_core import db
+from placement_core.catalog import (
+    domains,
+    endpoints,
+    errors,
+    names,
+    projects,
+    regions,
+    services,
+)
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region, Service
+
+R = TypeVar("R", Region, Service, Endpoint, Domain, Project)
+
+#: One thing of a document: its fields, and names of what it refers to.
+Entry = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loaded:
+    """What became of an entry.
+
+    :ivar name: for people.
+    :ivar outcome: it was made, brought up to date, or there already as it is.
+    :ivar changed: the fields that were brought up to date.
+    """
+
+    kind: str
+    id: str
+    name: str
+    outcome: Literal["created", "updated", "unchanged"]
+    changed: tuple[str, ...] = ()
+
+
+@db.retry_writes
+def load(
+    ctx: Context, document: Mapping[str, Sequence[Entry]], *, max_depth: int | None = None,
+) -> list[Loaded]:
+    """Make what is missing, and bring what is there up to date.
+
+    An entry with an id is about what has that id; without one, it is about the
+    service of its type and name, the endpoint of its service, interface and region,
+    the domain of its name, the project of its name in its domain. A field that an
+    entry lacks stays what it is.
+
+    :param document: {``regions``, ``services``, ``endpoints``, ``domains`` or
+        ``projects``: entries}, each with the fields of its record; an endpoint has
+        ``service``, a project ``domain`` and ``parent``, an id or a name.
+    :param max_depth: how many levels a tree may have; None for any.
+    :returns: for each entry, in order.
+    :raises errors.UnknownReference: something referred to is missing, or comes later.
+    :raises errors.Ambiguous: an entry could be about several.
+    :raises errors.Duplicate: an id is new, but its name is taken.
+    """
+    with db.write(ctx) as session:
+        # Nobody changes what we compare with.
+        revisions.raise_(session, revisions.LIMITS)
+        return [
+            *(_region(ctx, entry) for entry in document.get("regions", ())),
+            *(_service(ctx, entry) for entry in document.get("services", ())),
+            *(_endpoint(ctx, entry) for entry in document.get("endpoints", ())),
+            *(_domain(ctx, entry) for entry in document.get("domains", ())),
+            *(_project(ctx, entry, max_depth) for entry in document.get("projects", ())),
+        ]
+
+
+def _region(ctx: Context, entry: Entry) -> Loaded:
+    present = _of_id(regions.get, ctx, entry["id"])
+    if present is None:
+        return _created(regions.create(ctx, **entry), "region", entry["id"])
+    return _updated(ctx, present, entry, regions.update, "region", entry["id"])
+
+
+def _service(ctx: Context, entry: Entry) -> Loaded:
+    named = entry.get("name", "")
+    name = named or entry["type"]
+    present = _present(
+        "service", name, services.get, ctx, entry,
+        [each for each in services.list_(ctx, service_type=entry["type"]) if each.name == named])
+    if present is None:
+        values = {"service_type" if field == "type" else field: value
+                  for field, value in entry.items()}
+        return _created(services.create(ctx, **values), "service", name)
+    return _updated(ctx, present, entry, services.update, "service", name)
+
+
+def _endpoint(ctx: Context, entry: Entry) -> Loaded:
+    service = names.service(ctx, entry["service"])
+    values = {**_without(entry, "service"), "service_id": service.id}
+    region_id = entry.get("region_id")
+    name = " ".join(filter(None, (service.name or service.type, entry["interface"], region_id)))
+    alike = endpoints.list_(ctx, service_id=service.id, interface=entry["interface"])
+    present = _present(
+        "endpoint", name, endpoints.get, ctx, entry,
+        [each for each in alike if each.region_id == region_id])
+    if present is None:
+        return _created(endpoints.create(ctx, **values), "endpoint", name)
+    return _updated(ctx, present, values, endpoints.update, "endpoint", name)
+
+
+def _domain(ctx: Context, entry: Entry) -> Loaded:
+    name = entry["name"]
+    present = _present(
+        "domain", name, domains.get, ctx, entry, domains.list_(ctx, name=name))
+    if present is None:
+        return _created(domains.create(ctx, **entry), "domain", name)
+    return _updated(ctx, present, entry, domains.update, "domain", name)
+
+
+def _project(ctx: Context, entry: Entry, max_depth: int | None) -> Loaded:
+    name = entry["name"]
+    domain_id = names.domain(ctx, entry["domain"]).id
+    values = _without(entry, "domain", "parent")
+    if "parent" in entry:
+        parent = entry["parent"]
+        # The domain's id says that the project belongs at the top.
+        values["parent_id"] = (
+            domain_id if parent == domain_id
+            else names.project(ctx, parent, domain_id=domain_id).id)
+    present = _present(
+        "project", name, projects.get, ctx, entry,
+        projects.list_(ctx, name=name, domain_id=domain_id))
+    if present is None:
+        made = projects.create(ctx, domain_id=domain_id, max_depth=max_depth, **values)
+        return _created(made, "project", name)
+    if present.domain_id != domain_id:
+        raise errors.Misplaced("project", present.id, domain_id, "it is in another domain")
+    update = functools.partial(projects.update, max_depth=max_depth)
+    return _updated(ctx, present, values, update, "project", name)
+
+
+def _present(
+    kind: str, name: str, get: Callable[[Context, str], R], ctx: Context, entry: Entry,
+    alike: Sequence[R],
+) -> R | None:
+    """Return what an entry is about, if it is there.
+
+    :param alike: what it may be about if it has no id.
+    """
+    if "id" in entry:
+        return _of_id(get, ctx, entry["id"])
+    if len(alike) > 1:
+        raise errors.Ambiguous(kind, name, [each.id for each in alike])
+    return alike[0] if alike else None
+
+
+def _of_id(get: Callable[[Context, str], R], ctx: Context, id_: str) -> R | None:
+    try:
+        return get(ctx, id_)
+    except errors.NotInCatalog:
+        return None
+
+
+def _created(made: R, kind: str, name: str) -> Loaded:
+    return Loaded(kind, made.id, name, "created")
+
+
+def _updated(
+    ctx: Context, present: R, values: Entry, update: Callable[..., R], kind: str, name: str,
+) -> Loaded:
+    """Change what differs."""
+    changes = {field: value for field, value in values.items()
+               if getattr(present, field) != value}
+    if changes:
+        update(ctx, present.id, **changes)
+    return Loaded(
+        kind, present.id, name, "updated" if changes else "unchanged", tuple(changes))
+
+
+def _without(entry: Entry, *fields: str) -> dict[str, Any]:
+    return {field: value for field, value in entry.items() if field not in fields}
