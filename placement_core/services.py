@@ -62,10 +62,12 @@ def build(conf: cfg.ConfigOpts) -> Services:
     return Services(
         conf, database, CapacityIndex(database),
         catalog=_driver(
-            conf, "placement_core.catalog", conf.catalog.driver, CatalogDriver,
+            conf, "placement_core.catalog", conf.catalog.driver,
+            CatalogDriver,  # type: ignore[type-abstract]
             "[catalog] driver"),
         limits=_driver(
-            conf, "placement_core.limits", conf.limits.driver, LimitDriver,
+            conf, "placement_core.limits", conf.limits.driver,
+            LimitDriver,  # type: ignore[type-abstract]
             "[limits] driver"),
         model=model,
         advertised_model=_model(conf, advertised, "advertised_model") if advertised else model,
@@ -74,7 +76,9 @@ def build(conf: cfg.ConfigOpts) -> Services:
 
 def _model(conf: cfg.ConfigOpts, name: str, option: str) -> EnforcementModel:
     return _driver(
-        conf, "placement_core.enforcement", name, EnforcementModel, f"[limits] {option}")
+        conf, "placement_core.enforcement", name,
+        EnforcementModel,  # type: ignore[type-abstract]
+        f"[limits] {option}")
 
 
 def _driver(

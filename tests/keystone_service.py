@@ -9,6 +9,7 @@ Keystone itself is imported by that process alone.
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib.util
 import json
 import os
@@ -174,6 +175,12 @@ class Admin:
         status, _, answer = self.send("DELETE", f"/{collection}/{id_}")
         if status != 204:
             raise AssertionError(f"DELETE /{collection}/{id_}: {status} {answer!r}")
+
+
+@functools.cache
+def admin(keystone: Keystone) -> Admin:
+    """Return the administrator of a shared Keystone, who has logged in already."""
+    return Admin(keystone.url)
 
 
 def new_name(kind: str) -> str:

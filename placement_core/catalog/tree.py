@@ -45,6 +45,7 @@ _PUT_BELOW = sa.insert(_ancestors).inline().from_select(
     _COLUMNS,
     sa.select(_below.c.descendant_id, _above.c.ancestor_id,
               _below.c.distance + _above.c.distance + 1)
+    .join_from(_below, _above, sa.true())
     .where(_below.c.ancestor_id == sa.bindparam("id"),
            _above.c.descendant_id == sa.bindparam("parent_id")))
 

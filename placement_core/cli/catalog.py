@@ -26,6 +26,7 @@ from placement_core.catalog import (
 from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.http import validation
+from placement_core.limits import cleanup
 from placement_core.migrations import sync
 from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region, Service
 
@@ -60,10 +61,10 @@ _FORMS = {
         {"id": _TEXT, "parent": _TEXT, "description": _TEXT, "enabled": _FLAG}),
 }
 
-#: How each kind is removed.
+#: How each kind is removed, with the limits that are about it.
 _DELETE: Mapping[type[Record], Callable[[Context, str], None]] = {
-    Region: regions.delete, Service: services.delete, Endpoint: endpoints.delete,
-    Domain: domains.delete, Project: projects.delete,
+    Region: cleanup.delete_region, Service: cleanup.delete_service, Endpoint: endpoints.delete,
+    Domain: cleanup.delete_domain, Project: cleanup.delete_project,
 }
 
 _Shown = tuple[tuple[str, ...], tuple[object, ...]]
@@ -189,7 +190,7 @@ class RegionShow(_OneRegion, _Shower):
 
 
 class RegionRemove(_OneRegion, _Remover):
-    """Remove a region that has neither endpoints nor regions below it."""
+    """Remove a region that has neither endpoints nor regions below it, with its limits."""
 
 
 # Services -------------------------------------------------------------------
@@ -251,7 +252,7 @@ class ServiceShow(_OneService, _Shower):
 
 
 class ServiceRemove(_OneService, _Remover):
-    """Remove a service with its endpoints."""
+    """Remove a service with its endpoints and limits."""
 
 
 # Endpoints ------------------------------------------------------------------
@@ -373,7 +374,7 @@ class DomainShow(_OneDomain, _Shower):
 
 
 class DomainRemove(_OneDomain, _Remover):
-    """Remove a domain that is disabled, with all its projects."""
+    """Remove a domain that is disabled, with all its projects and their limits."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""

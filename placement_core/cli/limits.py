@@ -60,7 +60,7 @@ class Register(_Lister):
     projects refer to it, nothing is done, and the exit code is 1. Safe to repeat.
     Resources that are registered and not in the file stay as they are.
 
-    The file is YAML or JSON: "service" (a type, name or id), "region" (left out where the
+    The file is YAML or JSON: "service" (its id, name or type), "region" (left out where the
     service has no regions) and "resources": for each name its default, a number or
     "unlimited", or {"default": …, "description": …}.
     """
@@ -95,7 +95,7 @@ class List(_Lister):
         kind = parser.add_mutually_exclusive_group()
         kind.add_argument("--registered", action="store_true", help="list what is registered")
         kind.add_argument("--users", action="store_true", help="list the limits of users")
-        parser.add_argument("--service", metavar="SERVICE", help="a type, name or id")
+        parser.add_argument("--service", metavar="SERVICE", help="its id, its name or its type")
         parser.add_argument("--region", metavar="ID", help="the id of a region")
         parser.add_argument("--resource", metavar="NAME", help="the name of a resource")
         parser.add_argument("--project", metavar="PROJECT",
@@ -257,7 +257,7 @@ class Audit(_Lister):
 
 def _add_service(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--service", metavar="SERVICE", required=True,
-                        help="the service, a type, name or id")
+                        help="its id, its name or its type")
     parser.add_argument("--region", metavar="ID",
                         help="the region; left out: the limit of no region")
 
@@ -281,14 +281,14 @@ def _value(text: str) -> int:
 
 
 def _service_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
-    """Return the id of the one service of an id, type or name."""
+    """Return the id of the one service of an id, name or type; an id wins, then a name."""
     if parts.catalog.service(ctx, text) is not None:
         return text
-    for found in (parts.catalog.services(ctx, service_type=text),
-                  parts.catalog.services(ctx, name=text)):
-        if found:
-            return _only([each.id for each in found], "services", text)
-    raise base.Failed(f"there is no service of type, name or id {text}")
+    found = (parts.catalog.services(ctx, name=text)
+             or parts.catalog.services(ctx, service_type=text))
+    if not found:
+        raise base.Failed(f"there is no service of id, name or type {text}")
+    return _only([each.id for each in found], "services", text)
 
 
 def _node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[str, str]:

@@ -23,9 +23,13 @@ from placement_core.plugin_api.catalog import (
     Service,
 )
 
-_Base = unittest.TestCase if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    _Base = unittest.TestCase
+else:
+    # So that the suite itself is no test case where an author imports it.
+    _Base = object
 
-R = TypeVar("R", Region, Service, Endpoint, Domain, Project)
+R = TypeVar("R", bound=Region | Service | Endpoint | Domain | Project)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ _ROLES_THAT_SEE_ALL = frozenset({"admin", "service"})
 #: What the path of a URL cannot carry as a name of its own.
 _NO_IDS = frozenset({"", ".", ".."})
 
+_LONGEST_REGION_ID = 255
 _NODE_ID = re.compile(r"[a-zA-Z0-9-]{1,64}")
 
 
@@ -76,6 +77,11 @@ class KeystoneRefuses(errors.Unavailable):
 def may_be_node(id_: str) -> bool:
     """Say whether Keystone looks for a project or domain of this id; it refuses others."""
     return _NODE_ID.fullmatch(id_) is not None
+
+
+def may_be_region(id_: str | None) -> bool:
+    """Say whether Keystone looks for a region of this id; it refuses others."""
+    return id_ is None or 1 <= len(id_) <= _LONGEST_REGION_ID
 
 
 def is_uuid(text: str) -> bool:
@@ -314,6 +320,7 @@ class Answers:
     def _note_recovery(self) -> None:
         if self._outage is not None:
             self._outage = None
+            self._rests_until = -math.inf
             LOG.warning("Keystone answers again")
 
 

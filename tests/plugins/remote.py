@@ -67,7 +67,7 @@ class RemoteTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.keystone = keystone_service.shared(self.options)
-        self.admin = keystone_service.Admin(self.keystone.url)
+        self.admin = keystone_service.admin(self.keystone)
         self.proxy = self.useFixture(proxies.Proxy(self.keystone.url))
         self.clock = Clock()
         # The drivers need no database.
@@ -86,13 +86,7 @@ class RemoteTestCase(base.TestCase):
         return self.admin.make("regions", id=keystone_service.new_name("Region"))
 
     def domain(self) -> Any:
-        domain = self.admin.make("domains", name=keystone_service.new_name("domain"))
-        self.addCleanup(self._remove_domain, domain["id"])
-        return domain
-
-    def _remove_domain(self, id_: str) -> None:
-        self.admin.change("domains", id_, enabled=False)
-        self.admin.remove("domains", id_)
+        return self.admin.make("domains", name=keystone_service.new_name("domain"))
 
     def project(self, parent_id: str, domain_id: str | None = None) -> Any:
         return self.admin.make(

@@ -66,7 +66,7 @@ LIMIT_UPDATE = wrapped("limit", _LIMIT_CHANGES)
 _NODE_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 64, "pattern": r"\S"}
 _SHORT: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
 #: What Keystone has and we have not; clients send it empty.
-_EMPTY = {
+_EMPTY: dict[str, Schema] = {
     "tags": {"type": "array", "maxItems": 0},
     "options": {"type": "object", "maxProperties": 0},
 }
@@ -76,13 +76,13 @@ REGION_CREATE = wrapped("region", record({
     "id": {"type": ["string", "null"], "maxLength": 255}, **_REGION}))
 REGION_UPDATE = wrapped("region", record(_REGION))
 
-_SERVICE = {
+_SERVICE: dict[str, Schema] = {
     "type": _SHORT, "name": {"type": "string", "maxLength": 255}, "description": DESCRIPTION,
     "enabled": _ENABLED}
 SERVICE_CREATE = wrapped("service", record(_SERVICE, ("type",)))
 SERVICE_UPDATE = wrapped("service", record(_SERVICE))
 
-_ENDPOINT = {
+_ENDPOINT: dict[str, Schema] = {
     "service_id": {"type": "string", "minLength": 1, "maxLength": 64},
     "interface": {"enum": ["public", "internal", "admin"]},
     "url": {"type": "string", "maxLength": 225, "pattern": "^[a-zA-Z0-9+.-]+:.+"},

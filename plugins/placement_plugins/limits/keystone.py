@@ -45,7 +45,7 @@ class KeystoneLimits(LimitDriver):
         region_id: str | None,
     ) -> EffectiveLimits:
         """Return the defaults of a service in a region, and what was set for nodes."""
-        if not keystone.is_uuid(service_id) or region_id == "":
+        if not keystone.is_uuid(service_id) or not keystone.may_be_region(region_id):
             # Keystone refuses to look for these, so nothing can be registered.
             return EffectiveLimits({}, {})
         defaults = self._keystone.all(

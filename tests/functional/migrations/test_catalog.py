@@ -48,9 +48,9 @@ class CatalogMigrationTest(CatalogTestCase):
         """What MariaDB leaves behind: some tables, without their indexes and the row."""
         self.make_older()
         self.run_sql(
-            "CREATE TABLE revisions (name VARCHAR(32) PRIMARY KEY, serial BIGINT NOT NULL, "
-            "txn BIGINT NOT NULL)",
-            "CREATE TABLE catalog_regions (id VARCHAR(255) PRIMARY KEY, "
+            "CREATE TABLE revisions (name VARCHAR(32) NOT NULL PRIMARY KEY, "
+            "serial BIGINT NOT NULL, txn BIGINT NOT NULL)",
+            "CREATE TABLE catalog_regions (id VARCHAR(255) NOT NULL PRIMARY KEY, "
             "parent_region_id VARCHAR(255), description TEXT NOT NULL)")
         sync.sync(self.settings)
         self.assertEqual([], test_sync.differences(self.url))

@@ -14,7 +14,7 @@ from placement_core.http.limits_api import (
     sights,
 )
 from placement_core.http.operations import Call, Reply
-from placement_core.limits import cleanup
+from placement_core.limits import cleanup, moves
 from placement_core.plugin_api.catalog import Project
 
 
@@ -65,8 +65,8 @@ def update(call: Call) -> Reply:
     if "parent_id" in wanted and wanted["parent_id"] is None:
         # Right below its domain.
         wanted["parent_id"] = projects.get(call.ctx, call.path["id"]).domain_id
-    return _shown(call, projects.update(
-        call.ctx, call.path["id"], max_depth=call.services.model.max_depth, **wanted))
+    return _shown(call, moves.update_project(
+        call.ctx, call.services.model, call.path["id"], **wanted))
 
 
 def delete(call: Call) -> Reply:

@@ -36,10 +36,8 @@ def create(call: Call) -> Reply:
 def update(call: Call) -> Reply:
     """Change a service."""
     keepers.catalog_here(call)
-    wanted = catalogs.changes(call.body["service"])
-    if "type" in wanted:
-        wanted["service_type"] = wanted.pop("type")
-    return _shown(call, services.update(call.ctx, call.path["id"], **wanted))
+    return _shown(call, services.update(
+        call.ctx, call.path["id"], **catalogs.changes(call.body["service"])))
 
 
 def delete(call: Call) -> Reply:

@@ -28,12 +28,17 @@ _SECONDS = 60
 
 
 class Process:
-    """A job in a process of its own; it starts its work when told to."""
+    """A job in a process of its own; it starts its work when told to.
+
+    :cvar module: what is run; it finds its job by name.
+    """
+
+    module = __name__
 
     def __init__(self, job: str, database: Database, **arguments) -> None:
         settings = database.settings
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, job, settings.connection, json.dumps(arguments)],
+            [sys.executable, "-m", self.module, job, settings.connection, json.dumps(arguments)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
 
@@ -100,12 +105,12 @@ def claim(database: Database, *, provider: str, threads: int, claims: int) -> No
                 outcomes.append(type(error).__name__)
 
     players = [threading.Thread(target=play) for _ in range(threads)]
-    _wait_for_start()
+    wait_for_start()
     for player in players:
         player.start()
     for player in players:
         player.join()
-    _say({name: outcomes.count(name) for name in set(outcomes)})
+    say({name: outcomes.count(name) for name in set(outcomes)})
 
 
 def write_until_killed(database: Database, *, providers: list[str], threads: int) -> None:
@@ -125,10 +130,10 @@ def write_until_killed(database: Database, *, providers: list[str], threads: int
                 "INSTANCE", seen)])
             consumers[consumer] = (seen or 0) + 1
             with lock:
-                _say({"consumer": consumer, "generation": consumers[consumer],
+                say({"consumer": consumer, "generation": consumers[consumer],
                       "provider": provider, "amount": amount})
 
-    _wait_for_start()
+    wait_for_start()
     for _ in range(threads):
         threading.Thread(target=play, daemon=True).start()
     time.sleep(_SECONDS)
@@ -139,7 +144,7 @@ def race_for_generation(database: Database, *, provider: str, consumer: str, rou
     """Try to be the one who takes a consumer from each generation to the next."""
     ctx = Context(database)
     won = []
-    _wait_for_start()
+    wait_for_start()
     for seen in range(rounds):
         write = AllocationWrite(consumer, {provider: {"VCPU": amount}}, "project", "user",
                                 "INSTANCE", seen or None)
@@ -151,7 +156,7 @@ def race_for_generation(database: Database, *, provider: str, consumer: str, rou
             except errors.ConsumerGenerationConflict as error:
                 if (error.actual or 0) > seen:
                     break
-    _say({"won": won})
+    say({"won": won})
 
 
 def read_fresh(
@@ -183,13 +188,13 @@ def read_fresh(
 
     players = [threading.Thread(target=play) for _ in range(threads)]
     index.world(Context(database))
-    _wait_for_start()
+    wait_for_start()
     ends = time.monotonic() + seconds
     for player in players:
         player.start()
     for player in players:
         player.join()
-    _say({"asked": next(asked), "stale": stale[:10], "missed": index.verify(Context(database))})
+    say({"asked": next(asked), "stale": stale[:10], "missed": index.verify(Context(database))})
 
 
 def boards(path: str, count: int) -> np.ndarray:
@@ -201,22 +206,22 @@ JOBS = {job.__name__: job
         for job in (claim, write_until_killed, race_for_generation, read_fresh)}
 
 
-def _wait_for_start() -> None:
+def wait_for_start() -> None:
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     if sys.stdin.readline() != "go\n":
         sys.exit("the test that started this process is gone")
 
 
-def _say(document) -> None:
+def say(document) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
 
-def main(job: str, connection: str, arguments: str) -> None:
+def main(jobs, job: str, connection: str, arguments: str) -> None:
     database = Database(Settings(connection, sqlite_synchronous=False), Journal(), retries=30)
-    JOBS[job](database, **json.loads(arguments))
+    jobs[job](database, **json.loads(arguments))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(JOBS, *sys.argv[1:])

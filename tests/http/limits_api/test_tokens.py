@@ -1,0 +1,140 @@
+"""POST /v3/auth/tokens with noauth2, and a stock client that logs in."""
+
+from __future__ import annotations
+
+import contextlib
+import socketserver
+import threading
+import wsgiref.simple_server
+from collections.abc import Iterator
+
+from keystoneauth1 import session
+from keystoneauth1.identity import v3
+
+from placement_core.http.limits_api.views import tokens
+from tests.http.limits_api.nouns import LimitsTestCase
+
+
+class TokensTest(LimitsTestCase):
+    def log_in(self, identity: object, scope: object = None) -> tuple[str, dict]:
+        auth = {"identity": identity} | ({"scope": scope} if scope is not None else {})
+        response = self.v3("POST", "/auth/tokens", {"auth": auth}, token=None, status=201)
+        return response.headers["X-Subject-Token"], response.json["token"]
+
+    def test_wordings(self) -> None:
+        for identity, user in (
+            ({"methods": ["password"], "password": {"user": {
+                "name": "admin", "domain": {"id": "default"}, "password": "x"}}}, "admin"),
+            ({"methods": ["password"], "password": {"user": {"id": "bob"}}}, "bob"),
+            ({"methods": ["token"], "token": {"id": "bob:one"}}, "bob"),
+            ({"application_credential": {"id": "eve", "secret": "x"}}, "eve"),
+        ):
+            token, document = self.log_in(identity)
+            self.assertEqual(f"{user}:{user}", token)
+            self.assertEqual(user, document["user"]["id"])
+            self.assertEqual(
+                ["admin"] if user == "admin" else [],
+                [role["name"] for role in document["roles"]])
+            self.v3("GET", "/limits", token=token, status=200)
+
+    def test_scopes(self) -> None:
+        identity = {"password": {"user": {"name": "bob"}}}
+        for scope, project, name in (
+            ({"project": {"id": self.top}}, self.top, "top"),
+            ({"project": {"name": "top", "domain": {"name": "cloud"}}}, self.top, "top"),
+            ({"project": {"name": "unknown"}}, "unknown", "unknown"),
+            ({"system": {"all": True}}, "bob", "bob"),
+            ("unscoped", "bob", "bob"), ({}, "bob", "bob"), ({"project": {}}, "bob", "bob"),
+        ):
+            token, document = self.log_in(identity, scope)
+            self.assertEqual(f"bob:{project}", token)
+            self.assertEqual((project, name), (
+                document["project"]["id"], document["project"]["name"]))
+        self.assertEqual("cloud", self.log_in(
+            identity, {"project": {"id": self.top}})[1]["project"]["domain"]["name"])
+
+    def test_nobody(self) -> None:
+        for identity in ({}, {"methods": ["password"]}, {"password": {}},
+                         {"password": {"user": {}}}, {"password": {"user": {"name": 5}}},
+                         {"password": {"user": {"name": "a:b"}}},
+                         {"password": {"user": {"name": "a\r\nX: y"}}},
+                         {"password": {"user": {"name": "Zoë"}}}, {"token": {"id": ""}}):
+            self.refused(400, "user", "POST", "/auth/tokens",
+                         {"auth": {"identity": identity}}, token=None)
+        self.refused(400, "project", "POST", "/auth/tokens", {"auth": {
+            "identity": {"password": {"user": {"name": "bob"}}},
+            "scope": {"project": {"id": "a\r\nb"}}}}, token=None)
+        for body in ({}, {"auth": {}}, {"auth": None}, {"auth": {"identity": []}}):
+            self.refused(400, "", "POST", "/auth/tokens", body, token=None)
+        self.refused(405, "GET", "GET", "/auth/tokens", token=None)
+
+    def test_catalog(self) -> None:
+        url = "http://nova:8774/v2.1"
+        self.make("endpoints", "endpoint", service_id=self.service, interface="public",
+                  url=url, region_id="RegionOne")
+        self.make("endpoints", "endpoint", service_id=self.service, interface="admin",
+                  url=url, enabled=False)
+        off = self.make("services", "service", type="image", enabled=False)["id"]
+        self.make("endpoints", "endpoint", service_id=off, interface="public", url=url)
+        _, document = self.log_in({"password": {"user": {"name": "admin"}}})
+        found = {entry["type"]: entry for entry in document["catalog"]}
+        self.assertEqual({"compute", "identity", "placement"}, set(found))
+        (endpoint,) = found["compute"]["endpoints"]
+        self.assertEqual(("public", url, "RegionOne", "RegionOne"), tuple(
+            endpoint[name] for name in ("interface", "url", "region", "region_id")))
+        self.assertEqual({"http://localhost/v3"}, {
+            each["url"] for each in found["identity"]["endpoints"]})
+        identity = self.make("services", "service", type="identity")["id"]
+        self.make("endpoints", "endpoint", service_id=identity, interface="public",
+                  url="http://public/v3")
+        _, document = self.log_in({"password": {"user": {"name": "admin"}}})
+        (written,) = [each for each in document["catalog"] if each["type"] == "identity"]
+        self.assertEqual(["http://public/v3"], [each["url"] for each in written["endpoints"]])
+
+
+class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(wsgiref.simple_server.WSGIRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def served(application: object) -> Iterator[str]:
+    """Serve an application on a port of its own; yield its address."""
+    server = wsgiref.simple_server.make_server(
+        "127.0.0.1", 0, application, server_class=_Server, handler_class=_Quiet)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class ClientTest(LimitsTestCase):
+    def test_keystoneauth(self) -> None:
+        """A password login, and the endpoints that the token's catalog names."""
+        self.registered()
+        self.limit(self.top)
+        with served(self.app) as url:
+            for scope in ({"project_name": "top", "project_domain_name": "cloud"},
+                          {"project_id": self.top}):
+                client = session.Session(v3.Password(
+                    f"{url}/v3", username="admin", password="x", user_domain_id="default",
+                    **scope))
+                self.assertEqual(self.top, client.get_project_id())
+                self.assertEqual(f"{url}/v3", client.get_endpoint(service_type="identity"))
+                self.assertEqual(url, client.get_endpoint(service_type="placement").rstrip("/"))
+                found = client.get(
+                    "/limits", endpoint_filter={"service_type": "identity"}).json()
+                self.assertEqual([self.top], [each["project_id"] for each in found["limits"]])
+
+
+class LifetimeTest(LimitsTestCase):
+    def test_expires_in_the_future(self) -> None:
+        self.assertGreater(tokens._LIFETIME.total_seconds(), 3600)

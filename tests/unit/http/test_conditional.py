@@ -1,0 +1,47 @@
+"""Which tags a header names, and how much is kept."""
+
+from __future__ import annotations
+
+from placement_core.http import conditional
+from tests import base
+
+
+class NamesTest(base.TestCase):
+    def test_lists(self) -> None:
+        for header, named in (
+            ('"a"', True), ('W/"a"', True), ('"b", "a"', True), ('"b",W/"a","c"', True),
+            ('  "a"  ', True), ("a", False), ('"ab"', False), ('"b"', False), ("", False),
+            ('"a', False), ("*", False), ('"b a"', False), ('"b, a"', False),
+        ):
+            self.assertEqual(named, conditional.names(header, "a"), header)
+
+    def test_any(self) -> None:
+        for header, named in (("*", True), (" * ", True), ('"*"', False), ("W/*", False)):
+            self.assertEqual(named, conditional.names_any(header), header)
+
+    def test_parts_do_not_run_into_each_other(self) -> None:
+        self.assertNotEqual(conditional.of("a", "bc"), conditional.of("ab", "c"))
+
+
+class BodiesTest(base.TestCase):
+    def test_the_oldest_makes_room(self) -> None:
+        bodies = conditional.Bodies(most_bytes=40)
+        for tag in "abcd":
+            bodies.keep(tag, b"x" * 10)
+        self.assertEqual(b"x" * 10, bodies.get("a"))
+        bodies.keep("e", b"y" * 10)
+        self.assertIsNone(bodies.get("b"))
+        self.assertEqual([True] * 4, [bodies.get(tag) is not None for tag in "acde"])
+
+    def test_what_is_too_large_is_not_kept(self) -> None:
+        bodies = conditional.Bodies(most_bytes=40)
+        bodies.keep("a", b"x" * 11)
+        self.assertIsNone(bodies.get("a"))
+
+    def test_the_same_again_takes_no_room(self) -> None:
+        bodies = conditional.Bodies(most_bytes=40)
+        for _ in range(10):
+            bodies.keep("a", b"x" * 10)
+        for tag in "bcd":
+            bodies.keep(tag, b"x" * 10)
+        self.assertIsNotNone(bodies.get("a"))

@@ -1,0 +1,47 @@
+import math
+
+from placement_core.limits import errors, items
+from tests import base
+
+
+class TestItems(base.TestCase):
+
+    def refused(self, field, function, *arguments):
+        error = self.assertRaises(errors.InvalidLimit, function, *arguments)
+        self.assertEqual(("limits.invalid", field), (error.code, error.field))
+        self.assertIn(field, str(error))
+
+    def test_values(self):
+        for given in (-1, 0, 1, 2**31 - 1, 5.0, -1.0):
+            found = items.value({"value": given}, "value")
+            self.assertEqual((int(given), int), (found, type(found)))
+        for given in (-2, 2**31, 5.5, "5", True, None, [], math.nan, math.inf, -math.inf):
+            self.refused("value", items.value, {"value": given}, "value")
+        self.refused("value", items.value, {}, "value")
+
+    def test_keys(self):
+        given = {"service_id": "s", "resource_name": "class:CUSTOM_X"}
+        self.assertEqual(items.Key("s", None, "class:CUSTOM_X"), items.key(given))
+        self.assertEqual(None, items.key({**given, "region_id": None}).region_id)
+        self.assertEqual("r" * 255, items.key({**given, "region_id": "r" * 255}).region_id)
+        for field, values in (
+            ("service_id", ("", None, 5, "x" * 65, "\0", "\ud800")),
+            ("region_id", ("", 5, "x" * 256, "\0", "\ud800")),
+            ("resource_name", ("", None, 5, "x" * 256, " \t", "\0", "\ud800")),
+        ):
+            for value in values:
+                self.refused(field, items.key, {**given, field: value})
+
+    def test_nodes(self):
+        self.assertEqual(("project", "p"), items.node({"project_id": "p"}))
+        self.assertEqual(("domain", "d"), items.node({"domain_id": "d", "project_id": None}))
+        for given in ({}, {"project_id": None}, {"project_id": "p", "domain_id": "d"},
+                      {"project_id": ""}, {"project_id": 5}, {"project_id": "p" * 65}):
+            self.refused("project_id", items.node, given)
+
+    def test_descriptions(self):
+        for given, found in ((None, None), ("", ""), ("x" * 255, "x" * 255)):
+            self.assertEqual(found, items.description({"description": given}))
+        self.assertEqual(None, items.description({}))
+        for given in ("x" * 256, 5, "\0"):
+            self.refused("description", items.description, {"description": given})
