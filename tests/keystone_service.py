@@ -46,7 +46,15 @@ key_repository = {folder}/receipts
 [credential]
 key_repository = {folder}/credentials
 [cache]
-enabled = false
+enabled = true
+backend = dogpile.cache.memory
+# In memory, answers change what is kept (spec limits, B10); tokens are what costs time.
+[unified_limit]
+caching = false
+[resource]
+caching = false
+[catalog]
+caching = false
 """
 
 

@@ -418,16 +418,15 @@ class Connection:
             return None
         if status in (401, 403):
             raise KeystoneRefuses(
-                f"Keystone refuses GET {path} to the user of [{GROUP.name}] with "
-                f"{status} {response.reason}: it needs the role reader with system_scope = all, "
-                "or the role admin.")
+                f"Keystone refuses GET {path} to the user of [{GROUP.name}] ({status}): it needs "
+                "the role reader with system_scope = all, or the role admin.")
         reply = _Reply(status, _document(response.content), response.headers.get("ETag"))
         if status == 200 or (status == 404 and _is_of_keystone(reply)):
             return reply
         if 400 <= status < 500 and status != 429 and _is_of_keystone(reply):
             raise KeystoneRefuses(
                 f"Keystone refuses GET {path} with {status}: {reply.document['error']['message']}")
-        raise Outage(f"GET {url}{path} is answered {status} {response.reason}")
+        raise Outage(f"GET {url}{path} is answered with {status}")
 
     def _url(self) -> str:
         """Return where Keystone's v3 API is.

@@ -390,7 +390,7 @@ class TestRefusals(KeystoneLimitsTest):
         self.driver = self.make(
             username=self.user("service", own), project_name=None, project_id=own)
         self.assert_refused("Keystone refuses GET /domains to the user of [keystone_client] "
-                            "with 403 FORBIDDEN: it needs the role reader")
+                            "(403): it needs the role reader")
 
     def test_a_token_that_was_good(self) -> None:
         self.effective()
@@ -399,7 +399,7 @@ class TestRefusals(KeystoneLimitsTest):
             self.proxy.instead = lambda request: proxies.Answer(
                 status, json.dumps({"error": {"code": status, "message": "no", "title": ""}})
                 .encode()) if request.method == "GET" and "limits" in request.path else None
-            self.assert_refused(f"with {status}")
+            self.assert_refused(f"({status})")
 
     def test_an_expired_token_is_renewed(self) -> None:
         self.effective()
