@@ -107,6 +107,8 @@ class RemoteTestCase(base.TestCase):
 
 #: What a client waits in tests of a Keystone that hangs.
 SHORT_TIMEOUT = 1.5
+#: Seconds, longer than all that is waited for a Keystone that hangs, and its rest.
+LONG = 60
 
 
 def failures(proxy: proxies.Proxy, clock: Clock) -> dict[str, Any]:
@@ -126,3 +128,10 @@ def failures(proxy: proxies.Proxy, clock: Clock) -> dict[str, Any]:
         "somebody else's document": lambda request: proxies.Answer(200, b'{"status": "ok"}'),
         "nothing": hang,
     }
+
+
+def end_failure(proxy: proxies.Proxy, clock: Clock, name: str) -> None:
+    """Let Keystone answer again: at once, unless it hung and is left alone for a while."""
+    proxy.instead = lambda request: None
+    if name == "nothing":
+        clock.forward(LONG)

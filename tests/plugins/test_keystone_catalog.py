@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
+from collections.abc import Mapping
 
 from placement_core import errors
+from placement_core.context import Context
 from placement_core.plugin_api.catalog import Domain, Endpoint, Node, Project, Region, Service
+from placement_core.testing import catalog as contract
 from placement_plugins import keystone
 from placement_plugins.catalog.keystone import KeystoneCatalog
 from placement_plugins.limits.keystone import KeystoneLimits
@@ -35,6 +39,39 @@ class KeystoneCatalogTest(remote.RemoteTestCase):
         below = [self.project(top, domain_id)["id"] for _ in range(2)]
         return [Node(domain_id, None, is_domain=True), Node(top, domain_id),
                 *(Node(id_, top) for id_ in below)]
+
+
+class TestContract(contract.CatalogContract, remote.RemoteTestCase):
+    """What every catalog driver has to do."""
+
+    # Of its own: the contract's names may be there but once.
+    options = "\n# for the contract of catalogs\n"
+    _made: Mapping[str, str] = {}
+
+    def make_driver(self) -> KeystoneCatalog:
+        return KeystoneCatalog(self.conf(), clock=self.clock)
+
+    def make_context(self) -> Context:
+        return self.ctx
+
+    def make_catalog(self, world: contract.World) -> Mapping[str, str]:
+        if not TestContract._made:
+            TestContract._made = self._make(world)
+        return TestContract._made
+
+    def _make(self, world: contract.World) -> Mapping[str, str]:
+        given: dict[str, str] = {}
+        for collection in ("regions", "services", "endpoints", "domains", "projects"):
+            for record in getattr(world, collection):
+                values = {
+                    name: given.get(value, value) if name.endswith("_id") else value
+                    for name, value in dataclasses.asdict(record).items()
+                    if name != "id" or collection == "regions"}
+                if values.get("id") == "RegionOne":  # Our Keystone begins with it.
+                    self.admin.change(collection, "RegionOne", description=record.description)
+                    continue
+                given[record.id] = self.admin.make(collection, **values)["id"]
+        return given
 
 
 class TestAnswers(KeystoneCatalogTest):
@@ -240,14 +277,14 @@ class TestOutages(KeystoneCatalogTest):
     def test_worked_through(self) -> None:
         for name, failure in remote.failures(self.proxy, self.clock).items():
             with self.subTest(name):
-                self.proxy.instead = lambda request: None
                 known = {name: ask() for name, ask in self.questions.items()}
                 self.proxy.instead = failure
-                self.clock.forward(MAX_STALE_SECONDS - 1)
+                self.clock.forward(MAX_STALE_SECONDS - remote.LONG)
                 self.assertEqual(known, {name: ask() for name, ask in self.questions.items()})
-                self.clock.forward(1)
+                self.clock.forward(remote.LONG)
                 for ask in self.questions.values():
                     self.assertRaises(errors.Unavailable, ask)
+                remote.end_failure(self.proxy, self.clock, name)
 
     def test_nothing_is_known(self) -> None:
         self.driver.domain(self.ctx, "default")
@@ -257,7 +294,7 @@ class TestOutages(KeystoneCatalogTest):
                 for ask in self.questions.values():
                     error = self.assertRaises(errors.Unavailable, ask)
                     self.assertIn("not known", str(error))
-        self.proxy.instead = lambda request: None
+                remote.end_failure(self.proxy, self.clock, name)
         self.assertIsNotNone(self.questions["service"]())
 
     def test_the_option_that_bounds_it(self) -> None:
@@ -282,10 +319,23 @@ class TestRefusals(KeystoneCatalogTest):
             self.assertRaises(keystone.KeystoneRefuses, ask)
 
 
+class TestAKeystoneThatCutsOff(KeystoneCatalogTest):
+    """Keystone's lists of services come without the rest where list_limit cuts them off."""
+
+    options = "\n[catalog]\nlist_limit = 2\n"
+
+    def test_a_part_is_not_taken_for_all(self) -> None:
+        for _ in range(2):
+            self.service()
+        error = self.assertRaises(errors.Unavailable, self.driver.services, self.ctx)
+        self.assertIn("Keystone cuts its answer to GET /services off after 2 objects",
+                      str(error))
+
+
 class TestAKeystoneWithPages(KeystoneCatalogTest):
     """Keystone's pages of projects can be followed."""
 
-    options = "\n[DEFAULT]\nlist_limit = 3\n"
+    options = "\n[resource]\nlist_limit = 3\n"
 
     def test_all_projects(self) -> None:
         domain_id = self.domain()["id"]
