@@ -55,11 +55,8 @@ _MOST_ANSWERS = 10_000
 #: Source: keystone 30, ``LimitsResource.get``.
 _ROLES_THAT_SEE_ALL = frozenset({"admin", "service"})
 
-#: What the path of a URL cannot carry as a name of its own.
-_NO_IDS = frozenset({"", ".", ".."})
-
 _LONGEST_REGION_ID = 255
-_NODE_ID = re.compile(r"[a-zA-Z0-9-]{1,64}")
+_ID = re.compile(r"[a-zA-Z0-9-]{1,64}")
 
 
 class KeystoneUnreachable(errors.Unavailable):
@@ -74,9 +71,12 @@ class KeystoneRefuses(errors.Unavailable):
     code = "placement.keystone.refused"
 
 
-def may_be_node(id_: str) -> bool:
-    """Say whether Keystone looks for a project or domain of this id; it refuses others."""
-    return _NODE_ID.fullmatch(id_) is not None
+def may_be_id(id_: str) -> bool:
+    """Say whether a service, an endpoint, a domain or a project may have an id.
+
+    Keystone refuses to look for others, or a URL cannot name them.
+    """
+    return _ID.fullmatch(id_) is not None
 
 
 def may_be_region(id_: str | None) -> bool:
@@ -156,10 +156,9 @@ class Client:
         """Return one object, or None when Keystone says that there is none.
 
         :param collection: such as ``services``.
+        :param id_: one that the path of a URL can carry.
         :raises errors.Unavailable: it is not known.
         """
-        if id_ in _NO_IDS:
-            return None
         path = f"/{collection}/{urllib.parse.quote(id_, safe='')}"
         asked = dict(parameters or {})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
@@ -20,6 +20,8 @@ from placement_core.plugin_api.catalog import (
     Service,
 )
 from placement_plugins import keystone
+
+T = TypeVar("T")
 
 _GROUP = "catalog"
 _OPTIONS = keystone.freshness_options("the catalog (services, regions, endpoints, projects)")
@@ -63,6 +65,9 @@ class KeystoneCatalog(CatalogDriver):
 
     def region(self, ctx: Context, id_: str) -> Region | None:
         """Return a region, if it exists."""
+        if "/" in id_ or not id_.strip("."):
+            # The path of a URL cannot carry it; regions are called what people like.
+            return next((each for each in self.regions(ctx) if each.id == id_), None)
         return self._keystone.one("regions", id_, _region)
 
     def regions(self, ctx: Context, *, parent_region_id: str | None = None) -> Sequence[Region]:
@@ -72,7 +77,7 @@ class KeystoneCatalog(CatalogDriver):
 
     def service(self, ctx: Context, id_: str) -> Service | None:
         """Return a service, if it exists."""
-        return self._keystone.one("services", id_, _service)
+        return self._one("services", id_, _service)
 
     def services(
         self, ctx: Context, *, service_type: str | None = None, name: str | None = None,
@@ -83,7 +88,7 @@ class KeystoneCatalog(CatalogDriver):
 
     def endpoint(self, ctx: Context, id_: str) -> Endpoint | None:
         """Return an endpoint, if it exists."""
-        return self._keystone.one("endpoints", id_, _endpoint)
+        return self._one("endpoints", id_, _endpoint)
 
     def endpoints(
         self, ctx: Context, *, service_id: str | None = None, region_id: str | None = None,
@@ -96,7 +101,7 @@ class KeystoneCatalog(CatalogDriver):
 
     def domain(self, ctx: Context, id_: str) -> Domain | None:
         """Return a domain, if it exists."""
-        return self._keystone.one("domains", id_, _domain)
+        return self._one("domains", id_, _domain)
 
     def domains(self, ctx: Context, *, name: str | None = None) -> Sequence[Domain]:
         """Return domains."""
@@ -133,7 +138,7 @@ class KeystoneCatalog(CatalogDriver):
 
     def subtree(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
         """Return a node and those below it, parents before children."""
-        found = self._keystone.one("projects", node_id, _subtree, _WITH_SUBTREE)
+        found = self._one("projects", node_id, _subtree, _WITH_SUBTREE)
         return found if found is not None else (Node(node_id, None),)
 
     def depth(self, ctx: Context) -> int:
@@ -157,7 +162,15 @@ class KeystoneCatalog(CatalogDriver):
 
     def _place(self, node_id: str) -> _Place | None:
         # To Keystone a domain is a project, too.
-        return self._keystone.one("projects", node_id, _place, _WITH_PARENTS)
+        return self._one("projects", node_id, _place, _WITH_PARENTS)
+
+    def _one(
+        self, collection: str, id_: str, make: keystone.Make[T],
+        parameters: Mapping[str, str] | None = None,
+    ) -> T | None:
+        if not keystone.may_be_id(id_):
+            return None
+        return self._keystone.one(collection, id_, make, parameters)
 
 
 def _matching(found: Iterable[Any], **wanted: str | None) -> tuple[Any, ...]:
@@ -175,7 +188,7 @@ def _may_exist(name: str | None, *ids: str | None) -> bool:
     """
     if name is not None and not (name.strip() and len(name) <= _LONGEST_PROJECT_NAME):
         return False
-    return all(id_ is None or keystone.may_be_node(id_) for id_ in ids)
+    return all(id_ is None or keystone.may_be_id(id_) for id_ in ids)
 
 
 def _region(row: Mapping[str, Any]) -> Region:

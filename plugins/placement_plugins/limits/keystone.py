@@ -52,7 +52,7 @@ class KeystoneLimits(LimitDriver):
             "registered_limits", _default, service_id=service_id, region_id=region_id)
         domains = frozenset(self._keystone.all("domains", _id))
         overrides = {}
-        for node_id in filter(keystone.may_be_node, node_ids):
+        for node_id in filter(keystone.may_be_id, node_ids):
             kind = "domain_id" if node_id in domains else "project_id"
             overrides[node_id] = _of_region(region_id, self._keystone.all(
                 "limits", _override, service_id=service_id, region_id=region_id,
