@@ -50,6 +50,7 @@ class Loaded:
 @db.retry_writes
 def load(
     ctx: Context, document: Mapping[str, Sequence[Entry]], *, max_depth: int | None = None,
+    update_project: Callable[..., Project] | None = None,
 ) -> list[Loaded]:
     """Make what is missing, and bring what is there up to date.
 
@@ -62,11 +63,14 @@ def load(
         ``projects``: entries}, each with the fields of its record; an endpoint has
         ``service``, a project ``domain`` and ``parent``, an id or a name.
     :param max_depth: how many levels a tree may have; None for any.
+    :param update_project: called as ``projects.update`` is, inside the transaction, for
+        projects that are there already: a function that minds their limits too.
     :returns: for each entry, in order.
     :raises errors.UnknownReference: something referred to is missing, or comes later.
     :raises errors.Ambiguous: an entry could be about several.
     :raises errors.Duplicate: an id is new, but its name is taken.
     """
+    update = update_project or functools.partial(projects.update, max_depth=max_depth)
     with db.write(ctx) as session:
         # Nobody changes what we compare with.
         revisions.raise_(session, revisions.LIMITS)
@@ -75,7 +79,7 @@ def load(
             *(_service(ctx, entry) for entry in document.get("services", ())),
             *(_endpoint(ctx, entry) for entry in document.get("endpoints", ())),
             *(_domain(ctx, entry) for entry in document.get("domains", ())),
-            *(_project(ctx, entry, max_depth) for entry in document.get("projects", ())),
+            *(_project(ctx, entry, max_depth, update) for entry in document.get("projects", ())),
         ]
 
 
@@ -122,7 +126,9 @@ def _domain(ctx: Context, entry: Entry) -> Loaded:
     return _updated(ctx, present, entry, domains.update, "domain", name)
 
 
-def _project(ctx: Context, entry: Entry, max_depth: int | None) -> Loaded:
+def _project(
+    ctx: Context, entry: Entry, max_depth: int | None, update: Callable[..., Project],
+) -> Loaded:
     name = entry["name"]
     domain_id = names.domain(ctx, entry["domain"]).id
     values = _without(entry, "domain", "parent")
@@ -140,7 +146,6 @@ def _project(ctx: Context, entry: Entry, max_depth: int | None) -> Loaded:
         return _created(made, "project", name)
     if present.domain_id != domain_id:
         raise errors.Misplaced("project", present.id, domain_id, "it is in another domain")
-    update = functools.partial(projects.update, max_depth=max_depth)
     return _updated(ctx, present, values, update, "project", name)
 
 

@@ -26,9 +26,10 @@ from placement_core.catalog import (
 from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.http import validation
-from placement_core.limits import cleanup
+from placement_core.limits import cleanup, moves
 from placement_core.migrations import sync
 from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region, Service
+from placement_core.plugin_api.enforcement import EnforcementModel
 
 Record = Region | Service | Endpoint | Domain | Project
 
@@ -72,7 +73,12 @@ _Listed = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
 class _InCatalog(base.Configured):
-    """A command that works on the catalog of the configured database."""
+    """A command that works on the catalog of the configured database.
+
+    :ivar model: how limits are read in trees of projects, while the database is open.
+    """
+
+    model: EnforcementModel
 
     @contextlib.contextmanager
     def context(self, parsed_args: argparse.Namespace) -> Iterator[Context]:
@@ -80,6 +86,7 @@ class _InCatalog(base.Configured):
         parts = self.services(parsed_args)
         try:
             sync.require_newest(parts.database)
+            self.model = parts.model
             yield parts.context()
         finally:
             parts.database.dispose()
@@ -416,7 +423,7 @@ class ProjectAdd(_Shower):
             parent_id=(
                 None if parent is None else names.project(ctx, parent, domain_id=domain_id).id),
             description=parsed_args.description, enabled=not parsed_args.disable,
-            id=parsed_args.id)
+            id=parsed_args.id, max_depth=self.model.max_depth)
 
 
 class ProjectList(_Lister):
@@ -471,7 +478,7 @@ class ProjectShow(_OneProject, _Shower):
 
 
 class ProjectRemove(_OneProject, _Remover):
-    """Remove a project that has none below it."""
+    """Remove a project that has none below it, with its limits."""
 
 
 class ProjectMove(_OneProject, _Shower):
@@ -490,7 +497,7 @@ class ProjectMove(_OneProject, _Shower):
         project = self.project(ctx, parsed_args)
         parent_id = project.domain_id if parsed_args.top else names.project(
             ctx, parsed_args.parent, domain_id=project.domain_id).id
-        return projects.update(ctx, project.id, parent_id=parent_id)
+        return moves.update_project(ctx, self.model, project.id, parent_id=parent_id)
 
 
 # A whole file -----------------------------------------------------------------
@@ -515,8 +522,13 @@ class Load(_InCatalog, base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> _Listed:
         """Run the command."""
         document = _read(parsed_args.file)
+
+        def update_project(ctx: Context, id_: str, **changes: Any) -> Project:
+            return moves.update_project(ctx, self.model, id_, **changes)
+
         with self.context(parsed_args) as ctx:
-            loaded = loading.load(ctx, document)
+            loaded = loading.load(
+                ctx, document, max_depth=self.model.max_depth, update_project=update_project)
         return ("kind", "name", "id", "outcome", "changed"), [
             (each.kind, each.name, each.id, each.outcome, ", ".join(each.changed))
             for each in loaded]

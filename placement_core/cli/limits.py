@@ -40,7 +40,7 @@ class _Lister(base.Lister):
         parts = self.services(parsed_args)
         try:
             sync.require_newest(parts.database)
-            if self.on_our_tables and parts.conf.limits.driver != "local":
+            if self.on_our_tables and not parts.limits.transactional:
                 raise base.Failed(
                     f"[limits] driver = {parts.conf.limits.driver}: limits are not kept in this "
                     "database; list and change them where that driver reads them")

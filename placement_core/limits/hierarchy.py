@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 import sqlalchemy as sa
 
 from placement_core import amounts
-from placement_core.db import Session, arrays
-from placement_core.limits import errors, regions, tables
+from placement_core.db import Session
+from placement_core.limits import errors, nodes, regions, tables
 from placement_core.limits.references import Forest
 from placement_core.plugin_api.enforcement import Clash, EnforcementModel, LimitTree
 
@@ -21,7 +21,7 @@ _SET = {
         _limits.c.registered_limit_id, _limits.c.node_id, _limits.c.resource_limit,
     ).where(
         _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
-        arrays.among(_limits.c.node_id, "node_ids", dialect=dialect))
+        nodes.among(_limits.c.node_id, "node_ids", dialect=dialect))
     for dialect in _DIALECTS}
 _SET_OF_ALL = {
     dialect: sa.select(
@@ -29,7 +29,7 @@ _SET_OF_ALL = {
         _registered.c.service_id, _registered.c.region_key, _registered.c.resource_name,
         _registered.c.default_limit,
     ).join(_registered, _registered.c.id == _limits.c.registered_limit_id)
-    .where(arrays.among(_limits.c.node_id, "node_ids", dialect=dialect))
+    .where(nodes.among(_limits.c.node_id, "node_ids", dialect=dialect))
     .order_by(_limits.c.id)
     for dialect in _DIALECTS}
 
@@ -61,10 +61,8 @@ def check(
             "registered_ids": sorted(stored), "node_ids": sorted(forest.nodes)}):
         stored[row.registered_limit_id][row.node_id] = row.resource_limit
     for resource, changed in changes.items():
-        values = {
-            node_id: value
-            for node_id, value in (stored[resource.registered_limit_id] | changed).items()
-            if value is not None}
+        after = {**stored[resource.registered_limit_id], **changed}
+        values = {node_id: value for node_id, value in after.items() if value is not None}
         _judge(model, forest, resource, values, changed.keys())
 
 

@@ -29,8 +29,11 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 _registered, _limits = tables.registered_limits, tables.limits
 
 #: Limits with the service, region and name that they have from their registered limit.
+#: ``of_row`` relies on the order of the columns up to ``description``.
 ALL = sa.select(
-    _limits, _registered.c.service_id, _registered.c.region_key, _registered.c.resource_name,
+    _limits.c.uuid, _limits.c.node_id, _limits.c.is_domain, _registered.c.service_id,
+    _registered.c.region_key, _registered.c.resource_name, _limits.c.resource_limit,
+    _limits.c.description, _limits.c.id, _limits.c.registered_limit_id,
     _registered.c.default_limit,
 ).join(_registered, _registered.c.id == _limits.c.registered_limit_id)
 _BY_ID = ALL.where(_limits.c.uuid == sa.bindparam("id_"))
@@ -196,10 +199,12 @@ def delete(ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: s
 
 def of_row(row: sa.Row[Any]) -> Limit:
     """Return the record of a row of ``ALL``."""
+    # By place: lists have thousands of rows, and names cost more than the rest.
+    found: Sequence[Any] = row
+    uuid, node_id, is_domain, service_id, region_key, name, value, description, *_ = found
     return Limit(
-        row.uuid, None if row.is_domain else row.node_id, row.node_id if row.is_domain else None,
-        row.service_id, regions.id_(row.region_key), row.resource_name, row.resource_limit,
-        row.description)
+        uuid, None if is_domain else node_id, node_id if is_domain else None, service_id,
+        regions.id_(region_key), name, value, description)
 
 
 def _find(session: Session, id_: str) -> sa.Row[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -15,12 +16,16 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, arrays, texts
-from placement_core.limits import errors
+from placement_core.db import Session, texts
+from placement_core.limits import errors, nodes
 from placement_core.limits.records import Filter
 
 #: Statements are built once for each way to ask; clients choose the way.
 _KEPT_STATEMENTS = 256
+
+#: What patterns give a meaning of its own.
+_LIKE_MARKS = re.compile(r"[/%_]")
+_GLOB_MARKS = re.compile(r"[\[*?]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ def _statement(
             statement = statement.where(field.only)
     if seen:
         assert listing.node is not None
-        statement = statement.where(arrays.among(listing.node, "visible", dialect=dialect))
+        statement = statement.where(nodes.among(listing.node, "visible", dialect=dialect))
     if marked:
         statement = statement.where(listing.table.c.id > _marked(listing).scalar_subquery())
     if bounded:
@@ -154,10 +159,9 @@ def _operand(filter_: Filter, dialect: str) -> str:
     if operator == "equals":
         return filter_.value
     if dialect == "sqlite" and not filter_.operator.startswith("i"):
-        special, anything = {mark: f"[{mark}]" for mark in "[*?"}, "*"
+        anything, text = "*", _GLOB_MARKS.sub(r"[\g<0>]", filter_.value)
     else:
-        special, anything = {mark: f"/{mark}" for mark in "/%_"}, "%"
-    text = filter_.value.translate(str.maketrans(special))
+        anything, text = "%", _LIKE_MARKS.sub(r"/\g<0>", filter_.value)
     before = "" if operator == "startswith" else anything
     after = "" if operator == "endswith" else anything
     return f"{before}{text}{after}"

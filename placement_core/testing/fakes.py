@@ -43,7 +43,7 @@ class MemoryCatalog(CatalogDriver):
         """Let a region, service, endpoint, domain or project be gone."""
         for known in (self._regions, self._services, self._endpoints, self._domains,
                       self._projects):
-            known.pop(id_, None)  # type: ignore[attr-defined]  # each is a dict
+            known.pop(id_, None)
 
     def region(self, ctx: Context, id_: str) -> Region | None:
         """Return a region, if it exists."""

@@ -170,11 +170,13 @@ class LimitsContract(_Mixin):
 
     def test_user_limits(self) -> None:
         """A user's limits are told for the user, project, service and region asked for."""
-        mine = {(PROJECT, USER, SERVICE, REGION, "servers"): 2,
-                (PROJECT, USER, SERVICE, REGION, "cores"): -1}
-        others = {(PROJECT, OTHER_USER, SERVICE, REGION, "servers"): 3,
-                  (OTHER_PROJECT, USER, SERVICE, REGION, "servers"): 4,
-                  (PROJECT, USER, SERVICE, None, "servers"): 5}
+        mine: SetForUsers = {
+            (PROJECT, USER, SERVICE, REGION, "servers"): 2,
+            (PROJECT, USER, SERVICE, REGION, "cores"): -1}
+        others: SetForUsers = {
+            (PROJECT, OTHER_USER, SERVICE, REGION, "servers"): 3,
+            (OTHER_PROJECT, USER, SERVICE, REGION, "servers"): 4,
+            (PROJECT, USER, SERVICE, None, "servers"): 5}
         driver, ctx = self.given(
             {(SERVICE, REGION, "servers"): 10, (SERVICE, REGION, "cores"): 20,
              (SERVICE, None, "servers"): 10},

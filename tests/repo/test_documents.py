@@ -9,6 +9,7 @@ import yaml
 from doc import build
 from placement_core import conf
 from placement_core.http.capacity_api.api import API as CAPACITY
+from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.placement_api import routes
 from tests import base
 
@@ -46,6 +47,9 @@ class TestDocuments(base.TestCase):
         for operation in CAPACITY.operations:
             path = f"``{operation.method} {CAPACITY.prefix}{operation.path}"
             self.assertIn(path, text, operation)
+
+        for operation in LIMITS.operations:
+            self.assertIn(f"``{LIMITS.prefix}{operation.path}``", text, operation)
 
     def test_every_option_explains_itself(self) -> None:
         """Help that is more than the name in other words."""

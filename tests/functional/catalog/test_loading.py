@@ -1,6 +1,7 @@
 """Bringing the catalog to what a document says."""
 
 import copy
+import functools
 
 from placement_core.catalog import (
     domains,
@@ -12,7 +13,7 @@ from placement_core.catalog import (
     regions,
     services,
 )
-from tests import base, databases
+from tests import base, databases, races
 from tests.functional.catalog import test_nouns
 
 DOCUMENT = {
@@ -132,6 +133,33 @@ class TestLoading(base.DatabaseTestCase):
         loading.load(self.ctx, DOCUMENT, max_depth=3)
         self.assertRaises(errors.TooDeep, loading.load, self.ctx, {"projects": [
             {"name": "deep", "domain": "Default", "parent": "web"}]}, max_depth=3)
+
+    def test_whoever_minds_limits_may_refuse_a_move(self):
+        loading.load(self.ctx, DOCUMENT)
+        before = self.everything()
+        asked = []
+
+        def refuse(ctx, id_, **changes):
+            self.assertIsNotNone(ctx.session)
+            asked.append((id_, changes))
+            raise errors.TooDeep("x", 2, 1)
+
+        web = names.project(self.ctx, "web").id
+        self.assertRaises(errors.TooDeep, loading.load, self.ctx, {
+            "regions": [{"id": "new"}],
+            "projects": [{"name": "team", "domain": "Default"},
+                         {"name": "web", "domain": "Default", "parent": "default"}],
+        }, update_project=refuse)
+        self.assertEqual([(web, {"parent_id": "default"})], asked)
+        self.assertEqual(before, self.everything())
+
+    def test_by_several_at_once(self):
+        outcomes = races.run(*[
+            functools.partial(loading.load, self.context(), DOCUMENT) for _ in range(4)])
+        self.assertEqual(
+            [{"created"}, *[{"unchanged"}] * 3],
+            sorted(({each.outcome for each in loaded} for loaded in outcomes), key=sorted))
+        self.assertEqual(3, len(projects.list_(self.ctx)))
 
 
 @databases.on_each_database

@@ -6,6 +6,8 @@ import json
 import pathlib
 import tempfile
 
+import fixtures
+
 from tests.functional.cli import commands, test_catalog, test_commands
 
 FILE = """
@@ -202,6 +204,40 @@ class LimitsCommandsTest(test_commands.CommandTestCase):
         self.run_command("catalog", "service", "remove", "nova")
         self.assertEqual([], self.limits("list", "--registered"))
         self.assertEqual([], self.limits("audit"))
+
+    def test_limits_that_are_kept_elsewhere(self) -> None:
+        self.register()
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_plugins.limits.local.LocalLimits.transactional", False))
+        for command in (("list",), ("register", self.file(FILE)), ("audit",)):
+            self.assertIn("limits are not kept in this database", self.refused(*command))
+        # What binds is asked of whoever keeps them.
+        self.assertEqual(3, len(self.limits(
+            "show", "web", "--service", "nova", "--region", "RegionOne")))
+
+    def test_what_is_moved_in_the_catalog(self) -> None:
+        tree = {"OS_LIMITS__ENFORCEMENT_MODEL": "tree"}
+        self.register()
+        self.run_command("catalog", "project", "add", "small", "--domain", "Default")
+        self.set("small", "servers", "1")
+        self.set("web", "servers", "5")
+        moved = test_catalog.FILE + "  - {name: web, domain: Default, parent: small}\n"
+        for command in (("project", "move", "web", "--parent", "small"),
+                        ("load", self.file(moved))):
+            self.run_command("catalog", *command, code=1, **tree)
+            self.assertIn("doesn't satisfy current hierarchy model", self.stderr)
+        self.set("web", "servers", "1")
+        self.run_command("catalog", "load", self.file(moved), **tree)
+        self.run_command("catalog", "project", "move", "web", "--top", **tree)
+
+    def test_trees_that_the_model_cannot_read(self) -> None:
+        strict = {"OS_LIMITS__ENFORCEMENT_MODEL": "strict_two_level"}
+        for command in (
+            ("project", "add", "deep", "--domain", "Default", "--parent", "web"),
+            ("load", self.file("projects: [{name: deep, domain: Default, parent: web}]")),
+        ):
+            self.run_command("catalog", *command, code=1, **strict)
+            self.assertIn("Max hierarchy depth reached", self.stderr)
 
     def test_before_sync(self) -> None:
         self.execute("DROP TABLE placement_core_version")

@@ -114,7 +114,7 @@ class TestLists(world.LimitsTestCase):
         self.assertEqual([3], self.found(world.equals(project_id=self.child),
                                          visible=[self.child, self.top]))
         self.assertEqual([], self.found(world.equals(project_id=self.child), visible=[self.top]))
-        self.assertEqual([6], self.found(visible=[f"n{n}" for n in range(20000)]
+        self.assertEqual([6], self.found(visible=[f"n{n}" for n in range(40000)]
                                          + [self.far_domain]))
 
     def test_pages(self):
