@@ -145,6 +145,9 @@ class Admin:
         if body is not None:
             request.data = body if isinstance(body, bytes) else json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
+        else:
+            # The server of the standard library waits for a body otherwise.
+            request.add_header("Content-Length", "0")
         token = self.token if token is None else token
         if token:
             request.add_header("X-Auth-Token", token)
@@ -223,6 +226,7 @@ def main(folder: pathlib.Path, options: str) -> None:
     threading.Thread(target=lambda: os._exit(len(sys.stdin.read())), daemon=True).start()
     server.set_app(api.application)
     print(url, flush=True)
+    os.dup2(2, 1)  # Nobody reads on; Keystone would wait when the pipe is full.
     server.serve_forever()
 
 
