@@ -106,7 +106,7 @@ class KeystoneSide:
 class OurSide:
     """Our application, which believes who its callers say they are."""
 
-    url = "http://localhost/v3"
+    url = "http://ours.example:8778/v3"
 
     def __init__(self, model: str) -> None:
         self._app = app.make_app(base.configuration(
@@ -244,7 +244,7 @@ class Teller:
             body = "" if not text else "no JSON"
         if method == "GET" and isinstance(body, dict):
             # Keystone does not say in which order it lists.
-            body = {key: sorted(value, key=json.dumps) if isinstance(value, list) else value
+            body = {key: sorted(value, key=_text) if isinstance(value, list) else value
                     for key, value in body.items()}
         return Told(reply.status, headers, _without_wording(reply.status, body))
 
@@ -253,6 +253,10 @@ class Teller:
         for id_, name in sorted(self._names.items(), key=lambda item: -len(item[0])):
             text = text.replace(id_, name)
         return _HEX_ID.sub("<id>", text)
+
+
+def _text(item: Any) -> str:
+    return json.dumps(item, sort_keys=True)
 
 
 def _without_wording(status: int, body: Any) -> Any:
