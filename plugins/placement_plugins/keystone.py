@@ -239,11 +239,12 @@ class Answers:
                     return known.fetched.value
             if now < self._rests_until:
                 return self._kept(known)
-            under_way = self._flights.get(question)
-            if under_way is None:
+            flight = self._flights.get(question)
+            is_ours = flight is None
+            if flight is None:
                 flight = self._flights[question] = concurrent.futures.Future()
-        if under_way is not None:
-            return under_way.result()
+        if not is_ours:
+            return flight.result()
         try:
             value = self._refreshed(question, known, fetch)
             flight.set_result(value)
