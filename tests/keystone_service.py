@@ -1,24 +1,36 @@
 """A real Keystone for tests: SQLite, Fernet tokens, one process.
 
-``python -m tests.keystone_service FOLDER`` makes one in FOLDER, prints its URL when it
-serves, and serves until it is killed. ``Keystone`` is the fixture around it.
+``python -m tests.keystone_service FOLDER [OPTIONS]`` makes one in FOLDER, prints its URL
+when it serves, and serves until it is killed; OPTIONS is text for its keystone.conf.
+``Keystone`` is the fixture around it, ``shared`` one that a whole test process uses.
 Keystone itself is imported by that process alone.
 """
 
 from __future__ import annotations
 
-import contextlib
+import atexit
+import functools
+import importlib.util
+import json
 import os
 import pathlib
 import select
 import socketserver
 import subprocess
 import sys
+import threading
+import urllib.error
+import urllib.request
+import uuid
 import wsgiref.simple_server
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import fixtures
 from cryptography import fernet
+
+#: Whether there is one to be had.
+INSTALLED = importlib.util.find_spec("keystone") is not None
 
 #: The administrator's password, and that of the service's user.
 PASSWORD = "no secret"
@@ -34,7 +46,15 @@ key_repository = {folder}/receipts
 [credential]
 key_repository = {folder}/credentials
 [cache]
-enabled = false
+enabled = true
+backend = dogpile.cache.memory
+# In memory, answers change what is kept (spec limits, B10); tokens are what costs time.
+[unified_limit]
+caching = false
+[resource]
+caching = false
+[catalog]
+caching = false
 """
 
 
@@ -42,16 +62,22 @@ class Keystone(fixtures.Fixture):
     """A running Keystone; ``url`` is its v3 endpoint.
 
     The project ``admin`` has the user ``admin``, with the role of that name.
+
+    :param options: text for keystone.conf.
     """
 
     url: str
+
+    def __init__(self, options: str = "") -> None:
+        super().__init__()
+        self._options = options
 
     def _setUp(self) -> None:
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.keystone_service", str(folder)],
-                stdout=subprocess.PIPE, stderr=log)
+                [sys.executable, "-m", "tests.keystone_service", str(folder), self._options],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         self.addCleanup(self._end, process)
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], _PATIENCE_SECONDS)
@@ -64,22 +90,127 @@ class Keystone(fixtures.Fixture):
     def _end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
         process.wait()
-        with contextlib.suppress(AttributeError):
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+_shared: dict[str, Keystone] = {}
+
+
+def shared(options: str = "") -> Keystone:
+    """Return a Keystone that this process has already, or make it; it ends with the process.
+
+    Tests that share one make objects of their own and do not count on there being no others.
+    """
+    if options not in _shared:
+        made = Keystone(options)
+        made.setUp()
+        atexit.register(made.cleanUp)
+        _shared[options] = made
+    return _shared[options]
+
+
+class Admin:
+    """Sends requests as the administrator, and makes what tests need.
+
+    :param url: Keystone's v3 endpoint.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.token = self.log_in(
+            {"name": "admin", "domain": {"id": "default"}, "password": PASSWORD},
+            {"project": {"name": "admin", "domain": {"id": "default"}}})
+
+    def log_in(self, user: Mapping[str, object], scope: Mapping[str, object]) -> str:
+        """Return a token for a user."""
+        status, headers, answer = self.send("POST", "/auth/tokens", {"auth": {
+            "identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope,
+        }}, token="")
+        if status != 201:
+            raise AssertionError(f"POST /auth/tokens: {status} {answer!r}")
+        return headers["X-Subject-Token"]
+
+    def send(
+        self, method: str, path: str, body: object = None, *,
+        token: str | None = None, headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any, bytes]:
+        """Send one request; return status, headers and body.
+
+        :param body: bytes, or something for JSON.
+        :param token: instead of the administrator's; "" for none.
+        """
+        request = urllib.request.Request(self.url + path, method=method)
+        if body is not None:
+            request.data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        else:
+            # The server of the standard library waits for a body otherwise.
+            request.add_header("Content-Length", "0")
+        token = self.token if token is None else token
+        if token:
+            request.add_header("X-Auth-Token", token)
+        for name, value in (headers or {}).items():
+            request.add_header(name, value)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as response:
+                return response.status, response.headers, response.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read()
+
+    def make(self, collection: str, **values: object) -> Any:
+        """Make an object; return it as Keystone shows it."""
+        member = collection.removesuffix("s")
+        batch = collection in ("limits", "registered_limits")
+        body = {collection: [values]} if batch else {member: values}
+        status, _, answer = self.send("POST", f"/{collection}", body)
+        if status != 201:
+            raise AssertionError(f"POST /{collection} {body}: {status} {answer!r}")
+        document = json.loads(answer)
+        return document[collection][0] if batch else document[member]
+
+    def list(self, collection: str) -> Any:
+        """Return all objects of a collection."""
+        return json.loads(self.send("GET", f"/{collection}")[2])[collection]
+
+    def change(self, collection: str, id_: str, **values: object) -> None:
+        """Change an object."""
+        path = f"/{collection}/{id_}"
+        status, _, answer = self.send("PATCH", path, {collection.removesuffix("s"): values})
+        if status != 200:
+            raise AssertionError(f"PATCH {path} {values}: {status} {answer!r}")
+
+    def remove(self, collection: str, id_: str) -> None:
+        """Delete an object."""
+        status, _, answer = self.send("DELETE", f"/{collection}/{id_}")
+        if status != 204:
+            raise AssertionError(f"DELETE /{collection}/{id_}: {status} {answer!r}")
+
+
+@functools.cache
+def admin(keystone: Keystone) -> Admin:
+    """Return the administrator of a shared Keystone, who has logged in already."""
+    return Admin(keystone.url)
+
+
+def new_name(kind: str) -> str:
+    """Return a name that nothing else in a shared Keystone has."""
+    return f"{kind}-{uuid.uuid4().hex[:12]}"
 
 
 class _Server(socketserver.ThreadingMixIn, wsgiref.simple_server.WSGIServer):
     daemon_threads = True
 
 
-def main(folder: pathlib.Path) -> None:
+def main(folder: pathlib.Path, options: str) -> None:
     """Make a Keystone in ``folder`` and serve it."""
     for name in ("tokens", "receipts", "credentials"):
         keys = folder / name
         keys.mkdir(mode=0o700)
         for number in "01":
             (keys / number).write_bytes(fernet.Fernet.generate_key())
-    (folder / "keystone.conf").write_text(_OPTIONS.format(folder=folder))
+    (folder / "keystone.conf").write_text(_OPTIONS.format(folder=folder) + options)
     server = wsgiref.simple_server.make_server(
         "127.0.0.1", 0, lambda environ, start: [], server_class=_Server)
     url = f"http://127.0.0.1:{server.server_port}/v3"
@@ -91,8 +222,11 @@ def main(folder: pathlib.Path) -> None:
     sys.argv[1:] = []  # Keystone reads its options there
     from keystone.wsgi import api
 
+    # Who started it may be killed: then this pipe is closed.
+    threading.Thread(target=lambda: os._exit(len(sys.stdin.read())), daemon=True).start()
     server.set_app(api.application)
     print(url, flush=True)
+    os.dup2(2, 1)  # Nobody reads on; Keystone would wait when the pipe is full.
     server.serve_forever()
 
 
@@ -119,4 +253,4 @@ def _manage(folder: pathlib.Path, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), "".join(sys.argv[2:]))

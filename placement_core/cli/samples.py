@@ -11,7 +11,8 @@ from placement_core.cli import base
 
 #: Whose options belong into placement.conf.
 _NAMESPACES = (
-    "placement_core", "placement_plugins.enforcement.overcommit",
+    "placement_core", "placement_plugins.catalog.keystone", "placement_plugins.keystone",
+    "placement_plugins.limits.keystone", "placement_plugins.enforcement.overcommit",
     "oslo.log", "oslo.policy", "oslo.middleware.cors", "oslo.middleware.healthcheck",
     "oslo.middleware.http_proxy_to_wsgi", "keystonemiddleware.auth_token",
 )

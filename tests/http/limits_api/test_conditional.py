@@ -177,7 +177,8 @@ class PolicyTest(LimitsTestCase):
         known = {"If-None-Match": tag}
         self.v3("GET", "/limits", status=304, headers=known, **member)
         self.path.write_text('"identity:list_limits": "role:admin"')
-        with mock.patch("time.monotonic", lambda later=time.monotonic() + 60: later):
+        later = time.monotonic() + 60
+        with mock.patch("time.monotonic", lambda: later):
             self.v3("GET", "/limits", status=403, headers=known, **member)
             self.v3("GET", "/limits", status=403, **member)
             self.v3("GET", "/limits", status=200)

@@ -1,0 +1,88 @@
+"""Limits that a remote Keystone keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from placement_core import amounts
+from placement_core.amounts import Amount
+from placement_core.context import Context
+from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
+from placement_plugins import keystone
+
+_GROUP = "limits"
+_OPTIONS = keystone.freshness_options("limits")
+
+#: A limit as far as it is kept: its region, its resource name and its value.
+_Value = tuple[str | None, str, Amount]
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return the driver's options for oslo-config-generator."""
+    return [(_GROUP, list(_OPTIONS))]
+
+
+class KeystoneLimits(LimitDriver):
+    """Asks a remote Keystone.
+
+    When nothing is known or everything is too old, ``effective`` sends one question
+    for the defaults of the service in the region, one for each node, and one for
+    which nodes are domains: Keystone has to be told.
+    Keystone knows no limits of users.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, *, clock: keystone.Clock = time.monotonic) -> None:
+        conf.register_opts(_OPTIONS, group=_GROUP)
+        self._keystone = keystone.Client(
+            conf, needed_by="[limits] driver = keystone", freshness=_GROUP, clock=clock)
+
+    def effective(
+        self, ctx: Context, node_ids: Collection[str], *, service_id: str,
+        region_id: str | None,
+    ) -> EffectiveLimits:
+        """Return the defaults of a service in a region, and what was set for nodes."""
+        if not keystone.is_uuid(service_id) or not keystone.may_be_region(region_id):
+            # Keystone refuses to look for these, so nothing can be registered.
+            return EffectiveLimits({}, {})
+        defaults = self._keystone.all(
+            "registered_limits", _default, service_id=service_id, region_id=region_id)
+        domains = frozenset(self._keystone.all("domains", _id))
+        overrides = {}
+        for node_id in filter(keystone.may_be_id, node_ids):
+            kind = "domain_id" if node_id in domains else "project_id"
+            overrides[node_id] = _of_region(region_id, self._keystone.all(
+                "limits", _override, service_id=service_id, region_id=region_id,
+                **{kind: node_id}))
+        return EffectiveLimits(_of_region(region_id, defaults), overrides)
+
+    def user_limits(
+        self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
+        region_id: str | None,
+    ) -> Mapping[str, Amount]:
+        """Return nothing: Keystone's limits are projects' and domains'."""
+        return {}
+
+
+def _of_region(region_id: str | None, values: Iterable[_Value]) -> dict[str, Amount]:
+    """Return the values of exactly this region.
+
+    Keystone cannot be asked for what has no region: it then returns every region's.
+    Source: spec limits §2.
+    """
+    return {name: amount for region, name, amount in values if region == region_id}
+
+
+def _default(row: Mapping[str, Any]) -> _Value:
+    return row["region_id"], row["resource_name"], amounts.from_wire(row["default_limit"])
+
+
+def _override(row: Mapping[str, Any]) -> _Value:
+    return row["region_id"], row["resource_name"], amounts.from_wire(row["resource_limit"])
+
+
+def _id(row: Mapping[str, Any]) -> str:
+    return row["id"]
