@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from placement_core import amounts
 from placement_core.amounts import Amount
@@ -11,6 +10,8 @@ from placement_core.http.conditional import Tag
 from placement_core.http.limits_api import queries
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.catalog import Node
+from placement_core.plugin_api.enforcement import EnforcementModel
+from placement_core.plugin_api.limits import EffectiveLimits
 
 
 def tag(call: Call) -> Tag | None:
@@ -29,7 +30,7 @@ def show(call: Call) -> Reply:
     """Return the limits of a service in a region that matter to a project.
 
     ``subtrees`` has the projects whose usage counts together, for each node of the
-    lineage that a limit was set for.
+    lineage that the model binds with its subtree.
     """
     services = call.services
     project_id = queries.last(call.query, "project_id")
@@ -41,7 +42,7 @@ def show(call: Call) -> Reply:
     limits = {
         node.id: _wire(found.overrides[node.id])
         for node in lineage if found.overrides.get(node.id)}
-    subtrees = _subtrees(call, lineage, limits) if services.model.hierarchical else {}
+    bound = _bound(services.model, lineage, found)
     return Reply(body={
         "model": services.model.name,
         "lineage": [
@@ -49,7 +50,7 @@ def show(call: Call) -> Reply:
             for node in lineage],
         "defaults": _wire(found.defaults),
         "limits": limits,
-        "subtrees": subtrees,
+        "subtrees": _subtrees(call, [node.id for node in lineage if node.id in bound]),
     })
 
 
@@ -59,20 +60,32 @@ def _lineage(call: Call, project_id: str | None) -> Sequence[Node]:
     return call.services.catalog.lineage(call.ctx, project_id)
 
 
-def _subtrees(
-    call: Call, lineage: Sequence[Node], limits: Mapping[str, Any]
-) -> dict[str, list[str]]:
-    """Return {node: projects of its subtree} of the nodes with limits.
+def _bound(
+    model: EnforcementModel, lineage: Sequence[Node], found: EffectiveLimits
+) -> set[str]:
+    """Return the nodes of which some limit binds the whole subtree."""
+    if not lineage:
+        return set()
+    return {
+        binding.node_id
+        for name, default in found.defaults.items()
+        for binding in model.bindings(
+            lineage, {node_id: limits[name] for node_id, limits in found.overrides.items()
+                      if name in limits}, default)
+        if binding.scope == "subtree"}
+
+
+def _subtrees(call: Call, bound: Sequence[str]) -> dict[str, list[str]]:
+    """Return {node: projects of its subtree} of some nodes of a lineage, the root first.
 
     The highest one's subtree holds the others: the catalog is asked once.
     """
-    limited = [node.id for node in lineage if node.id in limits]
-    if not limited:
+    if not bound:
         return {}
     above: dict[str, list[str]] = {}
-    found: dict[str, list[str]] = {id_: [] for id_ in limited}
+    found: dict[str, list[str]] = {id_: [] for id_ in bound}
     # Parents come before children, so that a node's ancestors are known.
-    for node in call.services.catalog.subtree(call.ctx, limited[0]):
+    for node in call.services.catalog.subtree(call.ctx, bound[0]):
         over = above.get(node.parent_id or "", [])
         if node.id in found:
             over = [*over, node.id]
