@@ -72,46 +72,65 @@ def _measure(
         sys.exit(f"{kind}: set {databases.VARIABLES[kind]} to the URL of a server's database")
     started = time.strftime("%Y-%m-%d %H:%M")
     loads = [os.getloadavg()[0]]
-    plan = compare.Plan(options.pairs, options.seconds, options.budget, options.scale)
+    version = server.version()
     ours = servers.Ours()
     results: list[compare.Result] = []
     grown: list[growth.Growth] = []
-    print(f"{server.version()}, {servers.WORKERS} workers of {servers.THREADS} threads, "
+    print(f"{version}, {servers.WORKERS} workers of {servers.THREADS} threads, "
           f"pairs of {options.seconds:g} s turns\n{report.head()}", flush=True)
     with _kept(server, options) as keeper:
-        arena = compare.Arena(server, keeper, options.build, ours, peers)
         try:
-            for row in chosen:
-                for result in compare.run(arena, row, options.clients, plan):
-                    results.append(result)
-                    print(report.line(result), flush=True)
-                    if result.ratios:
-                        print(report.pairs(result), flush=True)
+            _run(server, keeper, chosen, growing, ours, peers, options, results, grown)
         finally:
-            arena.close()
-        bench = growth.Bench(server, keeper, options.build, ours, options.scale)
-        for name in growing:
-            grown.append(growth.measure(name, bench, options.rounds))
-            print(report.growth_line(grown[-1]), flush=True)
-        for text in keeper.said:
-            print(text)
-        document: dict[str, Any] = {
-            "started": started,
-            "database": server.version(),
-            "machine": machine.describe(),
-            **{name: peers[name].versions() if name in peers else None
-               for name in servers.PEERS},
-            "workers": servers.WORKERS,
-            "threads": servers.THREADS,
-            "turn_seconds": options.seconds,
-            "scale": options.scale,
-            # Before and after: what else the machine had to do.
-            "load_average": [*loads, os.getloadavg()[0]],
-            "loading": keeper.said,
-            **report.as_json(results, grown, started),
-        }
-    _write(document, kind, options)
+            # A run that ends early keeps what it measured.
+            if results or grown:
+                _write({
+                    "started": started,
+                    "database": version,
+                    "machine": machine.describe(),
+                    **{name: peers[name].versions() if name in peers else None
+                       for name in servers.PEERS},
+                    "workers": servers.WORKERS,
+                    "threads": servers.THREADS,
+                    "turn_seconds": options.seconds,
+                    "scale": options.scale,
+                    # Before and after: what else the machine had to do.
+                    "load_average": [*loads, os.getloadavg()[0]],
+                    "loading": keeper.said,
+                    **report.as_json(results, grown, started),
+                }, kind, options)
     return all(found.met is not False for found in [*results, *grown])
+
+
+def _run(
+    server: databases.Server,
+    keeper: filling.Keeper,
+    chosen: Sequence[rows.Row],
+    growing: Sequence[str],
+    ours: servers.Ours,
+    peers: Mapping[str, servers.Peer],
+    options: argparse.Namespace,
+    results: list[compare.Result],
+    grown: list[growth.Growth],
+) -> None:
+    """Measure row after row; each is in ``results`` or ``grown`` once it is done."""
+    plan = compare.Plan(options.pairs, options.seconds, options.budget, options.scale)
+    arena = compare.Arena(server, keeper, options.build, ours, peers)
+    try:
+        for row in chosen:
+            for result in compare.run(arena, row, options.clients, plan):
+                results.append(result)
+                print(report.line(result), flush=True)
+                if result.ratios:
+                    print(report.pairs(result), flush=True)
+    finally:
+        arena.close()
+    bench = growth.Bench(server, keeper, options.build, ours, options.scale)
+    for name in growing:
+        grown.append(growth.measure(name, bench, options.rounds))
+        print(report.growth_line(grown[-1]), flush=True)
+    for text in keeper.said:
+        print(text)
 
 
 def _write(
