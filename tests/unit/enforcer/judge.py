@@ -8,7 +8,7 @@ from typing import Any
 
 import fixtures
 from oslo_config import cfg
-from oslo_limit import exception as oslo_exception, limit as oslo_limit
+from oslo_limit import exception as oslo_exception, limit as oslo_limit, opts
 
 from placement_core.enforcer import Connection, Enforcer, ProjectOverLimit
 
@@ -26,9 +26,13 @@ class OsloLimit(fixtures.Fixture):
         self._file = file
 
     def _setUp(self) -> None:
-        cfg.CONF([], project="service", default_config_files=[self._file],
-                 default_config_dirs=[])
-        self.addCleanup(cfg.CONF.reset)
+        # Not the global options: a way to log in registers some that others then lack.
+        options = cfg.ConfigOpts()
+        for module in ("limit", "opts"):
+            self.useFixture(fixtures.MonkeyPatch(f"oslo_limit.{module}.CONF", options))
+        opts.register_opts(options)
+        options([], project="service", default_config_files=[self._file],
+                default_config_dirs=[])
         # It reports each resource that is not registered.
         self.useFixture(fixtures.FakeLogger())
         self.useFixture(fixtures.MonkeyPatch("oslo_limit.limit._SDK_CONNECTION", None))
