@@ -8,6 +8,7 @@ way, which knows what every driver's errors mean.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,22 +21,26 @@ from placement_core.db.failures import judged
 _Bind = Callable[[Mapping[str, Any]], Any]
 
 
-class Question:
-    """A statement that returns integers and texts, and is asked for them.
+#: Makes rows of what a driver returned.
+_Rows = Callable[[Sequence[Any]], list[Any]]
 
-    Other types would come as the driver gives them. One statement sees one snapshot
-    by itself: no transaction is begun, but an open one is joined.
+
+class Question:
+    """A statement that reads, and is asked all the time.
+
+    It returns numbers, texts and times. One statement sees one snapshot by itself: no
+    transaction is begun, but an open one is joined.
     """
 
     __slots__ = ("_forms", "_statement")
 
     def __init__(self, statement: sa.Select[Any]) -> None:
         self._statement = statement
-        #: For each dialect the text, and how parameters are handed over.
-        self._forms: dict[str, tuple[str, _Bind]] = {}
+        #: For each dialect the text, how parameters are handed over, and rows made.
+        self._forms: dict[str, tuple[str, _Bind, _Rows]] = {}
 
     def ask(self, ctx: Context, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
-        """Return the rows, as tuples.
+        """Return the rows, as named tuples.
 
         :raises errors.Unavailable: the database does not answer; and what else
             ``judged`` makes of errors.
@@ -46,13 +51,13 @@ class Question:
         form = self._forms.get(engine.dialect.name)
         if form is None:
             form = self._forms[engine.dialect.name] = _form(self._statement, engine.dialect)
-        text, bind = form
+        text, bind, rows = form
         with judged():
             connection = engine.raw_connection()
             try:
                 cursor = connection.cursor()
                 cursor.execute(text, bind(parameters or {}))
-                return cursor.fetchall()
+                return rows(cursor.fetchall())
             except engine.dialect.loaded_dbapi.Error:
                 connection.invalidate()
             finally:
@@ -61,11 +66,29 @@ class Question:
                 return again.execute(self._statement, dict(parameters or {})).all()
 
 
-def _form(statement: sa.Select[Any], dialect: sa.Dialect) -> tuple[str, _Bind]:
+def _form(statement: sa.Select[Any], dialect: sa.Dialect) -> tuple[str, _Bind, _Rows]:
     compiled = statement.compile(dialect=dialect)
     known = compiled.params
+    rows = _rows(statement, dialect)
     if not compiled.positional:
-        return str(compiled), lambda parameters: {**known, **parameters}
+        return str(compiled), lambda parameters: {**known, **parameters}, rows
     names = compiled.positiontup or []
     return str(compiled), lambda parameters: [
-        parameters[name] if name in parameters else known[name] for name in names]
+        parameters[name] if name in parameters else known[name] for name in names], rows
+
+
+def _rows(statement: sa.Select[Any], dialect: sa.Dialect) -> _Rows:
+    """Return what names the columns, and converts times where a driver does not (SQLite)."""
+    names = [column.key or "" for column in statement.selected_columns]
+    named: Any = collections.namedtuple  # mypy wants to read the names here.
+    make = named("Row", names, rename=True)._make
+    converters = [
+        column.type.dialect_impl(dialect).result_processor(dialect, None)
+        if isinstance(column.type, sa.DateTime) else None
+        for column in statement.selected_columns]
+    if not any(converters):
+        return lambda found: [make(row) for row in found]
+    return lambda found: [
+        make([value if convert is None else convert(value)
+              for convert, value in zip(converters, row, strict=True)])
+        for row in found]

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, texts
+from placement_core.db import Question, Session, texts
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, inserts, locks, rows, tables
 from placement_core.placement.records import ProviderAggregates
@@ -32,7 +32,7 @@ _providers = tables.resource_providers
 
 _BY_UUIDS = sa.select(_aggregates.c.id, _aggregates.c.uuid).where(
     _aggregates.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
-_OF_PROVIDER = (
+_OF_PROVIDER = Question(
     sa.select(_providers.c.uuid, _providers.c.generation,
               _aggregates.c.uuid.label("aggregate_uuid"))
     .select_from(
@@ -56,8 +56,7 @@ def list_for_provider(ctx: Context, uuid: str) -> ProviderAggregates:
 
     :raises errors.ProviderNotFound: no such provider.
     """
-    with db.read_once(ctx) as session:
-        found = rows.of_provider(session, _OF_PROVIDER, uuid)
+    found = rows.of_provider(ctx, _OF_PROVIDER, uuid)
     return ProviderAggregates(found[0].generation, tuple(
         row.aggregate_uuid for row in found if row.aggregate_uuid is not None))
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session
+from placement_core.db import Question, Session
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, locks, resource_classes, rows, tables
 from placement_core.placement.records import Inventory, InventoryValues, ProviderInventories
@@ -42,7 +42,7 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(InventoryValues))
 _COUNTS = tuple(name for name in _FIELDS if name != "allocation_ratio")
 _WRITTEN = (*_FIELDS, "capacity")
 
-_OF_PROVIDER = (
+_OF_PROVIDER = Question(
     sa.select(
         _providers.c.uuid, _providers.c.generation, _classes.c.name.label("resource_class"),
         _inventories.c.used, _inventories.c.created_at, _inventories.c.updated_at,
@@ -108,8 +108,7 @@ def list_(ctx: Context, provider_uuid: str) -> ProviderInventories:
 
     :raises errors.ProviderNotFound: no such provider.
     """
-    with db.read_once(ctx) as session:
-        return _of_provider(session, provider_uuid)
+    return _of_provider(ctx, provider_uuid)
 
 
 def get(ctx: Context, provider_uuid: str, resource_class: str) -> tuple[Inventory, int]:
@@ -145,7 +144,7 @@ def create(
         if class_id in present(session, provider.id):
             raise errors.InventoryExists(provider_uuid, resource_class)
         put(session, provider.id, {class_id: values})
-        return _given(_of_provider(session, provider_uuid), provider_uuid, resource_class, values)
+        return _given(_of_provider(ctx, provider_uuid), provider_uuid, resource_class, values)
 
 
 @db.retry_writes
@@ -172,7 +171,7 @@ def update(
         if class_id not in present(session, provider.id):
             raise errors.InventoryNotThere(provider_uuid, resource_class)
         put(session, provider.id, {class_id: values})
-        return _given(_of_provider(session, provider_uuid), provider_uuid, resource_class, values)
+        return _given(_of_provider(ctx, provider_uuid), provider_uuid, resource_class, values)
 
 
 @db.retry_writes
@@ -201,7 +200,7 @@ def replace(
         _refuse_in_use(session, provider, gone, prefix="update conflict: ")
         remove(session, provider.id, gone)
         put(session, provider.id, wanted)
-        written = _of_provider(session, provider_uuid)
+        written = _of_provider(ctx, provider_uuid)
     return dataclasses.replace(written, inventories=tuple(
         dataclasses.replace(
             inventory, values=checked.get(inventory.resource_class, inventory.values))
@@ -343,8 +342,8 @@ def _class_ids(session: Session, names: Collection[str], prefix: str) -> dict[st
     return found
 
 
-def _of_provider(session: Session, uuid: str) -> ProviderInventories:
-    found = rows.of_provider(session, _OF_PROVIDER, uuid)
+def _of_provider(ctx: Context, uuid: str) -> ProviderInventories:
+    found = rows.of_provider(ctx, _OF_PROVIDER, uuid)
     return ProviderInventories(found[0].generation, tuple(
         Inventory(
             row.resource_class, InventoryValues(*(getattr(row, name) for name in _FIELDS)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import uuid as uuids
+from collections.abc import Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -18,7 +19,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, failures, texts
+from placement_core.db import Question, Session, failures, texts
 from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import Provider
 
@@ -56,7 +57,7 @@ _RECORDS = sa.select(
     .outerjoin(_root, _root.c.id == _providers.c.root_provider_id)
     .outerjoin(_parent, _parent.c.id == _providers.c.parent_provider_id)
 )
-_RECORD_BY_UUID = _RECORDS.where(_providers.c.uuid == sa.bindparam("uuid"))
+_RECORD_BY_UUID = Question(_RECORDS.where(_providers.c.uuid == sa.bindparam("uuid")))
 _RECORD_BY_ID = _RECORDS.where(_providers.c.id == sa.bindparam("id"))
 
 _PLACE = sa.select(
@@ -159,10 +160,9 @@ def get(ctx: Context, uuid: str) -> Provider:
     :raises errors.ProviderNotFound: none has exactly this uuid.
     """
     if rows.is_provider_uuid(uuid):
-        with db.read_once(ctx) as session:
-            row = session.execute(_RECORD_BY_UUID, {"uuid": uuid}).first()
-        if row is not None and row.uuid == uuid:
-            return _record(row)
+        found = _RECORD_BY_UUID.ask(ctx, {"uuid": uuid})
+        if found and found[0].uuid == uuid:
+            return _record(found[0])
     raise errors.ProviderNotFound(uuid)
 
 
@@ -277,5 +277,5 @@ def _is_name(name: str) -> bool:
     return 0 < len(name) <= _LONGEST_NAME and texts.storable(name)
 
 
-def _record(row: sa.Row[Any]) -> Provider:
-    return Provider(**row._mapping)
+def _record(row: Sequence[Any]) -> Provider:
+    return Provider(*row)
