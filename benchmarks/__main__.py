@@ -143,8 +143,8 @@ def _write(
     path = name.with_name(name.name + ".json")
     if options.add and path.exists():
         before = json.loads(path.read_text())
-        for name in servers.PEERS:
-            document[name] = document[name] or before.get(name)
+        for peer in servers.PEERS:
+            document[peer] = document[peer] or before.get(peer)
         for part in ("rows", "growth"):
             again = {found["name"] for found in document[part]}
             document[part] = [
