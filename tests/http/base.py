@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import fixtures
 import webob
 from oslo_config import cfg
 
-from placement_core import app, conf
+from placement_core import app, conf, services
 from placement_core.http.pipeline import Api
 from tests import base, databases
 
@@ -44,6 +45,17 @@ class HttpTestCase(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        #: The parts of every application that the test makes.
+        self.parts: list[services.Services] = []
+        build = services.build
+
+        def noted(conf: cfg.ConfigOpts) -> services.Services:
+            self.parts.append(build(conf))
+            # An application that is only dropped keeps its connections for a while.
+            self.addCleanup(self.parts[-1].database.dispose)
+            return self.parts[-1]
+
+        self.useFixture(fixtures.MonkeyPatch("placement_core.services.build", noted))
         self.conf = configuration(databases.settings(self.kind).connection, self.options)
         self.app = app.make_app(self.conf, apis=self.apis)
 

@@ -1,6 +1,5 @@
 """How many statements the reads of providers and their belongings take."""
 
-import contextlib
 import functools
 import time
 
@@ -8,7 +7,7 @@ import sqlalchemy as sa
 
 from placement_core.placement import aggregates, inventories, providers, resource_classes, traits
 from placement_core.testing import factories
-from tests import base, databases
+from tests import base, databases, round_trips
 from tests.functional.placement import claims
 
 
@@ -19,6 +18,7 @@ class TestReads(base.DatabaseTestCase):
             self.ctx, parent=factories.provider(self.ctx),
             inventory={"VCPU": 4, "DISK_GB": 9}, traits=["HW_CPU_X86_MMX", "CUSTOM_A"],
             aggregates=[factories.new_uuid(), factories.new_uuid()])
+        trips = round_trips.RoundTrips(self.database)
         for read in (
             functools.partial(providers.get, uuid=provider.uuid),
             functools.partial(inventories.list_, provider_uuid=provider.uuid),
@@ -32,29 +32,8 @@ class TestReads(base.DatabaseTestCase):
             resource_classes.list_,
             functools.partial(resource_classes.get, name="VCPU"),
         ):
-            seen = []
-
-            def note(connection, *rest, seen=seen):
-                seen.append(rest[1] if rest else "BEGIN")
-
-            with contextlib.ExitStack() as listening:
-                for engine in (self.database.snapshot, self.database.writer,
-                               self.database.autocommit):
-                    listening.enter_context(_listening(engine, "before_cursor_execute", note))
-                for engine in (self.database.snapshot, self.database.writer):
-                    listening.enter_context(_listening(engine, "begin", note))
-                read(self.ctx)
             # No transaction either: its BEGIN and COMMIT would be waited for.
-            self.assertEqual(1, len(seen), seen)
-
-
-@contextlib.contextmanager
-def _listening(engine, name, listener):
-    sa.event.listen(engine, name, listener)
-    try:
-        yield
-    finally:
-        sa.event.remove(engine, name, listener)
+            self.assertEqual(1, trips.of(read, self.ctx), read)
 
 
 @databases.on_each_database

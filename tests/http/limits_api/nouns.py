@@ -7,7 +7,7 @@ from unittest import mock
 
 import webob
 
-from placement_core import app, services
+from placement_core import app
 from placement_core.http import identity
 from tests.http import base
 from tests.round_trips import RoundTrips
@@ -25,16 +25,8 @@ class LimitsTestCase(base.HttpTestCase):
     """
 
     def setUp(self) -> None:
-        made: list[services.Services] = []
-        build = services.build
-
-        def kept(conf: Any) -> services.Services:
-            made.append(build(conf))
-            return made[0]
-
-        with mock.patch.object(services, "build", side_effect=kept):
-            super().setUp()
-        self.services = made[0]
+        super().setUp()
+        self.services = self.parts[0]
         self.trips = RoundTrips(self.services.database)
         self.fill()
 
