@@ -22,6 +22,7 @@ import importlib.util
 import os
 import sqlite3
 import time
+import urllib.parse
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -29,6 +30,7 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
+from placement_core.db.masking import masked
 from placement_core.db.session import Session
 
 #: The dialects we know, and the driver each uses when the URL names none.
@@ -70,6 +72,10 @@ class Settings:
     """How to reach a database.
 
     :ivar connection: an SQLAlchemy URL; an SQLite database is a file.
+    :ivar sqlite_create: whether an SQLite file that is not there is made.
+    :ivar named: where the URL stands, for messages about it.
+    :ivar network_timeout_seconds: longest silence of the server, while connecting and
+        later; 0 is as long as the operating system waits. SQLite has none.
     :ivar statement_timeout_seconds: longest statement; 0 is no bound.
     :ivar lock_timeout_seconds: longest wait for a row lock (SQLite: for the
         file); 0 is the database's own bound.
@@ -90,12 +96,16 @@ class Settings:
     idle_in_transaction_timeout_seconds: int = 60
     sqlite_synchronous: bool = True
     mysql_sql_mode: str | None = "TRADITIONAL"
+    named: str = dataclasses.field(default="[placement_database] connection", compare=False)
+    network_timeout_seconds: int = 0
+    sqlite_create: bool = True
 
 
 class Database:
     """One database: its engines, its change log and its patience.
 
     :ivar retries: how often a transaction that lost a race is repeated.
+    :ivar kept: what a process keeps of this database, one of each kind.
     :ivar incomplete_owner: the (project, user) of consumers that were written
         by clients too old to name theirs.
     """
@@ -105,11 +115,18 @@ class Database:
         self.settings = settings
         self.journal = journal
         self.retries = retries
+        self.kept: dict[type, Any] = {}
         self.incomplete_owner = (_NOBODY, _NOBODY)
         self.dialect = self.url.get_backend_name()
-        self.writer = _engine(self.url, settings, "READ COMMITTED", "BEGIN IMMEDIATE")
-        self.snapshot = _engine(self.url, settings, "REPEATABLE READ", "BEGIN")
-        self.autocommit = _engine(self.url, settings, "AUTOCOMMIT", None)
+        try:
+            self.writer = _engine(self.url, settings, "READ COMMITTED", "BEGIN IMMEDIATE")
+            self.snapshot = _engine(self.url, settings, "REPEATABLE READ", "BEGIN")
+            self.autocommit = _engine(self.url, settings, "AUTOCOMMIT", None)
+        except (ImportError, ValueError, sa.exc.ArgumentError):
+            # Their words may repeat a part of the URL.
+            raise errors.ConfigurationError(
+                f"{settings.named} = {masked(settings.connection)}: a driver or a parameter "
+                "of the URL cannot be used") from None
 
     def dispose(self) -> None:
         """Close every pooled connection."""
@@ -120,14 +137,14 @@ class Database:
 def _url(settings: Settings) -> sa.URL:
     try:
         url = sa.make_url(settings.connection)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
         # The value is not shown: it may hold a password.
         raise errors.ConfigurationError(
-            "[placement_database] connection: expected a database URL such as "
+            f"{settings.named}: expected a database URL such as "
             "sqlite:////var/lib/placement/placement.sqlite or "
             "postgresql://user:password@host/placement"
         ) from None
-    masked = url.render_as_string(hide_password=True)
+    shown = masked(settings.connection)
     if settings.connection_parameters:
         url = url.update_query_string(settings.connection_parameters, append=True)
     backend = url.get_backend_name() if url.drivername != "mariadb" else "mysql"
@@ -136,12 +153,12 @@ def _url(settings: Settings) -> sa.URL:
         url = url.set(drivername=url.drivername.replace("mariadb", "mysql", 1))
     if backend not in _DRIVERS:
         raise errors.ConfigurationError(
-            f"[placement_database] connection = {masked}: expected one of "
+            f"{settings.named} = {shown}: expected one of "
             f"{', '.join(_DRIVERS)}"
         )
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         raise errors.ConfigurationError(
-            f"[placement_database] connection = {masked}: expected a file, because every "
+            f"{settings.named} = {shown}: expected a file, because every "
             "worker and thread has a connection of its own"
         )
     driver = url.drivername.partition("+")[2]
@@ -150,7 +167,7 @@ def _url(settings: Settings) -> sa.URL:
         driver = url.drivername.partition("+")[2]
         if importlib.util.find_spec(driver) is None:
             raise errors.ConfigurationError(
-                f"[placement_database] connection = {masked}: the driver {driver} is not "
+                f"{settings.named} = {shown}: the driver {driver} is not "
                 f"installed; install placement-core[{backend}]"
             )
     return url
@@ -176,6 +193,8 @@ def _engine(
     }
     if backend != "sqlite":
         arguments["isolation_level"] = isolation
+    if backend == "sqlite" and not settings.sqlite_create:
+        url = _existing(url)
     engine = sa.create_engine(url, **arguments)
     exc_filters.register_engine(engine)
     _distrust_old_connections(engine)
@@ -184,6 +203,12 @@ def _engine(
     elif backend == "mysql":
         _prepare_mysql(engine, settings, reads_only=isolation != "READ COMMITTED")
     return engine
+
+
+def _existing(url: sa.URL) -> sa.URL:
+    """Return the URL of an SQLite file with which it is opened only if it is there."""
+    path = urllib.parse.quote(os.path.abspath(url.database or ""))
+    return url.set(database=f"file:{path}").update_query_dict({"mode": "rw", "uri": "true"})
 
 
 def _distrust_old_connections(engine: sa.Engine) -> None:
@@ -224,11 +249,25 @@ def _postgresql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]
         # one, and making it costs as much as carrying it out. But a plan that was
         # made while a table was empty must not read all of it later.
         options += " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
-    return {"options": options}
+    if not (patience := settings.network_timeout_seconds):
+        return {"options": options}
+    return {
+        "options": options,
+        "connect_timeout": patience,
+        # What was sent must be acknowledged; and where nothing was, the other end
+        # must show that it is there, while an answer is waited for.
+        "tcp_user_timeout": patience * 1000,
+        "keepalives_idle": patience,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+    }
 
 
 def _mysql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
-    return {"charset": "utf8mb4"}
+    if not (patience := settings.network_timeout_seconds):
+        return {"charset": "utf8mb4"}
+    return {"charset": "utf8mb4", "connect_timeout": patience, "read_timeout": patience,
+            "write_timeout": patience}
 
 
 def _sqlite_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:

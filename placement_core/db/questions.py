@@ -17,6 +17,8 @@ import sqlalchemy as sa
 from placement_core.context import Context
 from placement_core.db.failures import judged
 
+_Select = sa.Select[Any] | sa.CompoundSelect[Any]
+
 #: What a driver takes for the parameters of one statement.
 _Bind = Callable[[Mapping[str, Any]], Any]
 
@@ -34,7 +36,7 @@ class Question:
 
     __slots__ = ("_forms", "_statement")
 
-    def __init__(self, statement: sa.Select[Any]) -> None:
+    def __init__(self, statement: _Select) -> None:
         self._statement = statement
         #: For each dialect the text, how parameters are handed over, and rows made.
         self._forms: dict[str, tuple[str, _Bind, _Rows]] = {}
@@ -66,7 +68,7 @@ class Question:
                 return again.execute(self._statement, dict(parameters or {})).all()
 
 
-def _form(statement: sa.Select[Any], dialect: sa.Dialect) -> tuple[str, _Bind, _Rows]:
+def _form(statement: _Select, dialect: sa.Dialect) -> tuple[str, _Bind, _Rows]:
     compiled = statement.compile(dialect=dialect)
     known = compiled.params
     rows = _rows(statement, dialect)
@@ -77,7 +79,7 @@ def _form(statement: sa.Select[Any], dialect: sa.Dialect) -> tuple[str, _Bind, _
         parameters[name] if name in parameters else known[name] for name in names], rows
 
 
-def _rows(statement: sa.Select[Any], dialect: sa.Dialect) -> _Rows:
+def _rows(statement: _Select, dialect: sa.Dialect) -> _Rows:
     """Return what names the columns, and converts times where a driver does not (SQLite)."""
     names = [column.key or "" for column in statement.selected_columns]
     named: Any = collections.namedtuple  # mypy wants to read the names here.

@@ -1,4 +1,4 @@
-"""``read``, ``read_once``, ``write`` and ``retry_writes``: how a domain function works.
+"""``read`` and its kin, ``write`` and ``retry_writes``: how a domain function works.
 
 One request is one transaction. A public domain function opens it; functions
 it calls join it. Nothing commits in the middle, nothing is undone by hand.
@@ -65,6 +65,17 @@ def read_once(ctx: Context) -> Iterator[Session]:
         return
     with judged(), ctx.database.autocommit.connect() as connection:
         yield OneStatement(connection)
+
+
+@contextlib.contextmanager
+def read_each(ctx: Context) -> Iterator[Session]:
+    """Open a session in which each statement sees a moment of its own.
+
+    Never the caller's transaction. For readers that can live with later rows beside
+    earlier ones.
+    """
+    with judged(), ctx.database.autocommit.connect() as connection:
+        yield Session(connection, writing=False)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ class Proxy:
         self._lock = threading.Lock()
         self._closed = False
         self.refusing = False
+        self._clients = []
         self.happened = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0.1)
@@ -45,6 +46,12 @@ class Proxy:
         self._then_refuse = then_refuse
         self._action = getattr(self, f"_{action}")
 
+    def drop_all(self) -> None:
+        """Cut every connection there is."""
+        while self._clients:
+            with contextlib.suppress(OSError):
+                self._reset(self._clients.pop())
+
     def _accept(self) -> None:
         while not self._closed:
             try:
@@ -56,6 +63,7 @@ class Proxy:
             if self.refusing:
                 client.close()
                 continue
+            self._clients.append(client)
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:

@@ -1,0 +1,298 @@
+"""How much there is of instances: in nova's API database, and in one cell.
+
+What counts, and what does not, is nova's choice to the letter. Source: spec
+nova_quota §1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.cells import tables
+from placement_core.cells.cell_tables import instances
+from placement_core.context import Context
+from placement_core.db import arrays, texts
+
+#: Of more projects than so many, all are asked for: the list would cost more.
+_MANY = 1000
+#: The state of instances that were deleted and may be restored: they do not count.
+_SOFT_DELETED = "soft-delete"
+
+_mappings, _cells = tables.instance_mappings, tables.cell_mappings
+
+_ALIVE = _mappings.c.queued_for_delete == sa.false()
+#: Counting such a mapping would miss something, so its project is counted in the cells.
+_UNMIGRATED = sa.or_(
+    _mappings.c.queued_for_delete.is_(None),
+    sa.and_(_mappings.c.user_id.is_(None), _ALIVE))
+
+_COUNTED = sa.and_(
+    instances.c.deleted == 0,
+    sa.or_(instances.c.vm_state != _SOFT_DELETED, instances.c.vm_state.is_(None)),
+    sa.or_(instances.c.hidden == sa.false(), instances.c.hidden.is_(None)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Amounts:
+    """What some instances have together; MEMORY_MB in MiB."""
+
+    instances: int = 0
+    vcpus: int = 0
+    memory_mb: int = 0
+
+    def __add__(self, other: Amounts) -> Amounts:
+        return Amounts(
+            self.instances + other.instances, self.vcpus + other.vcpus,
+            self.memory_mb + other.memory_mb)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InCell:
+    """What a cell said.
+
+    :ivar projects: {project: what it has there}; those without anything are missing.
+    :ivar user: what the user has of it who was asked about.
+    """
+
+    projects: Mapping[str, Amounts]
+    user: Amounts = Amounts()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mapped:
+    """How many instances there are by the mappings.
+
+    :ivar projects: {project: how many}; those without any are missing.
+    :ivar user: how many of them are the user's who was asked about.
+    """
+
+    projects: Mapping[str, int]
+    user: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Members:
+    """The members of a server group, by the mappings.
+
+    :ivar counted: how many are alive and the user's, or may be: of what is in no cell
+        yet, nobody knows more than its mapping says.
+    :ivar unknown: {cell id: uuids} of those whose mapping does not say it.
+    """
+
+    counted: int
+    unknown: Mapping[int, Collection[str]]
+
+
+# In the API database --------------------------------------------------------
+
+
+@db.retry_writes
+def unmigrated(api: Context, project_ids: Collection[str] | None = None) -> set[str]:
+    """Return which projects have mappings that cannot be counted yet.
+
+    Mappings that are queued for deletion need no user. One statement.
+
+    :param project_ids: of these; None: of all.
+    """
+    asked = _few(project_ids)
+    if asked is not None and not asked:
+        return set()
+    with db.read_once(api) as session:
+        statement = _unmigrated(session.dialect, some=asked is not None)
+        found = {row.project_id for row in session.execute(statement, {"projects": asked})}
+    return found if project_ids is None else found & set(project_ids)
+
+
+@db.retry_writes
+def mapped(
+    api: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
+    without: Collection[str] = (),
+) -> Mapped:
+    """Count instances by their mappings, those being built included. One statement.
+
+    :param project_ids: of these; None: of all.
+    :param user_id: count this user's share too.
+    :param without: uuids of instances that shall not count.
+    """
+    asked = _few(project_ids)
+    if asked is not None and not asked:
+        return Mapped({})
+    with db.read_once(api) as session:
+        statement = _mapped(
+            session.dialect, some=asked is not None, user=user_id is not None,
+            without=bool(without))
+        found = session.execute(statement, {
+            "projects": asked, "user": _owner(user_id), "without": _known(without)}).all()
+    wanted = _only(found, project_ids)
+    return Mapped(
+        {row.project_id: int(row.instances) for row in wanted},
+        sum(int(row.of_user) for row in wanted) if user_id is not None else 0)
+
+
+@db.retry_writes
+def projects(api: Context) -> set[str]:
+    """Return every project that has a living instance, by the mappings."""
+    with db.read_once(api) as session:
+        return {row.project_id for row in session.execute(
+            sa.select(_mappings.c.project_id).where(_ALIVE).distinct())}
+
+
+@db.retry_writes
+def members(api: Context, instance_uuids: Collection[str], user_id: str) -> Members:
+    """Count the living instances of a user among the members of a group. One statement."""
+    counted = 0
+    unknown: dict[int, list[str]] = {}
+    with db.read_once(api) as session:
+        found = session.execute(_members(session.dialect), {"uuids": _known(instance_uuids)})
+        for row in found:
+            if row.user_id not in (None, user_id):
+                continue
+            if row.unmigrated and row.cell_id is not None:
+                unknown.setdefault(row.cell_id, []).append(row.instance_uuid)
+            elif row.unmigrated or row.alive:
+                counted += 1
+    return Members(counted, unknown)
+
+
+@functools.cache
+def _unmigrated(dialect: str, *, some: bool) -> sa.Select[Any]:
+    statement = sa.select(_mappings.c.project_id).where(_UNMIGRATED).distinct()
+    return statement.where(_of_projects(_mappings.c.project_id, dialect)) if some else statement
+
+
+@functools.cache
+def _mapped(dialect: str, *, some: bool, user: bool, without: bool) -> sa.Select[Any]:
+    counted = [_mappings.c.project_id, sa.func.count().label("instances")]
+    if user:
+        counted.append(_sum_of_user(_mappings.c.user_id, sa.literal_column("1"), "of_user"))
+    statement = sa.select(*counted).where(_ALIVE).group_by(_mappings.c.project_id)
+    if some:
+        statement = statement.where(_of_projects(_mappings.c.project_id, dialect))
+    if without:
+        statement = statement.where(
+            sa.not_(arrays.among(_mappings.c.instance_uuid, "without", dialect=dialect)))
+    return statement
+
+
+@functools.cache
+def _members(dialect: str) -> sa.Select[Any]:
+    return sa.select(
+        _mappings.c.instance_uuid, _mappings.c.cell_id, _mappings.c.user_id,
+        sa.case((_UNMIGRATED, 1), else_=0).label("unmigrated"),
+        sa.case((_ALIVE, 1), else_=0).label("alive"),
+    ).where(arrays.among(_mappings.c.instance_uuid, "uuids", dialect=dialect))
+
+
+# In a cell ------------------------------------------------------------------
+
+
+def in_cell(
+    cell: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
+    without: Collection[str] = (),
+) -> InCell:
+    """Count the instances of a cell. One statement, however many projects.
+
+    :param cell: a context on the cell's database.
+    :param project_ids: of these; None: of all.
+    :param user_id: count this user's share too.
+    :param without: uuids of instances that shall not count.
+    """
+    asked = _few(project_ids)
+    if asked is not None and not asked:
+        return InCell({})
+    with db.read_once(cell) as session:
+        statement = _in_cell(
+            session.dialect, some=asked is not None, user=user_id is not None,
+            without=bool(without))
+        found = session.execute(statement, {
+            "projects": asked, "user": _owner(user_id), "without": _known(without)}).all()
+    wanted = _only(found, project_ids)
+    return InCell(
+        {row.project_id: Amounts(
+            int(row.instances), int(row.vcpus or 0), int(row.memory_mb or 0))
+         for row in wanted},
+        sum((Amounts(int(row.of_user), int(row.vcpus_of_user or 0),
+                     int(row.memory_mb_of_user or 0)) for row in wanted), Amounts())
+        if user_id is not None else Amounts())
+
+
+def members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str) -> int:
+    """Count the instances of a user that live in a cell, of those with some uuids."""
+    with db.read_once(cell) as session:
+        return session.execute(
+            _members_in_cell(session.dialect),
+            {"uuids": _known(instance_uuids), "user": _owner(user_id)}).scalar_one()
+
+
+@functools.cache
+def _in_cell(dialect: str, *, some: bool, user: bool, without: bool) -> sa.Select[Any]:
+    counted = [
+        instances.c.project_id, sa.func.count().label("instances"),
+        sa.func.sum(instances.c.vcpus).label("vcpus"),
+        sa.func.sum(instances.c.memory_mb).label("memory_mb")]
+    if user:
+        counted += [
+            _sum_of_user(instances.c.user_id, sa.literal_column("1"), "of_user"),
+            _sum_of_user(instances.c.user_id, instances.c.vcpus, "vcpus_of_user"),
+            _sum_of_user(instances.c.user_id, instances.c.memory_mb, "memory_mb_of_user")]
+    statement = sa.select(*counted).where(_COUNTED).group_by(instances.c.project_id)
+    if some:
+        statement = statement.where(_of_projects(instances.c.project_id, dialect))
+    else:
+        statement = statement.where(instances.c.project_id.is_not(None))
+    if without:
+        statement = statement.where(
+            sa.not_(arrays.among(instances.c.uuid, "without", dialect=dialect)))
+    return statement
+
+
+@functools.cache
+def _members_in_cell(dialect: str) -> sa.Select[Any]:
+    return sa.select(sa.func.count()).select_from(instances).where(
+        _COUNTED, instances.c.user_id == sa.bindparam("user"),
+        arrays.among(instances.c.uuid, "uuids", dialect=dialect))
+
+
+# Both -----------------------------------------------------------------------
+
+
+def _of_projects(column: sa.Column[Any], dialect: str) -> sa.ColumnElement[bool]:
+    return arrays.among(column, "projects", dialect=dialect)
+
+
+def _sum_of_user(
+    owner: sa.Column[Any], value: sa.ColumnElement[Any], name: str
+) -> sa.Label[Any]:
+    return sa.func.sum(sa.case((owner == sa.bindparam("user"), value), else_=0)).label(name)
+
+
+def _few(project_ids: Collection[str] | None) -> list[str] | None:
+    """Return the projects to ask for by name; None: ask for all."""
+    if project_ids is None or len(project_ids) > _MANY:
+        return None
+    return _known(project_ids)
+
+
+def _owner(user_id: str | None) -> str | None:
+    """Return a user as a parameter: whom no database can have heard of has nothing."""
+    return user_id if user_id is not None and texts.storable(user_id) else None
+
+
+def _only(
+    found: Sequence[sa.Row[Any]], project_ids: Collection[str] | None
+) -> Sequence[sa.Row[Any]]:
+    if project_ids is None:
+        return found
+    asked = set(project_ids)
+    return [row for row in found if row.project_id in asked]
+
+
+def _known(ids: Collection[str]) -> list[str]:
+    """Return those that a database can have heard of."""
+    return sorted({each for each in ids if texts.storable(each)})

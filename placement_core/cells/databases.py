@@ -1,0 +1,315 @@
+"""The databases of cells, asked all at once.
+
+A cell that is down, slow or refuses is named in the answer and holds nobody up for
+longer than the deadline. It is asked again with the next question, so that it comes
+back by itself.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import logging
+import os.path
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_db import exception as db_exception
+
+from placement_core import db, errors
+from placement_core.cells import engines, tables
+from placement_core.cells.records import Cell
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.db.database import Settings
+from placement_core.db.failures import judged
+from placement_core.db.masking import MASK
+from placement_core.plugin_api.counting import MissingCell
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: A cell that has this many questions unanswered for so long gets no more of them:
+#: each holds a thread and a connection.
+_MOST_LATE = 8
+_LATE_AFTER_SECONDS = 5.0
+
+#: Where servers are whose URLs do not say it.
+_PORTS = {"postgresql": 5432, "mysql": 3306}
+
+#: What fails later than this was no dead connection.
+_QUICKLY_SECONDS = 1.0
+
+_mappings = tables.cell_mappings
+_CELLS = sa.select(
+    _mappings.c.id, _mappings.c.uuid, _mappings.c.name, _mappings.c.transport_url,
+    _mappings.c.database_connection, _mappings.c.disabled).order_by(_mappings.c.id)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answers(Generic[T]):
+    """What cells said.
+
+    :ivar answers: {cell uuid: its answer}.
+    :ivar missing: the cells that gave none.
+    :ivar seconds: {cell name: how long it took, or was waited for}.
+    """
+
+    answers: Mapping[str, T]
+    missing: Sequence[MissingCell]
+    seconds: Mapping[str, float]
+
+
+class _Late(errors.Unavailable):
+    """A cell that is not asked, because it owes too many answers."""
+
+
+class _Question(Generic[T]):
+    """A question on its way to one cell."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._started = time.monotonic()
+        self._ended: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or has taken so far."""
+        return (self._ended or time.monotonic()) - self._started
+
+    def start(self, ctx: Context, ask: Callable[[Context, Cell], T]) -> None:
+        """Ask in a thread of its own."""
+        # A daemon, so that a cell that hangs does not keep the process from ending.
+        threading.Thread(
+            target=self._run, args=(ctx, ask), name=f"cell {self.cell.title}", daemon=True,
+        ).start()
+
+    def refuse(self, error: Exception) -> None:
+        """End without asking."""
+        self._ended = time.monotonic()
+        self.answer.set_exception(error)
+
+    def _run(self, ctx: Context, ask: Callable[[Context, Cell], T]) -> None:
+        with engines.question(ctx.database):
+            try:
+                answer = _asked(ctx, ask, self.cell)
+            except Exception as error:  # noqa: BLE001  the caller gets it
+                self.refuse(error)
+            else:
+                self._ended = time.monotonic()
+                self.answer.set_result(answer)
+
+
+class CellDatabases:
+    """Finds nova's API database and the cells' databases, as the options say."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Take ``[api_database]``, ``[cells]``, and the habits of ``[placement_database]``.
+
+        :raises errors.ConfigurationError: the URL of the API database makes no sense.
+        """
+        own = conf.placement_database
+        self._timeout_seconds: int = conf.cells.timeout_seconds
+        self._cell = Settings(
+            connection="",
+            max_pool_size=own.max_pool_size,
+            max_overflow=own.max_overflow,
+            pool_timeout_seconds=self._timeout_seconds,
+            connection_recycle_seconds=own.connection_recycle_time,
+            statement_timeout_seconds=self._timeout_seconds,
+            lock_timeout_seconds=min(own.lock_timeout_seconds, self._timeout_seconds),
+            idle_in_transaction_timeout_seconds=own.idle_in_transaction_timeout_seconds,
+            sqlite_synchronous=own.sqlite_synchronous,
+            mysql_sql_mode=own.mysql_sql_mode or None,
+            network_timeout_seconds=self._timeout_seconds,
+            sqlite_create=False,
+        )
+        self._api: Settings | None = None
+        if conf.api_database.connection:
+            self._api = dataclasses.replace(
+                self._cell, connection=conf.api_database.connection,
+                pool_timeout_seconds=own.pool_timeout,
+                statement_timeout_seconds=own.statement_timeout_seconds,
+                lock_timeout_seconds=own.lock_timeout_seconds,
+                network_timeout_seconds=own.statement_timeout_seconds,
+                named="[api_database] connection")
+            engines.database(self._api)
+        #: {cell uuid: why it did not answer last}; what changes is logged.
+        self._down: dict[str, str] = {}
+
+    def api(self, ctx: Context) -> Context:
+        """Return a context on the database of the mappings; ``ctx`` where that is its own."""
+        return ctx if self._api is None else _beside(ctx, self._api)
+
+    def of(self, ctx: Context, cell: Cell) -> Context:
+        """Return a context on a cell's database; ``ctx`` where that is its own.
+
+        :raises errors.ConfigurationError: the cell's URL makes no sense.
+        """
+        return _beside(ctx, dataclasses.replace(
+            self._cell, connection=cell.database_connection,
+            named=f"the database_connection of cell {cell.title}"))
+
+    def same_database(self, ctx: Context, one: Cell, other: Cell) -> bool:
+        """Say whether two cells have one database; one whose URL makes no sense has none."""
+        try:
+            places = [_place(self.of(ctx, cell).database.url) for cell in (one, other)]
+        except errors.ConfigurationError:
+            return False
+        return places[0] == places[1]
+
+    def cells(self, ctx: Context) -> list[Cell]:
+        """Return all cells in the order of creation, disabled ones and cell0 too."""
+        return _read(self.api(ctx))
+
+    def ask(
+        self, ctx: Context, question: Callable[[Context, Cell], T],
+        cells: Sequence[Cell] | None = None,
+    ) -> Answers[T]:
+        """Ask cells one question, all at the same time.
+
+        :param question: runs in a thread of its own with a context of its own. It may
+            run twice, and go on after its answer has ceased to matter: it only reads.
+        :param cells: which ones; None: all there are.
+        :raises Exception: what else than its database made a question fail.
+        """
+        deadline = time.monotonic() + self._timeout_seconds
+        asked = [self._start(ctx, question, cell)
+                 for cell in (self.cells(ctx) if cells is None else cells)]
+        concurrent.futures.wait(
+            [each.answer for each in asked], timeout=max(0.0, deadline - time.monotonic()))
+        answers = {}
+        missing = []
+        for each in asked:
+            reason = self._reason(each)
+            self._note(each, reason)
+            if reason is None:
+                answers[each.cell.uuid] = each.answer.result()
+            else:
+                missing.append(MissingCell(each.cell.uuid, each.cell.title, reason))
+        return Answers(answers, missing, {each.cell.title: each.seconds for each in asked})
+
+    def _start(
+        self, ctx: Context, ask: Callable[[Context, Cell], T], cell: Cell
+    ) -> _Question[T]:
+        question: _Question[T] = _Question(cell)
+        try:
+            database = self.of(ctx, cell).database
+        except errors.ConfigurationError as error:
+            question.refuse(error)
+            return question
+        late = engines.late(database, min(_LATE_AFTER_SECONDS, self._timeout_seconds / 2))
+        if late >= _MOST_LATE:
+            question.refuse(_Late(f"{late} of them"))
+        else:
+            question.start(Context(database, ctx.identity, ctx.request_id), ask)
+        return question
+
+    def _reason(self, question: _Question[T]) -> str | None:
+        """Say why a cell is missing; None: it answered."""
+        if not question.answer.done():
+            return f"no answer within {self._timeout_seconds} seconds"
+        error = question.answer.exception()
+        if error is None:
+            return None
+        if isinstance(error, _Late):
+            return "too many earlier questions still wait for its answer"
+        if isinstance(error, errors.ConfigurationError):
+            return "its database_connection makes no sense"
+        if isinstance(error, errors.Unavailable):
+            return "its database does not answer"
+        if isinstance(error, db_exception.DBError | sa.exc.SQLAlchemyError):
+            return "its database refuses the question"
+        raise error
+
+    def _note(self, question: _Question[T], reason: str | None) -> None:
+        """Log when a cell goes missing, and when it is back."""
+        cell = question.cell
+        if self._down.get(cell.uuid) == reason:
+            return
+        if reason is None:
+            self._down.pop(cell.uuid, None)
+            LOG.warning("cell %s (%s) answers again", cell.title, cell.uuid)
+        else:
+            self._down[cell.uuid] = reason
+            LOG.warning("cell %s (%s) is missing: %s%s", cell.title, cell.uuid, reason,
+                        _detail(question))
+
+
+@db.retry_writes
+def _read(api: Context) -> list[Cell]:
+    with db.read_once(api) as session:
+        return cells_of(session)
+
+
+def cells_of(session: Session) -> list[Cell]:
+    """Return all cells in the order of creation, in the caller's transaction."""
+    # Nova leaves columns empty that say nothing.
+    return [
+        Cell(row.id, row.uuid, row.name or "", row.transport_url or "",
+             row.database_connection or "", bool(row.disabled))
+        for row in session.execute(_CELLS)]
+
+
+def _asked(ctx: Context, ask: Callable[[Context, Cell], T], cell: Cell) -> T:
+    """Ask; and once more where a connection had died while it was idle."""
+    started = time.monotonic()
+    try:
+        with judged():
+            return ask(ctx, cell)
+    except db.TransactionLost:
+        if time.monotonic() - started > _QUICKLY_SECONDS:
+            raise
+        with judged():
+            return ask(ctx, cell)
+    except (OSError, TypeError, ValueError) as error:
+        _require_connection(ctx, error)
+        raise
+
+
+def _require_connection(ctx: Context, error: Exception) -> None:
+    """Tell what a driver makes of a parameter of the URL from a defect of the question."""
+    try:
+        with ctx.database.autocommit.connect():
+            return
+    except Exception:  # noqa: BLE001  whatever the driver raises
+        raise errors.ConfigurationError("the driver cannot connect") from error
+
+
+def _detail(question: _Question[Any]) -> str:
+    """Return what its driver says, in one line, and without the cell's password."""
+    error = question.answer.exception() if question.answer.done() else None
+    if error is None:
+        return ""
+    cause = error.__cause__
+    if cause is None:
+        return f" ({error})"
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    said = str(cause).strip().partition("\n")[0]
+    password = sa.make_url(question.cell.database_connection).password
+    return f" ({said.replace(str(password), MASK) if password else said})"
+
+
+def _beside(ctx: Context, settings: Settings) -> Context:
+    """Return a context on another database; ``ctx`` where it is the same."""
+    database = engines.database(settings)
+    here, there = ctx.database.url, database.url
+    if _place(here) == _place(there) and here.username == there.username:
+        return ctx
+    return Context(database, ctx.identity, ctx.request_id)
+
+
+def _place(url: sa.URL) -> tuple[object, ...]:
+    """Return what two URLs of one database have in common, whoever logs in."""
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        return backend, os.path.realpath(url.database or "")
+    return (backend, url.host or url.query.get("host"), url.port or _PORTS[backend],
+            url.database)

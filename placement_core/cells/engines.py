@@ -1,0 +1,99 @@
+"""The engines of other databases than the service's own, shared by the whole process.
+
+Whoever asks for the same database with the same settings gets the same pools,
+however many ``CellDatabases`` a process has. A fork starts with none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+from placement_core import errors
+from placement_core.db import Session
+from placement_core.db.database import Database, Settings
+
+
+class _NoJournal:
+    """The change log of a database that has none: nothing may be touched there."""
+
+    def slot(self) -> int:
+        """Return a number, as every thread has one."""
+        return 0
+
+    def append(self, session: Session) -> None:
+        """Refuse: who touches something here mistakes the database for ours."""
+        raise RuntimeError("a database without a change log cannot say what was touched")
+
+    def committed(self, database: Database, session: Session) -> None:
+        """Have nothing to tidy up."""
+
+    def landed(self, database: Database, session: Session) -> bool:
+        """Know nothing about any transaction."""
+        raise errors.Unavailable("This database does not keep which transactions it has seen.")
+
+
+class _Engines:
+    """The databases that one process has engines for, and the questions on their way."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.made: dict[Settings, Database] = {}
+        self.asked_at: dict[Database, list[float]] = {}
+
+
+#: The last one is this process's; those of the processes that it was forked from stay
+#: referenced, because closing their connections is not for us.
+_processes = [_Engines()]
+os.register_at_fork(after_in_child=lambda: _processes.append(_Engines()))
+
+
+def database(settings: Settings) -> Database:
+    """Return the process's database of these settings; nothing is connected to.
+
+    :raises errors.ConfigurationError: the URL makes no sense.
+    """
+    engines = _processes[-1]
+    with engines.lock:
+        found = engines.made.get(settings)
+        if found is None:
+            # Who asks repeats a question by itself; a cell that is gone is not waited for.
+            found = engines.made[settings] = Database(settings, _NoJournal(), retries=1)
+        return found
+
+
+def dispose() -> None:
+    """Close every pooled connection, and forget the databases."""
+    engines = _processes[-1]
+    with engines.lock:
+        made = list(engines.made.values())
+        engines.made.clear()
+    for each in made:
+        each.dispose()
+
+
+def late(asked: Database, seconds: float) -> int:
+    """Return how many questions to a database have been unanswered for so long."""
+    engines = _processes[-1]
+    before = time.monotonic() - seconds
+    with engines.lock:
+        return sum(started < before for started in engines.asked_at.get(asked, ()))
+
+
+@contextlib.contextmanager
+def question(asked: Database) -> Iterator[None]:
+    """Note that a question to a database is on its way."""
+    engines = _processes[-1]
+    started = time.monotonic()
+    with engines.lock:
+        engines.asked_at.setdefault(asked, []).append(started)
+    try:
+        yield
+    finally:
+        with engines.lock:
+            engines.asked_at[asked].remove(started)
+            if not engines.asked_at[asked]:
+                del engines.asked_at[asked]

@@ -1,0 +1,133 @@
+"""What the cells room refuses."""
+
+from __future__ import annotations
+
+from placement_core import errors
+
+
+class CellNotFound(errors.NotFound):
+    """The cell in the address does not exist."""
+
+    code = "cells.not_found"
+
+    def __init__(self, cell: str) -> None:
+        super().__init__(f"There is no cell of uuid or name {cell}.")
+        self.cell = cell
+
+
+class AmbiguousCell(errors.Conflict):
+    """Several cells have the name; nova allows it."""
+
+    code = "cells.ambiguous"
+
+    def __init__(self, name: str, uuids: list[str]) -> None:
+        super().__init__(
+            f"Several cells are called {name}: {', '.join(uuids)}. Name one by its uuid.")
+        self.uuids = uuids
+
+
+class InvalidCell(errors.Invalid):
+    """A cell makes no sense as it was described."""
+
+    code = "cells.invalid"
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"Invalid input for field {field}: {reason}.")
+        self.field = field
+
+
+class DuplicateCell(errors.Conflict):
+    """There is a cell with that uuid, name or database.
+
+    :ivar field: which of them.
+    """
+
+    code = "cells.duplicate"
+
+    def __init__(self, field: str, cell: str) -> None:
+        super().__init__(f"The cell {cell} has that {field} already.")
+        self.field = field
+
+
+class CellInUse(errors.Conflict):
+    """Instances are mapped to the cell, or hosts in nova's database."""
+
+    code = "cells.in_use"
+
+    def __init__(self, cell: str) -> None:
+        super().__init__(
+            f"The cell {cell} cannot be removed: instances or hosts are mapped to it.")
+
+
+class UnknownCell(errors.Invalid):
+    """A request names a cell that does not exist."""
+
+    code = "cells.unknown"
+
+    def __init__(self, cell: str) -> None:
+        super().__init__(f"There is no cell of uuid or name {cell}.")
+        self.cell = cell
+
+
+class InstanceNotFound(errors.NotFound):
+    """The instance in the address is not registered."""
+
+    code = "instances.not_found"
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(f"There is no instance {uuid}.")
+        self.uuid = uuid
+
+
+class InvalidInstance(errors.Invalid):
+    """An instance makes no sense as it was described."""
+
+    code = "instances.invalid"
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"Invalid input for field {field}: {reason}.")
+        self.field = field
+
+
+class DuplicateInstance(errors.Conflict):
+    """The instance is registered with other contents."""
+
+    code = "instances.duplicate"
+
+    def __init__(self, uuid: str) -> None:
+        super().__init__(
+            f"The instance {uuid} is registered already, with another project, user or cell, "
+            "or it is deleted.")
+        self.uuid = uuid
+
+
+class UnknownMarker(errors.Invalid):
+    """A list shall go on after an instance that is not registered."""
+
+    code = "instances.unknown_marker"
+
+    def __init__(self, marker: str) -> None:
+        super().__init__(f"There is no instance {marker} to go on after.")
+        self.marker = marker
+
+
+class UnknownServerGroup(errors.Invalid):
+    """A server group that was named does not exist in the project."""
+
+    code = "cells.server_group.unknown"
+
+    def __init__(self, group: str, project_id: str) -> None:
+        super().__init__(f"The project {project_id} has no server group of uuid or name {group}.")
+        self.group = group
+
+
+class AmbiguousServerGroup(errors.Invalid):
+    """Several server groups of the project have the name; nova allows it."""
+
+    code = "cells.server_group.ambiguous"
+
+    def __init__(self, group: str, uuids: list[str]) -> None:
+        super().__init__(
+            f"Several server groups are called {group}: {', '.join(uuids)}. Name one by its "
+            "uuid.")
+        self.uuids = uuids

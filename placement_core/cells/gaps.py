@@ -1,0 +1,240 @@
+"""Instance mappings that lack what older versions of nova did not write, filled from the cells.
+
+Two online data migrations. Each goes round once, from where the last one stopped (a mark)
+to the end and from the front to there, and stops earlier when it has done as much as it
+may: rows that cannot be migrated hold up nobody. Cells are asked while no transaction is
+open; each cell's rows are then written in a short one of their own. A row that somebody
+else filled meanwhile stays as it is.
+Source: seed 000, requirement Q5; spec nova_quota §3, N11.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.cells import cell_tables, instances, marks, tables
+from placement_core.cells.databases import CellDatabases
+from placement_core.cells.records import Cell
+from placement_core.context import Context
+
+LOG = logging.getLogger(__name__)
+
+#: So many rows are read, and asked the cells about, at a time; fewer at first, where only
+#: few are to be filled.
+_PAGE = 500
+
+#: Whose project the row is that nova made as a mark of its own.
+_NOBODY = "00000000-0000-0000-0000-000000000000"
+
+_mappings = tables.instance_mappings
+_instances = cell_tables.instances
+
+_USERS = sa.select(_instances.c.uuid, _instances.c.user_id).where(
+    _instances.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+_GONE = sa.select(_instances.c.uuid).where(
+    _instances.c.uuid.in_(sa.bindparam("uuids", expanding=True)),
+    sa.or_(_instances.c.deleted != 0, _instances.c.vm_state == instances.SOFT_DELETED))
+
+Row = sa.Row[Any]
+Values = Mapping[str, object]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Gap:
+    """A column that may lack its value.
+
+    :ivar name: of the migration, and of its mark.
+    :ivar values: asks a cell, {instance uuid: value}; without those that have none.
+    """
+
+    name: str
+    column: sa.Column[Any]
+    values: Callable[[Context, Collection[str]], Values]
+
+    @property
+    def open(self) -> sa.ColumnElement[bool]:
+        """The rows that lack the value."""
+        return sa.and_(self.column.is_(None), _mappings.c.project_id != _NOBODY)
+
+
+def populate_user_id(ctx: Context, max_count: int, cells: CellDatabases) -> tuple[int, int]:
+    """Fill ``user_id`` of instance mappings from the instances (online migration).
+
+    Those of deleted instances too: a soft-deleted one may come back.
+
+    :returns: (how many were looked at, how many of them were filled now).
+    """
+    return _populate(ctx, max_count, cells, _USER_ID)
+
+
+def populate_queued_for_delete(
+    ctx: Context, max_count: int, cells: CellDatabases
+) -> tuple[int, int]:
+    """Fill ``queued_for_delete`` of instance mappings (online migration).
+
+    True where the instance is deleted or soft-deleted; false for all others, also
+    those that their cell never heard of.
+
+    :returns: (how many were looked at, how many of them were filled now).
+    """
+    return _populate(ctx, max_count, cells, _QUEUED_FOR_DELETE)
+
+
+def _users(ctx: Context, uuids: Collection[str]) -> Values:
+    with db.read_once(ctx) as session:
+        return {row.uuid: row.user_id for row in session.execute(_USERS, {"uuids": list(uuids)})
+                if row.user_id}
+
+
+def _deleted(ctx: Context, uuids: Collection[str]) -> Values:
+    with db.read_once(ctx) as session:
+        gone = set(session.execute(_GONE, {"uuids": list(uuids)}).scalars())
+    return {uuid: uuid in gone for uuid in uuids}
+
+
+_USER_ID = _Gap("populate_user_id", _mappings.c.user_id, _users)
+_QUEUED_FOR_DELETE = _Gap(
+    "populate_queued_for_delete", _mappings.c.queued_for_delete, _deleted)
+
+
+def _populate(
+    ctx: Context, max_count: int, cells: CellDatabases, gap: _Gap
+) -> tuple[int, int]:
+    pass_ = _Pass(ctx, cells, gap, max_count)
+    start = marks.get(ctx, gap.name)
+    at = pass_.walk(start, None)
+    if at is None and start:
+        at = pass_.walk(0, start)
+    if (at or 0) != start:
+        marks.put(ctx, gap.name, at or 0)
+    if at is None:
+        pass_.looked_at = pass_.done + pass_.report()
+    return pass_.looked_at, pass_.done
+
+
+class _Pass:
+    """One call: a way round the rows, or a part of it.
+
+    :ivar looked_at: how many rows it met.
+    :ivar done: how many of them it filled.
+    """
+
+    def __init__(
+        self, ctx: Context, cells: CellDatabases, gap: _Gap, max_count: int
+    ) -> None:
+        self.looked_at = self.done = 0
+        self._ctx, self._cells, self._gap = ctx, cells, gap
+        self._api = cells.api(ctx)
+        self._left = max_count
+        #: Cells that answer, as far as is known, {id: cell}.
+        self._up = {cell.id: cell for cell in cells.cells(ctx)}
+        self._down: dict[int, str] = {}
+
+    def walk(self, after: int, until: int | None) -> int | None:
+        """Fill rows with ids above ``after`` in their order, as many as may be.
+
+        :param until: the last id; None goes on to the end.
+        :returns: where it stopped; None: it came to the end.
+        """
+        size = self._left
+        while self._left:
+            page = self._page(after, until, min(size, _PAGE))
+            if not page:
+                return None
+            size *= 2
+            values = self._ask(page)
+            chosen = [row for row in page if row.instance_uuid in values][:self._left]
+            if len(chosen) == self._left:
+                page = page[:page.index(chosen[-1]) + 1]
+            for rows in _by_cell(chosen).values():
+                filled = _write(self._api, self._gap, [
+                    {"of_id": row.id, "in_cell": row.cell_id,
+                     "new_value": values[row.instance_uuid]} for row in rows])
+                self.done += filled
+                self._left -= filled
+            self.looked_at += len(page)
+            after = page[-1].id
+        return after
+
+    def report(self) -> int:
+        """Log what is left, and why; return how many rows that is."""
+        left = _count_left(self._api, self._gap)
+        for cell_id, count in left.items():
+            if cell_id is None:
+                reason = "they have no cell yet"
+            elif cell_id in self._down:
+                reason = f"{self._down[cell_id]}; run this again when the cell is back"
+            elif cell_id in self._up:
+                reason = (f"cell {self._up[cell_id].title} does not know their instances "
+                          "(any more)")
+            else:
+                reason = "their cell has no mapping"
+            LOG.warning("%s: %d instance mappings are left: %s", self._gap.name, count, reason)
+        return sum(left.values())
+
+    def _page(self, after: int, until: int | None, size: int) -> Sequence[Row]:
+        statement = (
+            sa.select(_mappings.c.id, _mappings.c.instance_uuid, _mappings.c.cell_id)
+            .where(self._gap.open, _mappings.c.id > after,
+                   _mappings.c.cell_id.in_(sorted(self._up)))
+            .order_by(_mappings.c.id).limit(size))
+        if until is not None:
+            statement = statement.where(_mappings.c.id <= until)
+        return _read(self._api, statement)
+
+    def _ask(self, page: Sequence[Row]) -> Values:
+        """Return {instance uuid: value} of those rows whose cells know one."""
+        asked = _by_cell(page)
+
+        def question(ctx: Context, cell: Cell) -> Values:
+            return self._gap.values(ctx, [row.instance_uuid for row in asked[cell.id]])
+
+        answers = self._cells.ask(self._ctx, question, [self._up[id_] for id_ in asked])
+        for missing in answers.missing:
+            [id_] = [id_ for id_ in asked if self._up[id_].uuid == missing.uuid]
+            del self._up[id_]
+            self._down[id_] = f"cell {missing.name} is missing: {missing.reason}"
+        return {uuid: value for found in answers.answers.values()
+                for uuid, value in found.items()}
+
+
+def _by_cell(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    found = collections.defaultdict(list)
+    for row in rows:
+        found[row.cell_id].append(row)
+    return dict(found)
+
+
+@db.retry_writes
+def _read(api: Context, statement: sa.Select[Any]) -> Sequence[Row]:
+    with db.read_once(api) as session:
+        return session.execute(statement).all()
+
+
+@db.retry_writes
+def _write(api: Context, gap: _Gap, filled: Sequence[Mapping[str, object]]) -> int:
+    """Fill rows that lack their value and are where they were; return how many those were."""
+    statement = (
+        sa.update(_mappings)
+        .where(_mappings.c.id == sa.bindparam("of_id"), gap.column.is_(None),
+               _mappings.c.cell_id == sa.bindparam("in_cell"))
+        .values({gap.column: sa.bindparam("new_value")}))
+    with db.write(api) as session:
+        return session.execute(statement, filled).rowcount
+
+
+@db.retry_writes
+def _count_left(api: Context, gap: _Gap) -> dict[int | None, int]:
+    """Return {cell id: how many rows still lack their value}."""
+    statement = (
+        sa.select(_mappings.c.cell_id, sa.func.count().label("left"))
+        .where(gap.open).group_by(_mappings.c.cell_id))
+    with db.read_once(api) as session:
+        return {row.cell_id: row.left for row in session.execute(statement)}

@@ -1,0 +1,252 @@
+"""Instance mappings: whose an instance is, and in which cell.
+
+They are rows of ``[api_database]``, which may be nova's: it writes them too, when it
+builds, schedules and deletes. Source: spec nova_quota §1 and §3.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import uuid as uuids
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.cells import cell_tables, errors, mappings, tables
+from placement_core.cells.databases import CellDatabases, cells_of
+from placement_core.cells.records import Cell, Instance
+from placement_core.context import Context
+from placement_core.db import Session, texts
+
+_LONGEST_ID = 255
+
+_instances, _cells = tables.instance_mappings, tables.cell_mappings
+_living = cell_tables.instances
+
+#: Nova's vm_state of an instance that may still be restored.
+SOFT_DELETED = "soft-delete"
+
+_RECORDS = sa.select(
+    _instances.c.instance_uuid, _instances.c.project_id, _instances.c.user_id,
+    _cells.c.uuid.label("cell_uuid"), _instances.c.queued_for_delete, _instances.c.id,
+    _instances.c.created_at, _instances.c.updated_at,
+).select_from(_instances.outerjoin(_cells, _cells.c.id == _instances.c.cell_id))
+_BY_UUID = _RECORDS.where(_instances.c.instance_uuid == sa.bindparam("of_uuid"))
+_INSERT = sa.insert(_instances)
+_UPDATE = sa.update(_instances).where(_instances.c.id == sa.bindparam("of_id"))
+
+#: What lists can be filtered by.
+_FIELDS: Mapping[str, sa.ColumnElement[Any]] = {
+    "project_id": _instances.c.project_id, "user_id": _instances.c.user_id,
+    "cell_id": _instances.c.cell_id, "queued_for_delete": _instances.c.queued_for_delete}
+
+_IN_CELL = sa.select(_living.c.user_id, _living.c.deleted, _living.c.vm_state).where(
+    _living.c.uuid == sa.bindparam("of_uuid"))
+#: Only what is still unknown, and only while the instance is where it was asked for.
+_HEAL = {
+    column.name: _UPDATE.where(
+        column.is_(None),
+        _instances.c.cell_id == sa.select(_cells.c.id)
+        .where(_cells.c.uuid == sa.bindparam("in_cell")).scalar_subquery(),
+    ).values({column: sa.bindparam("found")})
+    for column in (_instances.c.user_id, _instances.c.queued_for_delete)}
+
+
+@db.retry_writes
+def register(
+    ctx: Context, cells: CellDatabases, *, uuid: str, project_id: str, user_id: str,
+    cell: str | None = None,
+) -> tuple[Instance, bool]:
+    """Note whose an instance is; return it, and whether it is new.
+
+    An instance that is registered already, with the same contents, stays as it is.
+
+    :param uuid: any spelling of a uuid.
+    :param cell: the uuid or name of its cell; None: none was chosen yet.
+    :raises errors.InvalidInstance: one of them makes no sense.
+    :raises errors.UnknownCell: there is no such cell.
+    :raises errors.AmbiguousCell: several have this name.
+    :raises errors.DuplicateInstance: it is registered otherwise, or deleted.
+    """
+    uuid = _sensible(uuid, project_id, user_id)
+    with db.write(cells.api(ctx)) as session:
+        chosen = None if cell is None else _cell(session, cell)
+        present = _find(session, uuid)
+        if present is not None:
+            if (present.project_id, present.user_id, present.cell_uuid,
+                    present.queued_for_delete) != (
+                    project_id, user_id, chosen and chosen.uuid, False):
+                raise errors.DuplicateInstance(uuid)
+            return present, False
+        try:
+            session.execute(_INSERT, {
+                "instance_uuid": uuid, "project_id": project_id, "user_id": user_id,
+                "cell_id": chosen and chosen.id, "queued_for_delete": False})
+        except db_exception.DBDuplicateEntry as error:
+            # Somebody else did at this moment: look again.
+            raise db.TransactionLost from error
+        except db_exception.DBReferenceError:
+            raise errors.UnknownCell(cell or "") from None
+        return _get(session, uuid), True
+
+
+def get(ctx: Context, cells: CellDatabases, uuid: str) -> Instance:
+    """Return an instance, and heal its mapping in passing.
+
+    A mapping that lacks its user, or whether it is deleted, gets them from its cell,
+    if that answers and knows the instance.
+
+    :raises errors.InstanceNotFound: it is not registered.
+    """
+    found = _read(ctx, cells, uuid)
+    if found.cell_uuid is None or None not in (found.user_id, found.queued_for_delete):
+        return found
+    where = [cell for cell in cells.cells(ctx) if cell.uuid == found.cell_uuid]
+    answers = cells.ask(ctx, functools.partial(_ask, uuid=found.uuid), where).answers
+    said = answers.get(found.cell_uuid)
+    return found if said is None else _heal(ctx, cells, found, said)
+
+
+@db.retry_writes
+def list_(
+    ctx: Context, cells: CellDatabases, *, project_id: str | None = None,
+    user_id: str | None = None, cell: str | None = None, queued_for_delete: bool | None = None,
+    marker: str | None = None, limit: int | None = None,
+) -> list[Instance]:
+    """Return instances in the order of creation, those that are deleted too.
+
+    :param cell: the uuid or name of a cell.
+    :param queued_for_delete: None: whether or not they are.
+    :param marker: the uuid of the last one of the page before.
+    :param limit: how many at most.
+    :raises errors.UnknownCell: there is no such cell.
+    :raises errors.AmbiguousCell: several have this name.
+    :raises errors.UnknownMarker: there is no such instance.
+    """
+    wanted: dict[str, Any] = {
+        "project_id": project_id, "user_id": user_id, "queued_for_delete": queued_for_delete}
+    if not all(texts.storable(text) for text in (project_id, user_id) if text is not None):
+        return []
+    with db.read(cells.api(ctx)) as session:
+        if cell is not None:
+            wanted["cell_id"] = _cell(session, cell).id
+        statement = _RECORDS.order_by(_instances.c.id).limit(limit).where(*(
+            _FIELDS[name] == value for name, value in wanted.items() if value is not None))
+        if marker is not None:
+            last = _find(session, marker)
+            if last is None:
+                raise errors.UnknownMarker(marker)
+            statement = statement.where(_instances.c.id > last.id)
+        return [_record(row) for row in session.execute(statement)]
+
+
+@db.retry_writes
+def update(
+    ctx: Context, cells: CellDatabases, uuid: str, *, cell: str | None = None,
+    queued_for_delete: bool | None = None,
+) -> Instance:
+    """Say in which cell an instance is, or whether it is deleted; return it.
+
+    The row of a deleted one stays, as in nova, because a cell may bring it back.
+
+    :param cell: the uuid or name of a cell; None: as it is.
+    :param queued_for_delete: None: as it is.
+    :raises errors.InstanceNotFound: it is not registered.
+    :raises errors.UnknownCell: there is no such cell.
+    :raises errors.AmbiguousCell: several have this name.
+    """
+    with db.write(cells.api(ctx)) as session:
+        present = _get(session, uuid)
+        values: dict[str, Any] = {}
+        if cell is not None:
+            values["cell_id"] = _cell(session, cell).id
+        if queued_for_delete is not None:
+            values["queued_for_delete"] = queued_for_delete
+        if not values:
+            return present
+        try:
+            session.execute(_UPDATE.values(values), {"of_id": present.id})
+        except db_exception.DBReferenceError:
+            raise errors.UnknownCell(cell or "") from None
+        return _get(session, uuid)
+
+
+def is_deleted(deleted: int | None, vm_state: str | None) -> bool:
+    """Say whether a row of a cell's ``instances`` is that of a deleted instance."""
+    return bool(deleted) or vm_state == SOFT_DELETED
+
+
+@db.retry_writes
+def _read(ctx: Context, cells: CellDatabases, uuid: str) -> Instance:
+    with db.read_once(cells.api(ctx)) as session:
+        return _get(session, uuid)
+
+
+def _ask(ctx: Context, _cell: Cell, *, uuid: str) -> Mapping[str, Any] | None:
+    """Return what a cell knows of an instance; None: it does not know it."""
+    with db.read_once(ctx) as session:
+        row = session.execute(_IN_CELL, {"of_uuid": uuid}).first()
+    if row is None:
+        return None
+    return {"user_id": row.user_id, "queued_for_delete": is_deleted(row.deleted, row.vm_state)}
+
+
+@db.retry_writes
+def _heal(
+    ctx: Context, cells: CellDatabases, found: Instance, said: Mapping[str, Any]
+) -> Instance:
+    with db.write(cells.api(ctx)) as session:
+        for column, statement in _HEAL.items():
+            if getattr(found, column) is None and said[column] is not None:
+                session.execute(statement, {
+                    "of_id": found.id, "in_cell": found.cell_uuid, "found": said[column]})
+        return _get(session, found.uuid)
+
+
+def _cell(session: Session, cell: str) -> Cell:
+    try:
+        return mappings.pick(cells_of(session), cell)
+    except errors.CellNotFound:
+        raise errors.UnknownCell(cell) from None
+
+
+def _get(session: Session, uuid: str) -> Instance:
+    found = _find(session, uuid)
+    if found is None:
+        raise errors.InstanceNotFound(uuid)
+    return found
+
+
+def _find(session: Session, uuid: str) -> Instance | None:
+    try:
+        canonical = str(uuids.UUID(uuid))
+    except ValueError:
+        return None
+    row = session.execute(_BY_UUID, {"of_uuid": canonical}).first()
+    return None if row is None else _record(row)
+
+
+def _record(row: sa.Row[Any]) -> Instance:
+    return Instance(
+        row.instance_uuid, row.project_id, row.user_id, row.cell_uuid, row.queued_for_delete,
+        row.id, _aware(row.created_at), _aware(row.updated_at))
+
+
+def _aware(moment: datetime.datetime | None) -> datetime.datetime | None:
+    return None if moment is None else moment.replace(tzinfo=datetime.UTC)
+
+
+def _sensible(uuid: str, project_id: str, user_id: str) -> str:
+    """Return the uuid as nova spells it."""
+    for field, text in (("project_id", project_id), ("user_id", user_id)):
+        if not (text.strip() and len(text) <= _LONGEST_ID and texts.storable(text)):
+            raise errors.InvalidInstance(
+                field, f"expected text of 1 to {_LONGEST_ID} characters, without NUL")
+    try:
+        return str(uuids.UUID(uuid))
+    except ValueError:
+        raise errors.InvalidInstance("uuid", "it is not a uuid") from None

@@ -1,0 +1,191 @@
+"""Cell mappings: which cells there are, and where their databases are.
+
+They are kept in ``[api_database]``, which may be nova's. Nova keeps neither their
+names nor their databases unique; so writers queue on a revision in our own database,
+and look before they write.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid as uuids
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db, errors as core_errors
+from placement_core.cells import errors, tables
+from placement_core.cells.databases import CellDatabases, cells_of
+from placement_core.cells.records import Cell
+from placement_core.changes import revisions
+from placement_core.context import Context
+from placement_core.db import texts
+from placement_core.db.masking import MASK
+
+#: Nova's: where instances are that no host could be found for.
+CELL0 = "00000000-0000-0000-0000-000000000000"
+
+_LONGEST_NAME = 255
+#: What MySQL keeps in a text, in bytes.
+_LONGEST_URL = 65535
+
+_mappings = tables.cell_mappings
+_MAPPED = sa.select(tables.instance_mappings.c.id).where(
+    tables.instance_mappings.c.cell_id == sa.bindparam("of_id")).limit(1)
+_UPDATE = sa.update(_mappings).where(_mappings.c.id == sa.bindparam("of_id"))
+_DELETE = sa.delete(_mappings).where(_mappings.c.id == sa.bindparam("of_id"))
+
+
+def get(ctx: Context, cells: CellDatabases, cell: str) -> Cell:
+    """Return a cell.
+
+    :param cell: its uuid or its name.
+    :raises errors.CellNotFound: there is none.
+    :raises errors.AmbiguousCell: several have this name.
+    """
+    return pick(cells.cells(ctx), cell)
+
+
+def pick(found: list[Cell], cell: str) -> Cell:
+    """Return the one of ``found`` with this uuid or name; raise as ``get`` does."""
+    by_uuid = [each for each in found if each.uuid == cell]
+    by_name = [each for each in found if each.name == cell]
+    if len(by_uuid or by_name) > 1:
+        raise errors.AmbiguousCell(cell, [each.uuid for each in by_name])
+    for each in by_uuid or by_name:
+        return each
+    raise errors.CellNotFound(cell)
+
+
+def create(
+    ctx: Context, cells: CellDatabases, *, name: str, database_connection: str,
+    transport_url: str = "", uuid: str | None = None, disabled: bool = False,
+) -> Cell:
+    """Create a cell mapping.
+
+    :param database_connection: the URL of its database; nobody connects to it yet.
+    :param uuid: any spelling of a uuid; a random one if None.
+    :raises errors.InvalidCell: one of them makes no sense.
+    :raises errors.DuplicateCell: a cell has that uuid, name or database.
+    """
+    try:
+        uuid = str(uuids.UUID(uuid)) if uuid is not None else str(uuids.uuid4())
+    except ValueError:
+        raise errors.InvalidCell("uuid", "it is not a uuid") from None
+    made = Cell(0, uuid, name, transport_url, database_connection, disabled)
+    _require_sense(ctx, cells, made)
+    return _create(ctx, cells, made)
+
+
+@db.retry_writes
+def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, Any]) -> Cell:
+    """Change a cell mapping; return it.
+
+    :param cell: its uuid or name.
+    :param changes: of name, database_connection, transport_url, disabled.
+    :raises errors.CellNotFound: there is none.
+    :raises errors.AmbiguousCell: several have this name.
+    :raises errors.InvalidCell: a value makes no sense.
+    :raises errors.DuplicateCell: a cell has that name or database.
+    """
+    with db.write(ctx) as own:
+        revisions.raise_(own, revisions.CELLS)
+        with db.write(cells.api(ctx)) as session:
+            found = cells_of(session)
+            before = pick(found, cell)
+            after = dataclasses.replace(before, **changes)
+            if after == before:
+                return before
+            _require_sense(ctx, cells, after)
+            _require_unique(ctx, cells, after, found)
+            session.execute(_UPDATE, {"of_id": before.id, **_values(after)})
+    return after
+
+
+@db.retry_writes
+def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
+    """Remove a cell mapping; its database stays as it is.
+
+    :param cell: its uuid or name.
+    :raises errors.CellNotFound: there is none.
+    :raises errors.AmbiguousCell: several have this name.
+    :raises errors.CellInUse: instances or hosts are mapped to it.
+    """
+    with db.write(ctx) as own:
+        revisions.raise_(own, revisions.CELLS)
+        with db.write(cells.api(ctx)) as session:
+            found = pick(cells_of(session), cell)
+            # SQLite does not hold references by itself.
+            if session.execute(_MAPPED, {"of_id": found.id}).first() is not None:
+                raise errors.CellInUse(found.title)
+            try:
+                session.execute(_DELETE, {"of_id": found.id})
+            except db_exception.DBReferenceError:
+                raise errors.CellInUse(found.title) from None
+
+
+@db.retry_writes
+def _create(ctx: Context, cells: CellDatabases, made: Cell) -> Cell:
+    with db.write(ctx) as own:
+        revisions.raise_(own, revisions.CELLS)
+        with db.write(cells.api(ctx)) as session:
+            found = cells_of(session)
+            for each in found:
+                if each == dataclasses.replace(made, id=each.id):
+                    # Ours: it was committed before our own database failed.
+                    return each
+            _require_unique(ctx, cells, made, found)
+            result = session.execute(sa.insert(_mappings), _values(made) | {"uuid": made.uuid})
+            id_: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
+            return dataclasses.replace(made, id=id_)
+
+
+def _values(cell: Cell) -> dict[str, Any]:
+    return {"name": cell.name, "transport_url": cell.transport_url,
+            "database_connection": cell.database_connection, "disabled": cell.disabled}
+
+
+def _require_sense(ctx: Context, cells: CellDatabases, cell: Cell) -> None:
+    if not (cell.name.strip() and len(cell.name) <= _LONGEST_NAME
+            and texts.storable(cell.name)):
+        raise errors.InvalidCell(
+            "name", f"expected text of 1 to {_LONGEST_NAME} characters, without NUL")
+    if _is_uuid(cell.name):
+        raise errors.InvalidCell("name", "it looks like the uuid of a cell")
+    for field, url in (("database_connection", cell.database_connection),
+                       ("transport_url", cell.transport_url)):
+        if not texts.storable(url) or len(url.encode()) > _LONGEST_URL:
+            raise errors.InvalidCell(field, "it is too long, or has characters no URL has")
+        if f":{MASK}@" in url:
+            raise errors.InvalidCell(field, f"it has {MASK} in place of a password")
+    if cell.disabled and cell.uuid == CELL0:
+        raise errors.InvalidCell("disabled", "cell0 cannot be disabled")
+    try:
+        cells.of(ctx, cell)
+    except core_errors.ConfigurationError as error:
+        raise errors.InvalidCell("database_connection", str(error)) from None
+
+
+def _require_unique(
+    ctx: Context, cells: CellDatabases, made: Cell, found: list[Cell]
+) -> None:
+    """Refuse what another cell has: of two with one database, everything counts twice."""
+    for each in found:
+        if each.id == made.id:
+            continue
+        if each.uuid == made.uuid:
+            raise errors.DuplicateCell("uuid", each.title)
+        if each.name == made.name:
+            raise errors.DuplicateCell("name", each.title)
+        if cells.same_database(ctx, each, made):
+            raise errors.DuplicateCell("database_connection", each.title)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuids.UUID(text)
+    except ValueError:
+        return False
+    return True

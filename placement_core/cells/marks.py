@@ -1,0 +1,36 @@
+"""How far passes over many rows have come, kept between runs in our own database."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.cells import tables
+from placement_core.context import Context
+
+_marks = tables.marks
+_GET = sa.select(_marks.c.at).where(_marks.c.name == sa.bindparam("of_name"))
+_SET = (
+    sa.update(_marks).where(_marks.c.name == sa.bindparam("of_name"))
+    .values(at=sa.bindparam("new_at"))
+)
+_INSERT = sa.insert(_marks)
+
+
+@db.retry_writes
+def get(ctx: Context, name: str) -> int:
+    """Return the last id that a pass has seen; 0: it begins at the front."""
+    with db.read_once(ctx) as session:
+        return session.execute(_GET, {"of_name": name}).scalar() or 0
+
+
+@db.retry_writes
+def put(ctx: Context, name: str, at: int) -> None:
+    """Note how far a pass has come; of two passes at once, the last one's word stays."""
+    with db.write(ctx) as session:
+        if not session.execute(_SET, {"of_name": name, "new_at": at}).rowcount:
+            try:
+                session.execute(_INSERT, {"name": name, "at": at})
+            except db_exception.DBDuplicateEntry:
+                raise db.TransactionLost from None

@@ -1,0 +1,47 @@
+"""Nova's server groups, as far as their members are counted."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.cells import errors, tables
+from placement_core.cells.databases import CellDatabases
+from placement_core.context import Context
+from placement_core.db import texts
+
+_groups, _members = tables.instance_groups, tables.instance_group_member
+
+_OF_GROUP = (
+    sa.select(_groups.c.uuid, _members.c.instance_uuid)
+    .outerjoin(_members, _members.c.group_id == _groups.c.id)
+    .where(
+        _groups.c.project_id == sa.bindparam("project"),
+        sa.or_(_groups.c.uuid == sa.bindparam("group"), _groups.c.name == sa.bindparam("group")))
+    .order_by(_members.c.id)
+)
+
+
+@db.retry_writes
+def members(
+    ctx: Context, cells: CellDatabases, group: str, *, project_id: str
+) -> list[str]:
+    """Return the instances of a server group, those that were deleted included.
+
+    :param group: its uuid, or its name in the project.
+    :raises errors.UnknownServerGroup: the project has none like that.
+    :raises errors.AmbiguousServerGroup: it has several of that name.
+    """
+    found: dict[str, list[str]] = {}
+    if texts.storable(group) and texts.storable(project_id):
+        with db.read_once(cells.api(ctx)) as session:
+            for row in session.execute(_OF_GROUP, {"project": project_id, "group": group}):
+                found.setdefault(row.uuid, []).extend(
+                    [] if row.instance_uuid is None else [row.instance_uuid])
+    if group in found:
+        return found[group]
+    if not found:
+        raise errors.UnknownServerGroup(group, project_id)
+    if len(found) > 1:
+        raise errors.AmbiguousServerGroup(group, sorted(found))
+    return next(iter(found.values()))

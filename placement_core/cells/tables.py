@@ -1,0 +1,80 @@
+"""Nova's tables of its API database, as far as they are used: names and columns are nova's.
+
+So a real nova API database can take their place (``[api_database] connection``).
+``marks`` is ours, and always in the service's own database.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db.metadata import metadata, timestamps
+
+# A binary collation, so that names and uuids compare as text on every database.
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
+
+cell_mappings = sa.Table(
+    "cell_mappings", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("uuid", sa.String(36), nullable=False),
+    sa.Column("name", sa.String(255)),
+    sa.Column("transport_url", sa.Text, nullable=False),
+    sa.Column("database_connection", sa.Text, nullable=False),
+    sa.Column("disabled", sa.Boolean, default=False),
+    sa.UniqueConstraint("uuid", name="uniq_cell_mappings0uuid"),
+    **_MYSQL,
+)
+
+instance_mappings = sa.Table(
+    "instance_mappings", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("instance_uuid", sa.String(36), nullable=False),
+    sa.Column("cell_id", sa.Integer,
+              sa.ForeignKey("cell_mappings.id", name="instance_mappings_cell_id_fkey")),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255)),
+    sa.Column("queued_for_delete", sa.Boolean),
+    sa.UniqueConstraint("instance_uuid", name="uniq_instance_mappings0instance_uuid"),
+    sa.Index("project_id_idx", "project_id"),
+    sa.Index("instance_mappings_user_id_project_id_idx", "user_id", "project_id"),
+    **_MYSQL,
+)
+
+instance_groups = sa.Table(
+    "instance_groups", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("user_id", sa.String(255)),
+    sa.Column("project_id", sa.String(255)),
+    sa.Column("uuid", sa.String(36), nullable=False),
+    sa.Column("name", sa.String(255)),
+    sa.UniqueConstraint("uuid", name="uniq_instance_groups0uuid"),
+    **_MYSQL,
+)
+
+instance_group_member = sa.Table(
+    "instance_group_member", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("instance_uuid", sa.String(255)),
+    sa.Column("group_id", sa.Integer,
+              sa.ForeignKey("instance_groups.id", name="instance_group_member_group_id_fkey"),
+              nullable=False),
+    sa.Index("instance_group_member_instance_idx", "instance_uuid"),
+    sa.Index("instance_group_member_group_id_idx", "group_id"),
+    **_MYSQL,
+)
+
+#: How far a pass over many rows has come: {name of the pass: the last id it saw}.
+marks = sa.Table(
+    "marks", metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("at", sa.BigInteger, nullable=False),
+    **_MYSQL,
+)

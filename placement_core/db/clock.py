@@ -1,0 +1,64 @@
+"""The database's clock: what deadlines are set and judged by.
+
+Machines disagree about the time; those that share a database share its clock. Times
+are naive UTC with parts of a second, as ``DEADLINE`` columns keep them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
+
+#: The type of a column that is compared with ``now``. MySQL would round a DATETIME
+#: to whole seconds.
+DEADLINE = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql")
+
+_SQLITE_FORMAT = "'%Y-%m-%d %H:%M:%f000'"
+
+
+class _InSeconds(sa.ColumnElement[datetime.datetime]):
+    """The present and some seconds."""
+
+    type = sa.DateTime()
+    inherit_cache = True
+    _traverse_internals = [("seconds", sa.sql.visitors.InternalTraversal.dp_clauseelement)]
+
+    def __init__(self, seconds: sa.ColumnElement[int]) -> None:
+        self.seconds = seconds
+
+
+def now() -> sa.ColumnElement[datetime.datetime]:
+    """Build the present.
+
+    PostgreSQL's is that of the moment when it is computed: a transaction or a
+    statement that waited for a lock does not judge by the time when it began.
+    """
+    return in_seconds(sa.literal_column("0", sa.Integer))
+
+
+def in_seconds(seconds: sa.ColumnElement[int]) -> sa.ColumnElement[datetime.datetime]:
+    """Build the moment in some seconds; negative ones are ago."""
+    return _InSeconds(seconds)
+
+
+@compiles(_InSeconds, "postgresql")
+def _on_postgresql(element: _InSeconds, compiler: Any, **options: Any) -> str:
+    seconds = compiler.process(element.seconds, **options)
+    return ("(CAST(clock_timestamp() AT TIME ZONE 'UTC' AS TIMESTAMP) "
+            f"+ CAST({seconds} AS INTEGER) * INTERVAL '1 second')")
+
+
+@compiles(_InSeconds, "mysql")
+def _on_mysql(element: _InSeconds, compiler: Any, **options: Any) -> str:
+    seconds = compiler.process(element.seconds, **options)
+    return f"(UTC_TIMESTAMP(6) + INTERVAL {seconds} SECOND)"
+
+
+@compiles(_InSeconds, "sqlite")
+def _on_sqlite(element: _InSeconds, compiler: Any, **options: Any) -> str:
+    seconds = compiler.process(element.seconds, **options)
+    return f"strftime({_SQLITE_FORMAT}, 'now', ({seconds}) || ' seconds')"
