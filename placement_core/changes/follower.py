@@ -59,6 +59,11 @@ class Follower(Generic[T]):
         self._started = 0
         self._finished = 0
 
+    @property
+    def known(self) -> Version[T] | None:
+        """The newest version that was made, however old; None: there is none yet."""
+        return self._known
+
     def present(self, ctx: Context) -> Version[T]:
         """Return a version with every change that was committed before the call.
 
@@ -76,6 +81,10 @@ class Follower(Generic[T]):
         if known is not None and known.digest == digest:
             return known
         return self._refreshed(own, digest, started_before)
+
+    def renewed(self, ctx: Context) -> Version[T]:
+        """Return the same for a caller who knows that something changed."""
+        return self._refreshed(self.own_context(ctx), None, self._started)
 
     def own_context(self, ctx: Context) -> Context:
         """Return a context like the caller's, outside of its transaction."""

@@ -16,6 +16,8 @@ from placement_core.db import Question, Session, retry_writes
 
 #: Limits, and the catalog that they refer to.
 LIMITS = "limits"
+#: Cell mappings, wherever they are kept.
+CELLS = "cells"
 
 _RAISE = (
     sa.update(revisions)

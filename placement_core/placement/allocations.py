@@ -7,10 +7,9 @@ Source: spec placement_api §3.10, design §4.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -24,6 +23,7 @@ from placement_core.placement import (
     counters,
     errors,
     facts,
+    growth,
     inventories,
     ledger,
     locks,
@@ -82,19 +82,16 @@ class Guard(Protocol):
     repeated, both halves are called again.
     """
 
-    def prepare(self, ctx: Context, asked: Mapping[str, Mapping[str, int]]) -> None:
-        """Fetch what the decision needs, outside of the transaction.
+    def prepare(self, ctx: Context, writes: Sequence[records.AllocationWrite]) -> None:
+        """Fetch what the decision needs, outside of the transaction."""
 
-        :param asked: {project id: {resource class: the sum of its new amounts}}.
-        """
-
-    def decide(self, session: db.Session, changes: Mapping[counters.Key, int]) -> None:
+    def decide(self, ctx: Context, grown: growth.Growth) -> None:
         """Decide, inside the transaction, with consumers and providers locked.
 
-        May take locks of its own (limit nodes, root first). What it reads now
-        stands still; the inventories are not written yet.
+        May take locks of its own (limit nodes). What is committed by then, and what
+        the writes change, is all there is; the usage counters are not written yet.
+        Not called where nothing grows.
 
-        :param changes: how the usage counters will change.
         :raises errors.Error: the write is refused, and the transaction undone.
         """
 
@@ -104,7 +101,8 @@ class Guard(Protocol):
 
 @db.retry_writes
 def replace(
-    ctx: Context, writes: Sequence[records.AllocationWrite], *, guard: Guard | None = None
+    ctx: Context, writes: Sequence[records.AllocationWrite], *, guard: Guard | None = None,
+    beside: Callable[[db.Session], None] | None = None,
 ) -> None:
     """Make consumers hold exactly what ``writes`` say, all of them or none.
 
@@ -113,20 +111,26 @@ def replace(
     nothing afterwards ceases to exist.
 
     :param writes: at most one for each consumer.
+    :param beside: writes what belongs to it in the same transaction; the consumers
+        and providers are locked by then.
     :raises errors.ConsumerGenerationConflict, errors.AllocationForUnknownProvider,
         errors.UnknownResourceClass, errors.InventoryMissing,
         errors.ConstraintsViolated, errors.CapacityExceeded: nothing was changed.
     """
     consumers.ensure_owners(ctx, writes)
     if guard is not None:
-        guard.prepare(ctx, _asked(writes))
+        guard.prepare(ctx, writes)
     with explained(ctx, writes), db.write(ctx) as session:
-        planned = _plan(ctx, session, writes)
+        known, planned = _plan(ctx, session, writes)
         ledger.write_allocations(session, planned)
         locks.hold(session, planned.steps)
         if guard is not None:
-            guard.decide(session, planned.counters)
+            grown = growth.measure(session, writes, known, planned)
+            if grown.projects or grown.users:
+                guard.decide(ctx, grown)
         ledger.move_used(session, planned)
+        if beside is not None:
+            beside(session)
         counters.add(ctx, session, planned.counters)
 
 
@@ -142,7 +146,7 @@ def delete(ctx: Context, consumer_uuid: str) -> None:
         raise errors.NoAllocations(consumer_uuid)
     write = records.AllocationWrite(consumer_uuid, {}, project_id="", user_id="")
     with explained(ctx, [write]), db.write(ctx) as session:
-        planned = _plan(ctx, session, [write], raise_generations=False)
+        _, planned = _plan(ctx, session, [write], raise_generations=False)
         if not planned.gone:
             raise errors.NoAllocations(consumer_uuid)
         ledger.write_allocations(session, planned)
@@ -154,13 +158,14 @@ def delete(ctx: Context, consumer_uuid: str) -> None:
 def _plan(
     ctx: Context, session: db.Session, writes: Sequence[records.AllocationWrite], *,
     raise_generations: bool = True,
-) -> ledger.Plan:
+) -> tuple[facts.Facts, ledger.Plan]:
     """Take the consumers' rows and compute what ``writes`` change."""
     with consumers.remembering(ctx.database):
         existed = consumers.hold(session, writes)
         known = facts.read(session, writes, existed=bool(existed))
         _check_names(writes, known)
-        return ledger.plan(writes, known, existed, raise_generations=raise_generations)
+        facts.hold_pairs(session, known, writes)
+        return known, ledger.plan(writes, known, existed, raise_generations=raise_generations)
 
 
 def _check_names(writes: Sequence[records.AllocationWrite], known: facts.Facts) -> None:
@@ -182,16 +187,6 @@ def check_providers(writes: Sequence[records.AllocationWrite], known: facts.Fact
         for uuid in write.allocations:
             if uuid not in known.providers:
                 raise errors.AllocationForUnknownProvider(uuid)
-
-
-def _asked(writes: Sequence[records.AllocationWrite]) -> dict[str, dict[str, int]]:
-    asked: dict[str, dict[str, int]] = collections.defaultdict(
-        lambda: collections.defaultdict(int))
-    for write in writes:
-        for resources in write.allocations.values():
-            for name, amount in resources.items():
-                asked[write.project_id][name] += int(amount)
-    return asked
 
 
 # Refusing -------------------------------------------------------------------

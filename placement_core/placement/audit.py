@@ -1,8 +1,9 @@
 """The audit: whether the sums that the writes keep are what they claim to sum up.
 
 ``inventories.used`` and ``capacity`` are compared with allocations and totals,
-the usage counters with the allocations of the consumers. Each comparison is
-one statement, so it sees one moment, also while others write. Repairing locks
+the usage counters with the allocations of the consumers, pairs (``moves``) with
+what their consumers hold. Each comparison is one statement, so it sees one
+moment, also while others write. Repairing locks
 the providers that look wrong (or the projects, which nobody else locks) first.
 Source: design §4.
 """
@@ -18,7 +19,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.metadata import utcnow
-from placement_core.placement import counters, inventories, locks, records, tables
+from placement_core.placement import counters, inventories, locks, moves, records, tables
 
 _providers, _inventories, _allocations = (
     tables.resource_providers, tables.inventories, tables.allocations)
@@ -36,8 +37,8 @@ _VALUES = tuple(field.name for field in dataclasses.fields(records.InventoryValu
 class Finding:
     """A number in the database that is not what it should be.
 
-    :ivar what: ``used``, ``capacity``, ``counter`` or ``inventory`` (missing,
-        though there are allocations; not repairable here).
+    :ivar what: ``used``, ``capacity``, ``counter``, ``move`` or ``inventory``
+        (missing, though there are allocations; not repairable here).
     :ivar where: whose number it is, in words of the API.
     :ivar stored: what the database says.
     :ivar actual: what it should say.
@@ -147,6 +148,7 @@ def audit(ctx: Context, *, repair: bool) -> list[Finding]:
         findings += (_repair_inventories if repair else _check_inventories)(ctx, batch)
     for batch in _batches(ctx, _PROJECTS):
         findings += (_repair_counters if repair else _check_counters)(ctx, batch)
+    findings += (_repair_moves if repair else _check_moves)(ctx)
     return findings
 
 
@@ -259,3 +261,36 @@ def _wrong_counters(
         stored, actual = int(row.stored), int(row.actual)
         yield (Finding("counter", where, stored, actual),
                (row.project_id, row.user_id, row.kind, row.what), actual - stored)
+
+
+# Moves ----------------------------------------------------------------------
+
+
+def _check_moves(ctx: Context) -> list[Finding]:
+    with db.read(ctx) as session:
+        return [finding for finding, _ in _wrong_moves(session)]
+
+
+@db.retry_writes
+def _repair_moves(ctx: Context) -> list[Finding]:
+    with db.read(ctx) as session:
+        suspects = {change.pair.consumer_uuid for _, change in _wrong_moves(session)}
+    if not suspects:
+        return []
+    with db.write(ctx) as session:
+        # Whoever writes one of the consumers takes the pair's rows too.
+        moves.hold(session, sorted(suspects))
+        wrong = [found for found in _wrong_moves(session)
+                 if found[1].pair.consumer_uuid in suspects]
+        moves.write(session, [change for _, change in wrong])
+    return [dataclasses.replace(finding, repaired=True) for finding, _ in wrong]
+
+
+def _wrong_moves(session: db.Session) -> Iterator[tuple[Finding, moves.Change]]:
+    """Yield the pairs that are wrong, and what would put each right."""
+    for kept, right in moves.every(session):
+        if kept == right:
+            continue
+        where = f"what consumer {kept.consumer_uuid} holds a second time"
+        actual = 0 if right is None else sum(right.used.values())
+        yield Finding("move", where, sum(kept.used.values()), actual), moves.Change(kept, right)

@@ -127,6 +127,12 @@ _RAISE_SEEN = _RAISE.where(_consumers.c.generation == sa.bindparam("seen"))
 _GENERATION = sa.select(_consumers.c.generation).where(_consumers.c.uuid == sa.bindparam("uuid"))
 _HOLDS = sa.select(_allocations.c.id).where(
     _allocations.c.consumer_id == sa.bindparam("uuid")).limit(1)
+#: ``updated_at`` moves: a lock has to change something.
+_TAKE = (
+    sa.update(_consumers)
+    .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
+    .values(generation=_consumers.c.generation)
+)
 _MOVE = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
@@ -252,6 +258,14 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
     if actual != seen:
         raise errors.ConsumerGenerationConflict(uuid, actual, seen)
     raise TransactionLost  # it became ``seen`` between the two statements
+
+
+def take(session: db.Session, uuid: str) -> bool:
+    """Take the row of a consumer as it is; say whether there is one.
+
+    For who decides by what the consumer holds, and perhaps changes nothing.
+    """
+    return session.execute(_TAKE, {"of_uuid": uuid}).rowcount == 1
 
 
 def _make_together(

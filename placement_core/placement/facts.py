@@ -10,20 +10,22 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
 from placement_core.db import Session, arrays
-from placement_core.placement import records, tables
+from placement_core.placement import moves, records, tables
 
 #: (provider id, resource class id)
 Cell: TypeAlias = tuple[int, int]
 #: (project id, user id, consumer type id or UNTYPED)
 Owner: TypeAlias = tuple[int, int, int]
 
-_PROVIDER, _CLASS, _CONSUMER, _HELD, _PROJECT, _USER, _TYPE = range(7)
+_PROVIDER, _CLASS, _CONSUMER, _HELD, _PROJECT, _USER, _TYPE, _PAIR = range(8)
+#: Between the two uuids of a pair.
+_BETWEEN = "/"
 #: How many writes one statement is about: databases bound its parameters.
 _BATCH = 500
 _NO_NUMBER = sa.literal_column("0")
@@ -61,6 +63,16 @@ def _of_consumers(dialect: str) -> tuple[sa.Select, sa.Select]:
     return owners, allocations
 
 
+def _of_pairs(dialect: str) -> tuple[sa.Select, sa.Select]:
+    """Build the parts about pairs that one of the consumers belongs to (``moves``)."""
+    columns = tables.moves.c
+    both = columns.consumer_uuid.concat(_BETWEEN).concat(columns.moved_from)
+    pairs = _branch(_PAIR, both).where(columns.resource_class_id == tables.CONSUMERS)
+    return (
+        pairs.where(arrays.among(columns.consumer_uuid, "consumers", dialect=dialect)),
+        pairs.where(arrays.among(columns.moved_from, "consumers", dialect=dialect)))
+
+
 #: (what, identity, name, parameter)
 _NAMES = (
     (_PROVIDER, tables.resource_providers.c.id, tables.resource_providers.c.uuid, "providers"),
@@ -78,7 +90,8 @@ _OWNERS = (
 def _read(dialect: str, existed: bool) -> sa.Executable:
     names = (*_NAMES, *_OWNERS) if existed else _NAMES
     return sa.union_all(
-        *(_named(*name, dialect) for name in names), *_of_consumers(dialect))
+        *(_named(*name, dialect) for name in names), *_of_consumers(dialect),
+        *_of_pairs(dialect))
 
 
 @dataclasses.dataclass(slots=True)
@@ -91,6 +104,10 @@ class Facts:
     :ivar held: {consumer uuid: {cell: amount}}, before the write.
     :ivar held_rows: the ids of the allocations that ``held`` sums up.
     :ivar uncounted: cells with allocations but no inventory (adopted data).
+    :ivar paired: {consumer uuid: moved from}, of pairs that one of the consumers
+        belongs to. Not locked.
+    :ivar pairs: the same once they are locked (``moves.hold``).
+    :ivar others: what the partners hold that are not written.
     :ivar projects: {external id: id}, and so on; for consumers that existed.
     """
 
@@ -100,6 +117,9 @@ class Facts:
     held: dict[str, dict[Cell, int]] = dataclasses.field(default_factory=dict)
     held_rows: list[int] = dataclasses.field(default_factory=list)
     uncounted: set[Cell] = dataclasses.field(default_factory=set)
+    paired: dict[str, str] = dataclasses.field(default_factory=dict)
+    pairs: Mapping[str, moves.Pair] = dataclasses.field(default_factory=dict)
+    others: Mapping[str, moves.Held] = dataclasses.field(default_factory=dict)
     projects: dict[str, int] = dataclasses.field(default_factory=dict)
     users: dict[str, int] = dataclasses.field(default_factory=dict)
     types: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -123,6 +143,20 @@ def read(
         _read_batch(session, facts, writes[start:start + _BATCH], existed,
                     set(more_providers), set(more_classes))
     return facts
+
+
+def hold_pairs(
+    session: Session, facts: Facts, writes: Sequence[records.AllocationWrite]
+) -> None:
+    """Take the pairs that the consumers belong to, and read what their partners hold.
+
+    :raises TransactionLost: one of them ended meanwhile.
+    """
+    if facts.paired:
+        facts.pairs = moves.hold(session, sorted(facts.paired))
+        written = {write.consumer_uuid for write in writes}
+        facts.others = moves.held(
+            session, sorted({*facts.paired, *facts.paired.values()} - written))
 
 
 def _read_batch(
@@ -150,6 +184,10 @@ def _read_batch(
     for what, text, *numbers in found:
         if what in names:
             names[what][text] = numbers[0]
+            continue
+        if what == _PAIR:
+            second, _, first = text.partition(_BETWEEN)
+            facts.paired[second] = first
             continue
         consumer = text if text in uuids else spelled[text.casefold()]
         if what == _CONSUMER:

@@ -13,11 +13,12 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 
+import os_resource_classes as orc
 import sqlalchemy as sa
 
 from placement_core.db import Session, arrays
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import consumers, counters, inserts, locks, records, tables
+from placement_core.placement import consumers, counters, inserts, locks, moves, records, tables
 from placement_core.placement.facts import Cell, Facts, Owner
 
 _allocations, _inventories = tables.allocations, tables.inventories
@@ -28,6 +29,8 @@ _DELETE = {
     for dialect in ("postgresql", "mysql", "sqlite")}
 #: How many rows one statement names: databases bound the number of parameters.
 _MOST_IDS = 1000
+#: The owner of a consumer that nobody recorded.
+_NOBODY: Owner = (0, 0, 0)
 #: How many inventories one statement changes.
 _BATCH = 50
 
@@ -52,6 +55,8 @@ class Plan:
     :ivar counters: changes of the usage counters.
     :ivar moved: {consumer uuid: its new owner}.
     :ivar emptied: consumers that hold nothing from now on.
+    :ivar owners: {consumer uuid: whose it is}, of those that hold something.
+    :ivar pairs: what becomes of pairs.
     """
 
     gone: list[int]
@@ -61,6 +66,8 @@ class Plan:
     counters: dict[counters.Key, int]
     moved: dict[str, Owner]
     emptied: list[str]
+    owners: dict[str, Owner]
+    pairs: list[moves.Change]
 
 
 class Short(Exception):
@@ -82,9 +89,10 @@ def plan(
     :param raise_generations: whether the generations of providers rise (DELETE:
         they do not).
     """
-    planned = Plan(facts.held_rows, [], {}, {}, {}, {}, [])
+    planned = Plan(facts.held_rows, [], {}, {}, {}, {}, [], {}, [])
     deltas: collections.Counter[Cell] = collections.Counter()
     changes: collections.Counter[counters.Key] = collections.Counter()
+    holdings = {}
     for write in writes:
         before = facts.held.get(write.consumer_uuid, {})
         after = _wanted(write, facts)
@@ -99,6 +107,11 @@ def plan(
         for cell, used in after.items():
             deltas[cell] += used
         _count(changes, write, facts, existed, before, after, planned)
+        project, user, _ = planned.owners.get(
+            write.consumer_uuid, facts.owners.get(write.consumer_uuid, _NOBODY))
+        holdings[write.consumer_uuid] = moves.Holding(before, after, project, user)
+    planned.pairs = moves.plan(
+        facts.pairs, holdings, facts.others, facts.classes.get(orc.MEMORY_MB))
     planned.deltas = dict(deltas)
     planned.counters = {key: change for key, change in changes.items() if change}
     return planned
@@ -130,6 +143,7 @@ def _count(
     if after:
         assert owner is not None  # what gets allocations was made
         _add(changes, owner, after, 1)
+        planned.owners[uuid] = owner
     elif uuid in existed:
         planned.emptied.append(uuid)
     elif owner is not None:
@@ -157,7 +171,7 @@ def _new_owner(write: records.AllocationWrite, facts: Facts, owner: Owner) -> Ow
 
 
 def write_allocations(session: Session, planned: Plan) -> None:
-    """End and begin allocations, and put consumers to their new owners.
+    """End and begin allocations and pairs, and put consumers to their new owners.
 
     :raises Short: an amount is larger than any inventory allows.
     """
@@ -177,6 +191,7 @@ def write_allocations(session: Session, planned: Plan) -> None:
         consumers.move(session, uuid, project_id=project, user_id=user,
                        type_id=None if consumer_type == tables.UNTYPED else consumer_type)
     consumers.remove(session, planned.emptied)
+    moves.write(session, planned.pairs)
 
 
 def move_used(session: Session, planned: Plan) -> None:

@@ -61,6 +61,7 @@ def reshape(
                 session, writes, existed=bool(existed), more_providers=new,
                 more_classes={name for made in new.values() for name in made})
             _check_names(writes, new, known)
+            facts.hold_pairs(session, known, writes)
             planned = ledger.plan(writes, known, existed)
         ledger.write_allocations(session, planned)
         steps = {known.providers[uuid]: 2 if made else 1 for uuid, made in new.items()}

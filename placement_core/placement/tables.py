@@ -183,3 +183,20 @@ usage_counters = sa.Table(
     sa.Column("used", sa.BigInteger, nullable=False),
     **_MYSQL,
 )
+
+#: What a consumer holds beside what it holds already elsewhere: the source of a
+#: resize or migration. The smaller of both is ``used``, by class (``CONSUMERS``:
+#: the consumer itself, a row that every pair has); quota does not count it.
+moves = sa.Table(
+    "moves", metadata,
+    sa.Column("consumer_uuid", sa.String(36), primary_key=True),
+    sa.Column("resource_class_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("moved_from", sa.String(36), nullable=False),
+    sa.Column("project_id", sa.Integer, nullable=False),
+    sa.Column("user_id", sa.Integer, nullable=False),
+    sa.Column("used", sa.BigInteger, nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
+    sa.Index("moves_moved_from_idx", "moved_from"),
+    sa.Index("moves_project_id_idx", "project_id"),
+    **_MYSQL,
+)

@@ -26,7 +26,10 @@ class TestJournal(base.DatabaseTestCase):
 
     def since(self, seen):
         with db.read(self.context()) as session:
-            return vector.since(session, seen, vector.current(session))
+            now = vector.current(session)
+            changed = vector.since(session, seen, now)
+        self.assertEqual((now, changed), vector.follow(self.context(), seen))
+        return changed
 
     def digest(self):
         return vector.digest(self.context())
@@ -55,6 +58,23 @@ class TestJournal(base.DatabaseTestCase):
         found = self.rows()
         self.assertEqual(list(range(175)), sorted(row.position for row in found))
         self.assertEqual(1, len({(row.slot, row.serial, row.txn) for row in found}))
+
+    def test_more_than_anybody_follows_is_loaded(self):
+        self.addCleanup(setattr, vector, "_MOST_CHANGES", vector._MOST_CHANGES)
+        vector._MOST_CHANGES = 10
+        seen = self.now()
+        self.touch(*range(9))
+        self.assertEqual(9, len(self.since(seen)))
+        self.touch(9)
+        self.assertIsNone(self.since(seen))
+
+    def test_a_slot_that_nobody_saw_yet_is_read_from_its_beginning(self):
+        slot = self.database.journal.slot()
+        seen = self.now()
+        unaware = vector.Vector({
+            each: head for each, head in seen.heads.items() if each != slot})
+        self.touch(1)
+        self.assertEqual({("provider", 1)}, self.since(unaware))
 
     def test_nothing_touched_nothing_written(self):
         digest = self.digest()

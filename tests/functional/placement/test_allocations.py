@@ -11,6 +11,7 @@ from placement_core.placement import (
     usages,
 )
 from placement_core.placement.records import InventoryValues
+from placement_core.placement.usage_index import CONSUMERS
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.placement import claims
@@ -383,13 +384,13 @@ class _Guard:
         self.refusal = refusal
         self.calls = []
 
-    def prepare(self, ctx, asked):
-        self.calls.append(("prepare", {key: dict(value) for key, value in asked.items()}))
+    def prepare(self, ctx, writes):
+        self.calls.append(("prepare", len(writes)))
         self.test.assertIsNone(ctx.session)
 
-    def decide(self, session, changes):
-        used = session.execute(sa.select(sa.func.sum(tables.inventories.c.used))).scalar()
-        self.calls.append(("decide", int(used), sorted(changes.values())))
+    def decide(self, ctx, grown):
+        used = ctx.session.execute(sa.select(sa.func.sum(tables.inventories.c.used))).scalar()
+        self.calls.append(("decide", int(used), grown.projects))
         if self.refusal:
             raise self.refusal
 
@@ -403,8 +404,9 @@ class TestGuard(claims.ClaimsTestCase):
         allocations.replace(self.ctx, [
             self.write({host: {"VCPU": 3}}),
             self.write({host: {"VCPU": 4}}, consumer=factories.new_uuid())], guard=guard)
-        self.assertEqual([("prepare", {"project": {"VCPU": 7}}), ("decide", 0, [2, 7])],
-                         guard.calls)
+        self.assertEqual(
+            [("prepare", 2), ("decide", 0, {"project": {"VCPU": 7, CONSUMERS: 2}})],
+            guard.calls)
 
     def test_a_guard_refuses(self):
         host = self.provider(VCPU=8)

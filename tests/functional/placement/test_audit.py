@@ -1,6 +1,6 @@
 import sqlalchemy as sa
 
-from placement_core.placement import audit, inventories, tables
+from placement_core.placement import allocations, audit, inventories, tables
 from placement_core.placement.records import InventoryValues
 from placement_core.testing import factories
 from tests import databases
@@ -26,7 +26,7 @@ class TestAudit(claims.ClaimsTestCase):
         found = audit.audit(self.ctx, repair=False)
         self.assertEqual(
             sorted(expected), sorted((item.what, item.stored, item.actual) for item in found))
-        self.assertEqual({False}, {item.repaired for item in found})
+        self.assertEqual([], [item for item in found if item.repaired])
         repaired = audit.audit(self.ctx, repair=True)
         self.assertEqual(len(found), len(repaired))
         self.assertEqual([], audit.audit(self.ctx, repair=False))
@@ -70,6 +70,30 @@ class TestAudit(claims.ClaimsTestCase):
         self.spoil(sa.insert(tables.usage_counters).values(
             project_id=12345, user_id=1, consumer_type_id=0, resource_class_id=0, slot=3, used=7))
         self.check(("counter", 7, 0))
+
+    def moved(self):
+        """Begin a move; return (the instance, the migration)."""
+        instance, migration = factories.new_uuid(), factories.new_uuid()
+        held = {self.hosts[0]: {"VCPU": 4}}
+        self.claim(held, consumer=instance)
+        allocations.replace(self.ctx, [
+            self.write({}, consumer=instance), self.write(held, consumer=migration)])
+        self.claim({self.hosts[1]: {"VCPU": 3}}, consumer=instance)
+        self.check()
+        return instance, migration
+
+    def test_moves(self):
+        self.moved()
+        moves = tables.moves
+        self.spoil(sa.update(moves).where(moves.c.resource_class_id == 0).values(used=4))
+        self.check(("move", 5, 4))
+
+    def test_moves_of_nobody(self):
+        """A pair whose second consumer is gone."""
+        _, migration = self.moved()
+        self.spoil(sa.update(tables.moves).where(tables.moves.c.consumer_uuid == migration)
+                   .values(consumer_uuid=factories.new_uuid()))
+        self.check(("move", 4, 0))
 
     def test_allocations_without_inventory_are_reported(self):
         here = tables.inventories.c.resource_provider_id == self.hosts[0].id

@@ -1,0 +1,282 @@
+"""Moves: consumers that hold the same thing twice for a while.
+
+A resize or a migration gives what an instance holds to another consumer (the
+migration), and lets the instance claim anew: until one of the two is given up, both
+hold. An evacuation adds the new host to what the instance holds on the old one.
+Quota counts the larger of both, not the sum: so what moves is never refused for
+quota, and nobody else is given the room that a revert will need.
+
+A pair is recognised by what nova writes (``found``), and kept in the table ``moves``
+until the second holding ends. Its rows are locked after the consumers and before
+everything else. Source: design §5; spec nova_quota N5.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import sqlalchemy as sa
+
+from placement_core.changes import kinds
+from placement_core.db import Session, arrays
+from placement_core.db.transactions import TransactionLost
+from placement_core.placement import inserts, tables
+
+_moves, _allocations = tables.moves, tables.allocations
+
+#: {(provider id, resource class id): amount}
+Held: TypeAlias = Mapping[tuple[int, int], int]
+#: {resource class id, or ``tables.CONSUMERS``: amount}
+Amounts: TypeAlias = Mapping[int, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pair:
+    """Two holdings of one thing.
+
+    :ivar consumer_uuid: who holds the second one (the migration; an evacuated
+        instance itself).
+    :ivar moved_from: who held it before, and may hold another one since.
+    :ivar used: what both hold: the smaller of both by class.
+    """
+
+    consumer_uuid: str
+    moved_from: str
+    project_id: int
+    user_id: int
+    used: Amounts
+
+
+class Change(NamedTuple):
+    """What becomes of a pair; one of both is None where it begins or ends."""
+
+    before: Pair | None
+    after: Pair | None
+
+    @property
+    def pair(self) -> Pair:
+        """Return the pair, as it is or was."""
+        pair = self.after or self.before
+        assert pair is not None
+        return pair
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holding:
+    """A consumer before and after a write, and whose it is afterwards.
+
+    :ivar project_id: 0 for a consumer that nobody recorded.
+    """
+
+    before: Held
+    after: Held
+    project_id: int
+    user_id: int
+
+
+_LOCK = (
+    sa.update(_moves)
+    .where(_moves.c.consumer_uuid == sa.bindparam("of_uuid"),
+           _moves.c.resource_class_id == tables.CONSUMERS)
+    .values(revision=_moves.c.revision + 1)
+)
+_PAIRS = {
+    dialect: sa.select(
+        _moves.c.consumer_uuid, _moves.c.moved_from, _moves.c.project_id, _moves.c.user_id,
+        _moves.c.resource_class_id, _moves.c.used,
+    ).where(arrays.among(_moves.c.consumer_uuid, "uuids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+_HELD = {
+    dialect: sa.select(
+        _allocations.c.consumer_id, _allocations.c.resource_provider_id,
+        _allocations.c.resource_class_id, _allocations.c.used,
+    ).where(arrays.among(_allocations.c.consumer_id, "uuids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+_EVERY = sa.union_all(
+    sa.select(_moves.c.consumer_uuid, _moves.c.moved_from, _moves.c.project_id,
+              _moves.c.user_id, _moves.c.resource_class_id, _moves.c.used),
+    sa.select(_allocations.c.consumer_id, sa.null(), sa.literal_column("0"),
+              sa.literal_column("0"), _allocations.c.resource_class_id,
+              sa.func.sum(_allocations.c.used))
+    .where(_allocations.c.consumer_id.in_(
+        sa.select(_moves.c.consumer_uuid).union(sa.select(_moves.c.moved_from))))
+    .group_by(_allocations.c.consumer_id, _allocations.c.resource_class_id))
+_END = {
+    dialect: sa.delete(_moves).where(
+        arrays.among(_moves.c.consumer_uuid, "uuids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+
+
+def hold(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
+    """Take the rows of pairs, in the order of their uuids; return the pairs.
+
+    :param uuids: the ``consumer_uuid`` of each.
+    :raises TransactionLost: one of them ended meanwhile.
+    """
+    if not uuids:
+        return {}
+    for uuid in sorted(uuids):
+        if session.execute(_LOCK, {"of_uuid": uuid}).rowcount != 1:
+            raise TransactionLost
+    amounts: dict[str, dict[int, int]] = collections.defaultdict(dict)
+    owners = {}
+    for row in session.execute(_PAIRS[session.dialect], {"uuids": sorted(uuids)}):
+        owners[row.consumer_uuid] = row.moved_from, row.project_id, row.user_id
+        amounts[row.consumer_uuid][row.resource_class_id] = row.used
+    return {uuid: Pair(uuid, *owner, amounts[uuid]) for uuid, owner in owners.items()}
+
+
+def held(session: Session, uuids: Sequence[str]) -> dict[str, dict[tuple[int, int], int]]:
+    """Return what consumers hold whose pairs the session holds."""
+    found: dict[str, dict[tuple[int, int], int]] = {}
+    if uuids:
+        for row in session.execute(_HELD[session.dialect], {"uuids": sorted(uuids)}):
+            cells = found.setdefault(row.consumer_id, collections.defaultdict(int))
+            cells[row.resource_provider_id, row.resource_class_id] += row.used
+    return found
+
+
+def every(session: Session) -> list[tuple[Pair, Pair | None]]:
+    """Return all pairs, each as it is kept and as it should be; of one moment."""
+    amounts: dict[str, dict[int, int]] = collections.defaultdict(dict)
+    owners: dict[str, tuple[str, int, int]] = {}
+    sums: dict[str, dict[int, int]] = collections.defaultdict(dict)
+    for row in session.execute(_EVERY):
+        if row.moved_from is None:
+            sums[row.consumer_uuid][row.resource_class_id] = int(row.used)
+        else:
+            owners[row.consumer_uuid] = row.moved_from, row.project_id, row.user_id
+            amounts[row.consumer_uuid][row.resource_class_id] = row.used
+    pairs = [Pair(uuid, *owner, amounts[uuid]) for uuid, owner in sorted(owners.items())]
+    return [(pair, recounted(pair, sums[pair.moved_from], sums[pair.consumer_uuid]))
+            for pair in pairs]
+
+
+def plan(
+    pairs: Mapping[str, Pair], written: Mapping[str, Holding],
+    others: Mapping[str, Held], memory: int | None,
+) -> list[Change]:
+    """Work out what becomes of pairs.
+
+    :param pairs: those that one of the written consumers is part of, by
+        ``consumer_uuid``.
+    :param written: the consumers that are written.
+    :param others: what the partners hold that are not.
+    :param memory: the id of MEMORY_MB; None where the write does not name it.
+    :returns: those that stay as they are are left out.
+    """
+    changed = []
+    for pair in pairs.values():
+        after = _kept(pair, written, others)
+        if after != pair:
+            changed.append(Change(pair, after))
+    taken = {*pairs, *(pair.moved_from for pair in pairs.values())}
+    changed += [Change(None, pair) for pair in found(written, memory)
+                if pair.consumer_uuid not in taken]
+    return changed
+
+
+def _kept(
+    pair: Pair, written: Mapping[str, Holding], others: Mapping[str, Held]
+) -> Pair | None:
+    for uuid in (pair.consumer_uuid, pair.moved_from):
+        holding = written.get(uuid)
+        if holding is not None and holding.after and holding.project_id != pair.project_id:
+            return None
+    if pair.consumer_uuid == pair.moved_from:
+        holding = written[pair.consumer_uuid]
+        return pair if holding.after == holding.before else None
+    return recounted(
+        pair, by_class(_after(pair.moved_from, written, others)),
+        by_class(_after(pair.consumer_uuid, written, others)))
+
+
+def recounted(pair: Pair, first: Amounts, second: Amounts) -> Pair | None:
+    """Return a pair by what both hold; None: it is none any more."""
+    if pair.consumer_uuid != pair.moved_from:
+        return dataclasses.replace(pair, used=_smaller(first, second)) if second else None
+    twice = all(2 * used <= second.get(resource_class, 0)
+                for resource_class, used in pair.used.items() if used)
+    return pair if second and twice else None
+
+
+def found(written: Mapping[str, Holding], memory: int | None) -> Iterator[Pair]:
+    """Find the moves that begin with a write.
+
+    A consumer that is emptied, and one that holds just as much from now on and held
+    nothing: a resize, or a migration. What a machine holds (memory), kept and had
+    once more elsewhere: an evacuation.
+    """
+    emptied = {
+        uuid: by_class(holding.before) for uuid, holding in written.items()
+        if holding.before and not holding.after}
+    for uuid, holding in written.items():
+        if not holding.after:
+            continue
+        if not holding.before:
+            amounts = by_class(holding.after)
+            source = next((
+                each for each, before in emptied.items()
+                if before == amounts and written[each].project_id == holding.project_id), None)
+            if source is not None:
+                del emptied[source]
+                yield Pair(uuid, source, holding.project_id, holding.user_id,
+                           {tables.CONSUMERS: 0})
+        elif _is_evacuation(holding, memory):
+            # The consumer is one, however often it holds.
+            yield Pair(uuid, uuid, holding.project_id, holding.user_id,
+                       {**by_class(holding.before), tables.CONSUMERS: 0})
+
+
+def _is_evacuation(holding: Holding, memory: int | None) -> bool:
+    added = {cell: amount for cell, amount in holding.after.items() if cell not in holding.before}
+    before = by_class(holding.before)
+    return (
+        memory in before
+        and all(holding.after.get(cell) == amount for cell, amount in holding.before.items())
+        and {provider for provider, _ in added}.isdisjoint(
+            provider for provider, _ in holding.before)
+        and by_class(added) == before)
+
+
+def by_class(held: Held) -> dict[int, int]:
+    """Return the sums of what is held, by resource class."""
+    sums: dict[int, int] = collections.defaultdict(int)
+    for (_, resource_class), amount in held.items():
+        sums[resource_class] += amount
+    return dict(sums)
+
+
+def _after(
+    uuid: str, written: Mapping[str, Holding], others: Mapping[str, Held]
+) -> Held:
+    return written[uuid].after if uuid in written else others.get(uuid, {})
+
+
+def _smaller(first: Amounts, second: Amounts) -> dict[int, int]:
+    smaller = {resource_class: min(first[resource_class], amount)
+               for resource_class, amount in second.items() if resource_class in first}
+    smaller[tables.CONSUMERS] = 1 if first else 0
+    return smaller
+
+
+def write(session: Session, changes: Sequence[Change]) -> None:
+    """Write what ``plan`` worked out; the projects' usage is counted otherwise then."""
+    if not changes:
+        return
+    ended = [change.before.consumer_uuid for change in changes if change.before is not None]
+    if ended:
+        session.execute(_END[session.dialect], {"uuids": sorted(ended)})
+    rows = [
+        {"consumer_uuid": pair.consumer_uuid, "resource_class_id": resource_class,
+         "moved_from": pair.moved_from, "project_id": pair.project_id,
+         "user_id": pair.user_id, "used": used, "revision": 0}
+        for _, pair in changes if pair is not None
+        for resource_class, used in sorted(pair.used.items())]
+    if rows:
+        inserts.many(session, _moves, rows)
+    for change in changes:
+        session.touch(kinds.PROJECT, change.pair.project_id)

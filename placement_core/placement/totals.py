@@ -1,0 +1,135 @@
+"""What projects use, for those who compare it with limits.
+
+It is read from the usage counters; what is left out is subtracted in the same
+statement, so that an answer is of one moment. Source: requirements Q3, design §5.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import arrays, texts
+from placement_core.placement import tables, usage_index
+from placement_core.plugin_api.counting import CONSUMERS
+
+#: {project: {resource class or CONSUMERS: used}}; what is 0 is not there.
+Totals = Mapping[str, Mapping[str, int]]
+
+#: Of more projects than so many, all are asked for: the list would cost more.
+_MANY = 1000
+
+_counters, _projects, _users, _classes = (
+    tables.usage_counters, tables.projects, tables.users, tables.resource_classes)
+_allocations, _consumers, _moves = tables.allocations, tables.consumers, tables.moves
+
+
+@db.retry_writes
+def read(
+    ctx: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
+    without: Collection[str] = (), moves_once: bool = False,
+) -> Totals:
+    """Return what projects use, with one statement, inside the transaction of ``ctx``.
+
+    A consumer that moves counts once.
+
+    :param project_ids: of these; None: of all.
+    :param user_id: only this user's share.
+    :param without: uuids of consumers that shall not count.
+    :param moves_once: of what a consumer holds twice while it moves, the larger counts;
+        otherwise both do.
+    """
+    if user_id is not None and not texts.storable(user_id):
+        return {}
+    asked = None
+    if project_ids is not None and len(project_ids) <= _MANY:
+        asked = sorted({each for each in project_ids if texts.storable(each)})
+        if not asked:
+            return {}
+    left_out = sorted({each for each in without if texts.storable(each)})
+    with db.read_once(ctx) as session:
+        found = session.execute(
+            _statement(
+                session.dialect, some=asked is not None, user=user_id is not None,
+                without=bool(left_out), moves_once=moves_once),
+            {"projects": asked, "user": user_id, "without": left_out}).all()
+    wanted = None if project_ids is None else set(project_ids)
+    totals: dict[str, dict[str, int]] = {}
+    for row in found:
+        if wanted is None or row.project in wanted:
+            totals.setdefault(row.project, {})[row.name or CONSUMERS] = int(row.used)
+    return totals
+
+
+def known(
+    ctx: Context, project_ids: Collection[str] | None = None, *, moves_once: bool = False
+) -> Totals:
+    """Return what ``read`` does, from the usage index: the cheap way for many projects.
+
+    It knows what is committed, whatever the transaction of ``ctx`` has done.
+    """
+    usages = usage_index.of(ctx.database).usages(ctx)
+    columns = {
+        name or CONSUMERS: (column - usages.moved[name]
+                            if name in usages.moved and (moves_once or name == "") else column
+                            ).tolist()
+        for name, column in usages.columns.items()}
+    totals = {}
+    for project_id in usages.rows if project_ids is None else project_ids:
+        row = usages.rows.get(project_id)
+        if row is not None:
+            totals[project_id] = {
+                name: column[row] for name, column in columns.items() if column[row]}
+    return totals
+
+
+@functools.cache
+def _statement(
+    dialect: str, *, some: bool, user: bool, without: bool, moves_once: bool
+) -> sa.Select[Any]:
+    def narrowed(statement: sa.Select[Any], owner: Any) -> sa.Select[Any]:
+        statement = statement.join(_projects, _projects.c.id == owner.c.project_id)
+        if some:
+            statement = statement.where(
+                arrays.among(_projects.c.external_id, "projects", dialect=dialect))
+        if user:
+            statement = statement.join(_users, _users.c.id == owner.c.user_id).where(
+                _users.c.external_id == sa.bindparam("user"))
+        return statement
+
+    def left_out(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+        return arrays.among(column, "without", dialect=dialect)
+
+    def part(owner: Any, class_id: Any, used: Any) -> sa.Select[Any]:
+        return sa.select(
+            _projects.c.external_id.label("project"), class_id.label("class_id"),
+            used.label("used")).select_from(owner)
+
+    consumer = sa.literal_column(str(tables.CONSUMERS))
+    parts = [narrowed(part(_counters, _counters.c.resource_class_id, _counters.c.used),
+                      _counters)]
+    moved = narrowed(part(_moves, _moves.c.resource_class_id, -_moves.c.used), _moves)
+    if not moves_once:
+        moved = moved.where(_moves.c.resource_class_id == tables.CONSUMERS)
+    if without:
+        # Of a pair of which one half does not count, the other half does.
+        moved = moved.where(sa.not_(sa.or_(
+            left_out(_moves.c.consumer_uuid), left_out(_moves.c.moved_from))))
+        held = part(_consumers, _allocations.c.resource_class_id, -_allocations.c.used).join(
+            _allocations, _allocations.c.consumer_id == _consumers.c.uuid)
+        parts += [
+            narrowed(held, _consumers).where(left_out(_consumers.c.uuid)),
+            narrowed(part(_consumers, consumer, sa.literal_column("-1")), _consumers).where(
+                left_out(_consumers.c.uuid))]
+    all_parts = sa.union_all(*parts, moved).subquery("parts")
+    used = sa.func.sum(all_parts.c.used)
+    return (
+        sa.select(all_parts.c.project, _classes.c.name, used.label("used"))
+        .outerjoin(_classes, _classes.c.id == all_parts.c.class_id)
+        .group_by(all_parts.c.project, _classes.c.name)
+        .having(used != 0))
