@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -19,14 +20,20 @@ _registered, _limits, _user_limits = (
 _OF_SERVICE = (
     _registered.c.service_id == sa.bindparam("service_id"),
     _registered.c.region_key == sa.bindparam("region_key"))
-_EFFECTIVE = {
-    dialect: sa.select(
+
+
+def _effective(*of_nodes: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return sa.select(
         _registered.c.resource_name, _registered.c.default_limit, _limits.c.node_id,
         _limits.c.resource_limit,
     ).select_from(_registered.outerjoin(_limits, sa.and_(
-        _limits.c.registered_limit_id == _registered.c.id,
-        arrays.among(_limits.c.node_id, "node_ids", dialect=dialect)))).where(*_OF_SERVICE)
+        _limits.c.registered_limit_id == _registered.c.id, *of_nodes))).where(*_OF_SERVICE)
+
+
+_EFFECTIVE = {
+    dialect: _effective(arrays.among(_limits.c.node_id, "node_ids", dialect=dialect))
     for dialect in ("postgresql", "mysql", "sqlite")}
+_EFFECTIVE_OF_ALL = _effective()
 _OF_USER = sa.select(_registered.c.resource_name, _user_limits.c.resource_limit).join(
     _user_limits, _user_limits.c.registered_limit_id == _registered.c.id,
 ).where(
@@ -43,16 +50,28 @@ def read(
     :param node_ids: ids of projects and domains.
     :param region_id: None is a value of its own, not "any".
     """
+    with db.read_once(ctx) as session:
+        return _read(session.execute(_EFFECTIVE[session.dialect], {
+            "service_id": service_id, "region_key": regions.key(region_id),
+            "node_ids": sorted(node_ids)}))
+
+
+@db.retry_writes
+def read_all(ctx: Context, *, service_id: str, region_id: str | None) -> EffectiveLimits:
+    """Return the defaults of a service in a region, and what was set for any node."""
+    with db.read_once(ctx) as session:
+        return _read(session.execute(_EFFECTIVE_OF_ALL, {
+            "service_id": service_id, "region_key": regions.key(region_id)}))
+
+
+def _read(rows: Iterable[sa.Row[Any]]) -> EffectiveLimits:
     defaults: dict[str, Amount] = {}
     overrides: dict[str, dict[str, Amount]] = {}
-    with db.read_once(ctx) as session:
-        for row in session.execute(_EFFECTIVE[session.dialect], {
-                "service_id": service_id, "region_key": regions.key(region_id),
-                "node_ids": sorted(node_ids)}):
-            defaults[row.resource_name] = amounts.from_wire(row.default_limit)
-            if row.node_id is not None:
-                overrides.setdefault(row.node_id, {})[row.resource_name] = amounts.from_wire(
-                    row.resource_limit)
+    for row in rows:
+        defaults[row.resource_name] = amounts.from_wire(row.default_limit)
+        if row.node_id is not None:
+            overrides.setdefault(row.node_id, {})[row.resource_name] = amounts.from_wire(
+                row.resource_limit)
     return EffectiveLimits(defaults, overrides)
 
 

@@ -51,6 +51,16 @@ class LimitDriver(abc.ABC):
         :raises errors.Unavailable: it is not known, and what was known is too old.
         """
 
+    def effective_of_many(
+        self, ctx: Context, node_ids: Collection[str], *, service_id: str,
+        region_id: str | None,
+    ) -> EffectiveLimits:
+        """Return the same for thousands of nodes; limits of others may be among them.
+
+        For drivers that need not be asked about each node.
+        """
+        return self.effective(ctx, node_ids, service_id=service_id, region_id=region_id)
+
     @abc.abstractmethod
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, *, service_id: str,

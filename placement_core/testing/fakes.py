@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+import dataclasses
+import itertools
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from placement_core import errors
 from placement_core.context import Context
@@ -14,6 +18,13 @@ from placement_core.plugin_api.catalog import (
     Project,
     Region,
     Service,
+)
+from placement_core.plugin_api.compute import (
+    AGGREGATE,
+    FLAVOR,
+    SERVER_GROUP,
+    ComputeDriver,
+    ComputeRefused,
 )
 
 
@@ -149,3 +160,221 @@ class MemoryCatalog(CatalogDriver):
         project = self._projects.get(node_id)
         return Node(node_id, project.parent_id if project is not None else None,
                     is_domain=node_id in self._domains)
+
+
+@dataclasses.dataclass
+class MemoryFlavor:
+    """A flavor of a reservation, as ``MemoryCompute`` has it."""
+
+    size: tuple[int, int, int]
+    in_aggregate: bool
+    server_group_id: str | None
+    resource_class: str | None
+    projects: set[str] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass
+class MemoryServer:
+    """A server, as ``MemoryCompute`` has it."""
+
+    host: str
+    project_id: str
+    lease: str | None = None
+    preemptible: bool = False
+    asked_to_go: int = 0
+
+
+class MemoryCompute(ComputeDriver):
+    """A compute service in memory, for any number of threads.
+
+    :ivar calls: (method, arguments…) of each call, in order.
+    :ivar before: is called with (method, arguments…) before a call does anything;
+        raise there, or wait.
+    :ivar after: the same after it did; what is raised there is an answer that is lost.
+    :ivar patience: how often a server is asked to go before it goes.
+    """
+
+    api_version = 1
+
+    def __init__(self, hosts: Iterable[str] = ()) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.before: Callable[..., None] = lambda *call: None
+        self.after: Callable[..., None] = lambda *call: None
+        self.patience = 0
+        self.known_hosts = set(hosts)
+        self.is_open = False
+        self.freepool: set[str] = set()
+        self.flavors: dict[str, MemoryFlavor] = {}
+        #: {reservation: (id, affinity)}
+        self.groups: dict[str, tuple[str, bool]] = {}
+        #: {reservation: ("host" or "slot", project, hosts)}
+        self.aggregates: dict[str, tuple[str, str, set[str]]] = {}
+        self.servers: dict[str, MemoryServer] = {}
+        #: (reservation, server)
+        self.images: set[tuple[str, str]] = set()
+        self._lock = threading.RLock()
+        self._count = itertools.count(1)
+
+    @contextlib.contextmanager
+    def _call(self, *call: object) -> Iterator[None]:
+        self.before(*call)
+        with self._lock:
+            self.calls.append(call)
+            yield
+        self.after(*call)
+
+    def boot(self, host: str, *, project_id: str, lease: str | None = None,
+             preemptible: bool = False) -> str:
+        """Put a server on a host; return its id."""
+        with self._lock:
+            id_ = f"server-{next(self._count)}"
+            self.servers[id_] = MemoryServer(host, project_id, lease, preemptible)
+            return id_
+
+    def open_freepool(self) -> None:
+        """Open it, so to say."""
+        with self._call("open_freepool"):
+            self.is_open = True
+
+    def add_to_freepool(self, host: str) -> None:
+        """Add a host."""
+        with self._call("add_to_freepool", host):
+            if not self.is_open:
+                raise ComputeRefused("There is no freepool.")
+            self._require(host)
+            self.freepool.add(host)
+
+    def remove_from_freepool(self, host: str) -> None:
+        """Remove a host."""
+        with self._call("remove_from_freepool", host):
+            self.freepool.discard(host)
+
+    def put_server_group(self, reservation_id: str, *, affinity: bool) -> str | None:
+        """Have a group."""
+        with self._call("put_server_group", reservation_id, affinity):
+            known = self.groups.get(reservation_id)
+            if known is None or known[1] != affinity:
+                known = (f"group-{next(self._count)}", affinity)
+                self.groups[reservation_id] = known
+            return known[0]
+
+    def put_flavor(
+        self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
+        in_aggregate: bool, server_group_id: str | None = None,
+        resource_class: str | None = None,
+    ) -> str | None:
+        """Have a flavor."""
+        with self._call("put_flavor", reservation_id, vcpus, memory_mb, disk_gb):
+            flavor = MemoryFlavor(
+                (vcpus, memory_mb, disk_gb), in_aggregate, server_group_id, resource_class)
+            known = self.flavors.get(reservation_id)
+            if known is not None and known.size == flavor.size:
+                flavor.projects = known.projects
+            self.flavors[reservation_id] = flavor
+            return reservation_id
+
+    def grant_flavor(self, reservation_id: str, project_id: str) -> None:
+        """Let a project in."""
+        with self._call("grant_flavor", reservation_id, project_id):
+            if reservation_id not in self.flavors:
+                raise ComputeRefused("There is no such flavor.")
+            self.flavors[reservation_id].projects.add(project_id)
+
+    def revoke_flavor(self, reservation_id: str, project_id: str) -> None:
+        """Shut a project out."""
+        with self._call("revoke_flavor", reservation_id, project_id):
+            if reservation_id in self.flavors:
+                self.flavors[reservation_id].projects.discard(project_id)
+
+    def delete_flavor_servers(self, reservation_id: str) -> int:
+        """Delete servers."""
+        with self._call("delete_flavor_servers", reservation_id):
+            return self._delete(
+                lambda each: each.lease == reservation_id and reservation_id in self.flavors)
+
+    def remove_flavor(self, reservation_id: str) -> None:
+        """Have no flavor."""
+        with self._call("remove_flavor", reservation_id):
+            self.flavors.pop(reservation_id, None)
+
+    def remove_server_group(self, reservation_id: str) -> None:
+        """Have no group."""
+        with self._call("remove_server_group", reservation_id):
+            self.groups.pop(reservation_id, None)
+
+    def put_slot_aggregate(
+        self, reservation_id: str, project_id: str, *, server_group_id: str | None = None
+    ) -> str | None:
+        """Have an aggregate."""
+        with self._call("put_slot_aggregate", reservation_id, project_id, server_group_id):
+            return self._put_aggregate("slot", reservation_id, project_id)
+
+    def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
+        """Have an aggregate."""
+        with self._call("put_host_aggregate", reservation_id, project_id):
+            return self._put_aggregate("host", reservation_id, project_id)
+
+    def add_host(self, reservation_id: str, host: str) -> None:
+        """Add a host."""
+        with self._call("add_host", reservation_id, host):
+            self._require(host)
+            if reservation_id not in self.aggregates:
+                raise ComputeRefused("There is no such aggregate.")
+            self.aggregates[reservation_id][2].add(host)
+
+    def remove_host(self, reservation_id: str, host: str) -> None:
+        """Remove a host."""
+        with self._call("remove_host", reservation_id, host):
+            self._hosts(reservation_id).discard(host)
+
+    def remove_aggregate(self, reservation_id: str) -> None:
+        """Have no aggregate."""
+        with self._call("remove_aggregate", reservation_id):
+            self.aggregates.pop(reservation_id, None)
+
+    def delete_preemptible_servers(self, host: str) -> int:
+        """Delete servers."""
+        with self._call("delete_preemptible_servers", host):
+            return self._delete(lambda each: each.host == host and each.preemptible)
+
+    def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
+        """Make images, which are finished at the second look."""
+        with self._call("snapshot_host_servers", reservation_id, host):
+            wanted = {(reservation_id, id_) for id_, each in self.servers.items()
+                      if each.host == host and host in self._hosts(reservation_id)}
+            new = wanted - self.images
+            self.images |= new
+            return len(new)
+
+    def delete_host_servers(self, reservation_id: str, host: str) -> int:
+        """Delete servers."""
+        with self._call("delete_host_servers", reservation_id, host):
+            return self._delete(
+                lambda each: each.host == host and host in self._hosts(reservation_id))
+
+    def made(self) -> Mapping[str, frozenset[str]]:
+        """Return all there is."""
+        with self._call("made"):
+            kinds: dict[str, Collection[str]] = {
+                FLAVOR: self.flavors, SERVER_GROUP: self.groups, AGGREGATE: self.aggregates}
+            return {id_: frozenset(kind for kind, made in kinds.items() if id_ in made)
+                    for id_ in {*self.flavors, *self.groups, *self.aggregates}}
+
+    def _require(self, host: str) -> None:
+        if host not in self.known_hosts:
+            raise ComputeRefused(f"There is no host {host}.")
+
+    def _put_aggregate(self, kind: str, reservation_id: str, project_id: str) -> str:
+        self.aggregates[reservation_id] = (kind, project_id, self._hosts(reservation_id))
+        return f"aggregate of {reservation_id}"
+
+    def _hosts(self, reservation_id: str) -> set[str]:
+        return self.aggregates[reservation_id][2] if reservation_id in self.aggregates else set()
+
+    def _delete(self, goes: Callable[[MemoryServer], bool]) -> int:
+        found = {id_: each for id_, each in self.servers.items() if goes(each)}
+        for id_, each in found.items():
+            each.asked_to_go += 1
+            if each.asked_to_go > self.patience:
+                del self.servers[id_]
+        return len(found)

@@ -66,6 +66,9 @@ class LimitsContract(_Mixin):
         found = driver.effective(ctx, nodes, service_id=service_id, region_id=region_id)
         again = driver.effective(ctx, nodes, service_id=service_id, region_id=region_id)
         self.assertEqual(_plain(found), _plain(again))
+        many = driver.effective_of_many(ctx, nodes, service_id=service_id, region_id=region_id)
+        self.assertEqual(_plain(found), _plain(EffectiveLimits(many.defaults, {
+            node: limits for node, limits in many.overrides.items() if node in nodes})))
         return found
 
     def _overrides(self, found: EffectiveLimits) -> dict[str, dict[str, Amount]]:

@@ -64,6 +64,7 @@ def _unauthorized(environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes
 
 
 API = Api(
+    name="limits",
     prefix=PREFIX,
     operations=routes.OPERATIONS,
     versions=None,

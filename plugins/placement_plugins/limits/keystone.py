@@ -59,6 +59,20 @@ class KeystoneLimits(LimitDriver):
                 **{kind: node_id}))
         return EffectiveLimits(_of_region(region_id, defaults), overrides)
 
+    def effective_of_many(
+        self, ctx: Context, node_ids: Collection[str], *, service_id: str,
+        region_id: str | None,
+    ) -> EffectiveLimits:
+        """Return the same with two questions, however many nodes."""
+        if not keystone.is_uuid(service_id) or not keystone.may_be_region(region_id):
+            return EffectiveLimits({}, {})
+        of_service = {"service_id": service_id, "region_id": region_id}
+        defaults = self._keystone.all("registered_limits", _default, **of_service)
+        overrides: dict[str, dict[str, Amount]] = {}
+        for node_id, value in self._keystone.all("limits", _override_of_node, **of_service):
+            overrides.setdefault(node_id, {}).update(_of_region(region_id, [value]))
+        return EffectiveLimits(_of_region(region_id, defaults), overrides)
+
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
         region_id: str | None,
@@ -82,6 +96,10 @@ def _default(row: Mapping[str, Any]) -> _Value:
 
 def _override(row: Mapping[str, Any]) -> _Value:
     return row["region_id"], row["resource_name"], amounts.from_wire(row["resource_limit"])
+
+
+def _override_of_node(row: Mapping[str, Any]) -> tuple[str, _Value]:
+    return row["project_id"] or row["domain_id"], _override(row)
 
 
 def _id(row: Mapping[str, Any]) -> str:

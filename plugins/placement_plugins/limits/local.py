@@ -30,6 +30,13 @@ class LocalLimits(LimitDriver):
         """Return the defaults of a service in a region, and what was set for nodes."""
         return effective.read(ctx, node_ids, service_id=service_id, region_id=region_id)
 
+    def effective_of_many(
+        self, ctx: Context, node_ids: Collection[str], *, service_id: str,
+        region_id: str | None,
+    ) -> EffectiveLimits:
+        """Return the defaults, and everything that was set."""
+        return effective.read_all(ctx, service_id=service_id, region_id=region_id)
+
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
         region_id: str | None,
