@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from placement_core import amounts
+from placement_core.amounts import Amount
 from placement_core.context import Context
+from placement_core.placement import usage_index
 from placement_core.placement.usage_index import UsageIndex, Usages
 from placement_core.plugin_api.catalog import CatalogDriver, Node
+from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.plugin_api.enforcement import Binding, EnforcementModel, Excess, Scope
 from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
 from placement_core.quota import errors
+from placement_core.quota.resources import Resources
 
-#: How a limit names a resource class, as nova does.
-_CLASS_PREFIX = "class:"
 #: So many projects' bounds are kept; beyond that they are made anew.
 _MOST_KEPT = 4096
-
-#: What is asked about: (project, service, region).
-_Question = tuple[str, str, str | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,16 +41,36 @@ class Decision:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Bounds:
+class ServiceKey:
+    """Whose limits are meant: those of a service in a region."""
+
+    service_id: str
+    region_id: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bounds:
     """What binds a project, as far as limits and the catalog decide it.
 
-    :ivar subtrees: the projects below each node that is bound with its subtree,
-        itself included.
+    :ivar lineage: the project, last, and what is above it.
+    :ivar subtrees: {node: the projects below it, itself included}, of each node
+        that is bound with its subtree.
+    :ivar revision: of limits and catalog, when this was made.
     """
 
     lineage: Sequence[Node]
     limits: EffectiveLimits
     subtrees: Mapping[str, Sequence[str]]
+    revision: int
+
+    @property
+    def project_id(self) -> str:
+        """Return the project that is bound."""
+        return self.lineage[-1].id
+
+    def counted(self, binding: Binding) -> Sequence[str]:
+        """Return the projects whose usage counts against one of the bounds."""
+        return [binding.node_id] if binding.scope == "own" else self.subtrees[binding.node_id]
 
 
 class Decisions:
@@ -63,13 +83,20 @@ class Decisions:
 
     def __init__(
         self, usage: UsageIndex, catalog: CatalogDriver, limits: LimitDriver,
-        model: EnforcementModel,
+        model: EnforcementModel, *, resources: Resources = Resources({}),  # noqa: B008
+        unregistered: Amount = 0,
     ) -> None:
+        """Make it of its parts.
+
+        :param unregistered: what may be had where no limit is registered.
+        """
         self._usage = usage
         self._catalog = catalog
         self._limits = limits
-        self._model = model
-        self._cacheable = catalog.local and limits.transactional
+        self.model = model
+        self.resources = resources
+        self.unregistered = unregistered
+        self.cacheable = catalog.local and limits.transactional
         self._lock = threading.Lock()
         self._kept = _Kept(-1)
 
@@ -77,64 +104,186 @@ class Decisions:
         self, ctx: Context, *, project_id: str, deltas: Mapping[str, int], service_id: str,
         region_id: str | None,
     ) -> Decision:
-        """Say whether a project may have so much more.
+        """Say whether a project may have so much more of what placement allocates.
 
         :param deltas: {resource name: amount}; 0 asks whether a bound is broken
             already.
-        :raises errors.UnknownResource: a name is not of a resource class.
+        :raises errors.UnknownResource: nothing is counted by a name.
         :raises errors.Unavailable: limits or the catalog are not known now.
         Source: oslo.limit ``Enforcer.enforce``; a name that is not registered
         has a limit of 0.
         """
-        classes = {name: _class_of(name) for name in deltas}
+        for name in deltas:
+            self.resources.units(name)
         usages = self._usage.usages(ctx)
-        kept = self._kept_at(usages.revision)
-        bounds = self._bounds(ctx, kept, (project_id, service_id, region_id))
+        bounds = self.bounds(ctx, project_id, ServiceKey(service_id, region_id), usages.revision)
+        return self.decided(usages, bounds, deltas)
+
+    def decided(
+        self, usages: Usages, bounds: Bounds, deltas: Mapping[str, int]
+    ) -> Decision:
+        """Decide on usages and bounds that were fetched before."""
+        kept = self._kept_at(bounds.revision)
+
+        def used(binding: Binding, units: Collection[str]) -> int:
+            rows = kept.rows(usages, bounds, binding)
+            return sum(usages.total(rows, _column(unit)) for unit in units)
+
+        return Decision(bounds.project_id, self.judge(bounds, deltas, used))
+
+    def judge(
+        self, bounds: Bounds, deltas: Mapping[str, int],
+        used: Callable[[Binding, Collection[str]], int],
+    ) -> list[Excess]:
+        """Return the bounds that a claim would break.
+
+        :param deltas: {resource name: amount}.
+        :param used: returns what counts against a bound, units summed up.
+        """
         excesses = []
         for name in sorted(deltas):
-            bindings = self._bindings(bounds, name)
-            used = {
-                (binding.node_id, binding.scope): usages.total(
-                    kept.rows(usages, bounds, binding), classes[name])
-                for binding in bindings}
-            excesses.extend(self._model.judge(name, bindings, used, deltas[name]))
-        return Decision(project_id, excesses)
+            units = self.resources.units(name)
+            bindings = self.bindings(bounds, name)
+            usage = {(each.node_id, each.scope): used(each, units) for each in bindings}
+            excesses.extend(self.model.judge(name, bindings, usage, deltas[name]))
+        return excesses
+
+    def service_key(
+        self, ctx: Context, service_type: str, region_id: str | None
+    ) -> ServiceKey | None:
+        """Return the key of the one service of a type; None: the catalog has none.
+
+        :raises errors.AmbiguousService: there are several.
+        :raises errors.Unavailable: the catalog is not known now.
+        """
+        kept = self._kept_at(self._usage.revision(ctx))
+        asked = (service_type, region_id)
+        if asked not in kept.service_keys:
+            found = self._catalog.services(ctx, service_type=service_type)
+            if len(found) > 1:
+                raise errors.AmbiguousService(service_type, [each.id for each in found])
+            kept.service_keys[asked] = ServiceKey(found[0].id, region_id) if found else None
+        return kept.service_keys[asked]
+
+    def bounds(
+        self, ctx: Context, project_id: str, key: ServiceKey | None,
+        revision: int | None = None,
+    ) -> Bounds:
+        """Return what binds a project.
+
+        :param key: None: no limits are registered.
+        :param revision: which one the caller saw; None: any that is known. A
+            caller that keeps what it got compares ``Bounds.revision`` later.
+        :raises errors.Unavailable: limits or the catalog are not known now.
+        """
+        if revision is None:
+            revision = self._usage.revision(ctx)
+        if key is None:
+            return Bounds((Node(project_id, None),), EffectiveLimits({}, {}), {}, revision)
+        kept = self._kept_at(revision)
+        question = (project_id, key)
+        known = kept.bounds.get(question)
+        if known is None:
+            known = kept.bounds[question] = self._made(ctx, project_id, key, revision)
+        return known
+
+    def user_limits(
+        self, ctx: Context, project_id: str, user_id: str, key: ServiceKey | None, revision: int
+    ) -> Mapping[str, Amount]:
+        """Return what was set for a user in a project, by resource name; mostly nothing.
+
+        :param revision: of the bounds it is used with.
+        :raises errors.Unavailable: limits are not known now.
+        """
+        if key is None:
+            return {}
+        kept = self._kept_at(revision)
+        question = (project_id, user_id, key)
+        if question not in kept.user_limits:
+            kept.user_limits[question] = self._limits.user_limits(
+                ctx, project_id, user_id, service_id=key.service_id, region_id=key.region_id)
+        return kept.user_limits[question]
+
+    def present(self, ctx: Context) -> Usages:
+        """Return the present usages, with the revision of limits and catalog as of now."""
+        return self._usage.usages(ctx)
+
+    def settled(self, ctx: Context) -> Usages:
+        """Return the present usages, to somebody who just took the rows of limit nodes."""
+        return self._usage.settled(ctx)
+
+    def holds(self, bounds: Bounds, usages: Usages) -> bool:
+        """Say whether bounds are still what limits and catalog say.
+
+        Where those are remote, they are as old as their drivers' options allow.
+        """
+        return not self.cacheable or bounds.revision == usages.revision
+
+    def bindings(self, bounds: Bounds, name: str) -> list[Binding]:
+        """Return the bounds of one resource, the project's own first, then upwards."""
+        return self.bindings_of(bounds.lineage, bounds.limits, name)
+
+    def bindings_of(
+        self, lineage: Sequence[Node], limits: EffectiveLimits, name: str
+    ) -> list[Binding]:
+        """Return the same for the last project of a lineage.
+
+        :param limits: of the nodes of the lineage, and perhaps of others.
+        """
+        set_for = {node.id: found[name] for node in lineage
+                   if (found := limits.overrides.get(node.id)) is not None and name in found}
+        return self.model.bindings(
+            lineage, set_for, limits.defaults.get(name, self.unregistered))
+
+    def names(self, bounds: Bounds, units: Collection[str]) -> list[str]:
+        """Return the names by which a claim of some units is judged.
+
+        The registered ones; and where nothing may be had that is not registered, the
+        resource classes that none of those counts.
+        """
+        names = list(bounds.limits.defaults)
+        if self.unregistered != amounts.UNLIMITED:
+            counted = {unit for name in names if self.resources.knows(name)
+                       for unit in self.resources.units(name)}
+            names += (self.resources.name_of(unit) for unit in sorted(units)
+                      if unit not in counted and unit != usage_index.CONSUMERS)
+        return names
+
+    def bound_nodes(self, bounds: Bounds) -> set[str]:
+        """Return the nodes that a registered limit binds the project by."""
+        return {binding.node_id for name in bounds.limits.defaults
+                for binding in self.bindings(bounds, name)}
 
     def _kept_at(self, revision: int) -> _Kept:
-        if not self._cacheable:
+        if not self.cacheable:
             return _Kept(revision)
         with self._lock:
-            if self._kept.revision != revision or len(self._kept.bounds) >= _MOST_KEPT:
+            if self._kept.revision != revision or max(
+                    len(self._kept.bounds), len(self._kept.user_limits)) >= _MOST_KEPT:
                 self._kept = _Kept(revision)
             return self._kept
 
-    def _bounds(self, ctx: Context, kept: _Kept, question: _Question) -> _Bounds:
-        known = kept.bounds.get(question)
-        if known is not None:
-            return known
-        project_id, service_id, region_id = question
+    def _made(self, ctx: Context, project_id: str, key: ServiceKey, revision: int) -> Bounds:
         lineage: Sequence[Node] = (
-            self._catalog.lineage(ctx, project_id) if self._model.hierarchical
+            self._catalog.lineage(ctx, project_id) if self.model.hierarchical
             else (Node(project_id, None),))
         limits = self._limits.effective(
-            ctx, [node.id for node in lineage], service_id=service_id, region_id=region_id)
-        made = _Bounds(lineage, limits, {})
+            ctx, [node.id for node in lineage], service_id=key.service_id,
+            region_id=key.region_id)
+        made = Bounds(lineage, limits, {}, revision)
         bound = {binding.node_id for name in limits.defaults
-                 for binding in self._bindings(made, name) if binding.scope == "subtree"}
+                 for binding in self.bindings(made, name) if binding.scope == "subtree"}
         top = next((node.id for node in lineage if node.id in bound), None)
-        if top is not None:
-            # That of the highest has those of the others in it.
-            below = dict(_members(self._catalog.subtree(ctx, top)))
-            made = dataclasses.replace(
-                made, subtrees={node_id: below.get(node_id, [node_id]) for node_id in bound})
-        kept.bounds[question] = made
-        return made
+        if top is None:
+            return made
+        # That of the highest has those of the others in it.
+        below = dict(_members(self._catalog.subtree(ctx, top)))
+        return dataclasses.replace(
+            made, subtrees={node_id: below.get(node_id, [node_id]) for node_id in bound})
 
-    def _bindings(self, bounds: _Bounds, name: str) -> list[Binding]:
-        set_for = {node_id: limits[name] for node_id, limits in bounds.limits.overrides.items()
-                   if name in limits}
-        return self._model.bindings(
-            bounds.lineage, set_for, bounds.limits.defaults.get(name, 0))
+
+def _column(unit: str) -> str:
+    return usage_index.CONSUMERS if unit == CONSUMERS else unit
 
 
 class _Kept:
@@ -142,19 +291,20 @@ class _Kept:
 
     def __init__(self, revision: int) -> None:
         self.revision = revision
-        self.bounds: dict[_Question, _Bounds] = {}
+        self.bounds: dict[tuple[str, ServiceKey], Bounds] = {}
+        self.user_limits: dict[tuple[str, str, ServiceKey], Mapping[str, Amount]] = {}
+        #: {(type of service, region): its key}.
+        self.service_keys: dict[tuple[str, str | None], ServiceKey | None] = {}
         #: {(node, scope): (how many rows there were, rows)}.
         self._rows: dict[tuple[str, Scope], tuple[int, np.ndarray]] = {}
 
-    def rows(self, usages: Usages, bounds: _Bounds, binding: Binding) -> np.ndarray:
+    def rows(self, usages: Usages, bounds: Bounds, binding: Binding) -> np.ndarray:
         """Return the rows of the usages that count against a bound."""
         key = (binding.node_id, binding.scope)
         # Projects that use something for the first time get a row then.
         count, rows = self._rows.get(key, (-1, None))
         if rows is None or count != len(usages.rows):
-            counted = ([binding.node_id] if binding.scope == "own"
-                       else bounds.subtrees[binding.node_id])
-            rows = usages.rows_of(counted)
+            rows = usages.rows_of(bounds.counted(binding))
             self._rows[key] = len(usages.rows), rows
         return rows
 
@@ -168,11 +318,3 @@ def _members(subtree: Sequence[Node]) -> Iterator[tuple[str, list[str]]]:
         if node is not subtree[0] and node.parent_id is not None:
             members.setdefault(node.parent_id, []).extend(mine)
     yield from members.items()
-
-
-def _class_of(name: str) -> str:
-    """Return the resource class that a limit's resource name is about."""
-    prefix, found, resource_class = name.partition(_CLASS_PREFIX)
-    if prefix or not found or not resource_class:
-        raise errors.UnknownResource(name)
-    return resource_class

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from placement_core import errors
+from placement_core.plugin_api.counting import MissingCell
+from placement_core.quota.records import Overrun
 
 
 class UnknownResource(errors.Invalid):
@@ -12,5 +16,160 @@ class UnknownResource(errors.Invalid):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"No usage is counted for {name}: expected class: and the name of a resource class.")
+            f"No usage is counted for {name}: expected class: and the name of a resource "
+            "class, or a name of [quota] resource_map.")
         self.name = name
+
+
+class Uncounted(errors.Invalid):
+    """The counting driver does not count what a name stands for."""
+
+    code = "quota.resource.uncounted"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The usage of {name} is not known: the counting driver does not count it.")
+        self.name = name
+
+
+class UnknownProject(errors.Invalid):
+    """A project that a question names does not exist."""
+
+    code = "quota.project.unknown"
+
+    def __init__(self, project_id: str) -> None:
+        super().__init__(f"There is no project or domain {project_id}.")
+        self.project_id = project_id
+
+
+class ProjectNotFound(errors.NotFound):
+    """The project in the address does not exist."""
+
+    code = "quota.project.not_found"
+
+    def __init__(self, project_id: str) -> None:
+        super().__init__(f"There is no project or domain {project_id}.")
+        self.project_id = project_id
+
+
+class ImpossibleId(errors.Invalid):
+    """The id of a project or user holds what no database can keep."""
+
+    code = "quota.id.impossible"
+
+    def __init__(self) -> None:
+        super().__init__("The id of a project or user holds a character that is none.")
+
+
+class UnknownConsumers(errors.Invalid):
+    """A re-check names consumers that the project does not have."""
+
+    code = "quota.consumer.unknown"
+
+    def __init__(self, project_id: str, uuids: Sequence[str]) -> None:
+        super().__init__(
+            f"The project {project_id} has no such instances or consumers: {', '.join(uuids)}.")
+        self.uuids = uuids
+
+
+class MissingCells(errors.Unavailable):
+    """What is used is not known, because cells do not answer.
+
+    :ivar cells: those that the count lacks.
+    """
+
+    code = "quota.cells.missing"
+
+    def __init__(self, cells: Sequence[MissingCell]) -> None:
+        said = "; ".join(f"cell {cell.name} ({cell.uuid}): {cell.reason}" for cell in cells)
+        super().__init__(
+            f"What is used cannot be counted: {said}. [quota] on_missing_cell says what "
+            "becomes of a check then.")
+        self.cells = cells
+
+
+class InvalidCounts(errors.Invalid):
+    """At least more items than at most."""
+
+    code = "quota.count.invalid"
+
+    def __init__(self, min_count: int, max_count: int) -> None:
+        super().__init__(f"min_count ({min_count}) is more than max_count ({max_count}).")
+
+
+class TooManyRivals(errors.Unavailable):
+    """Others were accepted all the time while a re-check counted."""
+
+    code = "quota.recheck.busy"
+
+    def __init__(self) -> None:
+        super().__init__("Too many re-checks of the same limits at once; please try again.")
+
+
+class AmbiguousService(errors.Unavailable):
+    """Several services are of the type whose limits claims are held to."""
+
+    code = "quota.service.ambiguous"
+
+    def __init__(self, service_type: str, ids: Sequence[str]) -> None:
+        super().__init__(
+            f"The catalog has {len(ids)} services of the type {service_type} "
+            f"([quota] service_type): expected one; found {', '.join(sorted(ids))}.")
+        self.service_type = service_type
+
+
+class QuotaExceeded(errors.OverLimit):
+    """A claim does not fit into limits that bind its project.
+
+    :ivar overruns: each of them.
+    """
+
+    code = "placement.quota.exceeded"
+
+    def __init__(self, overruns: Sequence[Overrun]) -> None:
+        super().__init__("; ".join(each.sentence() for each in overruns) + ".")
+        self.overruns = overruns
+
+
+class ClaimNotFound(errors.NotFound):
+    """There is no such claim: nothing is held in its name."""
+
+    code = "claim.not_found"
+
+    def __init__(self, consumer_uuid: str) -> None:
+        super().__init__(f"There is no claim {consumer_uuid}.")
+        self.consumer_uuid = consumer_uuid
+
+
+class ClaimExpired(errors.Conflict):
+    """A claim was not confirmed in time: what it held is others' to take."""
+
+    code = "claim.expired"
+
+    def __init__(self, consumer_uuid: str) -> None:
+        super().__init__(f"The claim {consumer_uuid} expired before it was confirmed.")
+        self.consumer_uuid = consumer_uuid
+
+
+class ClaimExists(errors.Conflict):
+    """The consumer holds something already."""
+
+    code = "claim.exists"
+
+    def __init__(self, consumer_uuid: str) -> None:
+        super().__init__(
+            f"The consumer {consumer_uuid} holds something already: what it holds is changed "
+            "with PUT /allocations.")
+        self.consumer_uuid = consumer_uuid
+
+
+class HoldTooLong(errors.Invalid):
+    """A claim was to be held for longer than the operator allows."""
+
+    code = "claim.hold.too_long"
+
+    def __init__(self, asked: int, longest: int) -> None:
+        super().__init__(
+            f"A claim can be held for {longest} seconds at most; {asked} were asked for.")
+        self.asked = asked
+        self.longest = longest

@@ -1,0 +1,172 @@
+"""``placement-core claims …``: what is held for a time, and ending what is due."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+from cliff import columns
+
+from placement_core.cli import base
+from placement_core.context import Context
+from placement_core.migrations import sync
+from placement_core.quota import claims, sweeping
+from placement_core.quota.records import Claim, Sweep
+
+#: How many claims are read at a time.
+_PAGE = 1000
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
+
+_COLUMNS = ("consumer_uuid", "project_id", "user_id", "state", "expires_at", "allocations")
+
+
+class _Lister(base.Lister):
+    """A command on the claims that prints a table of some."""
+
+    exit_code = 0
+
+    @contextlib.contextmanager
+    def context(self, parsed_args: argparse.Namespace) -> Iterator[Context]:
+        """Open a context on the service's database."""
+        parts = self.services(parsed_args)
+        try:
+            sync.require_newest(parts.database)
+            yield parts.context()
+        finally:
+            parts.database.dispose()
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; its exit code may say more than that it ended."""
+        return super().run(parsed_args) or self.exit_code
+
+
+class List(_Lister):
+    """List the claims that are held, and those that expired within the last day.
+
+    Confirmed ones are consumers like any other, and not listed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--project", metavar="ID", help="only those of this project")
+        parser.add_argument("--state", choices=["held", "expired"], help="only these")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        found: list[Claim] = []
+        after: int | None = 0
+        with self.context(parsed_args) as ctx:
+            while after is not None:
+                page, after = claims.list_(
+                    ctx, project_id=parsed_args.project, state=parsed_args.state, after=after,
+                    most=_PAGE)
+                found += page
+        return _table(found)
+
+
+class Show(_Lister):
+    """Show a claim: what a consumer holds, and until when."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        return _with_consumer(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.context(parsed_args) as ctx:
+            return _table([claims.get(ctx, parsed_args.consumer)])
+
+
+class Release(_Lister):
+    """Give back what a claim holds, confirmed or not. Prints what it held."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        return _with_consumer(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.context(parsed_args) as ctx:
+            found = claims.get(ctx, parsed_args.consumer)
+            claims.release(ctx, parsed_args.consumer)
+        return _table([found])
+
+
+class SweepDue(_Lister):
+    """End the claims whose time is over, and give back what they hold.
+
+    Prints what each held; progress goes to stderr. Any number of sweeps may run at the
+    same time, and one can be stopped at any moment. Exit code 1: some could not be
+    ended now.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--max-count", type=_count, metavar="N",
+                            help="end this many at most; left out: all")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.context(parsed_args) as ctx:
+            swept = sweeping.sweep(ctx, most=parsed_args.max_count, progress=_report)
+        if swept.failed:
+            _report(swept)
+            self.exit_code = 1
+        return _table(swept.ended)
+
+
+def _report(swept: Sweep) -> None:
+    said = [f"{len(swept.ended)} claims ended"]
+    if swept.others:
+        said.append(f"{swept.others} ended or taken over by others")
+    if swept.failed:
+        said.append(f"{len(swept.failed)} could not be ended now")
+    print(", ".join(said), file=sys.stderr, flush=True)
+
+
+def _with_consumer(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("consumer", metavar="CONSUMER", help="the uuid of its consumer")
+    return parser
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("expected a number from 1 on")
+    return count
+
+
+def _table(found: Iterable[Claim]) -> Rows:
+    return _COLUMNS, [
+        (each.consumer_uuid, each.project_id, each.user_id, each.state,
+         _time(each.expires_at), _Allocations(each.allocations))
+        for each in found]
+
+
+def _time(moment: datetime.datetime | None) -> str | None:
+    return None if moment is None else moment.replace(tzinfo=datetime.UTC).isoformat()
+
+
+class _Allocations(columns.FormattableColumn):
+    """What is held on which provider."""
+
+    def human_readable(self) -> str:
+        """Return a line for each provider."""
+        held: Mapping[str, Mapping[str, int]] = self._value
+        return "\n".join(
+            f"{uuid}: " + ", ".join(
+                f"{amount} {name}" for name, amount in sorted(resources.items()))
+            for uuid, resources in held.items())
+
+    def machine_readable(self) -> Mapping[str, Mapping[str, int]]:
+        """Return {provider: {resource class: amount}}."""
+        held: Mapping[str, Mapping[str, int]] = self._value
+        return {uuid: dict(resources) for uuid, resources in held.items()}

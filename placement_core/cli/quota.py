@@ -1,0 +1,226 @@
+"""``placement-core quota …``: what projects may have, have, and could still have."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from cliff import columns
+
+from placement_core import amounts, services as service_parts
+from placement_core.cli import base
+from placement_core.context import Context
+from placement_core.migrations import sync
+from placement_core.plugin_api.counting import MissingCell
+from placement_core.quota import checks, explain, usage
+from placement_core.quota.checks import Answer
+from placement_core.quota.records import Bound
+from placement_core.quota.usage import Share
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
+
+_UNLIMITED = "unlimited"
+_LARGEST = 2**31 - 1
+
+
+class _Quota(base.Configured):
+    """A command that needs the service's parts; its exit code may say more."""
+
+    exit_code = 0
+
+    @contextlib.contextmanager
+    def parts(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[tuple[service_parts.Services, Context]]:
+        """Open the service's parts, and a context on its database."""
+        parts = self.services(parsed_args)
+        try:
+            sync.require_newest(parts.database)
+            yield parts, parts.context()
+        finally:
+            parts.database.dispose()
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        return super().run(parsed_args) or self.exit_code
+
+    def warn(self, missing: Iterable[MissingCell]) -> None:
+        """Say what the numbers lack."""
+        for cell in missing:
+            known = "" if cell.known_since_seconds is None else (
+                f"; counted as it was {cell.known_since_seconds:.0f} seconds ago")
+            print(f"cell {cell.name} ({cell.uuid}) is missing: {cell.reason}{known}",
+                  file=self.app.stderr)
+
+
+class Show(_Quota, base.Lister):
+    """Show what a project may have, has, and could still have.
+
+    "free" regards every limit above the project, too; "held by" names the one that leaves
+    no more. Cells that could not be counted are named on stderr.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        _add_project(parser)
+        _add_user(parser, "show the share of this user, not the whole project's")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            found = usage.of_project(
+                ctx, parts.quota, _project_id(parts, ctx, parsed_args.project), parsed_args.user)
+        self.warn(found.count.missing_cells if found.count is not None else ())
+        shares = found.shares if found.of_user is None else found.of_user
+        return ("resource_name", "limit", "source", "used", "free", "held by"), [
+            _share(name, share) for name, share in shares.items()]
+
+
+class List(_Quota, base.Lister):
+    """Show the same of all projects: the catalog's, and those that use something."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            found = parts.overviews.make(ctx)
+        self.warn(found.count.missing_cells if found.count is not None else ())
+        unknown: list[None] = [None] * len(found.project_ids)
+        cells = [
+            (name, list(zip(column.limits, column.sources, column.used or unknown,
+                            column.free or unknown, column.held_by, strict=True)))
+            for name, column in found.resources.items()]
+        return ("project_id", "name", "resource_name", "limit", "source", "used", "free",
+                "held by"), [
+            (project_id, found.names.get(project_id), name, _Said(amounts.from_wire(limit)),
+             source, used, _Said(None if free is None else amounts.from_wire(free)), held_by)
+            for row, project_id in enumerate(found.project_ids)
+            for name, column in cells
+            for limit, source, used, free, held_by in [column[row]]]
+
+
+class Check(_Quota, base.Lister):
+    """Say whether a request fits into the limits; print those that it exceeds.
+
+    Exit code 1: it does not fit.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        _add_request(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            answer, _ = _checked(parts, ctx, parsed_args)
+        self.warn(answer.measure.missing_cells)
+        self.exit_code = int(not answer.fits)
+        return ("resource_name", "node_id", "user_id", "scope", "source", "limit", "used",
+                "asked", "over_by"), [
+            (each.resource_name, each.node_id, each.user_id, each.scope, each.source,
+             _Said(each.limit), each.used, each.asked, each.over_by)
+            for each in answer.overruns]
+
+
+class Explain(_Quota, base.Lister):
+    """Say in sentences what stops a request, and what would have to go; or how much more fits.
+
+    Exit code 1: it does not fit.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        _add_request(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            answer, deltas = _checked(parts, ctx, parsed_args)
+            found = explain.explain(ctx, parts.quota, answer, deltas)
+        self.warn(answer.measure.missing_cells)
+        self.exit_code = int(not answer.fits)
+        return ("resource_name", "node_id", "sentence", "consumers"), [
+            *((each.overrun.resource_name, each.overrun.node_id, each.sentence,
+               " ".join(holder.uuid for holder in each.holders)) for each in found.stops),
+            *((each.resource_name, each.bound and each.bound.node_id, each.sentence, "")
+              for each in found.more)]
+
+
+def _add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("project", metavar="PROJECT",
+                        help="the id of a project or domain, or the name of a project")
+
+
+def _add_user(parser: argparse.ArgumentParser, meaning: str) -> None:
+    parser.add_argument("--user", metavar="ID", help=meaning)
+
+
+def _add_request(parser: argparse.ArgumentParser) -> None:
+    _add_project(parser)
+    parser.add_argument(
+        "amounts", metavar="NAME=AMOUNT", nargs="+",
+        help="how much more of a resource, such as cores=4; 0 asks whether a limit is "
+        "exceeded already")
+    _add_user(parser, "hold the request to the limits of this user, too")
+
+
+def _checked(
+    parts: service_parts.Services, ctx: Context, parsed_args: argparse.Namespace
+) -> tuple[Answer, Mapping[str, int]]:
+    deltas = _deltas(parsed_args.amounts)
+    return checks.check(
+        ctx, parts.quota, project_id=_project_id(parts, ctx, parsed_args.project),
+        deltas=deltas, user_id=parsed_args.user), deltas
+
+
+def _deltas(given: Sequence[str]) -> dict[str, int]:
+    deltas: dict[str, int] = {}
+    for item in given:
+        name, equals, amount = item.rpartition("=")
+        if not equals or not name or name in deltas or not (
+                amount.isascii() and amount.isdigit() and int(amount[:20]) <= _LARGEST):
+            raise base.Failed(
+                f"{item}: expected NAME=AMOUNT, each name once, an amount from 0 to {_LARGEST}")
+        deltas[name] = int(amount)
+    return deltas
+
+
+def _project_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
+    """Return the id of the one project of an id or name; what nobody knows is an id."""
+    if parts.catalog.project(ctx, text) is None and parts.catalog.domain(ctx, text) is None:
+        named = [each.id for each in parts.catalog.projects(ctx, name=text)]
+        if len(named) > 1:
+            raise base.Failed(
+                f"{text} names several projects: {', '.join(named)}; name one by its id")
+        if named:
+            return named[0]
+    return text
+
+
+def _share(name: str, share: Share) -> tuple[object, ...]:
+    return (name, _Said(share.limit), share.source, share.used, _Said(share.free),
+            _holder(share.tightest))
+
+
+def _holder(bound: Bound | None) -> str | None:
+    return None if bound is None else bound.user_id or bound.node_id
+
+
+class _Said(columns.FormattableColumn):
+    """An amount; machines read it as the APIs spell it."""
+
+    def human_readable(self) -> str:
+        """Return it in words."""
+        if self._value is None:
+            return ""
+        return _UNLIMITED if self._value == amounts.UNLIMITED else str(self._value)
+
+    def machine_readable(self) -> int | None:
+        """Return the number; -1 is no limit."""
+        return None if self._value is None else amounts.to_wire(self._value)

@@ -1,0 +1,115 @@
+"""Who holds how much: the largest consumers of some projects.
+
+As far as it is written here: in our allocations, and in nova's API database.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.cells import tables as cell_tables
+from placement_core.cells.databases import CellDatabases
+from placement_core.context import Context
+from placement_core.db import texts
+from placement_core.limits.nodes import among
+from placement_core.placement import tables
+from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
+
+_consumers, _projects, _users, _allocations, _classes = (
+    tables.consumers, tables.projects, tables.users, tables.allocations,
+    tables.resource_classes)
+_mappings = cell_tables.instance_mappings
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holder:
+    """A consumer (an instance), and how much it has of what was asked about."""
+
+    uuid: str
+    project_id: str
+    amount: int
+
+
+def largest(
+    ctx: Context, cells: CellDatabases, project_ids: Collection[str], units: Collection[str],
+    *, most: int, user_id: str | None = None,
+) -> list[Holder]:
+    """Return who has most of some units, the largest first.
+
+    Consumers and instances have one each: the youngest come first. Where classes are
+    counted too, those say who is largest.
+
+    :param user_id: only what is this user's.
+    """
+    classes = sorted(set(units) - {CONSUMERS, INSTANCES})
+    asked: dict[str, Any] = {
+        "project_ids": sorted(filter(texts.storable, project_ids)), "most": most}
+    if user_id is not None:
+        asked["user_id"] = user_id
+    if classes:
+        asked["classes"] = classes
+        found = _asked(ctx, _of_classes, asked)
+    elif CONSUMERS in units:
+        found = _asked(ctx, _of_consumers, asked)
+    else:
+        found = _asked(cells.api(ctx), _of_instances, asked)
+    return [Holder(row.uuid, row.project_id, int(row.amount)) for row in found]
+
+
+@db.retry_writes
+def _asked(ctx: Context, make: Any, parameters: dict[str, Any]) -> Sequence[sa.Row[Any]]:
+    with db.read_once(ctx) as session:
+        statement = make(session.dialect, of_user="user_id" in parameters)
+        return session.execute(statement, parameters).all()
+
+
+def _held(amount: sa.ColumnElement[Any], dialect: str, *, of_user: bool) -> sa.Select[Any]:
+    statement = (
+        sa.select(_consumers.c.uuid, _projects.c.external_id.label("project_id"),
+                  amount.label("amount"))
+        .select_from(_consumers)
+        .join(_projects, _projects.c.id == _consumers.c.project_id)
+        .where(among(_projects.c.external_id, "project_ids", dialect=dialect))
+        .limit(sa.bindparam("most", type_=sa.Integer)))
+    if of_user:
+        statement = statement.join(_users, _users.c.id == _consumers.c.user_id).where(
+            _users.c.external_id == sa.bindparam("user_id"))
+    return statement
+
+
+@functools.cache
+def _of_classes(dialect: str, *, of_user: bool) -> sa.Select[Any]:
+    amount = sa.func.sum(_allocations.c.used)
+    return (
+        _held(amount, dialect, of_user=of_user)
+        .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
+        .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+        .where(_classes.c.name.in_(sa.bindparam("classes", expanding=True)))
+        .group_by(_consumers.c.uuid, _projects.c.external_id)
+        .order_by(amount.desc(), _consumers.c.uuid))
+
+
+@functools.cache
+def _of_consumers(dialect: str, *, of_user: bool) -> sa.Select[Any]:
+    return _held(sa.literal_column("1"), dialect, of_user=of_user).order_by(
+        _consumers.c.id.desc())
+
+
+@functools.cache
+def _of_instances(dialect: str, *, of_user: bool) -> sa.Select[Any]:
+    statement = sa.select(
+        _mappings.c.instance_uuid.label("uuid"), _mappings.c.project_id,
+        sa.literal_column("1").label("amount"),
+    ).where(
+        _mappings.c.queued_for_delete == sa.false(),
+        among(_mappings.c.project_id, "project_ids", dialect=dialect),
+    ).order_by(_mappings.c.id.desc()).limit(sa.bindparam("most", type_=sa.Integer))
+    if of_user:
+        statement = statement.where(_mappings.c.user_id == sa.bindparam("user_id"))
+    return statement

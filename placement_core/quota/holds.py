@@ -1,0 +1,200 @@
+"""Rows of ``held_claims``: statements, and what a row and its allocations mean.
+
+A row is *live* until it ends. It speaks for the allocations that its claim wrote, and
+for no others: whoever rewrites what the consumer holds has taken it over. So the row
+keeps the transaction that wrote them, which every allocation has too
+(``allocations.txn``); a consumer's generation would not do, because it begins anew
+with a consumer that was deleted and made again.
+
+Locks: whoever makes or ends a row takes its consumer's row first, where there is one; a
+confirmation takes nothing but the row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db import Session, arrays, clock
+from placement_core.placement import tables as placement_tables
+from placement_core.quota import tables
+
+_holds = tables.held_claims
+_allocations, _providers, _classes, _consumers, _types = (
+    placement_tables.allocations, placement_tables.resource_providers,
+    placement_tables.resource_classes, placement_tables.consumers,
+    placement_tables.consumer_types)
+
+#: For so long it is remembered that a claim expired.
+_REMEMBERED_SECONDS = 86_400
+
+_DIALECTS = ("postgresql", "mysql", "sqlite")
+#: Computed once for a statement, so that an index can be used.
+_NOW = sa.select(clock.now()).scalar_subquery()
+_REMEMBERED_SINCE = sa.select(
+    clock.in_seconds(sa.literal_column(str(-_REMEMBERED_SECONDS), sa.Integer))).scalar_subquery()
+
+_of_consumer = _holds.c.consumer_uuid == sa.bindparam("of_uuid")
+_live = _holds.c.ended_at.is_(None)
+#: The consumer still holds what the claim wrote.
+_own = sa.exists().where(
+    _allocations.c.consumer_id == _holds.c.consumer_uuid, _allocations.c.txn == _holds.c.txn)
+
+_FORGET = sa.delete(_holds).where(_of_consumer)
+_MAKE = sa.insert(_holds).inline().values(
+    consumer_uuid=sa.bindparam("consumer_uuid"), project_id=sa.bindparam("project_id"),
+    user_id=sa.bindparam("user_id"), txn=sa.bindparam("txn"),
+    expires_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer)))
+_ONE = sa.select(
+    _holds, (_holds.c.expires_at <= clock.now()).label("late")).where(_of_consumer)
+_CONFIRM = sa.delete(_holds).where(_of_consumer, _live, _holds.c.expires_at > clock.now())
+#: Not by ``id``: SQLite gives that of a row that is gone to another one.
+_end = (_of_consumer, _holds.c.txn == sa.bindparam("of_txn"), _live,
+        _holds.c.expires_at <= clock.now())
+_END = sa.update(_holds).where(*_end).values(ended_at=clock.now())
+_DROP = sa.delete(_holds).where(*_end)
+_FORGET_OLD = sa.delete(_holds).where(_holds.c.ended_at <= _REMEMBERED_SINCE)
+
+_HELD = (
+    sa.select(
+        _allocations.c.consumer_id, _allocations.c.txn, _providers.c.uuid,
+        _classes.c.name.label("resource_class"), _allocations.c.used,
+        _types.c.name.label("consumer_type"))
+    .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+    .outerjoin(_types, _types.c.id == _consumers.c.consumer_type_id)
+    .where(_allocations.c.consumer_id.in_(sa.bindparam("uuids", expanding=True)))
+    .order_by(_allocations.c.id))
+
+_DUE = (
+    sa.select(_holds)
+    .where(_live, _holds.c.expires_at <= _NOW, _holds.c.id > sa.bindparam("after"))
+    .order_by(_holds.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
+_DUE_ON = {
+    dialect: _DUE.where(sa.exists(
+        sa.select(_allocations.c.id)
+        .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+        .where(_allocations.c.consumer_id == _holds.c.consumer_uuid,
+               arrays.among(_providers.c.uuid, "providers", dialect=dialect))))
+    for dialect in _DIALECTS}
+_DUE_OF = {
+    dialect: _DUE.where(arrays.among(_holds.c.project_id, "projects", dialect=dialect))
+    for dialect in _DIALECTS}
+
+#: What lists show: rows that speak for something, and those that are remembered.
+_LIST = (
+    sa.select(_holds, (_holds.c.expires_at <= _NOW).label("late"))
+    .where(sa.or_(~_live, _own), _holds.c.id > sa.bindparam("after"))
+    .order_by(_holds.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
+_STATES = {
+    "held": sa.and_(_live, _holds.c.expires_at > _NOW),
+    "expired": sa.or_(~_live, _holds.c.expires_at <= _NOW),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Own:
+    """What a claim wrote and its consumer still holds.
+
+    :ivar allocations: {provider uuid: {resource class: amount}}.
+    """
+
+    consumer_type: str | None
+    allocations: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+
+
+def make(
+    session: Session, consumer_uuid: str, project_id: str, user_id: str, seconds: int
+) -> datetime.datetime:
+    """Hold what the session's transaction allocates; return until when."""
+    session.execute(_MAKE, {
+        "consumer_uuid": consumer_uuid, "project_id": project_id, "user_id": user_id,
+        "txn": session.txn, "seconds": seconds})
+    row = find(session, consumer_uuid)
+    assert row is not None  # it was just made
+    expires_at: datetime.datetime = row.expires_at
+    return expires_at
+
+
+def forget(session: Session, consumer_uuid: str) -> None:
+    """Remove the row of a consumer, if there is one."""
+    session.execute(_FORGET, {"of_uuid": consumer_uuid})
+
+
+def find(session: Session, consumer_uuid: str) -> sa.Row[Any] | None:
+    """Return the row of a consumer; ``late``: its time is over."""
+    return session.execute(_ONE, {"of_uuid": consumer_uuid}).first()
+
+
+def confirm(session: Session, consumer_uuid: str) -> bool:
+    """Remove the row of a consumer if it is live and in time; say whether it was."""
+    return session.execute(_CONFIRM, {"of_uuid": consumer_uuid}).rowcount == 1
+
+
+def end(session: Session, row: sa.Row[Any], *, remembered: bool) -> bool:
+    """End a row if it still is live and its time is over; say whether that happened.
+
+    :param remembered: keep it for a while, so that it can be told what became of it.
+    """
+    statement = _END if remembered else _DROP
+    return session.execute(
+        statement, {"of_uuid": row.consumer_uuid, "of_txn": row.txn}).rowcount == 1
+
+
+def forget_old(session: Session) -> None:
+    """Remove what ended long ago."""
+    session.execute(_FORGET_OLD)
+
+
+def own_holdings(session: Session, found: Sequence[sa.Row[Any]]) -> dict[str, Own]:
+    """Return what the claims of rows wrote and still hold, by consumer.
+
+    A consumer whose allocations are gone or somebody else's is left out.
+    """
+    txns = {row.consumer_uuid: row.txn for row in found}
+    held: dict[str, Own] = {}
+    if txns:
+        for row in session.execute(_HELD, {"uuids": sorted(txns)}):
+            if txns[row.consumer_id] == row.txn:
+                own = held.setdefault(row.consumer_id, Own(row.consumer_type))
+                on_provider = own.allocations.setdefault(row.uuid, {})
+                on_provider[row.resource_class] = row.used
+    return held
+
+
+def due(
+    session: Session, *, after: int, most: int, providers: Collection[str] | None = None,
+    projects: Collection[str] | None = None,
+) -> list[sa.Row[Any]]:
+    """Return live rows whose time is over, in the order of their ids.
+
+    :param after: the id of the last one seen.
+    :param providers: only of consumers that hold something on one of these.
+    :param projects: only of these.
+    """
+    statement, parameters = _DUE, {"after": after, "most": most}
+    given: Mapping[str, list[str]] = {}
+    if providers is not None:
+        statement, given = _DUE_ON[session.dialect], {"providers": sorted(providers)}
+    elif projects is not None:
+        statement, given = _DUE_OF[session.dialect], {"projects": sorted(projects)}
+    return list(session.execute(statement, {**parameters, **given}))
+
+
+def page(
+    session: Session, *, project_id: str | None, state: str | None, after: int, most: int
+) -> list[sa.Row[Any]]:
+    """Return rows for a list, in the order of their ids; ``late``: as in ``find``."""
+    statement = _LIST
+    parameters: dict[str, Any] = {"after": after, "most": most}
+    if project_id is not None:
+        statement = statement.where(_holds.c.project_id == sa.bindparam("of_project"))
+        parameters["of_project"] = project_id
+    if state is not None:
+        statement = statement.where(_STATES[state])
+    return list(session.execute(statement, parameters))

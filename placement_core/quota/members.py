@@ -1,0 +1,56 @@
+"""May a server group have another member? Counted for each user, as nova does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+from placement_core import amounts
+from placement_core.amounts import Amount
+from placement_core.context import Context
+from placement_core.plugin_api.counting import MemberCount
+from placement_core.quota.enforcer import QuotaEnforcer
+
+#: What limits on the members of a group are called.
+RESOURCE_NAME = "server_group_members"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Members:
+    """The members of a user in a server group, and whether there may be more.
+
+    :ivar limit: the user's own, or else the project's, or else the default.
+    """
+
+    limit: Amount
+    asked: int
+    count: MemberCount
+
+    @property
+    def fits(self) -> bool:
+        """Say whether the members that were asked for fit."""
+        return not amounts.is_over(self.limit, self.count.members, self.asked)
+
+
+def check(
+    ctx: Context, enforcer: QuotaEnforcer, *, project_id: str, user_id: str,
+    uuids: Collection[str], asked: int = 0,
+) -> Members:
+    """Say how many members a user has in a server group, and whether there may be more.
+
+    :param uuids: of the group's instances; those of others, and dead ones, do not count.
+    :param asked: how many more; 0 asks whether there are too many already.
+    :raises errors.UnknownProject: there is no such project.
+    :raises errors.MissingCells: members cannot be counted (``[quota] on_missing_cell``).
+    :raises errors.Unavailable: limits, catalog or members are not known now.
+    """
+    standing = enforcer.standing(ctx, project_id, user_id)
+    limits = standing.bounds.limits
+    limit = standing.of_user.get(RESOURCE_NAME)
+    if limit is None:
+        limit = limits.overrides.get(project_id, {}).get(RESOURCE_NAME)
+    if limit is None:
+        limit = limits.defaults.get(RESOURCE_NAME, enforcer.decisions.unregistered)
+    count = enforcer.counting.server_group_members(ctx, uuids, user_id)
+    enforcer.require_cells(count.missing_cells)
+    return Members(limit, asked, count)

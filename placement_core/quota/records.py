@@ -1,0 +1,120 @@
+"""What the functions of this room return."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Literal
+
+from placement_core import amounts
+from placement_core.amounts import Amount
+
+ClaimState = Literal["held", "confirmed", "expired"]
+#: What counts against a limit: what the project uses itself, it and those below it
+#: together, or one user in it.
+Scope = Literal["own", "subtree", "user"]
+#: Where a limit comes from: it was set, or is the registered default.
+Source = Literal["set", "default"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """A limit that binds a project, or a user in it, and what is used of it.
+
+    :ivar node_id: the project or domain whose limit it is.
+    :ivar used: what counts against it.
+    :ivar user_id: whose limit it is, where it is a user's.
+    """
+
+    node_id: str
+    resource_name: str
+    scope: Scope
+    source: Source
+    limit: Amount
+    used: int
+    user_id: str | None = None
+
+    @property
+    def free(self) -> Amount:
+        """Return how much more there is; less than 0: it is exceeded already."""
+        return self.limit - self.used
+
+    def breaks(self, delta: int) -> bool:
+        """Say whether so much more would exceed it."""
+        return amounts.is_over(self.limit, self.used, delta)
+
+    def overrun(self, asked: int) -> Overrun:
+        """Return it as what so much more would exceed."""
+        return Overrun(
+            self.node_id, self.resource_name, self.scope, self.source, self.limit, self.used,
+            asked, self.user_id)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Overrun:
+    """A limit that a request does not fit into.
+
+    :ivar node_id: the project or domain whose limit it is.
+    :ivar user_id: whose limit it is, where users have one.
+    :ivar used: what counts now.
+    :ivar asked: how much more was asked for.
+    """
+
+    node_id: str
+    resource_name: str
+    scope: Scope
+    source: Source
+    limit: Amount
+    used: int
+    asked: int
+    user_id: str | None = None
+
+    @property
+    def over_by(self) -> int:
+        """Return by how much the limit would be exceeded."""
+        return self.used + self.asked - int(self.limit)
+
+    def sentence(self) -> str:
+        """Say it for people."""
+        whose = f"project {self.node_id}" if self.scope == "own" else (
+            f"user {self.user_id} in project {self.node_id}" if self.scope == "user"
+            else f"{self.node_id} and what is below it")
+        return (f"{self.resource_name}: {whose} may use {amounts.to_wire(self.limit)}, "
+                f"{self.used} is used, {self.asked} more was asked for")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """What a consumer holds, for a time or for good.
+
+    :ivar consumer_uuid: also the name of the claim.
+    :ivar state: ``held`` until ``expires_at``, ``confirmed``, or ``expired``.
+    :ivar allocations: {provider uuid: {resource class: amount}}; nothing once what
+        expired was given back.
+    :ivar consumer_type: None for a consumer without one, or that is gone.
+    :ivar expires_at: naive UTC, by the database's clock; None: never.
+    """
+
+    consumer_uuid: str
+    project_id: str
+    user_id: str
+    consumer_type: str | None
+    state: ClaimState
+    expires_at: datetime.datetime | None
+    allocations: Mapping[str, Mapping[str, int]]
+
+
+@dataclasses.dataclass(slots=True)
+class Sweep:
+    """What became of claims whose time is over; it grows while they are swept.
+
+    :ivar ended: those that were ended now, with what they gave back.
+    :ivar others: how many somebody else confirmed, released or ended meanwhile, or
+        had taken over before.
+    :ivar failed: the consumers of those that could not be ended now.
+    """
+
+    ended: list[Claim] = dataclasses.field(default_factory=list)
+    others: int = 0
+    failed: list[str] = dataclasses.field(default_factory=list)

@@ -1,0 +1,56 @@
+"""The tables of quota: what claims lock, hold for a time, and were promised."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db import clock
+from placement_core.db.metadata import metadata, utcnow
+
+# A binary collation, so that names and ids compare as text on every database.
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
+
+#: A row for each domain or project that a limit binds claims by: claims that count
+#: against the same node take its row, and so wait for each other. ``accepted`` rises
+#: when a re-check that the node binds is answered with yes.
+limit_nodes = sa.Table(
+    "limit_nodes", metadata,
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("node_id", sa.String(255), nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
+    sa.Column("accepted", sa.BigInteger, nullable=False, default=0, server_default="0"),
+    sa.UniqueConstraint("node_id", name="uniq_limit_nodes0node_id"),
+    **_MYSQL,
+)
+
+#: Claims that end by themselves unless they are confirmed in time. ``txn`` is that of
+#: the allocations that the claim wrote: others are not its own. What has ended is
+#: kept for a while, so that a late confirmation can be told why it is refused.
+held_claims = sa.Table(
+    "held_claims", metadata,
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("consumer_uuid", sa.String(36), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("txn", sa.BigInteger, nullable=False),
+    sa.Column("expires_at", clock.DEADLINE, nullable=False),
+    sa.Column("ended_at", clock.DEADLINE),
+    sa.UniqueConstraint("consumer_uuid", name="uniq_held_claims0consumer_uuid"),
+    sa.Index("held_claims_project_id_idx", "project_id"),
+    sa.Index("held_claims_ended_at_expires_at_idx", "ended_at", "expires_at"),
+    **_MYSQL,
+)
+
+#: Consumers (instances) whose re-check was answered: they stay, or have to go.
+rechecked_claims = sa.Table(
+    "rechecked_claims", metadata,
+    sa.Column("consumer_uuid", sa.String(36), primary_key=True),
+    sa.Column("stays", sa.Boolean, nullable=False),
+    sa.Column("answered_at", sa.DateTime, nullable=False, default=utcnow),
+    sa.Index("rechecked_claims_answered_at_idx", "answered_at"),
+    **_MYSQL,
+)

@@ -1,0 +1,105 @@
+"""``placement-core quota …``: what the commands print and how they exit."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import tempfile
+
+from placement_core import services
+from placement_core.placement import allocations
+from placement_core.placement.records import AllocationWrite, InventoryValues
+from placement_core.testing import factories
+from tests.functional.cli import test_catalog, test_commands, test_limits
+from tests.http import base
+
+PLACEMENT = {"OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT": "true", "OS_QUOTA__REGION": "RegionOne",
+             "OS_LIMITS__ENFORCEMENT_MODEL": "tree"}
+
+
+class QuotaCommandsTest(test_commands.CommandTestCase):
+    """The projects team and web below it; web may have 12 processors."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.run_command("db", "sync")
+        for command, text in (("catalog load", test_catalog.FILE),
+                              ("limits register", test_limits.FILE)):
+            file = pathlib.Path(tempfile.mkdtemp()) / "file.yaml"
+            file.write_text(text, encoding="utf-8")
+            self.run_command(*command.split(), str(file))
+        self.run_command("limits", "set", "web", "class:VCPU", "12", "--service", "compute",
+                         "--region", "RegionOne")
+        parts = services.build(base.configuration(self.connection))
+        self.addCleanup(parts.database.dispose)
+        self.ctx = parts.context()
+        self.host = factories.provider(
+            self.ctx, inventory={"VCPU": InventoryValues(total=100)})
+        self.ids = {each.name: each.id for each in parts.catalog.projects(self.ctx)}
+
+    def use(self, project: str, vcpus: int) -> str:
+        consumer = factories.new_uuid()
+        allocations.replace(self.ctx, [AllocationWrite(
+            consumer, {self.host.uuid: {"VCPU": vcpus}}, self.ids[project], "jane", None)])
+        return consumer
+
+    def quota(self, *arguments: str, code: int = 0, **more: str) -> list[dict]:
+        """Run a command that prints a table; return its rows."""
+        return json.loads(self.run_command(
+            "quota", *arguments, "-f", "json", code=code, **{**PLACEMENT, **more}))
+
+    def refused(self, *arguments: str, **more: str) -> str:
+        """Run a command that must fail with one line; return the line."""
+        self.run_command("quota", *arguments, code=1, **{**PLACEMENT, **more})
+        self.assertEqual(1, self.stderr.count("\n"), self.stderr)
+        return self.stderr.strip()
+
+    def test_show(self) -> None:
+        self.use("web", 9)
+        for project in ("web", self.ids["web"]):
+            found = {row["resource_name"]: row for row in self.quota("show", project)}
+            self.assertEqual({
+                "resource_name": "class:VCPU", "limit": 12, "source": "set", "used": 9,
+                "free": 3, "held by": self.ids["web"]}, found["class:VCPU"])
+            self.assertEqual((-1, 0, -1), tuple(
+                found["class:MEMORY_MB"][name] for name in ("limit", "used", "free")))
+        (row,) = [each for each in self.quota("show", "web", "--user", "joe")
+                  if each["resource_name"] == "class:VCPU"]
+        self.assertEqual((0, 3), (row["used"], row["free"]))
+        self.assertIn(" unlimited ", self.run_command("quota", "show", "web", **PLACEMENT))
+        self.assertIn("There is no project", self.refused("show", "nobody"))
+
+    def test_list(self) -> None:
+        self.use("web", 9)
+        found = {(row["name"], row["resource_name"]): row for row in self.quota("list")}
+        self.assertEqual(2 * 3, len(found))
+        self.assertEqual({
+            "project_id": self.ids["web"], "name": "web", "resource_name": "class:VCPU",
+            "limit": 12, "source": "set", "used": 9, "free": 3, "held by": self.ids["web"]},
+            found["web", "class:VCPU"])
+
+    def test_check(self) -> None:
+        self.use("web", 9)
+        self.assertEqual([], self.quota("check", "web", "class:VCPU=3", "servers=1"))
+        self.assertEqual([{
+            "resource_name": "class:VCPU", "node_id": self.ids["web"], "user_id": None,
+            "scope": "subtree", "source": "set", "limit": 12, "used": 9, "asked": 4,
+            "over_by": 1}], self.quota("check", "web", "class:VCPU=4", "servers=1", code=1))
+
+    def test_explain(self) -> None:
+        consumer = self.use("web", 9)
+        (row,) = self.quota("explain", "web", "class:VCPU=4", code=1)
+        self.assertEqual(consumer, row["consumers"])
+        self.assertIn("1 too many", row["sentence"])
+        (row,) = self.quota("explain", "web", "class:VCPU=1")
+        self.assertIn("2 more class:VCPU would", row["sentence"])
+
+    def test_refusals(self) -> None:
+        for amount in ("class:VCPU", "class:VCPU=", "class:VCPU=-1", "=1", "class:VCPU=1.5",
+                       "class:VCPU=2147483648", "class:VCPU=9" + 99 * "9", "class:VCPU=\u0663"):
+            for command in ("check", "explain"):
+                self.assertIn("expected NAME=AMOUNT", self.refused(command, "web", amount))
+        self.assertIn("each name once", self.refused("check", "web", "a=1", "a=2"))
+        self.assertIn("No usage is counted for disk", self.refused("check", "web", "disk=1"))
+        self.assertIn("No cell is mapped", self.refused(
+            "check", "web", "servers=1", OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT="false"))

@@ -1,0 +1,283 @@
+import logging
+
+import fixtures
+
+from placement_core.limits import limits
+from placement_core.placement import allocations, usages
+from placement_core.plugin_api.limits import EffectiveLimits
+from placement_core.quota import errors, nodes
+from placement_core.testing import factories
+from placement_plugins.enforcement.tree import Tree
+from tests import databases, races
+from tests.functional.quota import trees
+from tests.round_trips import RoundTrips
+
+
+@databases.on_each_database
+class TestGuard(trees.TreeTestCase):
+
+    def refused(self, project, held, **options):
+        """Claim in vain; return what stood in the way."""
+        refusal = self.assertRaises(
+            errors.QuotaExceeded, self.take, project, held, **options)
+        return [(each.node_id, each.resource_name, each.scope, each.limit, each.used, each.asked)
+                for each in refusal.overruns]
+
+    def used_by(self, project):
+        return {name: used for each in usages.for_project(self.ctx, project)
+                for name, used in each.resources.items()}
+
+    def test_a_default_bounds_what_a_project_uses_itself(self):
+        self.register(VCPU=10)
+        self.take(self.left, {"VCPU": 8})
+        self.take(self.right, {"VCPU": 8})
+        self.assertEqual([(self.left, "class:VCPU", "own", 10, 8, 3)],
+                         self.refused(self.left, {"VCPU": 3}))
+        self.take(self.left, {"VCPU": 2})
+        self.assertEqual({"VCPU": 10}, self.used_by(self.left))
+
+    def test_nothing_is_written_of_what_is_refused(self):
+        self.register(VCPU=10)
+        consumer = factories.new_uuid()
+        self.refused(self.left, {"VCPU": 11}, consumer=consumer)
+        self.assertEqual({}, self.held(consumer))
+        self.assertEqual(0, self.used(self.host)["VCPU"])
+
+    def test_every_limit_above_binds(self):
+        self.register(VCPU=100)
+        self.limit(self.domain, VCPU=20)
+        self.limit(self.trunk, VCPU=15)
+        self.limit(self.left, VCPU=12)
+        self.take(self.right, {"VCPU": 5})
+        self.take(self.left, {"VCPU": 5})
+        self.assertEqual([
+            (self.left, "class:VCPU", "subtree", 12, 5, 11),
+            (self.trunk, "class:VCPU", "subtree", 15, 10, 11),
+            (self.domain, "class:VCPU", "subtree", 20, 10, 11),
+        ], self.refused(self.left, {"VCPU": 11}))
+        self.take(self.left, {"VCPU": 5})
+
+    def test_the_refusal_says_it(self):
+        self.register(VCPU=10)
+        refusal = self.assertRaises(errors.QuotaExceeded, self.take, self.left, {"VCPU": 11})
+        self.assertEqual(
+            f"class:VCPU: project {self.left} may use 10, 0 is used, 11 more was asked for.",
+            str(refusal))
+        self.assertEqual("placement.quota.exceeded", refusal.code)
+        self.assertEqual([1], [each.over_by for each in refusal.overruns])
+
+    def test_what_no_limit_is_registered_for_is_free(self):
+        self.register(VCPU=10)
+        self.take(self.left, {"MEMORY_MB": 5000})
+
+    def test_or_for_nobody(self):
+        self.register(cores=10)
+        self.decisions = self.made(unregistered=0)
+        self.take(self.left, {"VCPU": 1})
+        self.assertEqual([(self.left, "class:MEMORY_MB", "own", 0, 0, 5)],
+                         self.refused(self.left, {"VCPU": 1, "MEMORY_MB": 5}))
+
+    def test_without_a_service_nothing_is_registered(self):
+        self.catalog.services = lambda *_, **__: []
+        self.take(self.left, {"VCPU": 900})
+        self.decisions = self.made(unregistered=0)
+        self.refused(self.left, {"VCPU": 1})
+
+    def test_several_services_of_the_type(self):
+        [service] = self.catalog.services(self.ctx, service_type="compute")
+        self.catalog.services = lambda *_, **__: [service, service]
+        self.assertRaises(errors.AmbiguousService, self.take, self.left, {"VCPU": 1})
+
+    def test_names_that_count_several_classes(self):
+        self.register(cores=10, ram=100)
+        consumer = self.take(self.left, {"VCPU": 6, "PCPU": 4})
+        self.assertEqual([(self.left, "cores", "own", 10, 10, 1)],
+                         self.refused(self.left, {"PCPU": 1}))
+        # From one class to the other, in passing: no more cores than before.
+        self.take(self.left, {"PCPU": 10, "MEMORY_MB": 100}, consumer=consumer)
+        self.assertEqual([(self.left, "ram", "own", 100, 100, 1)],
+                         self.refused(self.left, {"MEMORY_MB": 1}))
+
+    def test_servers(self):
+        self.register(servers=2)
+        self.take(self.left, {"VCPU": 1})
+        second = self.take(self.left, {"VCPU": 1})
+        self.assertEqual([(self.left, "servers", "own", 2, 2, 1)],
+                         self.refused(self.left, {"VCPU": 1}))
+        self.take(self.left, {"VCPU": 7}, consumer=second)
+
+    def test_instances_are_not_the_guards_business(self):
+        self.register(instances=0)
+        self.take(self.left, {"VCPU": 1})
+
+    def test_what_shrinks_is_not_refused(self):
+        self.register(VCPU=10, MEMORY_MB=10)
+        consumer = self.take(self.left, {"VCPU": 8, "MEMORY_MB": 8})
+        self.limit(self.left, VCPU=2, MEMORY_MB=2)
+        self.take(self.left, {"VCPU": 7, "MEMORY_MB": 8}, consumer=consumer)
+        self.assertEqual([(self.left, "class:VCPU", "subtree", 2, 7, 1)],
+                         self.refused(self.left, {"VCPU": 8, "MEMORY_MB": 1}, consumer=consumer))
+        self.take(self.left, consumer=consumer)
+        self.assertEqual({}, self.held(consumer))
+
+    def test_delete_is_not_refused(self):
+        self.register(VCPU=10)
+        consumer = self.take(self.left, {"VCPU": 8})
+        self.limit(self.left, VCPU=0)
+        allocations.delete(self.ctx, consumer)
+        self.assertEqual({}, self.held(consumer))
+
+    def test_to_another_project(self):
+        """The one that gets a consumer grows, the one that loses it does not."""
+        self.register(VCPU=10)
+        self.limit(self.right, VCPU=3)
+        consumer = self.take(self.left, {"VCPU": 5})
+        self.assertEqual([(self.right, "class:VCPU", "subtree", 3, 0, 5)],
+                         self.refused(self.right, {"VCPU": 5}, consumer=consumer))
+        self.take(self.right, {"VCPU": 3}, consumer=consumer)
+        self.take(self.left, {"VCPU": 10})
+
+    def test_users(self):
+        self.register(VCPU=10, MEMORY_MB=-1, servers=-1)
+        self.limit_user(self.left, "eve", VCPU=4, servers=2)
+        consumer = self.take(self.left, {"VCPU": 3}, user="eve")
+        self.take(self.left, {"VCPU": 3}, user="adam")
+        self.assertEqual([(self.left, "class:VCPU", "user", 4, 3, 2)],
+                         self.refused(self.left, {"VCPU": 2}, user="eve"))
+        self.take(self.left, {"VCPU": 1, "MEMORY_MB": 50}, user="eve")
+        self.assertEqual([(self.left, "servers", "user", 2, 2, 1)],
+                         self.refused(self.left, {"MEMORY_MB": 1}, user="eve"))
+        # Of one user to another, the project has no more than before.
+        self.limit_user(self.left, "adam", VCPU=4)
+        self.assertEqual([(self.left, "class:VCPU", "user", 4, 3, 3)],
+                         self.refused(self.left, {"VCPU": 3}, user="adam", consumer=consumer))
+
+    def test_several_consumers_at_once(self):
+        self.register(VCPU=10)
+        writes = [self.write({self.host: {"VCPU": 4}}, consumer=factories.new_uuid(),
+                             project=project) for project in (self.left, self.left, self.right)]
+        allocations.replace(self.ctx, writes, guard=self.guard())
+        more = self.write({self.host: {"VCPU": 3}}, consumer=factories.new_uuid(),
+                          project=self.right)
+        refusal = self.assertRaises(
+            errors.QuotaExceeded, allocations.replace, self.ctx,
+            [more, self.write({self.host: {"VCPU": 3}}, consumer=factories.new_uuid(),
+                              project=self.left)], guard=self.guard())
+        self.assertEqual([self.left], [each.node_id for each in refusal.overruns])
+        self.assertEqual({"VCPU": 4}, self.used_by(self.right))
+
+    def test_audit(self):
+        self.register(VCPU=10)
+        log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+        self.take(self.left, {"VCPU": 10}, mode="audit")
+        self.assertEqual("", log.output)
+        self.take(self.left, {"VCPU": 1}, mode="audit")
+        self.assertIn("class:VCPU", log.output)
+        self.assertEqual({"VCPU": 11}, self.used_by(self.left))
+
+    def test_another_process_changes_limits(self):
+        self.register(VCPU=10)
+        self.take(self.left, {"VCPU": 1})
+        limit, = self.limit(self.left, VCPU=2)
+        self.assertEqual([(self.left, "class:VCPU", "subtree", 2, 1, 2)],
+                         self.refused(self.left, {"VCPU": 2}))
+        limits.update(self.context(), self.catalog, Tree(self.conf), limit,
+                      {"resource_limit": 3})
+        self.take(self.left, {"VCPU": 2})
+
+    def test_limits_that_change_while_it_waits(self):
+        """Between preparing and deciding, a limit is set."""
+        self.register(VCPU=10)
+        self.take(self.left, {"VCPU": 1})
+        prepared = []
+
+        def meanwhile(found, *_):
+            if not prepared:
+                prepared.append(True)
+                self.limit(self.trunk, VCPU=1)
+            return found
+
+        ensure = nodes.ensure
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.quota.nodes.ensure",
+            lambda *given: meanwhile(ensure(*given))))
+        self.assertEqual([(self.trunk, "class:VCPU", "subtree", 1, 1, 1)],
+                         self.refused(self.left, {"VCPU": 1}))
+
+    def test_remote_limits(self):
+        """What a driver fetched before the transaction is what counts inside it."""
+        self.limits.transactional = False
+        self.limits.effective = lambda *_, **__: EffectiveLimits({"class:VCPU": 2}, {})
+        self.decisions = self.made()
+        self.take(self.left, {"VCPU": 2})
+        self.assertEqual([(self.left, "class:VCPU", "own", 2, 2, 1)],
+                         self.refused(self.left, {"VCPU": 1}))
+
+    def test_round_trips(self):
+        self.register(VCPU=100, MEMORY_MB=100_000)
+        self.limit(self.domain, VCPU=90)
+        self.limit(self.trunk, VCPU=80)
+        self.limit(self.left, VCPU=70)
+        trips = RoundTrips(self.database)
+        held = {"VCPU": 1, "MEMORY_MB": 1}
+        self.take(self.left, held, seen=None)
+        self.claim({self.host: held}, consumer=factories.new_uuid(), project=self.left)
+        free = trips.of(
+            self.claim, {self.host: held}, consumer=factories.new_uuid(), project=self.left,
+            seen=None)
+        guarded = trips.of(self.take, self.left, held, seen=None)
+        # The limit nodes, what changed, and the sums; PostgreSQL says what changed at once.
+        self.assertEqual(3 if self.kind == "postgresql" else 4, guarded - free)
+        one, other = (self.take(self.left, held) for _ in range(2))
+        self.assertEqual(
+            trips.of(self.claim, {self.host: {"VCPU": 1}}, consumer=one, project=self.left),
+            trips.of(self.take, self.left, {"VCPU": 1}, consumer=other))
+
+
+@databases.on_each_database
+class TestRaces(trees.TreeTestCase):
+
+    def test_sixty_four_for_ten(self):
+        self.register(VCPU=1000)
+        self.limit(self.trunk, VCPU=10)
+        places = (self.left, self.right, self.branch, self.trunk)
+        for project in places:
+            # More threads than connections would wait for each other on SQLite, once,
+            # while each makes the rows of its project.
+            allocations.delete(self.ctx, self.take(project, {"VCPU": 1}))
+        outcomes = races.run(*(
+            lambda project=project: self.take(project, {"VCPU": 1}, ctx=self.context())
+            for project in places * 16))
+        taken = [each for each in outcomes if isinstance(each, str)]
+        self.assertEqual([], [each for each in outcomes
+                              if not isinstance(each, str | errors.QuotaExceeded)])
+        self.assertEqual(10, len(taken))
+        self.assertEqual(10, self.used(self.host)["VCPU"])
+
+    def test_every_level_has_its_own_bound(self):
+        """Leaves with 3 each below a branch with 5, below a trunk with 7."""
+        self.register(VCPU=1000)
+        self.limit(self.trunk, VCPU=7)
+        self.limit(self.branch, VCPU=5)
+        self.limit(self.left, VCPU=3)
+        self.limit(self.right, VCPU=3)
+        races.run(*(
+            lambda project=project: self.take(project, {"VCPU": 1}, ctx=self.context())
+            for project in (self.left, self.right, self.trunk) * 8))
+        used = {project: sum(each.resources["VCPU"]
+                             for each in usages.for_project(self.ctx, project))
+                for project in (self.left, self.right, self.trunk)}
+        self.assertEqual(7, sum(used.values()), used)
+        self.assertLessEqual(used[self.left] + used[self.right], 5)
+        self.assertLessEqual(max(used[self.left], used[self.right]), 3)
+
+    def test_a_release_and_claims(self):
+        """What is released while others claim may be had; never more."""
+        self.register(VCPU=4)
+        held = [self.take(self.left, {"VCPU": 1}) for _ in range(4)]
+        races.run(
+            *(lambda consumer=consumer: allocations.delete(self.context(), consumer)
+              for consumer in held),
+            *(lambda: self.take(self.left, {"VCPU": 1}, ctx=self.context())
+              for _ in range(12)))
+        self.assertLessEqual(self.used(self.host)["VCPU"], 4)
