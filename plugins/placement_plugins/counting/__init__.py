@@ -1,0 +1,1 @@
+"""The counting drivers that come with the service."""

@@ -1,0 +1,139 @@
+"""The driver ``legacy_cell``: what every cell's database says, summed up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.cells import counts
+from placement_core.cells.counts import Amounts, InCell
+from placement_core.cells.databases import CellDatabases
+from placement_core.cells.records import Cell
+from placement_core.context import Context
+from placement_core.plugin_api.counting import (
+    CONSUMERS,
+    INSTANCES,
+    Count,
+    CountingDriver,
+    MemberCount,
+    MissingCell,
+)
+from placement_plugins.counting import members
+from placement_plugins.counting.last_known import LastKnown
+from placement_plugins.counting.timing import Seconds
+
+LOG = logging.getLogger(__name__)
+
+NAME = "legacy_cell"
+
+
+class NoCells(errors.Unavailable):
+    """There is no cell that could be asked."""
+
+    code = "quota.cells.none"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "No cell is mapped, so there is nobody who could say what is used: add the cells, "
+            "or set [quota] count_usage_from_placement = true.")
+
+
+class LegacyCellCounting(CountingDriver):
+    """Asks all cells at once, each with one query; disabled ones and cell0 too.
+
+    A cell that does not answer is named. With ``[quota] on_missing_cell = last_known``
+    what it said last in this process stands in for it; whether an answer that lacks a
+    cell will do, the caller decides. ``vcpus`` of an instance is VCPU, its dedicated
+    processors included. Source: spec nova_quota §1.
+    """
+
+    api_version = 1
+    units = frozenset((CONSUMERS, INSTANCES, "VCPU", "MEMORY_MB"))
+    folded = MappingProxyType({"PCPU": "VCPU"})
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._cells = CellDatabases(conf)
+        self._keeps = conf.quota.on_missing_cell == "last_known"
+        self._last = LastKnown()
+
+    def count(
+        self, ctx: Context, project_ids: Collection[str], *, units: Collection[str],
+        user_id: str | None = None, without: Collection[str] = (),
+    ) -> Count:
+        """Count what some projects use.
+
+        What stands in for a missing cell has the instances of ``without`` in it.
+        """
+        if user_id is not None and len(project_ids) != 1:
+            raise ValueError("a user's share is counted in one project")
+        return self._count(ctx, project_ids, units, user_id, without)
+
+    def count_all(self, ctx: Context, *, units: Collection[str]) -> Count:
+        """Count what every project uses."""
+        return self._count(ctx, None, units, None, ())
+
+    def server_group_members(
+        self, ctx: Context, instance_uuids: Collection[str], user_id: str
+    ) -> MemberCount:
+        """Count members by the mappings, and in the cell where one does not say it."""
+        return members.count(self._cells, ctx, instance_uuids, user_id, NAME)
+
+    def forget(self) -> None:
+        """Drop what cells said last."""
+        self._last = LastKnown()
+
+    def _count(
+        self, ctx: Context, project_ids: Collection[str] | None, units: Collection[str],
+        user_id: str | None, without: Collection[str],
+    ) -> Count:
+
+        def ask(cell_ctx: Context, _cell: Cell) -> InCell:
+            return counts.in_cell(cell_ctx, project_ids, user_id=user_id, without=without)
+
+        seconds = Seconds()
+        with seconds.of("api_database"):
+            cells = self._cells.cells(ctx)
+        if not cells:
+            raise NoCells
+        asked = self._cells.ask(ctx, ask, cells)
+        said = list(asked.answers.values())
+        missing = list(asked.missing)
+        if self._keeps:
+            if not without:
+                for uuid, answer in asked.answers.items():
+                    self._last.note(uuid, answer, project_ids, user_id)
+            missing = [self._stood_in(each, said, project_ids, user_id) for each in missing]
+        projects: dict[str, Amounts] = {}
+        for answer in said:
+            for project_id, amounts in answer.projects.items():
+                projects[project_id] = projects.get(project_id, Amounts()) + amounts
+        of_user = sum((answer.user for answer in said), Amounts())
+        seconds.update(asked.seconds)
+        LOG.debug("counted in %d cells, %d missing: %s", len(cells), len(missing), seconds)
+        return Count(
+            {project_id: _in_units(amounts, units) for project_id, amounts in projects.items()},
+            NAME, user=_in_units(of_user, units) if user_id is not None else None,
+            missing_cells=missing, seconds=seconds)
+
+    def _stood_in(
+        self, missing: MissingCell, said: list[InCell], project_ids: Collection[str] | None,
+        user_id: str | None,
+    ) -> MissingCell:
+        """Add what a missing cell said last, and say how old that is."""
+        last = self._last.recall(missing.uuid, project_ids, user_id)
+        if last is None:
+            return missing
+        said.append(last.counted)
+        return replace(missing, known_since_seconds=last.seconds)
+
+
+def _in_units(amounts: Amounts, units: Collection[str]) -> Mapping[str, int]:
+    counted = {
+        CONSUMERS: amounts.instances, INSTANCES: amounts.instances, "VCPU": amounts.vcpus,
+        "MEMORY_MB": amounts.memory_mb}
+    return {unit: counted[unit] for unit in units if unit in counted}

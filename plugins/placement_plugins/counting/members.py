@@ -1,0 +1,41 @@
+"""Members of server groups: counted by the mappings, whatever driver counts the rest.
+
+Only a member whose own mapping was not migrated is looked for in its cell, so that a
+cell that is down hides nobody else's. Source: requirement Q7; spec nova_quota §1
+differs: there one such mapping, of whatever project, sends all to the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from placement_core.cells import counts
+from placement_core.cells.databases import CellDatabases
+from placement_core.cells.records import Cell
+from placement_core.context import Context
+from placement_core.plugin_api.counting import MemberCount
+from placement_plugins.counting.timing import Seconds
+
+
+def count(
+    cells: CellDatabases, ctx: Context, instance_uuids: Collection[str], user_id: str,
+    source: str,
+) -> MemberCount:
+    """Count the living instances of a user among some instances.
+
+    :param source: the driver's name.
+    """
+    seconds = Seconds()
+    with seconds.of("api_database"):
+        found = counts.members(cells.api(ctx), instance_uuids, user_id)
+    if not found.unknown:
+        return MemberCount(found.counted, source, seconds=seconds)
+
+    def ask(cell_ctx: Context, cell: Cell) -> int:
+        return counts.members_in_cell(cell_ctx, found.unknown[cell.id], user_id)
+
+    answers = cells.ask(
+        ctx, ask, [each for each in cells.cells(ctx) if each.id in found.unknown])
+    return MemberCount(
+        found.counted + sum(answers.answers.values()), "legacy_cell",
+        missing_cells=answers.missing, seconds={**seconds, **answers.seconds})

@@ -1,0 +1,201 @@
+"""The driver ``placement``: instances by their mappings, everything else by allocations."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
+
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.cells import counts
+from placement_core.cells.databases import CellDatabases
+from placement_core.context import Context
+from placement_core.plugin_api.counting import INSTANCES, Count, CountingDriver, MemberCount
+from placement_plugins.counting import legacy_cell, members, remote, usages
+from placement_plugins.counting.timing import Seconds
+
+LOG = logging.getLogger(__name__)
+
+NAME = "placement"
+
+_Projects: TypeAlias = dict[str, dict[str, int]]
+
+#: So many migrated projects are remembered; then all are asked about again.
+_MOST_MIGRATED = 100_000
+
+
+class PlacementCounting(CountingDriver):
+    """Asks nova's API database and placement; a cell that is down changes nothing.
+
+    At most two questions go to placement for one project: what it uses, and, where a
+    user is asked about, what that user uses. A project with mappings that were not
+    migrated is counted in the cells instead, as far as cells can count; it is asked
+    about again each time, a migrated one never (``forget``).
+
+    :ivar transactional: we are the placement.
+    Source: seed 000, spec nova_quota §1. Differs: a mapping that was not migrated sends
+    its own project to the cells, nobody else's.
+    """
+
+    api_version = 1
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._cells = CellDatabases(conf)
+        self._legacy = legacy_cell.LegacyCellCounting(conf)
+        self.transactional = not remote.is_configured(conf)
+        self._usages = _usages(conf, local=self.transactional)
+        self._migrated: set[str] = set()
+        self._warned: set[str] = set()
+
+    def count(
+        self, ctx: Context, project_ids: Collection[str], *, units: Collection[str],
+        user_id: str | None = None, without: Collection[str] = (),
+    ) -> Count:
+        """Count what some projects use."""
+        if user_id is not None and len(project_ids) != 1:
+            raise ValueError("a user's share is counted in one project")
+        return self._count(ctx, set(project_ids), units, user_id, without)
+
+    def count_all(self, ctx: Context, *, units: Collection[str]) -> Count:
+        """Count what every project uses.
+
+        A remote placement is asked about those that have instances.
+        """
+        counted = self._count(ctx, None, units, None, ())
+        return dataclasses.replace(counted, projects={
+            project_id: amounts for project_id, amounts in counted.projects.items()
+            if any(amounts.values())})
+
+    def server_group_members(
+        self, ctx: Context, instance_uuids: Collection[str], user_id: str
+    ) -> MemberCount:
+        """Count members by the mappings, and in the cell where one does not say it."""
+        return members.count(self._cells, ctx, instance_uuids, user_id, NAME)
+
+    def forget(self) -> None:
+        """Ask about every project again whether it is migrated."""
+        self._migrated = set()
+        self._warned = set()
+        self._legacy.forget()
+
+    def _count(
+        self, ctx: Context, project_ids: set[str] | None, units: Collection[str],
+        user_id: str | None, without: Collection[str],
+    ) -> Count:
+        seconds = Seconds()
+        with seconds.of("api_database"):
+            stale = self._unmigrated(ctx, project_ids)
+        if not stale:
+            projects, user = self._counted(ctx, project_ids, units, user_id, without, seconds)
+            LOG.debug("counted by placement: %s", seconds)
+            return Count(projects, NAME, user=user, seconds=seconds)
+        self._warn(stale)
+        # What cells cannot count, placement does for these, too.
+        beyond = set(units) - self._legacy.units
+        projects, user = self._counted(
+            ctx, project_ids, beyond if project_ids == stale else units, user_id, without,
+            seconds)
+        in_cells = self._legacy.count(
+            ctx, stale, units=self._legacy.units, user_id=user_id, without=without)
+        nothing = dict.fromkeys(self._legacy.units, 0)
+        for project_id in stale:
+            projects[project_id] = _merged(
+                in_cells.projects.get(project_id, nothing), projects.get(project_id, {}), units)
+        if user is not None and in_cells.user is not None:
+            user = _merged(in_cells.user, user, units)
+        LOG.debug("counted by placement: %s; %d projects in the cells", seconds, len(stale))
+        return Count(
+            projects, legacy_cell.NAME if project_ids == stale else f"{NAME}+{legacy_cell.NAME}",
+            user=user, missing_cells=in_cells.missing_cells,
+            seconds=_added(seconds, in_cells.seconds))
+
+    def _counted(
+        self, ctx: Context, project_ids: set[str] | None, units: Collection[str],
+        user_id: str | None, without: Collection[str], seconds: Seconds,
+    ) -> tuple[_Projects, dict[str, int] | None]:
+        """Count by mappings and placement: all projects, and the user where one is asked."""
+        projects: _Projects = {}
+        user: dict[str, int] | None = None if user_id is None else {}
+        if INSTANCES in units:
+            with seconds.of("api_database"):
+                mapped = counts.mapped(
+                    self._cells.api(ctx), project_ids, user_id=user_id, without=without)
+            for project_id, number in mapped.projects.items():
+                projects[project_id] = {INSTANCES: number}
+            if user is not None:
+                user[INSTANCES] = mapped.user
+        classes = set(units) - {INSTANCES}
+        if not classes:
+            return projects, user
+        if project_ids is None and not self._usages.knows_projects:
+            with seconds.of("api_database"):
+                project_ids = counts.projects(self._cells.api(ctx))
+        with seconds.of("placement"):
+            used = self._usages.of_projects(ctx, project_ids, classes, without)
+            if user is not None and project_ids:
+                (project_id,) = project_ids
+                assert user_id is not None
+                user.update(_of(self._usages.of_user(
+                    ctx, project_id, user_id, classes, without), classes))
+        for project_id, amounts in used.items():
+            if asked := _of(amounts, classes):
+                projects.setdefault(project_id, {}).update(asked)
+        return projects, user
+
+    def _unmigrated(self, ctx: Context, project_ids: set[str] | None) -> set[str]:
+        """Return those projects that cannot be counted by their mappings."""
+        if project_ids is None:
+            return counts.unmigrated(self._cells.api(ctx))
+        unknown = project_ids - self._migrated
+        if not unknown:
+            return set()
+        found = counts.unmigrated(self._cells.api(ctx), unknown)
+        if len(self._migrated) > _MOST_MIGRATED:
+            self._migrated = set()
+        self._migrated.update(unknown - found)
+        return found
+
+    def _warn(self, project_ids: set[str]) -> None:
+        news = project_ids - self._warned
+        if news:
+            self._warned.update(news)
+            LOG.warning(
+                "%d projects with instance mappings that were not migrated are counted in the "
+                "cells until placement-core db online_data_migrations is done with them, such "
+                "as %s", len(news), min(news))
+
+
+def _usages(conf: cfg.ConfigOpts, *, local: bool) -> usages.UsageSource:
+    moves_once = conf.quota.count_moves == "once"
+    if local:
+        return usages.LocalUsages(moves_once=moves_once or conf.quota.guard != "off")
+    if moves_once:
+        raise errors.ConfigurationError(
+            "[quota] count_moves = once: a remote placement ([placement_client]) does not say "
+            "what moves; expected twice")
+    return usages.RemoteUsages(remote.RemotePlacement(conf))
+
+
+def _of(amounts: Mapping[str, int], units: Collection[str]) -> dict[str, int]:
+    return {unit: amount for unit, amount in amounts.items() if unit in units}
+
+
+def _merged(
+    in_cells: Mapping[str, int], in_placement: Mapping[str, int], units: Collection[str]
+) -> dict[str, int]:
+    """Return what cells counted, and what they cannot count as placement has it.
+
+    Cells do not tell dedicated processors from others, so VCPU has PCPU in it there.
+    """
+    merged = {**in_placement, **in_cells}
+    if "PCPU" in in_placement:
+        merged["VCPU"] = max(0, merged.get("VCPU", 0) - in_placement["PCPU"])
+    return _of(merged, units)
+
+
+def _added(these: Mapping[str, float], those: Mapping[str, float]) -> dict[str, float]:
+    return {name: these.get(name, 0.0) + those.get(name, 0.0)
+            for name in these.keys() | those.keys()}

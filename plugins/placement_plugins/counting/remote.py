@@ -1,0 +1,217 @@
+"""A placement that is somebody else's: what it says of projects' usages, over HTTP."""
+
+from __future__ import annotations
+
+import dataclasses
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import orjson
+from keystoneauth1 import adapter, exceptions, loading
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.db import texts
+from placement_core.plugin_api.counting import CONSUMERS
+from placement_plugins import keystone
+
+GROUP = cfg.OptGroup(
+    "placement_client", title="The placement that usage is counted from",
+    help="With [quota] count_usage_from_placement: how to log in at a remote placement and "
+    "find it. Empty (no auth_type, no auth_section and no endpoint_override): this service "
+    "is the placement. Its policy must let the user read usages of all projects, and "
+    "allocations. auth_section = keystone_authtoken takes the login from that section.")
+
+_TIMEOUT_SECONDS = 10
+_LONGEST_ID = 255
+_USAGES = "1.9"
+_OWNERS = "1.12"
+_CONSUMER_TYPES = "1.38"
+#: The type of consumers that hold what an instance leaves.
+_MIGRATION = "MIGRATION"
+_COUNT = "consumer_count"
+
+
+class PlacementUnreachable(errors.Unavailable):
+    """The remote placement does not answer: nobody knows what is used."""
+
+    code = "quota.placement.unreachable"
+
+
+class PlacementRefuses(errors.Unavailable):
+    """The remote placement answers, but not to us: login or configuration is wrong."""
+
+    code = "quota.placement.refused"
+
+
+def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """Return the options of the login for oslo-config-generator."""
+    return [(GROUP, [
+        *loading.get_auth_common_conf_options(),
+        *loading.get_auth_plugin_conf_options("password"),
+        *_connection_options(),
+    ])]
+
+
+def _connection_options() -> list[cfg.Opt]:
+    options = [
+        *loading.get_session_conf_options(),
+        *loading.get_adapter_conf_options(include_deprecated=False),
+    ]
+    cfg.set_defaults(options, timeout=_TIMEOUT_SECONDS, service_type="placement")
+    return options
+
+
+def is_configured(conf: cfg.ConfigOpts) -> bool:
+    """Say whether ``[placement_client]`` names a placement; else we are it."""
+    _register(conf)
+    group = conf[GROUP.name]
+    return bool(group.auth_type or group.auth_section or group.endpoint_override)
+
+
+def _register(conf: cfg.ConfigOpts) -> None:
+    conf.register_group(cfg.OptGroup(GROUP.name, GROUP.title, GROUP.help))
+    loading.register_auth_conf_options(conf, GROUP.name)
+    conf.register_opts(_connection_options(), group=GROUP.name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holding:
+    """What a consumer holds, {resource class or CONSUMERS: amount}, and whose it is."""
+
+    project_id: str | None
+    user_id: str | None
+    amounts: Mapping[str, int]
+
+
+class RemotePlacement:
+    """Asks a remote placement; for any number of threads. Nothing is kept.
+
+    :raises errors.ConfigurationError: ``[placement_client]`` lacks something.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        name = GROUP.name
+        _register(conf)
+        try:
+            auth = loading.load_auth_from_conf_options(conf, name)
+            session = loading.load_session_from_conf_options(
+                conf, name, auth=auth, app_name="placement-core")
+            self._adapter: adapter.Adapter = loading.load_adapter_from_conf_options(
+                conf, name, session=session, auth=auth)
+        except (exceptions.ClientException, TypeError) as error:
+            raise errors.ConfigurationError(f"[{name}]: {_line(error)}") from error
+        if auth is None:
+            raise errors.ConfigurationError(
+                f"[{name}] auth_type: expected the way this service logs in at the placement of "
+                "endpoint_override, such as password; none for a placement that asks for no "
+                "token")
+        self._session = session
+
+    def usages(
+        self, project_id: str, user_id: str | None = None, *, consumers: bool
+    ) -> dict[str, int]:
+        """Return what a project, or one user in it, uses: {resource class: amount}.
+
+        :param consumers: count consumers too, but for migrations.
+        :raises errors.Unavailable: it is not known.
+        """
+        asked = {"project_id": project_id} | ({} if user_id is None else {"user_id": user_id})
+        if not all(map(_may_own, asked.values())):
+            return {}
+        path = "/usages"
+        document = self._get(path, asked, _CONSUMER_TYPES if consumers else _USAGES)
+        try:
+            if consumers:
+                return _sum_of_types(document["usages"])
+            return {name: _amount(used) for name, used in document["usages"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            _not_placement(path, error)
+
+    def held(self, consumer_uuid: str, *, consumers: bool) -> Holding:
+        """Return what a consumer holds, and whose it is.
+
+        :param consumers: it counts itself too, unless it is a migration.
+        :raises errors.Unavailable: it is not known.
+        """
+        if not keystone.is_uuid(consumer_uuid):
+            return Holding(None, None, {})
+        path = f"/allocations/{urllib.parse.quote(consumer_uuid, safe='')}"
+        document = self._get(path, {}, _CONSUMER_TYPES if consumers else _OWNERS)
+        try:
+            amounts: dict[str, int] = {}
+            for allocation in document["allocations"].values():
+                for name, used in allocation["resources"].items():
+                    amounts[name] = amounts.get(name, 0) + _amount(used)
+            if consumers and amounts and document["consumer_type"] != _MIGRATION:
+                amounts[CONSUMERS] = 1
+            return Holding(document.get("project_id"), document.get("user_id"), amounts)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            _not_placement(path, error)
+
+    def _get(self, path: str, parameters: Mapping[str, str], version: str) -> Any:
+        try:
+            url = self._adapter.get_endpoint(skip_discovery=True)
+            if not url:
+                raise PlacementRefuses(
+                    "The catalog has no placement for the user of "
+                    f"[{GROUP.name}]: set endpoint_override, or region_name and "
+                    "valid_interfaces.")
+            response = self._session.get(
+                url.rstrip("/") + path, authenticated=True, raise_exc=False,
+                params=dict(parameters),
+                headers={"Accept": "application/json",
+                         "OpenStack-API-Version": f"placement {version}"})
+        except (exceptions.Unauthorized, exceptions.Forbidden) as error:
+            raise PlacementRefuses(
+                f"The login of [{GROUP.name}] is refused: {_line(error)}") from error
+        except exceptions.ClientException as error:
+            raise PlacementUnreachable(
+                f"The placement that usage is counted from does not answer: {_line(error)}"
+            ) from error
+        if 400 <= response.status_code < 500 and response.status_code != 429:
+            raise PlacementRefuses(
+                f"The placement that usage is counted from refuses GET {path} to the user of "
+                f"[{GROUP.name}] ({response.status_code}).")
+        if response.status_code != 200:
+            raise PlacementUnreachable(
+                "The placement that usage is counted from answers GET "
+                f"{path} with {response.status_code}.")
+        try:
+            return orjson.loads(response.content)
+        except ValueError as error:
+            _not_placement(path, error)
+
+
+def _sum_of_types(usages: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Return amounts of consumers of every type together."""
+    total: dict[str, int] = {}
+    for consumer_type, amounts in usages.items():
+        for name, used in amounts.items():
+            if name != _COUNT:
+                total[name] = total.get(name, 0) + _amount(used)
+            elif consumer_type != _MIGRATION:
+                total[CONSUMERS] = total.get(CONSUMERS, 0) + _amount(used)
+    return total
+
+
+def _may_own(id_: str) -> bool:
+    """Say whether a project or a user may have an id: placement refuses to look for others."""
+    return 1 <= len(id_) <= _LONGEST_ID and texts.storable(id_)
+
+
+def _amount(used: object) -> int:
+    if not isinstance(used, int) or isinstance(used, bool) or used < 0:
+        raise ValueError(f"{used!r} is no amount")
+    return used
+
+
+def _not_placement(path: str, error: Exception) -> NoReturn:
+    raise PlacementUnreachable(
+        f"The answer to GET {path} is not one of placement's; see endpoint_override of "
+        f"[{GROUP.name}].") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
