@@ -9,8 +9,11 @@ import dataclasses
 
 import sqlalchemy as sa
 
+from placement_core import db
+from placement_core.cells.databases import CellDatabases
+from placement_core.context import Context
 from placement_core.db.database import Settings
-from placement_core.migrations import adoption, exclusive, fence, revisions
+from placement_core.migrations import adoption, contract, exclusive, fence, revisions
 from placement_core.placement import tables
 
 
@@ -68,3 +71,11 @@ def state(settings: Settings) -> State:
                 .where(~recorded)) or 0,
             fenced=fence.is_up(connection),
         )
+
+
+@db.retry_writes
+def unfilled(ctx: Context, cells: CellDatabases) -> tuple[int, int]:
+    """Return how many instance mappings lack something, and how many of them a cell."""
+    with db.read_once(cells.api(ctx)) as session:
+        row = session.execute(contract.unfilled()).one()
+    return row.rows, row.without_cell

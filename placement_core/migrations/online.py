@@ -10,20 +10,19 @@ Source: spec placement_api §7.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 
+from placement_core.cells import gaps
+from placement_core.compute import nodes
 from placement_core.context import Context
 from placement_core.placement import consumers
+from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
 
 Migration = Callable[[Context, int], tuple[int, int]]
-
-#: Every migration by the name operators see, in the order they run.
-MIGRATIONS: Mapping[str, Migration] = {
-    "create_incomplete_consumers": consumers.create_incomplete,
-}
 
 #: Rows in one batch when the operator sets no bound.
 BATCH = 50
@@ -44,11 +43,26 @@ class Outcome:
     exit_code: int = DONE
 
 
+def migrations(services: Services) -> Mapping[str, Migration]:
+    """Return every migration by the name operators see, in the order they run."""
+    of_cells = {
+        "populate_queued_for_delete": gaps.populate_queued_for_delete,
+        "populate_user_id": gaps.populate_user_id,
+    }
+    return {
+        "create_incomplete_consumers": consumers.create_incomplete,
+        **{name: functools.partial(migration, cells=services.cells)
+           for name, migration in of_cells.items()},
+        "migrate_compute_nodes": functools.partial(
+            nodes.migrate_compute_nodes, nodes=services.compute_nodes),
+    }
+
+
 def run(
     ctx: Context,
     max_count: int | None,
     say: Callable[[str], None],
-    migrations: Mapping[str, Migration] = MIGRATIONS,
+    migrations: Mapping[str, Migration],
 ) -> Outcome:
     """Run the migrations until nothing moves any more, or ``max_count`` rows did.
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from placement_core import errors
 from placement_core.db.database import Database, Settings
-from placement_core.migrations import adoption, exclusive, fence, revisions
+from placement_core.migrations import adoption, contract, exclusive, fence, revisions
 from placement_core.migrations.versions import initial
 from placement_core.placement import standard
 
@@ -23,19 +23,25 @@ def _silent(_line: str) -> None:
     """Say nothing."""
 
 
-def sync(settings: Settings, say: Say = _silent) -> str:
+def sync(settings: Settings, say: Say = _silent, *, contracted: bool = False) -> str:
     """Make the schema, take over upstream's, or upgrade ours to the newest.
 
     Safe to repeat, and safe to run on several machines at once.
 
     :param say: called with one line for each thing done.
+    :param contracted: take the contract step, too: columns that older versions left
+        empty become NOT NULL.
     :returns: the revision the database has now.
+    :raises contract.NotReady: something is not migrated yet, so that it is not contracted.
     :raises adoption.NotAdoptable: upstream's schema is not one we can take over.
     :raises SchemaError: a newer version of placement-core wrote the schema.
     :raises exclusive.Busy: the database is in use.
     """
     with exclusive.transaction(settings) as connection:
-        return _sync(connection, say)
+        found = _sync(connection, say)
+        if contracted:
+            contract.own(connection, say)
+        return found
 
 
 def version(settings: Settings) -> str | None:

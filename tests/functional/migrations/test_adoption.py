@@ -337,7 +337,9 @@ class AdoptionTest(AdoptionTestCase):
         ctx = self.service_context()
         self.assertEqual(["inventory"], [
             finding.what for finding in audit.audit(ctx, repair=False)])
-        self.assertEqual(online.DONE, online.run(ctx, None, lines.append).exit_code)
+        outcome = online.run(
+            ctx, None, lines.append, {"create_incomplete_consumers": consumers.create_incomplete})
+        self.assertEqual(online.DONE, outcome.exit_code)
         self.assertEqual(1, self.counters()[uuid(0), uuid(0), None, "VCPU"])
         self.assertEqual((0, 0), consumers.create_incomplete(ctx, 50))
         said = "\n".join(lines)

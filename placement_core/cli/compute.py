@@ -1,0 +1,167 @@
+"""``placement-core compute …``: the compute nodes of cells as resource providers."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cliff import columns
+
+from placement_core import services as service_parts
+from placement_core.cells import engines, mappings
+from placement_core.cli import base
+from placement_core.compute.nodes import Key, Progress
+from placement_core.compute.records import ComputeNode
+from placement_core.context import Context
+from placement_core.migrations import contract, online, sync
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
+
+#: How wide the bar is, in characters.
+_WIDTH = 40
+
+
+class _OnNodes(base.Configured):
+    """A command that works on compute nodes."""
+
+    exit_code = 0
+
+    @contextlib.contextmanager
+    def parts(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[tuple[service_parts.Services, Context]]:
+        """Open the service's parts, and a context on its database."""
+        parts = self.services(parsed_args)
+        try:
+            sync.require_newest(parts.database)
+            yield parts, parts.context()
+        finally:
+            parts.database.dispose()
+            engines.dispose()
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; its exit code may say more than that it ended."""
+        return super().run(parsed_args) or self.exit_code
+
+
+class List(_OnNodes, base.Lister):
+    """List compute nodes: their capacity, and whether it is in inventories.
+
+    A node that is not migrated yet is migrated when it is read, up to 50 for each 1000.
+    Exit code 1: a cell is missing.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--cell", metavar="CELL", help="only those of this cell")
+        parser.add_argument("--name", metavar="NAME",
+                            help="only those whose host or hypervisor_hostname this is")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        found: list[ComputeNode] = []
+        with self.parts(parsed_args) as (parts, ctx):
+            after: Key | None = None
+            while True:
+                page = parts.compute_nodes.list_(
+                    ctx, cell=parsed_args.cell, named=parsed_args.name, after=after)
+                found += page.nodes
+                if not page.more:
+                    break
+                after = found[-1].cell.uuid, found[-1].id
+        for missing in page.missing:
+            print(f"cell {missing.name} is missing: {missing.reason}", file=sys.stderr)
+            self.exit_code = 1
+        return ("cell", "hypervisor_hostname", "uuid", "vcpus", "memory_mb", "local_gb",
+                "inventories", "state", "reason", "remarks"), [_row(node) for node in found]
+
+
+class Migrate(_OnNodes, base.Command):
+    """Make compute nodes resource providers with inventories, while everything runs.
+
+    Safe to repeat: nodes that changed since are brought up to date. Exit code 0: nothing
+    is left. 1: some nodes or cells are, and it says why.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            waiting = parts.compute_nodes.waiting(ctx).found
+            done = 0
+            while True:
+                progress = parts.compute_nodes.migrate(ctx, online.BATCH)
+                done += progress.done
+                self._tell(progress, done, max(waiting, done))
+                if progress.done < online.BATCH:
+                    break
+        self.say(f"{done} compute nodes migrated")
+        for line in progress.troubles:
+            self.say(line)
+        return 1 if progress.troubles else 0
+
+    def _tell(self, progress: Progress, done: int, waiting: int) -> None:
+        for line in progress.remarks:
+            self.say(line)
+        if progress.done:
+            filled = _WIDTH * done // waiting
+            self.say(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {done} of {waiting}")
+
+
+class Contract(_OnNodes, base.Command):
+    """Make compute_nodes.uuid of a cell NOT NULL and unique.
+
+    For cells whose tables "cells sync" made; nova's own databases stay as they are.
+    Refused while a node of the cell is not migrated. Safe to repeat.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("cell", metavar="CELL", help="the name or uuid of a cell")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            cell = mappings.get(ctx, parts.cells, parsed_args.cell)
+            contract.cell(ctx, parts.cells, cell, self.say)
+        return 0
+
+
+def _row(node: ComputeNode) -> tuple[object, ...]:
+    return (
+        node.cell.name, node.hypervisor_hostname, node.uuid, node.vcpus, node.memory_mb,
+        node.local_gb, _Inventories({
+            name: {"total": values.total, "reserved": values.reserved,
+                   "max_unit": values.max_unit, "allocation_ratio": values.allocation_ratio}
+            for name, values in node.inventories.items()}),
+        node.state.value, node.reason, _Lines(list(node.remarks)))
+
+
+class _Inventories(columns.FormattableColumn):
+    """Inventories; people read their totals."""
+
+    def human_readable(self) -> str:
+        """Return a line for each class."""
+        return "\n".join(
+            f"{name}: {values['total']}" for name, values in sorted(self._value.items()))
+
+
+class _Lines(columns.FormattableColumn):
+    """Sentences, one a line."""
+
+    def human_readable(self) -> str:
+        """Return them below each other."""
+        return "\n".join(self._value)
+
+
+COMMANDS: dict[str, type[Any]] = {
+    "compute list": List,
+    "compute migrate": Migrate,
+    "compute contract": Contract,
+}

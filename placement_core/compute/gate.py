@@ -1,0 +1,71 @@
+"""Whether all of nova is new enough to find a node's capacity in inventories.
+
+Source: seed 001, requirement I6. Differs from nova's own checks: services that are forced
+down count, because they come back as they were.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.cells import cell_tables
+from placement_core.cells.databases import CellDatabases
+from placement_core.cells.records import Cell
+from placement_core.context import Context
+
+#: Those that read compute nodes. The API is known by two names.
+_BINARIES = ("nova-api", "nova-osapi_compute", "nova-conductor")
+#: So many are named where several are too old.
+_NAMED = 3
+
+_services = cell_tables.services
+_OLDER = (
+    sa.select(_services.c.binary, _services.c.host,
+              sa.func.coalesce(_services.c.version, 0).label("version"))
+    .where(_services.c.deleted == 0, _services.c.binary.in_(_BINARIES),
+           sa.func.coalesce(_services.c.version, 0) < sa.bindparam("minimum"))
+    .order_by(_services.c.version, _services.c.id)
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether compute nodes may be migrated.
+
+    :ivar reason: why not; empty where they may.
+    """
+
+    reason: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether they may."""
+        return not self.reason
+
+
+def check(ctx: Context, cells: CellDatabases, minimum: int) -> Gate:
+    """Ask every cell for services that are older than ``minimum``.
+
+    Where there are no services at all, nothing of nova is in the way.
+    """
+
+    def question(ctx: Context, _cell: Cell) -> Sequence[sa.Row[Any]]:
+        with db.read_once(ctx) as session:
+            return session.execute(_OLDER, {"minimum": minimum}).all()
+
+    asked = cells.cells(ctx)
+    answers = cells.ask(ctx, question, asked)
+    if answers.missing:
+        return Gate("these cells are missing, and may have older services: " + ", ".join(
+            f"{each.name} ({each.reason})" for each in answers.missing))
+    older = [f"{row.binary} on {row.host} in cell {cell.title} has {row.version}"
+             for cell in asked for row in answers.answers[cell.uuid]]
+    if not older:
+        return Gate()
+    more = f", and {len(older) - _NAMED} more" if len(older) > _NAMED else ""
+    return Gate(f"a service version of {minimum} is needed, and {', '.join(older[:_NAMED])}{more}")

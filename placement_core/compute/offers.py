@@ -1,0 +1,319 @@
+"""What a compute node offers, read from its record: inventories by resource class.
+
+Nothing here asks a database. What cannot be understood is left out and said in a remark;
+the rest counts all the same.
+Source: seed 001; spec nova_quota §4. Differs: max_unit is what one instance may take,
+total 0 is no inventory, and only what the host keeps from shared processors is PCPU.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import fnmatch
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import os_resource_classes
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.compute.records import NodeRow
+from placement_core.placement import inventories, locks, resource_classes
+from placement_core.placement.records import InventoryValues
+
+#: What devices are whose pools say no type: those of nova before Liberty.
+_PLAIN_DEVICE = "type-PCI"
+
+_DISK = "DISK_GB"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """The options of ``[compute]`` that say what inventories are made of.
+
+    :ivar ratios: {resource class: the ratio where the node says none}.
+    :ivar reserved: {resource class: what the host keeps}, in the units of the class.
+    :ivar shared_storage: patterns of the names of nodes without disks of their own.
+    :ivar pci_classes: {type of device: its class}.
+    :ivar max_units: {resource class: the most that one instance may have}.
+    """
+
+    ratios: Mapping[str, float]
+    reserved: Mapping[str, int]
+    shared_storage: Sequence[str]
+    pci_classes: Mapping[str, str]
+    max_units: Mapping[str, int]
+
+    @classmethod
+    def of(cls, conf: cfg.ConfigOpts) -> Rules:
+        """Read the options.
+
+        :raises errors.ConfigurationError: a class or an amount makes no sense.
+        """
+        group = conf.compute
+        return cls(
+            {"VCPU": group.cpu_allocation_ratio or group.initial_cpu_allocation_ratio,
+             "MEMORY_MB": group.ram_allocation_ratio or group.initial_ram_allocation_ratio,
+             _DISK: group.disk_allocation_ratio or group.initial_disk_allocation_ratio},
+            {"VCPU": group.reserved_host_cpus, "MEMORY_MB": group.reserved_host_memory_mb,
+             _DISK: math.ceil(group.reserved_host_disk_mb / 1024)},
+            tuple(group.shared_storage_hosts),
+            {device: _class("pci_classes", name)
+             for device, name in group.pci_classes.items()},
+            {_class("max_units", name): _amount(name, amount)
+             for name, amount in group.max_units.items()})
+
+    def shares_storage(self, name: str) -> bool:
+        """Say whether a node of this name has no disks of its own."""
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.shared_storage)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Offer:
+    """What a node offers.
+
+    :ivar inventories: {resource class: values}.
+    :ivar facts: {resource class: what the node's record says of it}: while that stays
+        the same, the node has not changed. Options are no part of it, and neither is
+        what rises and falls with every instance (``disk_available_least``).
+    :ivar remarks: what could not be understood, in sentences.
+    """
+
+    inventories: Mapping[str, InventoryValues]
+    facts: Mapping[str, Sequence[float | None]]
+    remarks: Sequence[str]
+
+
+def of_node(
+    node: NodeRow, rules: Rules, *, devices: Mapping[str, int] | None = None,
+    shared_storage: bool = False,
+) -> Offer:
+    """Return what a node offers.
+
+    :param devices: {type of device: how many there are, in use or not}; None takes
+        ``pci_stats``, which has the free ones only where nova writes it.
+    :param shared_storage: its disk is another provider's.
+    """
+    return _Reader(node, rules).read(devices, shared_storage)
+
+
+class _Unclear(ValueError):
+    """A field of the node that says nothing that we understand."""
+
+
+class _Reader:
+    """Reads one node."""
+
+    def __init__(self, node: NodeRow, rules: Rules) -> None:
+        self._node, self._rules = node, rules
+        self._inventories: dict[str, InventoryValues] = {}
+        self._facts: dict[str, Sequence[float | None]] = {}
+        self._remarks: list[str] = []
+
+    def read(self, devices: Mapping[str, int] | None, shared_storage: bool) -> Offer:
+        node = self._node
+        self._put_main("VCPU", node.vcpus, node.cpu_allocation_ratio)
+        self._put_main("MEMORY_MB", node.memory_mb, node.ram_allocation_ratio)
+        if not (shared_storage or self._rules.shares_storage(node.hypervisor_hostname or "")):
+            self._put_main(
+                _DISK, node.local_gb, node.disk_allocation_ratio, node.disk_available_least)
+        self._read("pci_stats", lambda: self._put_devices(
+            _device_pools(node.pci_stats) if devices is None else devices))
+        self._read("numa_topology", lambda: self._put_topology(_topology(node.numa_topology)))
+        return Offer(self._inventories, self._facts, tuple(self._remarks))
+
+    def _read(self, field: str, put: Callable[[], None]) -> None:
+        try:
+            put()
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self._remarks.append(f"{field} cannot be understood; nothing of it is counted")
+
+    def _put_main(
+        self, name: str, total: object, ratio: float | None, available: int | None = None
+    ) -> None:
+        self._put(
+            name, total, bound=None if available is None else max(available, 1),
+            ratio=ratio or self._rules.ratios[name], reserved=self._rules.reserved[name],
+            fact=(ratio or None,))
+
+    def _put_devices(self, counts: Mapping[str, int]) -> None:
+        found: dict[str, int] = collections.defaultdict(int)
+        for device, count in counts.items():
+            name = self._rules.pci_classes.get(device)
+            if name is not None:
+                found[name] += count
+            elif count:
+                self._remarks.append(
+                    f"{count} PCI devices are of type {device[:20]!r}, which [compute] "
+                    "pci_classes does not have; they are not counted")
+        for name, count in found.items():
+            self._put(name, count)
+
+    def _put_topology(self, cells: Sequence[_NumaCell]) -> None:
+        self._put("PCPU", sum(len(cell.dedicated) for cell in cells))
+        sockets = {cell.socket if cell.socket is not None else f"of {number}"
+                   for number, cell in enumerate(cells)}
+        self._put("NUMA_SOCKET", len(sockets), bound=1)
+        for name, amounts in (
+                ("NUMA_CORE", [cell.cores for cell in cells]),
+                ("NUMA_THREAD", [len(cell.cpus) for cell in cells]),
+                ("NUMA_MEMORY_MB", [cell.memory for cell in cells])):
+            largest = max(amounts, default=0)
+            self._put(name, sum(amounts), bound=largest, fact=(largest,))
+
+    def _put(
+        self, name: str, total: object, *, bound: int | None = None, ratio: float = 1.0,
+        reserved: int = 0, fact: Sequence[float | None] = (),
+    ) -> None:
+        """Note an inventory; none of total 0, which placement has no row for."""
+        if not isinstance(total, int) or isinstance(total, bool) or total < 0:
+            self._remarks.append(f"there are {total!r} of {name}; they are not counted")
+            return
+        if not total:
+            return
+        largest = min(total, bound or total, self._rules.max_units.get(name, total))
+        values = inventories.in_range(InventoryValues(
+            total=total, reserved=min(reserved, total), max_unit=largest,
+            allocation_ratio=ratio))
+        if values is None or values.allocation_ratio <= 0:
+            self._remarks.append(
+                f"{total} of {name} with an allocation ratio of {ratio} cannot be; they are not "
+                "counted")
+            return
+        self._inventories[name] = values
+        self._facts[name] = (total, *fact)
+
+
+# PCI devices -----------------------------------------------------------------
+
+
+def _device_pools(text: str | None) -> dict[str, int]:
+    """Return {type of device: how many} of ``pci_stats``.
+
+    It is an object of nova's (a list of pools), or what was there before: pools as
+    plain documents, or a single one.
+    """
+    found: dict[str, int] = collections.defaultdict(int)
+    data = _json(text)
+    if isinstance(data, dict) and "nova_object.data" in data:
+        data = data["nova_object.data"]["objects"]
+    for pool in _listed(data):
+        pool = pool.get("nova_object.data", pool)
+        device = pool.get("dev_type") or pool.get("tags", {}).get("dev_type") or _PLAIN_DEVICE
+        found[str(device)] += _whole(pool["count"])
+    return found
+
+
+# NUMA ------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _NumaCell:
+    """One cell of a host.
+
+    :ivar cpus: all processors (threads) that instances may have.
+    :ivar dedicated: those of them that are never shared.
+    :ivar siblings: the threads of each core.
+    """
+
+    cpus: frozenset[int]
+    dedicated: frozenset[int]
+    siblings: Sequence[frozenset[int]]
+    memory: int
+    socket: int | None
+
+    @property
+    def cores(self) -> int:
+        """How many cores the processors are; one whose siblings are unknown is a core."""
+        cores = [self.cpus & each for each in self.siblings if self.cpus & each]
+        return len(cores) + len(self.cpus.difference(*cores))
+
+
+def _topology(text: str | None) -> list[_NumaCell]:
+    """Return the cells of ``numa_topology``: nova's object, or its form before Liberty."""
+    data = _json(text)
+    if not data:
+        return []
+    if "nova_object.data" in data:
+        return [_cell(cell["nova_object.data"]) for cell in data["nova_object.data"]["cells"]]
+    return [_old_cell(cell) for cell in data["cells"]]
+
+
+def _cell(data: Mapping[str, Any]) -> _NumaCell:
+    shared = _numbers(data["cpuset"])
+    dedicated = _numbers(data.get("pcpuset") or ())
+    return _NumaCell(
+        # A host that dedicates nothing says both of all its processors.
+        shared | dedicated, dedicated - shared,
+        tuple(_numbers(each) for each in data.get("siblings") or ()),
+        _whole(data["memory"]), data.get("socket"))
+
+
+def _old_cell(data: Mapping[str, Any]) -> _NumaCell:
+    return _NumaCell(
+        frozenset(_ranges(data.get("cpus", ""))), frozenset(), (),
+        _whole(data.get("mem", {}).get("total", 0)), None)
+
+
+def _ranges(text: str) -> Iterator[int]:
+    """Yield the numbers of ``0-3,5``; ``^2`` takes one out."""
+    taken: set[int] = set()
+    given: set[int] = set()
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        first, _, last = part.lstrip("^").partition("-")
+        numbers = range(_index(first), _index(last or first) + 1)
+        (taken if part.startswith("^") else given).update(numbers)
+    yield from sorted(given - taken)
+
+
+def _index(text: str) -> int:
+    """Return the number of a processor; hosts have thousands, not millions."""
+    number = int(text)
+    if not 0 <= number < 2**16:
+        raise _Unclear
+    return number
+
+
+# Values ----------------------------------------------------------------------
+
+
+def _json(text: str | None) -> Any:
+    return json.loads(text) if text else None
+
+
+def _listed(data: Any) -> Sequence[Any]:
+    if data is None:
+        return ()
+    return data if isinstance(data, list) else [data]
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _Unclear
+    return value
+
+
+def _numbers(values: Iterable[object]) -> frozenset[int]:
+    return frozenset(_whole(value) for value in values)
+
+
+def _class(option: str, name: str) -> str:
+    if name in os_resource_classes.STANDARDS or resource_classes.is_custom_name(name):
+        return name
+    raise errors.ConfigurationError(
+        f"[compute] {option}: {name}: expected a standard resource class, or a custom one "
+        "(CUSTOM_…)")
+
+
+def _amount(name: str, text: str) -> int:
+    try:
+        amount = int(text)
+    except ValueError:
+        amount = 0
+    if not 0 < amount <= locks.LARGEST_INTEGER:
+        raise errors.ConfigurationError(
+            f"[compute] max_units: {name}:{text}: expected a number from 1 on")
+    return amount

@@ -1,0 +1,27 @@
+"""Which compute nodes became resource providers."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db.metadata import metadata
+
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
+
+#: The node that a provider with its uuid was made of. ``facts`` is what its record said
+#: then, a JSON document {resource class: …}: while it says the same, inventories are left
+#: alone, whoever changed them since.
+migrated_nodes = sa.Table(
+    "migrated_nodes", metadata,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("cell_uuid", sa.String(36), nullable=False),
+    sa.Column("node_id", sa.Integer, nullable=False),
+    sa.Column("facts", sa.Text, nullable=False),
+    sa.Column("migrated_at", sa.DateTime, nullable=False),
+    sa.Index("migrated_nodes_cell_uuid_idx", "cell_uuid"),
+    **_MYSQL,
+)

@@ -1,0 +1,76 @@
+"""/capacity/v1/compute_nodes: compute nodes, their capacity, and where it is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from placement_core import errors
+from placement_core.compute.nodes import LARGEST_PAGE, Key
+from placement_core.compute.records import ComputeNode, State
+from placement_core.http.limits_api import queries, representations
+from placement_core.http.operations import Call, Reply
+
+_PATH = "/capacity/v1/compute_nodes"
+#: Of a page whose size nobody named.
+_PAGE = 100
+
+_FIELDS = (
+    "id", "uuid", "host", "hypervisor_hostname", "hypervisor_type", "hypervisor_version",
+    "vcpus", "memory_mb", "local_gb", "cpu_allocation_ratio", "ram_allocation_ratio",
+    "disk_allocation_ratio", "created_at", "updated_at")
+
+
+class BadMarker(errors.Invalid):
+    """A marker that no page ended with."""
+
+    code = "compute.node.marker"
+
+
+def list_(call: Call) -> Reply:
+    """Return the compute nodes that pass every filter of the query, by cell."""
+    page = queries.page(call.query)
+    found = call.services.compute_nodes.list_(
+        call.ctx, cell=queries.last(call.query, "cell"), named=queries.last(call.query, "name"),
+        after=None if page.marker is None else _place(page.marker),
+        limit=min(page.size or _PAGE, LARGEST_PAGE))
+    following = None
+    if found.more:
+        last = found.nodes[-1]
+        following = representations.following(
+            f"{call.prefix}{_PATH}", call.query, f"{last.cell.uuid}.{last.id}")
+    return Reply(body={
+        "compute_nodes": [_document(node) for node in found.nodes],
+        "missing_cells": [
+            {"uuid": each.uuid, "name": each.name, "reason": each.reason}
+            for each in found.missing],
+        "links": {"next": following}})
+
+
+def show(call: Call) -> Reply:
+    """Return one compute node."""
+    return Reply(body={"compute_node": _document(
+        call.services.compute_nodes.get(call.ctx, call.path["uuid"]))})
+
+
+def _place(marker: str) -> Key:
+    """Return the node that a page ended with."""
+    cell_uuid, _, number = marker.rpartition(".")
+    if not cell_uuid or not (number.isascii() and number.isdigit() and len(number) <= 10):
+        raise BadMarker(f"No page ended with {marker}.")
+    return cell_uuid, min(int(number), 2**31 - 1)
+
+
+def _document(node: ComputeNode) -> dict[str, Any]:
+    migrated = node.state is State.MIGRATED
+    return {
+        **{field: getattr(node, field) for field in _FIELDS},
+        "cell": {"uuid": node.cell.uuid, "name": node.cell.name},
+        "inventories": {name: dataclasses.asdict(values)
+                        for name, values in node.inventories.items()},
+        "resource_provider_uuid": node.uuid if migrated else None,
+        "migrated": migrated,
+        "state": node.state.value,
+        "reason": node.reason or None,
+        "remarks": list(node.remarks),
+    }

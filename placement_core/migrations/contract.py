@@ -1,0 +1,154 @@
+"""The step that takes what older versions left open away: columns become NOT NULL.
+
+It is not part of ``db sync``: it is taken when everything is migrated, and refused while
+something is not. Nova's own databases are left as they are. Safe to repeat.
+Source: requirements Q6 and I7.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Callable, Collection
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import migration, operations
+
+from placement_core import db, errors
+from placement_core.cells import cell_tables, tables as cells_tables
+from placement_core.cells.databases import CellDatabases
+from placement_core.cells.records import Cell
+from placement_core.compute import tables as compute_tables
+from placement_core.context import Context
+
+Say = Callable[[str], None]
+
+_mappings = cells_tables.instance_mappings
+_nodes = cell_tables.compute_nodes
+_migrated = compute_tables.migrated_nodes
+
+#: Tables that only nova makes, in the databases that we have some tables of, too.
+_NOVAS_API, _NOVAS_CELL = "build_requests", "block_device_mapping"
+_UUID_INDEX = "compute_nodes_uuid_idx"
+_MIGRATE = "run `placement-core db online-data-migrations`"
+
+
+class NotReady(errors.Conflict):
+    """Rows are left that older versions wrote."""
+
+
+def unfilled() -> sa.Select[Any]:
+    """Return the question how many mappings lack something, and how many of them a cell."""
+    return sa.select(
+        sa.func.count().label("rows"),
+        sa.func.coalesce(sa.func.sum(sa.case(
+            (_mappings.c.cell_id.is_(None), 1), else_=0)), 0).label("without_cell"),
+    ).select_from(_mappings).where(sa.or_(
+        _mappings.c.user_id.is_(None), _mappings.c.queued_for_delete.is_(None)))
+
+
+def own(connection: sa.Connection, say: Say) -> None:
+    """Contract the tables of our own database.
+
+    :raises NotReady: something is not migrated; nothing was changed.
+    """
+    found = sa.inspect(connection)
+    mappings = not found.has_table(_NOVAS_API)
+    nodes = found.has_table(_nodes.name) and not found.has_table(_NOVAS_CELL)
+    if mappings:
+        _require_filled(connection)
+    else:
+        say("instance_mappings is nova's own table here; it stays as it is")
+    if nodes:
+        _require_migrated(connection, set(connection.scalars(sa.select(_migrated.c.uuid))))
+    if mappings:
+        _require_values(connection, _mappings, ("user_id", "queued_for_delete"), say)
+    if nodes:
+        _contract_nodes(connection, say)
+
+
+def cell(ctx: Context, cells: CellDatabases, which: Cell, say: Say) -> None:
+    """Contract ``compute_nodes`` in the database of a cell that is not nova's.
+
+    :raises NotReady: a node is not migrated, or the table is nova's; nothing was changed.
+    :raises errors.Unavailable: its database does not answer.
+    """
+    with db.read_once(ctx) as session:
+        migrated = set(session.execute(
+            sa.select(_migrated.c.uuid).where(_migrated.c.cell_uuid == which.uuid)).scalars())
+    with db.write(cells.of(ctx, which)) as session:
+        connection = session.connection
+        found = sa.inspect(connection)
+        if found.has_table(_NOVAS_CELL):
+            raise NotReady(
+                f"The database of cell {which.title} is nova's own; it stays as it is.")
+        if not found.has_table(_nodes.name):
+            raise NotReady(
+                f"The database of cell {which.title} has no table {_nodes.name}: run "
+                f"`placement-core cells sync`.")
+        _require_migrated(connection, migrated)
+        _contract_nodes(connection, say)
+
+
+def _require_filled(connection: sa.Connection) -> None:
+    found = connection.execute(unfilled()).one()
+    if not found.rows:
+        return
+    advice = _MIGRATE
+    if found.without_cell:
+        advice += (f"; {found.without_cell} of them have no cell, and stay as they are until they "
+                   "have one")
+    raise NotReady(
+        f"{found.rows} instance mappings have no user_id or no queued_for_delete: {advice}. "
+        "Nothing was changed.")
+
+
+def _require_migrated(connection: sa.Connection, migrated: Collection[str]) -> None:
+    uuid = [row.uuid for row in connection.execute(
+        sa.select(_nodes.c.uuid).where(_nodes.c.deleted == 0))]
+    left = sum(each not in migrated for each in uuid)
+    if left:
+        raise NotReady(
+            f"{left} compute nodes are not migrated: {_MIGRATE}. Nothing was changed.")
+    twice = connection.execute(
+        sa.select(_nodes.c.uuid).where(_nodes.c.uuid.is_not(None))
+        .group_by(_nodes.c.uuid).having(sa.func.count() > 1).limit(1)).scalar()
+    if twice is not None:
+        raise NotReady(
+            f"Several rows of {_nodes.name} have the uuid {twice}, one of them deleted: give "
+            "that another one. Nothing was changed.")
+
+
+def _contract_nodes(connection: sa.Connection, say: Say) -> None:
+    # What is deleted was never migrated, and nobody reads it.
+    for row in connection.execute(sa.select(_nodes.c.id).where(_nodes.c.uuid.is_(None))).all():
+        connection.execute(sa.update(_nodes).where(_nodes.c.id == row.id).values(
+            uuid=str(uuids.uuid4()), updated_at=_nodes.c.updated_at))
+    _require_values(connection, _nodes, ("uuid",), say)
+    indexes = {index["name"] for index in sa.inspect(connection).get_indexes(_nodes.name)}
+    if _UUID_INDEX not in indexes:
+        _operations(connection).create_index(_UUID_INDEX, _nodes.name, ["uuid"], unique=True)
+        say(f"{_nodes.name}.uuid is unique now")
+
+
+def _require_values(
+    connection: sa.Connection, table: sa.Table, names: Collection[str], say: Say
+) -> None:
+    """Make columns NOT NULL that are not."""
+    found = {column["name"]: column["nullable"]
+             for column in sa.inspect(connection).get_columns(table.name)}
+    nullable = [name for name in names if found[name]]
+    for name in names:
+        if name not in nullable:
+            say(f"{table.name}.{name} is NOT NULL already")
+    if nullable:
+        # SQLite makes the table anew: once for all its columns.
+        with _operations(connection).batch_alter_table(table.name) as batch:
+            for name in nullable:
+                batch.alter_column(name, existing_type=table.c[name].type, nullable=False)
+    for name in nullable:
+        say(f"{table.name}.{name} is NOT NULL now")
+
+
+def _operations(connection: sa.Connection) -> operations.Operations:
+    return operations.Operations(migration.MigrationContext.configure(connection))
