@@ -1,0 +1,45 @@
+"""How many requests there are, and how long their answers take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from placement_core import metrics
+from placement_core.http.identity import WSGIApplication
+from placement_core.http.pipeline import Api
+
+
+class Metering:
+    """WSGI middleware before authentication, so that strangers count, too."""
+
+    def __init__(self, app: WSGIApplication, apis: Sequence[Api]) -> None:
+        self._app = app
+        self._trees = [
+            (f"{api.prefix}/", api.name)
+            for api in sorted(apis, key=lambda api: len(api.prefix), reverse=True)]
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """Answer one request."""
+        started = time.perf_counter()
+        path = f"{environ.get('PATH_INFO', '')}/"
+        # What is in no tree is for the API with the shortest prefix to refuse.
+        for beginning, api in self._trees:  # noqa: B007
+            if path.startswith(beginning):
+                break
+        # What the server answers in our place when an exception reaches it.
+        answer = "500"
+
+        def noting(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+            nonlocal answer
+            answer = status
+            return start_response(status, headers, *exc_info)
+
+        try:
+            return self._app(environ, noting)
+        finally:
+            metrics.answered(
+                api, environ["REQUEST_METHOD"], answer, time.perf_counter() - started)

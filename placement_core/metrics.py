@@ -1,0 +1,193 @@
+"""What is counted for monitoring, in one place; Prometheus reads it.
+
+Until ``start`` nothing is counted, nothing is loaded, and each function here returns at
+once. What is counted belongs to the process; several that serve together count into
+files in the folder ``PROMETHEUS_MULTIPROC_DIR``, and each of them answers with the sum of
+all. Values that come from outside (a cell's name) are bounded: every one is a series
+that Prometheus keeps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from placement_core import errors
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics import MetricWrapperBase
+
+#: Names the folder that several processes count into; prometheus-client's own name.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+GuardMode = Literal["audit", "enforce"]
+GuardOutcome = Literal["allowed", "refused", "would_be_refused"]
+#: ``taken``: for good, at once.
+ClaimEvent = Literal["taken", "held", "confirmed", "expired", "released"]
+
+#: How many sources and cells get series of their own; what comes later is ``other``.
+_MOST_NAMES = 200
+_OTHER = "other"
+#: What clients may send that is none of these is ``other``.
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+
+#: Upper bounds in seconds: from the fastest answers to the longest that a client waits.
+_REQUEST_BUCKETS = (.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+#: Up to the default of ``[cells] timeout_seconds``.
+_SOURCE_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+
+_Metric = TypeVar("_Metric", bound="MetricWrapperBase")
+_WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class _Series(dict[tuple[str, ...], _Metric]):
+    """The series of a metric, by the values of its labels.
+
+    The library's own way to find one takes as long as counting.
+    """
+
+    def __init__(self, metric: _Metric) -> None:
+        super().__init__()
+        self._metric = metric
+
+    def __missing__(self, values: tuple[str, ...]) -> _Metric:
+        found = self[values] = self._metric.labels(*values)
+        return found
+
+
+class _Meters:
+    """Everything that is counted."""
+
+    def __init__(self) -> None:
+        # It decides by the environment, when it is loaded, where values are kept.
+        from prometheus_client import CollectorRegistry, Counter, Histogram
+
+        self.registry = registry = CollectorRegistry()
+        self._names: set[str] = set()
+        self.requests = _Series(Histogram(
+            "placement_core_http_request_seconds",
+            "How long answers took, by API, method and class of status.",
+            ("api", "method", "status"), registry=registry, buckets=_REQUEST_BUCKETS))
+        self.counts = _Series(Counter(
+            "placement_core_usage_counts_total",
+            "How often usage was counted: what was asked, by whom it was counted, and whether "
+            "that was complete, lacked cells (partial), or failed.",
+            ("source", "question", "outcome"), registry=registry))
+        self.sources = _Series(Histogram(
+            "placement_core_usage_source_seconds",
+            "How long each source of a count took: api_database, placement, or a cell's name.",
+            ("source",), registry=registry, buckets=_SOURCE_BUCKETS))
+        self.missing_cells = _Series(Counter(
+            "placement_core_missing_cells_total",
+            "Counts that lacked a cell, by the cell's name.", ("cell",), registry=registry))
+        self.decisions = _Series(Counter(
+            "placement_core_guard_decisions_total",
+            "What the quota guard decided; a write that is tried again is decided again.",
+            ("mode", "outcome"), registry=registry))
+        self.claims = _Series(Counter(
+            "placement_core_claims_total",
+            "What became of claims: taken (for good at once), held, confirmed, expired, "
+            "released.", ("event",), registry=registry))
+
+    def bounded(self, name: str) -> str:
+        """Return a name, or ``other`` once there are too many."""
+        if name not in self._names:
+            if len(self._names) >= _MOST_NAMES:
+                return _OTHER
+            self._names.add(name)
+        return name
+
+
+_meters: _Meters | None = None
+
+
+def start() -> None:
+    """Count from now on, in this process.
+
+    :raises errors.ConfigurationError: the folder to count into cannot be used.
+    """
+    global _meters
+    if _meters is not None:
+        return
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder is not None and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
+        raise errors.ConfigurationError(
+            f"{FOLDER_VARIABLE} = {folder}: expected a folder that can be written to, because "
+            "[metrics] enabled = true")
+    _meters = _Meters()
+
+
+def page() -> _WSGIApplication:
+    """Return the application that shows Prometheus what was counted since ``start``."""
+    from prometheus_client import CollectorRegistry, make_wsgi_app, multiprocess
+
+    assert _meters is not None  # started before
+    if os.environ.get(FOLDER_VARIABLE) is None:
+        return _of_one_process(make_wsgi_app(_meters.registry))
+    everybody = CollectorRegistry()
+    multiprocess.MultiProcessCollector(everybody)
+    return make_wsgi_app(everybody)
+
+
+def _of_one_process(shown: _WSGIApplication) -> _WSGIApplication:
+    """Refuse where there are others: one's own numbers would be taken for those of all."""
+    refusal = (f"Several processes serve here, and {FOLDER_VARIABLE} does not name a folder "
+               "that they count into together.\n").encode()
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if not environ.get("wsgi.multiprocess"):
+            return shown(environ, start_response)
+        start_response("503 Service Unavailable", [
+            ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(refusal)))])
+        return [refusal]
+
+    return answer
+
+
+def answered(api: str, method: str, status: str, seconds: float) -> None:
+    """Count an answer to a request.
+
+    :param status: of three digits, and what follows them.
+    """
+    if _meters is not None:
+        _meters.requests[
+            api, method if method in _METHODS else _OTHER, f"{status[0]}xx"].observe(seconds)
+
+
+def counted(
+    source: str, question: str, missing_cells: Iterable[str], seconds: Mapping[str, float]
+) -> None:
+    """Count that usage was counted.
+
+    :param source: who counted.
+    :param missing_cells: the names of cells that the numbers lack.
+    :param seconds: {what was asked: how long it took}.
+    """
+    if _meters is None:
+        return
+    outcome = "complete"
+    for cell in missing_cells:
+        outcome = "partial"
+        _meters.missing_cells[_meters.bounded(cell),].inc()
+    for name, took in seconds.items():
+        _meters.sources[_meters.bounded(name),].observe(took)
+    _meters.counts[source, question, outcome].inc()
+
+
+def not_counted(source: str, question: str) -> None:
+    """Count that usage could not be counted."""
+    if _meters is not None:
+        _meters.counts[source, question, "failed"].inc()
+
+
+def guard_decided(mode: GuardMode, outcome: GuardOutcome) -> None:
+    """Count a decision of the quota guard."""
+    if _meters is not None:
+        _meters.decisions[mode, outcome].inc()
+
+
+def claim_became(event: ClaimEvent) -> None:
+    """Count what became of a claim."""
+    if _meters is not None:
+        _meters.claims[event,].inc()

@@ -1,0 +1,107 @@
+"""/metrics: what requests leave there."""
+
+from __future__ import annotations
+
+import fixtures
+
+from placement_core import metrics
+from placement_core.testing import factories
+from tests import scraping
+from tests.http import base
+from tests.http.capacity_api.test_claims import ClaimsTestCase
+
+_ON = {("metrics", "enabled"): True}
+
+
+class MetricsTest(ClaimsTestCase):
+    """``top`` and what is below it may use 8 VCPU; so every write is judged."""
+
+    options = {**ClaimsTestCase.options, **_ON, ("quota", "guard"): "enforce",
+               ("quota", "count_usage_from_placement"): True}
+
+    def setUp(self) -> None:
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE))
+        self.useFixture(scraping.Unmeasured())
+        super().setUp()
+
+    def page(self) -> str:
+        response = self.ask("GET", "/metrics", token=None, version="bogus")
+        self.assertEqual(200, response.status_int, response.text)
+        self.assertEqual("text/plain", response.content_type)
+        return response.text
+
+    def numbers(self, name: str) -> scraping.Numbers:
+        return scraping.counted(self.page, name)
+
+    def put(self, amount: int) -> int:
+        return self.ask("PUT", f"/allocations/{factories.new_uuid()}", {
+            "allocations": {self.host: {"resources": {"VCPU": amount}}},
+            "project_id": self.middle, "user_id": "bob", "consumer_generation": None,
+            "consumer_type": "INSTANCE"}).status_int
+
+    def test_decisions_of_the_guard(self) -> None:
+        self.assertEqual([204, 204, 403], [self.put(amount) for amount in (2, 3, 4)])
+        self.assertEqual({("enforce", "allowed"): 2, ("enforce", "refused"): 1},
+                         self.numbers("guard_decisions_total"))
+
+    def test_counts_of_usage(self) -> None:
+        for _ in range(3):
+            response = self.ask("POST", "/capacity/v1/quota/check", {
+                "project_id": self.top, "deltas": {"class:VCPU": 1}}, version=None)
+            self.assertEqual("placement", response.json["source"], response.text)
+        self.assertEqual({("complete", "projects", "placement"): 3},
+                         self.numbers("usage_counts_total"))
+        sources = self.numbers("usage_source_seconds_count")
+        self.assertEqual(3, sources["placement",])
+        self.assertEqual(
+            set(response.json["seconds"]), {source for (source,) in sources})
+
+    def test_lives_of_claims(self) -> None:
+        self.made(1)
+        kept, given_back = (self.made(1, hold_seconds=60)["consumer_uuid"] for _ in range(2))
+        for _ in range(2):  # The second time, nothing becomes of it.
+            self.claims("POST", f"/{kept}/confirm", status=200)
+        self.claims("DELETE", f"/{given_back}", status=204)
+        self.claims("DELETE", f"/{given_back}", status=404)
+        self.due(amount=5)
+        self.claims("POST", "", self.body(7), status=403)
+        self.assertEqual(
+            {("taken",): 1, ("held",): 3, ("confirmed",): 1, ("released",): 1, ("expired",): 1},
+            self.numbers("claims_total"))
+
+    def test_requests(self) -> None:
+        before = dict(self.numbers("http_request_seconds_count"))
+        self.ask("GET", "/resource_providers")
+        self.ask("GET", "/resource_providers", token=None)
+        self.ask("GET", "/nothing/here")
+        self.v3("GET", "/limits")
+        self.claims("GET")
+        for path in ("/healthcheck", "/readiness", "/metrics"):
+            self.ask("GET", path, token=None)
+        after = self.numbers("http_request_seconds_count")
+        self.assertEqual(
+            {("placement", "GET", "2xx"): 1, ("placement", "GET", "4xx"): 2,
+             ("limits", "GET", "2xx"): 1, ("capacity", "GET", "2xx"): 1},
+            {key: value - before.get(key, 0) for key, value in after.items()
+             if value != before.get(key, 0)})
+
+    def test_reads_that_are_answered_again_count(self) -> None:
+        for number in (1, 2, 3):
+            self.v3("GET", "/limits", status=200)
+            self.assertEqual(
+                number, self.numbers("http_request_seconds_count")["limits", "GET", "2xx"])
+
+
+class AuditTest(MetricsTest):
+    options = {**MetricsTest.options, ("quota", "guard"): "audit"}
+
+    def test_decisions_of_the_guard(self) -> None:
+        self.assertEqual([204, 204, 204], [self.put(amount) for amount in (2, 3, 4)])
+        self.assertEqual({("audit", "allowed"): 2, ("audit", "would_be_refused"): 1},
+                         self.numbers("guard_decisions_total"))
+
+
+class OffTest(base.HttpTestCase):
+    def test_nothing_is_shown(self) -> None:
+        self.assertEqual(401, self.ask("GET", "/metrics", token=None).status_int)
+        self.assertEqual(404, self.ask("GET", "/metrics").status_int)

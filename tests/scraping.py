@@ -1,0 +1,44 @@
+"""Reading what the service shows Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import fixtures
+from prometheus_client import parser
+
+from placement_core import metrics
+
+#: {(name without placement_core_, values of its labels in the order of their names): value}
+Numbers = Mapping[tuple[str, ...], float]
+
+
+class Unmeasured(fixtures.Fixture):
+    """A process that has counted nothing yet, whatever tests did in it before."""
+
+    def _setUp(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch("placement_core.metrics._meters", None))
+
+
+def numbers(text: str) -> Numbers:
+    """Read a page; buckets and times of creation are left out."""
+    return {
+        (sample.name.removeprefix("placement_core_"),
+         *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in parser.text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith(("_bucket", "_created"))}
+
+
+def shown(**environ: object) -> tuple[str, str]:
+    """Return the status and the text that this process shows."""
+    statuses = []
+    (body,) = metrics.page()(
+        {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "QUERY_STRING": "", **environ},
+        lambda status, _headers, *_: statuses.append(status))
+    return statuses[0], body.decode()
+
+
+def counted(ask: Callable[[], str], name: str) -> Numbers:
+    """Return what is counted by a name; without the name."""
+    return {key[1:]: value for key, value in numbers(ask()).items() if key[0] == name}

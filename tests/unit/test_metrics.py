@@ -1,0 +1,121 @@
+"""What is counted, in which series, and where from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import fixtures
+
+from placement_core import errors, metrics
+from tests import base, scraping
+
+
+class MetricsTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE))
+        self.useFixture(scraping.Unmeasured())
+
+    def numbers(self, name: str) -> scraping.Numbers:
+        return scraping.counted(lambda: scraping.shown()[1], name)
+
+
+class OffTest(MetricsTestCase):
+    def test_nothing_is_counted_before_the_start(self) -> None:
+        metrics.claim_became("held")
+        metrics.guard_decided("audit", "allowed")
+        metrics.counted("placement", "projects", ["down"], {"down": 1.0})
+        metrics.not_counted("placement", "projects")
+        metrics.answered("placement", "GET", "200 OK", 0.1)
+        metrics.start()
+        self.assertEqual({}, scraping.numbers(scraping.shown()[1]))
+
+    def test_nothing_is_loaded(self) -> None:
+        subprocess.run([sys.executable, "-c", (
+            "import sys\n"
+            "from placement_core import app, metrics\n"
+            "metrics.claim_became('held')\n"
+            "sys.exit('prometheus_client' in sys.modules)")], check=True)
+
+
+class SeriesTest(MetricsTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        metrics.start()
+
+    def test_starting_again_forgets_nothing(self) -> None:
+        metrics.claim_became("held")
+        metrics.start()
+        metrics.claim_became("held")
+        self.assertEqual({("held",): 2}, self.numbers("claims_total"))
+
+    def test_a_count(self) -> None:
+        metrics.counted("placement", "projects", (), {"api_database": 0.25, "placement": 0.5})
+        metrics.counted("legacy_cell", "projects", ["a", "b"], {"api_database": 0.25})
+        metrics.not_counted("legacy_cell", "projects")
+        self.assertEqual({
+            ("complete", "projects", "placement"): 1, ("partial", "projects", "legacy_cell"): 1,
+            ("failed", "projects", "legacy_cell"): 1}, self.numbers("usage_counts_total"))
+        self.assertEqual({("a",): 1, ("b",): 1}, self.numbers("missing_cells_total"))
+        self.assertEqual({("api_database",): 0.5, ("placement",): 0.5},
+                         self.numbers("usage_source_seconds_sum"))
+        self.assertEqual({("api_database",): 2, ("placement",): 1},
+                         self.numbers("usage_source_seconds_count"))
+
+    def test_names_are_bounded(self) -> None:
+        for number in range(300):
+            name = f"cell{number}"
+            metrics.counted("legacy_cell", "projects", [name], {name: 1.0})
+        metrics.counted("legacy_cell", "projects", ["cell0"], {})
+        missing = self.numbers("missing_cells_total")
+        self.assertEqual(
+            (201, 100, 2), (len(missing), missing["other",], missing["cell0",]))
+        self.assertEqual(201, len(self.numbers("usage_source_seconds_count")))
+
+    def test_what_clients_invent_makes_no_series(self) -> None:
+        for method in ("GET", "INVENTED", "GETT", ""):
+            metrics.answered("limits", method, "404 Not Found", 0.1)
+        self.assertEqual({("limits", "GET", "4xx"): 1, ("limits", "other", "4xx"): 3},
+                         self.numbers("http_request_seconds_count"))
+
+    def test_odd_names(self) -> None:
+        odd = 'a "cell"\\ of\nmine \N{PILE OF POO}'
+        metrics.counted("legacy_cell", "projects", [odd], {})
+        self.assertEqual({(odd,): 1}, self.numbers("missing_cells_total"))
+
+
+class ProcessesTest(MetricsTestCase):
+    def test_one_of_several_does_not_speak_for_all(self) -> None:
+        metrics.start()
+        status, text = scraping.shown(**{"wsgi.multiprocess": True})
+        self.assertEqual(("503 Service Unavailable", 1), (status, text.count("\n")))
+        self.assertIn(metrics.FOLDER_VARIABLE, text)
+        self.assertEqual("200 OK", scraping.shown(**{"wsgi.multiprocess": False})[0])
+
+    def test_folder_that_cannot_be_used(self) -> None:
+        for folder in ("/nowhere/at/all", "", __file__):
+            with fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE, folder):
+                error = self.assertRaises(errors.ConfigurationError, metrics.start)
+            self.assertIn(f"{metrics.FOLDER_VARIABLE} = {folder}: ", str(error))
+
+    def test_sum_of_processes_and_of_those_that_ended(self) -> None:
+        folder = self.useFixture(fixtures.TempDir()).path
+        program = (
+            "from placement_core import metrics\n"
+            "metrics.start()\n"
+            "metrics.claim_became('held')\n"
+            "metrics.answered('placement', 'GET', '200', .25)\n"
+            "shown = metrics.page()({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/metrics',\n"
+            "    'wsgi.multiprocess': True}, lambda *_: None)\n"
+            "print(shown[0].decode())")
+        for number in (1, 2, 3):
+            text = subprocess.run(
+                [sys.executable, "-c", program], check=True, capture_output=True, text=True,
+                env={**os.environ, metrics.FOLDER_VARIABLE: folder}).stdout
+            found = scraping.numbers(text)
+            self.assertEqual(
+                (number, number * 0.25),
+                (found["claims_total", "held"],
+                 found["http_request_seconds_sum", "placement", "GET", "2xx"]))
