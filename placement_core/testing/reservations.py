@@ -1,0 +1,241 @@
+"""What every reservation plugin has to do: a suite for its author to run.
+
+``class TestX(ReservationsContract, testtools.TestCase)`` with ``plugin``, ``fields``
+and ``refused`` written for the plugin.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import unittest
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+
+from placement_core import errors
+from placement_core.plugin_api.reservations import (
+    Amounts,
+    Asked,
+    DoesNotFit,
+    Hosts,
+    ReservationPlugin,
+    Size,
+    Slots,
+    WholeHosts,
+    Window,
+)
+from placement_core.reservations import planning
+from placement_core.reservations.planning import Granted, Wanted
+from placement_core.reservations.pools import AmountPromise, Pool, Promises
+
+#: The hosts that reservations are planned on, and what requirements may ask of them.
+HOSTS = Hosts.of(
+    [(3, 8, 8192, 100, True, False), (5, 16, 16384, 200, True, True),
+     (8, 8, 8192, 100, True, False)],
+    {"vcpus": [8, 16, 8], "hypervisor_type": ["QEMU", "QEMU", None]})
+
+WINDOW = Window.of(1_800_000_000, 1_800_003_600)
+
+#: How many reservations are made at most until one does not fit.
+_MANY = 256
+
+if TYPE_CHECKING:
+    _Mixin = unittest.TestCase
+else:
+    _Mixin = object
+
+
+class ReservationsContract(_Mixin):
+    """The questions a reservation plugin is asked, and what is right to answer."""
+
+    #: What a client sends for a reservation of which at least one fits, and fewer than
+    #: ``_MANY``, on ``HOSTS`` or in what the plugin has of its own.
+    fields: Mapping[str, Any]
+
+    #: Fields that are wrong: {what is changed in ``fields``}, each refused.
+    refused: Sequence[Mapping[str, Any]] = ()
+
+    def plugin(self) -> ReservationPlugin:
+        """Return the plugin with the options that it is tested with."""
+        raise NotImplementedError
+
+    # What it says of itself --------------------------------------------------
+
+    def test_version(self) -> None:
+        """It says itself for which version it was written, and that is the present one."""
+        plugin = self.plugin()
+        self.assertIn("api_version", vars(type(plugin)))
+        self.assertEqual(ReservationPlugin.api_version, plugin.api_version)
+
+    def test_resource_type(self) -> None:
+        """Clients can name it."""
+        self.assertRegex(self.plugin().resource_type, r"\A[a-z0-9_]+:[a-z0-9_.]+\Z")
+
+    def test_schemas(self) -> None:
+        """They are schemas of objects, and refuse fields that are not the plugin's."""
+        plugin = self.plugin()
+        for schema in (plugin.create_schema, plugin.update_schema):
+            jsonschema.Draft7Validator.check_schema(schema)
+            self.assertTrue(_accepts(schema, self.fields))
+            self.assertFalse(_accepts(schema, {**self.fields, "no_such_field": 1}))
+            for other in ([], "text", None, 1):
+                self.assertFalse(_accepts(schema, other))
+        self.assertTrue(_accepts(plugin.update_schema, {}))
+
+    def test_capacities(self) -> None:
+        """What it has of its own are whole numbers from 0 on."""
+        for what, amount in self.plugin().capacities().items():
+            self.assertIsInstance(what, str)
+            self.assertIs(int, type(amount))
+            self.assertGreaterEqual(amount, 0)
+
+    # Fields ------------------------------------------------------------------
+
+    def test_values(self) -> None:
+        """They can be kept as JSON, are in one spelling, and a change keeps the others."""
+        plugin = self.plugin()
+        given = json.loads(json.dumps(self.fields))
+        values = plugin.values(given)
+        self.assertEqual(self.fields, given)
+        self.assertEqual(values, json.loads(json.dumps(values)))
+        self.assertTrue(_accepts(plugin.create_schema, values))
+        self.assertEqual(values, plugin.values(values))
+        for started in (False, True):
+            self.assertEqual(values, plugin.values({}, values, started=started))
+            self.assertEqual(values, plugin.values(values, values, started=started))
+
+    def test_what_is_required(self) -> None:
+        """A field without which nothing can be planned is asked for, not missed."""
+        plugin = self.plugin()
+        for field in self.fields:
+            given = {key: value for key, value in self.fields.items() if key != field}
+            if _accepts(plugin.create_schema, given):
+                plugin.need(_asked(plugin, plugin.values(given)), HOSTS)
+
+    def test_numbers(self) -> None:
+        """What is a number is a whole one, not a boolean, from 1 on, and not too large."""
+        numbers = [field for field, value in self.fields.items() if type(value) is int]
+        for field in numbers:
+            for value in (0, -1, 1.0, 1.5, True, False, 2**31, 10**30, [], {}, "", "-1", "1.0",
+                          "1e3", " 1", "1\n", "٣", "\0", "🙂", None):
+                self._assert_refused({field: value})
+
+    def test_refused(self) -> None:
+        """What the author says is wrong is refused."""
+        for change in self.refused:
+            self._assert_refused(change)
+
+    def _assert_refused(self, change: Mapping[str, Any]) -> None:
+        plugin = self.plugin()
+        given = {**self.fields, **change}
+        for schema, fields, before in (
+            (plugin.create_schema, given, None),
+            (plugin.update_schema, change, plugin.values(self.fields)),
+        ):
+            if not _accepts(schema, fields):
+                continue
+            with self.subTest(str(change)[:80]), self.assertRaises(errors.Invalid):
+                plugin.need(_asked(plugin, plugin.values(fields, before)), HOSTS)
+
+    # Needs -------------------------------------------------------------------
+
+    def test_need_is_pure(self) -> None:
+        """The same answer each time, from any thread, and the hosts stay what they are."""
+        plugin = self.plugin()
+        asked = _asked(plugin, plugin.values(self.fields))
+        before = HOSTS.sizes.tolist()
+        found = [_plain(plugin.need(asked, HOSTS))]
+        threads = [
+            threading.Thread(target=lambda: found.append(_plain(plugin.need(asked, HOSTS))))
+            for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([found[0]] * 5, found)
+        self.assertEqual(before, HOSTS.sizes.tolist())
+
+    def test_until_nothing_is_left(self) -> None:
+        """Reservations are made until one does not fit; never is more promised than is there.
+
+        What did not fit does so right after the others have ended.
+        """
+        taken: list[Granted] = []
+        for granted in self._one_after_the_other():
+            taken.append(granted)
+            self._assert_is_there(taken)
+        self.assertTrue(taken)
+        after = Window.of(WINDOW.end, WINDOW.end + 3600)
+        self.assertEqual(taken[0], self._plan(taken, after))
+
+    def test_in_force(self) -> None:
+        """A reservation that is in force keeps what it holds when it lasts longer."""
+        plugin = self.plugin()
+        values = plugin.values(self.fields)
+        first = self._plan([])
+        longer = Window.of(WINDOW.start, WINDOW.end + 60)
+        asked = Asked("r", "p", plugin.values({}, values, started=True), first.shares, True)
+        again, = planning.plan(self._pool([]), longer, [Wanted(plugin, asked)])
+        held = {share.host_id: share.slots for share in again.shares}
+        for share in first.shares:
+            self.assertGreaterEqual(held.get(share.host_id, 0), share.slots)
+        self.assertEqual(first.amounts, again.amounts)
+
+    def _one_after_the_other(self) -> Iterator[Granted]:
+        taken: list[Granted] = []
+        for _ in range(_MANY):
+            try:
+                taken.append(self._plan(taken))
+            except DoesNotFit as refusal:
+                self.assertTrue(refusal.missing)
+                self.assertTrue(str(refusal))
+                return
+            yield taken[-1]
+        self.fail(f"{_MANY} reservations fit: choose fields of which fewer do")
+
+    def _plan(self, taken: Sequence[Granted], window: Window = WINDOW) -> Granted:
+        plugin = self.plugin()
+        wanted = Wanted(plugin, _asked(plugin, plugin.values(self.fields)))
+        granted, = planning.plan(self._pool(taken), window, [wanted])
+        return granted
+
+    def _pool(self, taken: Sequence[Granted]) -> Pool:
+        return Pool(
+            HOSTS,
+            Promises.of_shares([
+                (share, WINDOW.start, WINDOW.end) for each in taken for share in each.shares]),
+            [AmountPromise((self.plugin().resource_type, what), WINDOW.start, WINDOW.end, amount)
+             for each in taken for what, amount in each.amounts.items()])
+
+    def _assert_is_there(self, taken: Sequence[Granted]) -> None:
+        shares = [share for each in taken for share in each.shares]
+        for host_id, size in zip(HOSTS.ids.tolist(), HOSTS.sizes.tolist(), strict=True):
+            here = [share for share in shares if share.host_id == host_id]
+            if any(share.whole for share in here):
+                self.assertEqual(1, len(here))
+                continue
+            for column, most in enumerate(size):
+                self.assertLessEqual(
+                    sum(share.slots * share.size.amounts()[column] for share in here), most)
+        for what, most in self.plugin().capacities().items():
+            self.assertLessEqual(sum(each.amounts.get(what, 0) for each in taken), most)
+
+
+def _asked(plugin: ReservationPlugin, values: Mapping[str, Any]) -> Asked:
+    return Asked(f"a {plugin.resource_type}", "a project", values)
+
+
+def _accepts(schema: Mapping[str, Any], fields: object) -> bool:
+    return jsonschema.Draft7Validator(schema).is_valid(fields)
+
+
+def _plain(need: WholeHosts | Slots | Amounts) -> tuple[object, ...]:
+    match need:
+        case WholeHosts(minimum, maximum, hosts):
+            return minimum, maximum, tuple(hosts.tolist())
+        case Slots(Size() as size, amount, affinity, hosts):
+            return size, amount, affinity, tuple(hosts.tolist())
+        case Amounts(amounts):
+            return tuple(sorted(amounts.items()))

@@ -1,0 +1,72 @@
+"""Fields that reservation plugins have in common: their schemas and their spellings.
+
+python-blazarclient sends numbers as numbers where they look like some, and everything
+else as text, so numbers are taken as text too. Floats and booleans are no numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from placement_core.plugin_api.reservations import LARGEST, Hosts, InvalidReservation
+from placement_core.reservations import requirements
+
+_DIGITS = re.compile("[0-9]{1,10}")
+
+#: A number from 1 on. To validators, 1.0 is an integer; to ``count`` it is not.
+COUNT: Mapping[str, Any] = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": LARGEST},
+        {"type": "string", "pattern": r"^[0-9]{1,10}\Z"},
+    ],
+}
+
+#: A requirement; see ``placement_core.reservations.requirements``.
+REQUIREMENT: Mapping[str, Any] = {"type": "string", "maxLength": requirements.LONGEST}
+
+
+def record(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the schema of an object that has no other fields."""
+    return {
+        "type": "object", "properties": dict(properties), "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def count(given: Mapping[str, Any], field: str) -> int:
+    """Return a number of a reservation.
+
+    :raises InvalidReservation: it is missing, not a whole number, below 1 or too large.
+    """
+    value = given.get(field)
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
+        raise InvalidReservation(f"{field} must be a whole number from 1 to {LARGEST}.", field)
+    return value
+
+
+def requirement(given: Mapping[str, Any], field: str) -> str:
+    """Return a requirement as it was written; nothing, if there is none.
+
+    :raises InvalidReservation: it is malformed.
+    """
+    text: str = given.get(field, "")
+    requirements.parse(text, field)
+    return text
+
+
+def hosts_that_meet(values: Mapping[str, Any], hosts: Hosts, *names: str) -> np.ndarray:
+    """Return which hosts meet the requirements in some fields.
+
+    :raises InvalidReservation: one of them names a property that no host has.
+    """
+    met = np.ones(len(hosts), dtype=bool)
+    for field in names:
+        met &= requirements.hosts_that_meet(
+            requirements.parse(values[field], field), hosts.properties, len(hosts), field=field)
+    return met

@@ -1,0 +1,94 @@
+"""Reservations of slots for instances.
+
+Source: seed 003, requirement R2, spec blazar §2; differs: sizes are at least 1, and
+``resource_properties`` may be left out, as the seed does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from placement_core.plugin_api.reservations import (
+    Asked,
+    Hosts,
+    InvalidReservation,
+    NotChangeable,
+    ReservationPlugin,
+    Size,
+    Slots,
+)
+from placement_plugins.reservations import fields
+
+_SIZES = ("vcpus", "memory_mb", "disk_gb")
+
+_FIELDS: Mapping[str, Any] = {
+    **dict.fromkeys((*_SIZES, "amount"), fields.COUNT),
+    "affinity": {"anyOf": [
+        {"type": ["boolean", "null"]},
+        {"type": "string", "pattern": r"^([Tt]rue|[Ff]alse|[Nn]one)\Z"},
+    ]},
+    "resource_properties": fields.REQUIREMENT,
+}
+
+#: How the client's command line spells ``affinity``.
+_AFFINITIES = {"true": True, "false": False, "none": None}
+
+
+class InstanceReservations(ReservationPlugin):
+    """``virtual:instance``: ``amount`` slots of one size.
+
+    ``affinity``: True, all on one host; False, each on another; null, anywhere, where
+    hosts that are in use are filled up first. Of one that is in force only ``amount``
+    may change, upwards.
+    """
+
+    api_version = 1
+    resource_type = "virtual:instance"
+    create_schema = fields.record(_FIELDS, (*_SIZES, "amount"))
+    update_schema = fields.record(_FIELDS)
+
+    def values(
+        self, given: Mapping[str, Any], before: Mapping[str, Any] | None = None, *,
+        started: bool = False,
+    ) -> Mapping[str, Any]:
+        """Return the fields, numbers as numbers and the affinity as True, False or None."""
+        said = {**(before or {}), **given}
+        found = {
+            **{field: fields.count(said, field) for field in (*_SIZES, "amount")},
+            "affinity": _affinity(said.get("affinity")),
+            "resource_properties": fields.requirement(said, "resource_properties"),
+        }
+        if started and before is not None:
+            _check_in_force(before, found)
+        return found
+
+    def need(self, asked: Asked, hosts: Hosts) -> Slots:
+        """Return which slots are needed, and the hosts that may give them."""
+        values = asked.values
+        return Slots(
+            Size(*(values[field] for field in _SIZES)), values["amount"], values["affinity"],
+            fields.hosts_that_meet(values, hosts, "resource_properties"))
+
+
+def _affinity(said: object) -> bool | None:
+    if said is None or isinstance(said, bool):
+        return said
+    if isinstance(said, str) and said.lower() in _AFFINITIES:
+        return _AFFINITIES[said.lower()]
+    raise InvalidReservation("affinity must be true, false or null.", "affinity")
+
+
+def _check_in_force(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Refuse any change but more slots.
+
+    :raises NotChangeable: naming the first field that may not change.
+    """
+    for field, value in after.items():
+        if field != "amount" and value != before[field]:
+            raise NotChangeable(
+                f"{field} cannot change: the reservation is in force.")
+    if after["amount"] < before["amount"]:
+        raise NotChangeable(
+            f"amount cannot go from {before['amount']} to {after['amount']}: a reservation "
+            "that is in force gives none up.")

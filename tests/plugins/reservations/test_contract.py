@@ -1,0 +1,151 @@
+"""The contract of reservation plugins: ours, and one that somebody else published."""
+
+from __future__ import annotations
+
+import atexit
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import fixtures
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.plugin_api import loader
+from placement_core.plugin_api.reservations import DoesNotFit, ReservationPlugin, Window
+from placement_core.reservations import fits, planning
+from placement_core.reservations.planning import Wanted
+from placement_core.testing import reservations
+from placement_core.testing.reservations import HOSTS, ReservationsContract
+from placement_plugins.reservations import host, instance
+from tests import base
+from tests.plugins.reservations import worlds
+from tests.repo.test_packaging import ROOT
+
+_BAD_REQUIREMENTS = (1, ["=", "$vcpus", "8"], None, "[", '["xor", ["=", "$vcpus", "8"]]',
+                     '["=", "$no_such_property", "8"]', "[" * 1000, "x" * 5000)
+
+
+class TestHosts(ReservationsContract, base.TestCase):
+    fields = {
+        "min": 1, "max": 2, "hypervisor_properties": '[">=", "$vcpus", "8"]',
+        "resource_properties": "", "before_end": "snapshot"}
+    refused = (
+        {"min": 3}, {"min": 2, "max": 1}, {"before_end": "sometimes"}, {"before_end": 1},
+        *({field: bad} for bad in _BAD_REQUIREMENTS
+          for field in ("hypervisor_properties", "resource_properties")))
+
+    def plugin(self) -> ReservationPlugin:
+        return host.HostReservations(cfg.ConfigOpts())
+
+
+class _Instances(ReservationsContract):
+    affinity: object
+    refused = (
+        {"affinity": "maybe"}, {"affinity": 1}, {"affinity": 0.0}, {"affinity": ""},
+        *({"resource_properties": bad} for bad in _BAD_REQUIREMENTS))
+
+    @property
+    def fields(self):
+        return {"vcpus": 2, "memory_mb": 512, "disk_gb": 1, "amount": 2,
+                "affinity": self.affinity, "resource_properties": ""}
+
+    def plugin(self) -> ReservationPlugin:
+        return instance.InstanceReservations(cfg.ConfigOpts())
+
+
+class TestInstancesAnywhere(_Instances, base.TestCase):
+    affinity = None
+
+
+class TestInstancesTogether(_Instances, base.TestCase):
+    affinity = True
+
+
+class TestInstancesApart(_Instances, base.TestCase):
+    affinity = False
+
+
+class TestLicences(ReservationsContract, base.TestCase):
+    """A plugin in a distribution of its own, built and found as any other."""
+
+    fields = {"product": "matlab", "amount": 3}
+    refused = ({"product": "solver"}, {"product": ""}, {"product": 1}, {"product": None})
+
+    def setUp(self) -> None:
+        super().setUp()
+        folder = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(fixtures.EnvironmentVariable("XDG_CACHE_HOME", f"{folder}/cache"))
+        self.useFixture(fixtures.MonkeyPatch("sys.path", [*sys.path, f"{_installed()}"]))
+
+    def plugin(self) -> ReservationPlugin:
+        return self.configured({"matlab": "7", "ansys": "2"})
+
+    def configured(self, licences) -> ReservationPlugin:
+        found = loader.load("placement_core.reservations", "virtual:licence", ReservationPlugin,
+                            option="[reservations] plugins")
+        conf = cfg.ConfigOpts()
+        conf.register_opts(sys.modules[found.__module__].OPTIONS, group="licence_pool")
+        conf.set_override("licences", licences, group="licence_pool")
+        return found(conf)
+
+    def test_its_option(self) -> None:
+        self.assertEqual({"matlab": 7, "ansys": 2}, dict(self.plugin().capacities()))
+        error = self.assertRaises(errors.ConfigurationError, self.configured, {"matlab": "many"})
+        self.assertIn("[licence_pool] licences", str(error))
+
+    def test_what_fell_short(self) -> None:
+        """Two reservations of one lease add up, and others have some of it in a part."""
+        world = worlds.oracle.World({1: (4, 4, 4)}, [], licences=7)
+        plugin = self.plugin()
+        three = _asked(plugin, "matlab", 3)
+        pool = worlds.pool(world)
+        self.assertEqual(
+            [{"matlab": 3}, {"matlab": 3}, {"ansys": 1}],
+            [each.amounts for each in planning.plan(
+                pool, worlds.window(0, 5), [three, three, _asked(plugin, "ansys", 1)])])
+        lent = worlds.AmountPromise(
+            ("virtual:licence", "matlab"), worlds.at(2), worlds.at(4), 3)
+        pool._amounts = [lent]
+        error = self.assertRaises(
+            DoesNotFit, planning.plan, pool, worlds.window(0, 5), [three, three])
+        self.assertEqual({"matlab": 2}, error.missing)
+        self.assertEqual(worlds.window(2, 4), error.during)
+        self.assertIn("6 matlab were asked for, 4 of 7 are free", str(error))
+        found = fits.next_fit(pool, worlds.at(0), 5 * worlds.MINUTE, [three, three])
+        self.assertEqual(fits.NextFit(worlds.window(4, 9)), found)
+
+    def test_with_hosts_in_one_lease(self) -> None:
+        plugin = host.HostReservations(cfg.ConfigOpts())
+        lease = [_asked(self.plugin(), "matlab", 7),
+                 Wanted(plugin, reservations.Asked("h", "p", plugin.values(TestHosts.fields)))]
+        licences, hosts = planning.plan(
+            reservations.Pool(HOSTS, reservations.Promises.of([])), Window.of(0, 60), lease)
+        self.assertEqual(({"matlab": 7}, []), (licences.amounts, list(licences.shares)))
+        self.assertEqual([3, 8], [share.host_id for share in hosts.shares])
+
+
+def _asked(plugin, product, amount):
+    return Wanted(plugin, reservations.Asked(
+        "r", "p", plugin.values({"product": product, "amount": amount})))
+
+
+_FOLDER: list[fixtures.TempDir] = []
+
+
+def _installed() -> str:
+    """Return the folder that the distribution is installed in, once in a process."""
+    if not _FOLDER:
+        folder = fixtures.TempDir()
+        folder.setUp()
+        atexit.register(folder.cleanUp)
+        _FOLDER.append(folder)
+        source, site = f"{folder.path}/source", f"{folder.path}/site"
+        shutil.copytree(ROOT / "tests" / "third_party" / "licence_pool", source)
+        pathlib.Path(site).mkdir()
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", "import setuptools; setuptools.setup()",
+             "-q", "egg_info", "--egg-base", site, "build_py", "--build-lib", site],
+            cwd=source, check=True, capture_output=True)
+    return f"{_FOLDER[0].path}/site"

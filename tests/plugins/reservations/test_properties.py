@@ -1,0 +1,262 @@
+"""Planning against the oracle: it admits what fits, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import hypothesis
+import numpy as np
+from hypothesis import strategies as st
+
+from placement_core.plugin_api.reservations import DoesNotFit
+from placement_core.reservations import arrangements, fits, planning
+from tests import base
+from tests.plugins.reservations import oracle, worlds
+
+# A seed rather than st.randoms: the odds are ours then.
+_CHANCES = st.integers(0, 2**64).map(random.Random)
+
+
+def _examples(count):
+    return hypothesis.settings(max_examples=count, deadline=None, database=None)
+
+
+class TestAdmission(base.TestCase):
+    def assert_agrees(self, world, start, end, wants, held=(), *, started=False):
+        """Compare a plan with what the oracle says; return it, None if refused."""
+        pool, asked = worlds.pool(world), worlds.wanted(world, wants, held, started=started)
+        expected = oracle.fits(world, start, end, wants)
+        try:
+            granted = planning.plan(pool, worlds.window(start, end), asked)
+        except DoesNotFit as error:
+            self.assertFalse(expected, f"refused: {error}")
+            self.assertTrue(error.missing)
+            self.assertTrue(all(amount > 0 for amount in error.missing.values()), error.missing)
+            return None
+        self.assertTrue(expected, granted)
+        placed = worlds.placed(granted)
+        self.assertTrue(oracle.stands(world, start, end, wants, placed), placed)
+        for want, put in zip(wants, placed, strict=True):
+            self.assert_is_what_was_asked(world, want, put)
+        return placed
+
+    def assert_is_what_was_asked(self, world, want, put):
+        self.assertEqual(set(), set(put) - set(want.fixed) - (want.hosts - world.down))
+        if want.kind == "host":
+            self.assertTrue(want.least <= len(put) <= max(want.most, len(want.fixed)), put)
+        elif want.kind == "slots":
+            self.assertEqual(want.amount, sum(put.values()))
+            if want.affinity is not None:
+                self.assertEqual(1 if want.affinity else want.amount, len(put))
+
+    @_examples(600)
+    @hypothesis.given(_CHANCES)
+    def test_one_reservation(self, chance):
+        world = worlds.random_world(chance)
+        start = chance.randint(0, 20)
+        self.assert_agrees(
+            world, start, start + chance.randint(1, 8), [worlds.random_want(chance, world)])
+
+    @_examples(600)
+    @hypothesis.given(_CHANCES)
+    def test_several_reservations(self, chance):
+        world = worlds.random_world(chance)
+        start = chance.randint(0, 20)
+        wants = [worlds.random_want(chance, world) for _ in range(chance.randint(2, 3))]
+        self.assert_agrees(world, start, start + chance.randint(1, 8), wants)
+
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_as_many_hosts_as_there_are(self, chance):
+        """Up to the maximum, beside the other reservations of the lease."""
+        world = worlds.random_world(chance)
+        start = chance.randint(0, 20)
+        end = start + chance.randint(1, 8)
+        want = worlds.random_want(chance, world, ("host",))
+        placed = self.assert_agrees(world, start, end, [want])
+        if placed and len(placed[0]) < want.most:
+            more = oracle.Want("host", want.hosts, len(placed[0]) + 1, want.most)
+            self.assertFalse(oracle.fits(world, start, end, [more]))
+
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_in_force(self, chance):
+        """What is in force keeps all it holds, in another window, and gets more of it."""
+        world, wants, placed, start, end = self.a_lease(chance)
+        if not placed:
+            return
+        held = [worlds.shares(world, want, put)
+                for want, put in zip(wants, placed, strict=True)]
+        for want, put in zip(wants, placed, strict=True):
+            want.fixed = put
+            more = chance.choice((0, 0, 1, 2))
+            if want.kind == "host":
+                want.least += more
+                want.most = max(want.least, len(put))
+            else:
+                want.amount += more
+        world.down = frozenset()
+        now = self.assert_agrees(
+            world, start, end + chance.randint(0, 6), wants, held, started=True)
+        for want, put in zip(wants, now or (), strict=False):
+            self.assertTrue(all(put[place] >= had for place, had in want.fixed.items()))
+
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_to_come(self, chance):
+        """What has not started may be put elsewhere; if it need not be, it is not."""
+        world, wants, placed, start, end = self.a_lease(chance)
+        if not placed:
+            return
+        held = [worlds.shares(world, want, put)
+                for want, put in zip(wants, placed, strict=True)]
+        for want, put in zip(wants, placed, strict=True):
+            want.most = max(want.least, len(put))
+        self.assertEqual(placed, self.assert_agrees(world, start, end, wants, held))
+        self.assert_agrees(world, chance.randint(0, 20), 28, [
+            worlds.random_want(chance, world, (want.kind,)) for want in wants], held)
+
+    def a_lease(self, chance):
+        world = worlds.random_world(chance)
+        start = chance.randint(0, 20)
+        end = start + chance.randint(1, 8)
+        wants = [worlds.random_want(chance, world, ("host", "slots", "slots"))
+                 for _ in range(chance.randint(1, 2))]
+        return world, wants, self.assert_agrees(world, start, end, wants), start, end
+
+
+class TestSearch(base.TestCase):
+    """The search, without the orders that mostly find something before it."""
+
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_search_agrees(self, chance):
+        world = worlds.random_world(chance)
+        start = chance.randint(0, 20)
+        end = start + chance.randint(1, 8)
+        wants = [worlds.random_want(chance, world, ("host", "slots"))
+                 for _ in range(chance.randint(2, 3))]
+        pool = worlds.pool(world)
+        demands = planning.needs(pool, worlds.wanted(world, wants))
+        found = arrangements._search(
+            pool.hosts, pool.free(worlds.at(start), worlds.at(end)),
+            [arrangements.Part(demand) for demand in demands],
+            arrangements.Short(0, 0), arrangements.Budget())
+        short = isinstance(found, arrangements.Short)
+        self.assertEqual(oracle.fits(world, start, end, wants), not short)
+        if short:
+            self.assertTrue(found.proven)
+        else:
+            placed = [{int(pool.hosts.ids[row]): slots for row, slots in put.items()}
+                      for put in found]
+            self.assertTrue(oracle.stands(world, start, end, wants, placed), placed)
+
+
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_what_fills_the_hosts_to_the_last(self, chance):
+        """There is a way to put it, because it was made by taking it apart."""
+        world, wants = worlds.full(chance)
+        self.assert_agrees(world, 3, 5, wants)
+
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_one_more_than_fills_the_hosts(self, chance):
+        world, wants = worlds.full(chance, hosts=3)
+        chance.choice(wants).amount += 1
+        self.assert_agrees(world, 3, 5, wants)
+
+    def assert_agrees(self, world, start, end, wants):
+        pool, asked = worlds.pool(world), worlds.wanted(world, wants)
+        try:
+            placed = worlds.placed(planning.plan(pool, worlds.window(start, end), asked))
+        except DoesNotFit as error:
+            self.assertFalse(oracle.fits(world, start, end, wants), f"refused: {error}")
+        else:
+            self.assertTrue(oracle.stands(world, start, end, wants, placed), placed)
+
+
+class TestSeries(base.TestCase):
+    """How much can be had throughout a time that begins at any second."""
+
+    @_examples(200)
+    @hypothesis.given(_CHANCES)
+    def test_each_start(self, chance):
+        world = worlds.random_world(chance)
+        minutes = chance.randint(1, 6)
+        want = worlds.random_want(chance, world, ("slots", "host"))
+        pool = worlds.pool(world)
+        demand = planning.needs(pool, worlds.wanted(world, [want]))[0]
+        duration = (minutes + world.cleaning) * worlds.MINUTE
+        steps = pool.track.steps(worlds.at(0), worlds.at(24) + duration)
+        times, values = planning.series(pool, steps, duration, demand)
+        self.assertEqual(worlds.at(0), times[0])
+        for minute in range(24):
+            for second, early in ((0, 0), (1, 1), (59, 1)):
+                at = worlds.at(minute) + second
+                value = values[np.searchsorted(times, at, side="right") - 1]
+                # Part of a minute is a whole one to the oracle.
+                expected = oracle.most(world, minute, minute + minutes + early, want)
+                self.assertEqual(expected, value, (minute, second))
+
+
+class TestNextFit(base.TestCase):
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_next_fit(self, chance):
+        world = worlds.random_world(chance)
+        since, minutes = chance.randint(0, 20), chance.randint(1, 8)
+        wants = [worlds.random_want(chance, world) for _ in range(chance.choice((1, 1, 2)))]
+        found = fits.next_fit(worlds.pool(world), worlds.at(since), minutes * worlds.MINUTE,
+                              worlds.wanted(world, wants))
+        expected = oracle.next_fit(world, since, minutes, wants)
+        if expected is None:
+            self.assertIsNone(found)
+        else:
+            self.assertEqual(
+                fits.NextFit(worlds.window(expected, expected + minutes)), found)
+
+    @_examples(200)
+    @hypothesis.given(_CHANCES)
+    def test_one_reservation_needs_one_look(self, chance):
+        """The first start that is tried is the one: the work does not grow with refusals."""
+        world = worlds.random_world(chance)
+        wants = [worlds.random_want(chance, world)]
+        tried = []
+        plain = planning.fits
+
+        def counted(*args, **kwargs):
+            tried.append(plain(*args, **kwargs)[0])
+            return tried[-1], True
+
+        planning.fits = counted
+        try:
+            fits.next_fit(worlds.pool(world), worlds.at(0), worlds.MINUTE * 5,
+                          worlds.wanted(world, wants))
+        finally:
+            planning.fits = plain
+        self.assertIn(tried, ([True], []))
+
+
+class TestTimeline(base.TestCase):
+    @_examples(300)
+    @hypothesis.given(_CHANCES)
+    def test_timeline(self, chance):
+        world = worlds.random_world(chance)
+        start = chance.randint(0, 20)
+        end = start + chance.randint(1, 20)
+        steps = fits.timeline(worlds.pool(world), worlds.window(start, end))
+        self.assertEqual(worlds.at(start), steps[0].window.start)
+        self.assertEqual(worlds.at(end), steps[-1].window.end)
+        for one, after in itertools.pairwise(steps):
+            self.assertEqual(one.window.end, after.window.start)
+            self.assertNotEqual(_numbers(one), _numbers(after))
+        for minute in range(start, end):
+            step = next(each for each in steps
+                        if each.window.start <= worlds.at(minute) < each.window.end)
+            self.assertEqual(oracle.free(world, minute), _numbers(step))
+
+
+def _numbers(step):
+    return step.hosts, step.vcpus, step.memory_mb, step.disk_gb
