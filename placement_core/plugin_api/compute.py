@@ -1,0 +1,225 @@
+"""What reservations need done in the cloud's compute service: what a compute driver does.
+
+Every call may be made again, by another process too: made twice is made once, removed
+twice is removed. What is made has names that follow from the reservation's id, so that
+whoever comes later finds it, whether or not the answer to the one who made it arrived.
+Calls are made outside of transactions, by whoever works off the outbox, one after the
+other for each reservation; their arguments and results are plain values.
+
+In which order, for the design ``aggregate`` (``placement``: without the steps in
+brackets; its slots are inventories, and ``put_flavor`` names their class)::
+
+    a host enters the pool   [open_freepool], [add_to_freepool]
+    an instance reservation  put_server_group (unless the affinity is null), put_flavor,
+      is made                [put_slot_aggregate]
+      starts                 [add_host for each host], grant_flavor
+      ends                   revoke_flavor; delete_flavor_servers until 0 or too late;
+                             [remove_aggregate], remove_flavor, remove_server_group
+    a host reservation
+      is made                put_host_aggregate
+      starts                 for each host: delete_preemptible_servers until 0,
+                             add_host, remove_from_freepool
+      before it ends         snapshot_host_servers for each host
+      ends                   for each host: delete_host_servers until 0 or too late,
+                             add_to_freepool; remove_aggregate
+
+A host is added where it goes to before it is removed where it comes from: at no moment is
+it open to everybody.
+Source: requirement R4, seed 003 (design of the short term), spec blazar §4.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+
+from oslo_config import cfg
+
+from placement_core import errors
+
+#: What ``ComputeDriver.made`` tells of.
+FLAVOR = "flavor"
+SERVER_GROUP = "server_group"
+AGGREGATE = "aggregate"
+
+
+class ComputeUnavailable(errors.Unavailable):
+    """A call did not come through, or its outcome is not known: make it again later."""
+
+    code = "reservations.compute.unavailable"
+
+
+class ComputeRefused(errors.Conflict):
+    """A call was refused, and would be again: somebody has to change something."""
+
+    code = "reservations.compute.refused"
+
+
+class ComputeDriver(abc.ABC):
+    """Makes, in a compute service, what reservations consist of there.
+
+    Used from any thread. Every method raises ``ComputeUnavailable`` and
+    ``ComputeRefused``; after either, everything, a part or nothing was done, and making
+    the call again, or removing what it makes, is right. Hosts go by the names they
+    have in the pool: those of their compute nodes.
+
+    :cvar api_version: the version of this class that a driver was written for.
+    :cvar acts: False: there is no compute service; nothing is made, and calls answer
+        that there is nothing.
+    """
+
+    api_version = 1
+    acts = True
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
+        """Take the service's options; a driver with some of its own registers them here.
+
+        :raises errors.ConfigurationError: one of them makes no sense.
+        """
+
+    # The freepool --------------------------------------------------------------
+
+    @abc.abstractmethod
+    def open_freepool(self) -> None:
+        """Have the aggregate of the hosts that can be reserved, closed to every project."""
+
+    @abc.abstractmethod
+    def add_to_freepool(self, host: str) -> None:
+        """Let a host be in the freepool.
+
+        :raises ComputeRefused: there is no such host.
+        """
+
+    @abc.abstractmethod
+    def remove_from_freepool(self, host: str) -> None:
+        """Let a host not be in the freepool; one that does not exist is not."""
+
+    # Instance reservations -----------------------------------------------------
+
+    @abc.abstractmethod
+    def put_server_group(self, reservation_id: str, *, affinity: bool) -> str | None:
+        """Have a reservation's server group.
+
+        One of the other policy is replaced.
+
+        :param affinity: all servers on one host; False: each on another one.
+        :returns: its id, which users pass as a hint and ``put_flavor`` is told.
+        """
+
+    @abc.abstractmethod
+    def put_flavor(
+        self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
+        in_aggregate: bool, server_group_id: str | None = None,
+        resource_class: str | None = None,
+    ) -> str | None:
+        """Have a reservation's flavor, which no project may use yet.
+
+        One of another size is replaced: it is to be granted again.
+
+        :param memory_mb: in MiB.
+        :param disk_gb: in GiB.
+        :param in_aggregate: the servers go to hosts of the reservation's aggregate.
+        :param server_group_id: what ``put_server_group`` returned.
+        :param resource_class: of the inventories that are the reservation's slots; a
+            server takes one.
+        :returns: its id, which users boot with.
+        """
+
+    @abc.abstractmethod
+    def grant_flavor(self, reservation_id: str, project_id: str) -> None:
+        """Let a project use a reservation's flavor.
+
+        :raises ComputeRefused: there is no such flavor.
+        """
+
+    @abc.abstractmethod
+    def revoke_flavor(self, reservation_id: str, project_id: str) -> None:
+        """Let a project not use a reservation's flavor any more."""
+
+    @abc.abstractmethod
+    def delete_flavor_servers(self, reservation_id: str) -> int:
+        """Delete the servers that have a reservation's flavor.
+
+        Does not wait. They can be found as long as the flavor is there.
+
+        :returns: how many are still there; to be called until there are none.
+        """
+
+    @abc.abstractmethod
+    def remove_flavor(self, reservation_id: str) -> None:
+        """Have a reservation's flavor no more."""
+
+    @abc.abstractmethod
+    def remove_server_group(self, reservation_id: str) -> None:
+        """Have a reservation's server group no more."""
+
+    # Aggregates ----------------------------------------------------------------
+
+    @abc.abstractmethod
+    def put_slot_aggregate(
+        self, reservation_id: str, project_id: str, *, server_group_id: str | None = None
+    ) -> str | None:
+        """Have the aggregate of the hosts with slots of an instance reservation.
+
+        :param server_group_id: the same as for ``put_flavor``.
+        :returns: its id.
+        """
+
+    @abc.abstractmethod
+    def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
+        """Have the aggregate of the hosts of a host reservation.
+
+        :returns: its id.
+        """
+
+    @abc.abstractmethod
+    def add_host(self, reservation_id: str, host: str) -> None:
+        """Let a host be in a reservation's aggregate.
+
+        :raises ComputeRefused: there is no such host, or no such aggregate.
+        """
+
+    @abc.abstractmethod
+    def remove_host(self, reservation_id: str, host: str) -> None:
+        """Let a host not be in a reservation's aggregate; one that failed, and is replaced."""
+
+    @abc.abstractmethod
+    def remove_aggregate(self, reservation_id: str) -> None:
+        """Have a reservation's aggregate no more, whatever hosts are in it."""
+
+    # Servers on hosts ----------------------------------------------------------
+
+    @abc.abstractmethod
+    def delete_preemptible_servers(self, host: str) -> int:
+        """Delete the servers that were let onto a host until somebody reserves it.
+
+        :returns: as ``delete_flavor_servers``.
+        """
+
+    @abc.abstractmethod
+    def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
+        """Make an image of each server on a host, if the reservation still has the host.
+
+        One for each server and reservation, however often it is called.
+
+        :returns: how many images are not finished.
+        """
+
+    @abc.abstractmethod
+    def delete_host_servers(self, reservation_id: str, host: str) -> int:
+        """Delete the servers on a host, if the reservation still has the host.
+
+        Somebody who comes late does no harm to whoever has the host next.
+
+        :returns: as ``delete_flavor_servers``.
+        """
+
+    # What there is -------------------------------------------------------------
+
+    @abc.abstractmethod
+    def made(self) -> Mapping[str, frozenset[str]]:
+        """Return what there is of which reservation: ``FLAVOR`` and so on, by its id.
+
+        For finding what was left behind. Reservations of another service may be among
+        them: remove only what is known to have ended.
+        """

@@ -1,0 +1,1 @@
+"""A scheduler filter for nova that keeps reserved hosts for those who reserved them."""

@@ -1,0 +1,171 @@
+"""``ReservationFilter``: which requests may have which hosts.
+
+A host belongs to reservations by the aggregates it is in:
+
+- of a host reservation: an aggregate that is named after the reservation and has the
+  metadata key ``owner_key``; a request carries it by the scheduler hint
+  ``reservation=<id>``;
+- of an instance reservation: an aggregate with the metadata key ``reservation``; a request
+  carries it by its flavor's extra spec ``aggregate_instance_extra_specs:reservation``;
+- of none: the aggregate ``aggregate_freepool_name``, hosts that wait for reservations.
+
+Source: spec blazar §4; differs from the reference's filter: a request with the flavor of an
+instance reservation is held to the hosts of that reservation here too, and a host is left
+to ordinary requests by its aggregates' metadata, not by the name of its availability zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nova.scheduler import filters
+from oslo_config import cfg
+from oslo_log import log as logging
+from oslo_utils import strutils
+
+LOG = logging.getLogger(__name__)
+
+GROUP = "reservation_filter"
+_REFERENCE = "blazar:physical:host"
+
+#: The scheduler hint that carries a host reservation.
+HINT = "reservation"
+#: The metadata key of an instance reservation's aggregate.
+SLOTS_KEY = "reservation"
+#: The extra spec that carries an instance reservation.
+SLOTS_SPEC = f"aggregate_instance_extra_specs:{SLOTS_KEY}"
+#: Extra specs that carry one of which Placement's inventories say where its slots are.
+SLOTS_CLASS_PREFIX = "resources:CUSTOM_RESERVATION_"
+#: The extra spec of servers that make room for a reservation when it starts.
+PREEMPTIBLE_SPEC = "blazar:preemptible"
+#: What nova's AggregateMultiTenancyIsolation goes by: keys that begin so.
+_TENANTS_KEY = "filter_tenant_id"
+
+
+def _renamed(name: str) -> list[cfg.DeprecatedOpt]:
+    """Let a nova.conf that was written for the reference's filter keep its word."""
+    return [cfg.DeprecatedOpt(name, group=_REFERENCE)]
+
+
+OPTIONS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        "aggregate_freepool_name", default="freepool",
+        deprecated_opts=_renamed("aggregate_freepool_name"),
+        help="The aggregate of the hosts that can be reserved: [nova] aggregate_freepool_name "
+        "of the reservation service. Requests without a reservation are kept off its hosts."),
+    cfg.StrOpt(
+        "owner_key", default="blazar:owner", deprecated_opts=_renamed("blazar_owner"),
+        help="The metadata key with the id of the project that reserved the hosts of an "
+        "aggregate: [nova] blazar_owner of the reservation service."),
+    cfg.StrOpt(
+        "project_id_key", default="blazar:tenant", deprecated_opts=_renamed("project_id_key"),
+        help="What an operator sets to let another project use reserved hosts: metadata of the "
+        "reservation's aggregate with the project's id as its key and this as its value."),
+    cfg.BoolOpt(
+        "allow_preemptibles", default=False, deprecated_opts=_renamed("allow_preemptibles"),
+        help="Let servers whose flavor has the extra spec blazar:preemptible=true run on hosts "
+        "of the freepool that nobody has reserved at the moment, and nowhere else. They are "
+        "deleted when a host reservation starts there. They do not go with "
+        "AggregateMultiTenancyIsolation, which closes the freepool to every project."),
+]
+
+cfg.CONF.register_opts(OPTIONS, GROUP)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return the options for oslo-config-generator."""
+    return [(GROUP, OPTIONS)]
+
+
+class ReservationFilter(filters.BaseHostFilter):
+    """Passes reserved hosts to requests that carry their reservation, and to no others."""
+
+    # Nothing that decides differs between the servers of one request.
+    run_filter_once_per_request = True
+
+    # A server that is rebuilt stays where it is, whatever became of its reservation.
+    RUN_ON_REBUILD = False
+
+    def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
+        """Say whether a request may have a host.
+
+        :param host_state: nova's HostState; its aggregates decide.
+        :param spec_obj: nova's RequestSpec; its project, hints and flavor decide.
+        """
+        aggregates = host_state.aggregates
+        specs = _extra_specs(spec_obj)
+        slots = specs.get(SLOTS_SPEC)
+        named = _named(spec_obj)
+        if slots is not None and not _has_slots(aggregates, slots, spec_obj.project_id):
+            return _refuse(host_state, f"no slots of the reservation {slots}")
+        if named:
+            if slots in named or _is_host_of(aggregates, named, spec_obj.project_id):
+                return True
+            return _refuse(host_state, f"not a host of the reservation {', '.join(named)}")
+        if slots is not None:
+            return True
+        if any(_is_of_host_reservation(each) for each in aggregates):
+            return _refuse(host_state, "reserved")
+        if any(key.startswith(SLOTS_CLASS_PREFIX) for key in specs):
+            return True  # Only hosts with such slots became candidates at all.
+        if any(SLOTS_KEY in each.metadata for each in aggregates):
+            return _refuse(host_state, "reserved slots")
+        return self._suits_ordinary(host_state, specs)
+
+    @staticmethod
+    def _suits_ordinary(host_state: Any, specs: dict[str, str]) -> bool:
+        """Say whether a host without any reservation suits a request without one."""
+        options = cfg.CONF[GROUP]
+        in_freepool = any(
+            each.name == options.aggregate_freepool_name for each in host_state.aggregates)
+        preemptible = options.allow_preemptibles and strutils.bool_from_string(
+            specs.get(PREEMPTIBLE_SPEC, ""))
+        if in_freepool == preemptible:
+            return True
+        return _refuse(host_state, "in the freepool" if in_freepool else "not in the freepool")
+
+
+def _extra_specs(spec_obj: Any) -> dict[str, str]:
+    flavor = spec_obj.flavor
+    return flavor.extra_specs if "extra_specs" in flavor else {}
+
+
+def _named(spec_obj: Any) -> list[str]:
+    """Return the ids of the host reservations that a request carries; mostly none or one."""
+    hint = spec_obj.get_scheduler_hint(HINT)
+    hints = hint if isinstance(hint, list) else [hint]
+    return [each for each in hints if each]
+
+
+def _is_of_host_reservation(aggregate: Any) -> bool:
+    return cfg.CONF[GROUP].owner_key in aggregate.metadata
+
+
+def _is_host_of(aggregates: Iterable[Any], named: list[str], project_id: str) -> bool:
+    """Say whether a host is of a named host reservation that is open to a project."""
+    options = cfg.CONF[GROUP]
+    return any(
+        each.name in named and _is_of_host_reservation(each)
+        and (each.metadata[options.owner_key] == project_id
+             or each.metadata.get(project_id) == options.project_id_key)
+        for each in aggregates)
+
+
+def _has_slots(aggregates: Iterable[Any], reservation_id: str, project_id: str) -> bool:
+    """Say whether a host has slots of an instance reservation, open to a project."""
+    return any(
+        each.metadata.get(SLOTS_KEY) == reservation_id and _is_open_to(each, project_id)
+        for each in aggregates) and not any(_is_of_host_reservation(each) for each in aggregates)
+
+
+def _is_open_to(aggregate: Any, project_id: str) -> bool:
+    """Say whether an aggregate's ``filter_tenant_id`` lets a project in."""
+    listed = [value for key, value in aggregate.metadata.items() if key.startswith(_TENANTS_KEY)]
+    return not listed or any(
+        project_id in (each.strip() for each in value.split(",")) for value in listed)
+
+
+def _refuse(host_state: Any, reason: str) -> bool:
+    LOG.debug("%(host)s is refused: %(reason)s", {"host": host_state, "reason": reason})
+    return False

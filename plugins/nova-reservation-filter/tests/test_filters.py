@@ -1,0 +1,274 @@
+"""The filter on nova's own requests and hosts, alone and with the filters it goes with."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+import uuid
+
+from nova import objects
+from nova.scheduler import filters as nova_filters, host_manager
+from nova.scheduler.filters import (
+    affinity_filter,
+    aggregate_instance_extra_specs,
+    aggregate_multitenancy_isolation,
+)
+from oslo_config import cfg
+
+from nova_reservation_filter import filters
+
+objects.register_all()
+
+OURS = "0a" * 16
+THEIRS = "0b" * 16
+SERVICE = "0c" * 16
+HOST_LEASE = "11111111-aaaa-4aaa-8aaa-000000000001"
+THEIR_HOST_LEASE = "11111111-aaaa-4aaa-8aaa-000000000002"
+SLOTS = "22222222-aaaa-4aaa-8aaa-000000000001"
+THEIR_SLOTS = "22222222-aaaa-4aaa-8aaa-000000000002"
+EXPIRED = "33333333-aaaa-4aaa-8aaa-000000000001"
+GROUP = "44444444-aaaa-4aaa-8aaa-000000000001"
+
+
+def _aggregate(name: str, **metadata: str) -> objects.Aggregate:
+    return objects.Aggregate(name=name, metadata={
+        key.replace("__", ":"): value for key, value in metadata.items()})
+
+
+FREEPOOL = _aggregate("freepool", filter_tenant_id=SERVICE)
+
+
+def _whole(lease: str, project: str, **metadata: str) -> objects.Aggregate:
+    return _aggregate(lease, availability_zone=f"blazar_{lease}", blazar__owner=project,
+                      filter_tenant_id=project, **metadata)
+
+
+def _slots(lease: str, project: str) -> objects.Aggregate:
+    return _aggregate(lease, reservation=lease, filter_tenant_id=project, affinity_id=GROUP)
+
+
+#: {host: its aggregates}
+HOSTS = {
+    "ordinary": [],
+    "in an aggregate": [_aggregate("fast", disks="fast")],
+    "freepool": [FREEPOOL],
+    "our host": [_whole(HOST_LEASE, OURS)],
+    "their host": [_whole(THEIR_HOST_LEASE, THEIRS)],
+    "our slots": [FREEPOOL, _slots(SLOTS, OURS)],
+    "their slots": [FREEPOOL, _slots(THEIR_SLOTS, THEIRS)],
+    "slots of both": [FREEPOOL, _slots(SLOTS, OURS), _slots(THEIR_SLOTS, THEIRS)],
+    # The step between the freepool and the reservation's aggregate.
+    "our host, still in freepool": [FREEPOOL, _whole(HOST_LEASE, OURS)],
+}
+_FREE = {"ordinary", "in an aggregate"}
+_SPEC = filters.SLOTS_SPEC
+
+
+def _flavor(lease: str, group: str | None = GROUP) -> dict[str, str]:
+    return {_SPEC: lease} | ({"affinity_id": group} if group else {})
+
+
+#: {request: (project, hints, extra specs, hosts that the filter alone passes)}
+REQUESTS = {
+    "ordinary": (OURS, {}, {}, _FREE),
+    "ordinary, no hints at all": (OURS, None, {}, _FREE),
+    "ordinary, of the service": (SERVICE, {}, {}, _FREE),
+    "ordinary, other hints": (OURS, {"group": [GROUP]}, {"hw:cpu_policy": "shared"}, _FREE),
+    "an empty hint": (OURS, {"reservation": [""]}, {}, _FREE),
+    "our host lease": (
+        OURS, {"reservation": [HOST_LEASE]}, {}, {"our host", "our host, still in freepool"}),
+    "our host lease, and a special flavor": (
+        OURS, {"reservation": [HOST_LEASE]}, {"hw:cpu_policy": "shared"},
+        {"our host", "our host, still in freepool"}),
+    "their host lease, named by us": (OURS, {"reservation": [THEIR_HOST_LEASE]}, {}, set()),
+    "their host lease": (THEIRS, {"reservation": [THEIR_HOST_LEASE]}, {}, {"their host"}),
+    "two host leases, one of them ours": (
+        OURS, {"reservation": [HOST_LEASE, THEIR_HOST_LEASE]}, {},
+        {"our host", "our host, still in freepool"}),
+    "an expired host lease": (OURS, {"reservation": [EXPIRED]}, {}, set()),
+    "the freepool as a lease": (SERVICE, {"reservation": ["freepool"]}, {}, set()),
+    "an aggregate as a lease": (OURS, {"reservation": ["fast"]}, {}, set()),
+    "the name of our slots as a hint alone": (OURS, {"reservation": [SLOTS]}, {}, set()),
+    "our slots": (OURS, {"group": [GROUP]}, _flavor(SLOTS), {"our slots", "slots of both"}),
+    "our slots, and their name as a hint": (
+        OURS, {"reservation": [SLOTS]}, _flavor(SLOTS), {"our slots", "slots of both"}),
+    "their slots": (THEIRS, {}, _flavor(THEIR_SLOTS), {"their slots", "slots of both"}),
+    "their slots, asked for by us": (OURS, {}, _flavor(THEIR_SLOTS), set()),
+    "expired slots": (OURS, {}, _flavor(EXPIRED), set()),
+    "our slots and our host lease": (
+        OURS, {"reservation": [HOST_LEASE]}, _flavor(SLOTS), set()),
+    "slots that Placement knows": (
+        OURS, {}, {f"{filters.SLOTS_CLASS_PREFIX}X": "1"}, {
+            *_FREE, "freepool", "our slots", "their slots", "slots of both"}),
+    "preemptible, not allowed": (OURS, {}, {"blazar:preemptible": "true"}, _FREE),
+}
+
+
+def _request(
+    project: str, hints: dict[str, list[str]] | None, extra_specs: dict[str, str] | None
+) -> objects.RequestSpec:
+    flavor = objects.Flavor(flavorid="f")
+    if extra_specs is not None:
+        flavor.extra_specs = extra_specs
+    request = objects.RequestSpec(
+        project_id=project, flavor=flavor, instance_group=None, instance_uuid=str(uuid.uuid4()))
+    if hints is not None:
+        request.scheduler_hints = hints
+    return request
+
+
+def _hosts(table: dict[str, list[objects.Aggregate]] = HOSTS) -> list[host_manager.HostState]:
+    found = []
+    for name, aggregates in table.items():
+        state = host_manager.HostState(name, name, uuid.uuid4())
+        state.aggregates = aggregates
+        found.append(state)
+    return found
+
+
+def _passed(request: objects.RequestSpec, *others: object, hosts: object = None) -> set[str]:
+    """Send hosts through filters as nova's scheduler does."""
+    found = nova_filters.HostFilterHandler().get_filtered_objects(
+        [filters.ReservationFilter(), *others], hosts or _hosts(), request)
+    return {each.host for each in found}
+
+
+class FilterTestCase(unittest.TestCase):
+    """Puts options back."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.addCleanup(cfg.CONF.clear_override, "allow_preemptibles", group=filters.GROUP)
+
+    @staticmethod
+    def _set(**options: object) -> None:
+        for name, value in options.items():
+            cfg.CONF.set_override(name, value, group=filters.GROUP)
+
+
+class TestAlone(FilterTestCase):
+    """The filter's own answers."""
+
+    def test_requests_and_hosts(self) -> None:
+        """Each kind of request on each kind of host."""
+        for name, (project, hints, extra_specs, expected) in REQUESTS.items():
+            with self.subTest(request=name):
+                self.assertEqual(expected, _passed(_request(project, hints, extra_specs)))
+
+    def test_flavor_without_extra_specs(self) -> None:
+        """Nova may not have loaded them."""
+        self.assertEqual(_FREE, _passed(_request(OURS, {}, None)))
+
+    def test_another_project_let_in(self) -> None:
+        """An operator lets a project use hosts that another one reserved."""
+        hosts = _hosts({
+            "let in": [_whole(HOST_LEASE, THEIRS, **{OURS: "blazar:tenant"})],
+            "something else": [_whole(HOST_LEASE, THEIRS, **{OURS: "no"})]})
+        request = _request(OURS, {"reservation": [HOST_LEASE]}, {})
+        self.assertEqual({"let in"}, _passed(request, hosts=hosts))
+
+    def test_slots_of_several_projects(self) -> None:
+        """filter_tenant_id may list projects, and may be split over several keys."""
+        hosts = _hosts({
+            "listed": [_aggregate("a", reservation=SLOTS, filter_tenant_id=f"{THEIRS}, {OURS}")],
+            "second key": [_aggregate("b", reservation=SLOTS, filter_tenant_id=THEIRS,
+                                      filter_tenant_id_2=OURS)],
+            "open": [_aggregate("c", reservation=SLOTS)],
+            "elsewhere": [_aggregate("d", reservation=SLOTS, filter_tenant_id=THEIRS),
+                          _aggregate("e", filter_tenant_id=OURS)]})
+        self.assertEqual({"listed", "second key", "open"},
+                         _passed(_request(OURS, {}, _flavor(SLOTS)), hosts=hosts))
+
+    def test_a_host_of_a_lease_has_no_slots_for_others(self) -> None:
+        """Slots that are left behind on a host that somebody has reserved whole are shut."""
+        hosts = _hosts({"h": [_slots(SLOTS, OURS), _whole(THEIR_HOST_LEASE, THEIRS)]})
+        self.assertEqual(set(), _passed(_request(OURS, {}, _flavor(SLOTS)), hosts=hosts))
+        theirs = _request(THEIRS, {"reservation": [THEIR_HOST_LEASE]}, {})
+        self.assertEqual({"h"}, _passed(theirs, hosts=hosts))
+
+    def test_preemptibles(self) -> None:
+        """They run in the freepool only, where no reservation is."""
+        self._set(allow_preemptibles=True)
+        for spec, expected in (("true", {"freepool"}), ("false", _FREE)):
+            request = _request(OURS, {}, {"blazar:preemptible": spec})
+            self.assertEqual(expected, _passed(request))
+        project, hints, specs, expected = REQUESTS["our host lease"]
+        self.assertEqual(
+            expected, _passed(_request(project, hints, specs | {"blazar:preemptible": "true"})))
+
+    def test_rebuild(self) -> None:
+        """A server on a host whose reservation has ended may be rebuilt there."""
+        request = _request(OURS, {"reservation": [EXPIRED], "_nova_check_type": ["rebuild"]}, {})
+        self.assertEqual(set(HOSTS), _passed(request))
+
+    def test_options_of_the_reference(self) -> None:
+        """What a nova.conf says to the reference's filter holds for this one."""
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write("[blazar:physical:host]\naggregate_freepool_name = pool\n"
+                       "blazar_owner = o\nproject_id_key = p\nallow_preemptibles = true\n")
+            file.flush()
+            conf = cfg.ConfigOpts()
+            conf([], default_config_files=[file.name], default_config_dirs=[])
+            conf.register_opts(filters.OPTIONS, filters.GROUP)
+            group = conf[filters.GROUP]
+            self.assertEqual(("pool", "o", "p", True), (
+                group.aggregate_freepool_name, group.owner_key, group.project_id_key,
+                group.allow_preemptibles))
+
+
+class TestWithNovasOwn(FilterTestCase):
+    """The filters that an operator configures beside it."""
+
+    def _passed_by_all(self, request: objects.RequestSpec) -> set[str]:
+        return _passed(
+            request,
+            aggregate_instance_extra_specs.AggregateInstanceExtraSpecsFilter(),
+            aggregate_multitenancy_isolation.AggregateMultiTenancyIsolation(),
+            affinity_filter.ServerGroupAntiAffinityFilter())
+
+    def test_requests_and_hosts(self) -> None:
+        """The rightful requests still get their hosts, nobody else does."""
+        for name, (project, hints, extra_specs, expected) in REQUESTS.items():
+            if name == "slots that Placement knows":
+                # The freepool is closed to it: without aggregates, hosts stay out of it.
+                expected = {*_FREE, "our slots", "slots of both"}
+            with self.subTest(request=name):
+                self.assertEqual(
+                    expected, self._passed_by_all(_request(project, hints, extra_specs)))
+
+    def test_without_ours(self) -> None:
+        """Nova's own filters let a project's ordinary servers onto its reserved hosts."""
+        others = [aggregate_instance_extra_specs.AggregateInstanceExtraSpecsFilter(),
+                  aggregate_multitenancy_isolation.AggregateMultiTenancyIsolation()]
+        found = nova_filters.HostFilterHandler().get_filtered_objects(
+            others, _hosts(), _request(OURS, {}, {}))
+        self.assertLess({"our slots", "our host"}, {each.host for each in found})
+
+    def test_anti_affinity(self) -> None:
+        """With the group as a hint, the second server goes to another host."""
+        request = _request(OURS, {"group": [GROUP]}, _flavor(SLOTS))
+        request.instance_group = objects.InstanceGroup(
+            policy="anti-affinity", rules={}, members=[], hosts=["our slots"])
+        hosts = _hosts()
+        for each in hosts:
+            if each.host == "our slots":
+                server = objects.Instance(uuid=str(uuid.uuid4()))
+                each.instances = {server.uuid: server}
+                request.instance_group.members = [server.uuid]
+        found = _passed(
+            request, affinity_filter.ServerGroupAntiAffinityFilter(), hosts=hosts)
+        self.assertEqual({"slots of both"}, found)
+
+    def test_configured(self) -> None:
+        """Nova's scheduler finds it as the documentation has it configured."""
+        loaded = nova_filters.HostFilterHandler().get_matching_classes(
+            ["nova.scheduler.filters.all_filters",
+             "nova_reservation_filter.filters.ReservationFilter"])
+        names = {each.__name__ for each in loaded}
+        self.assertLessEqual(
+            {"ReservationFilter", "AggregateInstanceExtraSpecsFilter",
+             "AggregateMultiTenancyIsolation", "ServerGroupAntiAffinityFilter"}, names)
+
+
+if __name__ == "__main__":
+    unittest.main()

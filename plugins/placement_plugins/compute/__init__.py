@@ -1,0 +1,1 @@
+"""Compute drivers: what reservations make outside."""

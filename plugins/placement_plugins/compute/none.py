@@ -1,0 +1,86 @@
+"""The compute driver ``none``: there is no compute service, and nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from placement_core.plugin_api.compute import ComputeDriver
+
+
+class NoCompute(ComputeDriver):
+    """Does nothing, and says so: no ids, nothing left, nothing made."""
+
+    api_version = 1
+    acts = False
+
+    def open_freepool(self) -> None:
+        """Do nothing."""
+
+    def add_to_freepool(self, host: str) -> None:
+        """Do nothing."""
+
+    def remove_from_freepool(self, host: str) -> None:
+        """Do nothing."""
+
+    def put_server_group(self, reservation_id: str, *, affinity: bool) -> str | None:
+        """Make no group."""
+        return None
+
+    def put_flavor(
+        self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
+        in_aggregate: bool, server_group_id: str | None = None,
+        resource_class: str | None = None,
+    ) -> str | None:
+        """Make no flavor."""
+        return None
+
+    def grant_flavor(self, reservation_id: str, project_id: str) -> None:
+        """Do nothing."""
+
+    def revoke_flavor(self, reservation_id: str, project_id: str) -> None:
+        """Do nothing."""
+
+    def delete_flavor_servers(self, reservation_id: str) -> int:
+        """Find no servers."""
+        return 0
+
+    def remove_flavor(self, reservation_id: str) -> None:
+        """Do nothing."""
+
+    def remove_server_group(self, reservation_id: str) -> None:
+        """Do nothing."""
+
+    def put_slot_aggregate(
+        self, reservation_id: str, project_id: str, *, server_group_id: str | None = None
+    ) -> str | None:
+        """Make no aggregate."""
+        return None
+
+    def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
+        """Make no aggregate."""
+        return None
+
+    def add_host(self, reservation_id: str, host: str) -> None:
+        """Do nothing."""
+
+    def remove_host(self, reservation_id: str, host: str) -> None:
+        """Do nothing."""
+
+    def remove_aggregate(self, reservation_id: str) -> None:
+        """Do nothing."""
+
+    def delete_preemptible_servers(self, host: str) -> int:
+        """Find no servers."""
+        return 0
+
+    def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
+        """Find no servers."""
+        return 0
+
+    def delete_host_servers(self, reservation_id: str, host: str) -> int:
+        """Find no servers."""
+        return 0
+
+    def made(self) -> Mapping[str, frozenset[str]]:
+        """Find nothing."""
+        return {}

@@ -1,0 +1,524 @@
+"""The driver ``nova`` against a stand-in that checks what nova's own schemas check."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+import unittest
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from placement_core import errors
+from placement_core.plugin_api.compute import (
+    AGGREGATE,
+    FLAVOR,
+    SERVER_GROUP,
+    ComputeDriver,
+    ComputeRefused,
+    ComputeUnavailable,
+)
+from placement_core.testing.compute import (
+    HOST,
+    HOSTS,
+    LEASE,
+    OTHER_LEASE,
+    PROJECT,
+    ComputeContract,
+)
+from placement_plugins.compute.nova import NovaCompute
+from tests import base, nova_standin
+from tests.plugins import remote
+
+#: The names of the services of hosts are not those of their compute nodes.
+_SERVICES = {host: f"compute-{number}" for number, host in enumerate(HOSTS)}
+_NODES = {service: host for host, service in _SERVICES.items()}
+
+
+@unittest.skipUnless(nova_standin.INSTALLED, "nova is not installed")
+class NovaTestCase(base.TestCase):
+    """A test against the stand-in, which must not have been sent, or sent, what nova does not.
+
+    :cvar complaints: whether the test sends such things on purpose.
+    """
+
+    def setUp(self) -> None:
+        self.nova = nova_standin.shared()
+        self.nova.reset(hosts=_SERVICES)
+        super().setUp()
+        self.addCleanup(self._look_for_violations)
+
+    def _look_for_violations(self) -> None:
+        self.assertEqual([], self.nova.violations())
+
+    def _driver(self, **changes: object) -> NovaCompute:
+        conf = remote.configuration(self, nova={
+            "auth_type": "password", "auth_url": f"{self.nova.url}/v3", "username": "service",
+            "user_domain_id": "default", "password": nova_standin.PASSWORD,
+            "project_name": "service", "project_domain_id": "default", "timeout": 20} | changes)
+        return NovaCompute(conf)
+
+    def _aggregate(self, name: str) -> Any:
+        (found,) = (each for each in self.nova.world()["aggregates"].values()
+                    if each["name"] == name)
+        return found
+
+    def _hosts_of(self, name: str) -> set[str]:
+        return {_NODES[host] for each in self.nova.world()["aggregates"].values()
+                if each["name"] == name for host in each["hosts"]}
+
+
+class TestContract(ComputeContract, NovaTestCase):
+    """What every driver has to do."""
+
+    delete_after = 0
+
+    def given(self, hosts: Collection[str]) -> NovaCompute:
+        self.nova.set(delete_after=self.delete_after)
+        return self._driver()
+
+    def boot(
+        self, host: str, *, project_id: str, lease: str | None = None, preemptible: bool = False
+    ) -> str:
+        return self.nova.boot(
+            _SERVICES[host], project=project_id, flavor=lease,
+            specs={"blazar:preemptible": "True"} if preemptible else {"hw:cpu_policy": "shared"})
+
+    def servers(self) -> set[str]:
+        return set(self.nova.world()["servers"])
+
+    def images(self) -> list[str]:
+        return [each["properties"]["reserved_server_id"]
+                for each in self.nova.world()["images"].values()]
+
+    def freepool(self) -> set[str]:
+        return self._hosts_of("freepool")
+
+    def hosts(self, lease: str) -> set[str]:
+        return self._hosts_of(lease)
+
+    def size(self, lease: str) -> tuple[int, int, int]:
+        flavor = self.nova.world()["flavors"][lease]
+        return flavor["vcpus"], flavor["ram"], flavor["disk"]
+
+    def users(self, lease: str) -> set[str]:
+        return set(self.nova.world()["flavors"][lease]["projects"])
+
+
+class TestContractWithSlowServers(TestContract):
+    """The same where servers take their time to go."""
+
+    delete_after = 2
+
+
+class TestWhatIsMade(NovaTestCase):
+    """Names, metadata and extra specs: what nova's filters and users go by."""
+
+    def test_slots(self) -> None:
+        driver = self._driver()
+        group = driver.put_server_group(LEASE, affinity=False)
+        driver.put_flavor(LEASE, vcpus=2, memory_mb=1024, disk_gb=10, in_aggregate=True,
+                          server_group_id=group, resource_class="CUSTOM_RESERVATION_X")
+        driver.put_slot_aggregate(LEASE, PROJECT, server_group_id=group)
+        world = self.nova.world()
+        self.assertEqual({
+            "id": LEASE, "name": f"reservation:{LEASE}", "public": False, "projects": [],
+            "vcpus": 2, "ram": 1024, "disk": 10, "specs": {
+                "aggregate_instance_extra_specs:reservation": LEASE, "affinity_id": group,
+                "resources:CUSTOM_RESERVATION_X": "1"}}, world["flavors"][LEASE])
+        self.assertEqual({group: {
+            "id": group, "name": f"reservation:{LEASE}", "policy": "anti-affinity"}},
+            world["groups"])
+        self.assertEqual(
+            {"reservation": LEASE, "filter_tenant_id": PROJECT, "affinity_id": group},
+            self._aggregate(LEASE)["metadata"])
+
+    def test_slots_change(self) -> None:
+        """What a reservation does not have any more is not left on what it keeps."""
+        driver = self._driver()
+        driver.put_flavor(LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True,
+                          server_group_id="g", resource_class="CUSTOM_X")
+        driver.put_slot_aggregate(LEASE, PROJECT, server_group_id="g")
+        driver.put_flavor(LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True)
+        driver.put_slot_aggregate(LEASE, PROJECT)
+        self.assertEqual({"aggregate_instance_extra_specs:reservation": LEASE},
+                         self.nova.world()["flavors"][LEASE]["specs"])
+        self.assertEqual({"reservation": LEASE, "filter_tenant_id": PROJECT},
+                         self._aggregate(LEASE)["metadata"])
+
+    def test_slots_that_placement_knows(self) -> None:
+        """Without an aggregate, nova's filter must find nothing to compare with one."""
+        driver = self._driver()
+        driver.put_flavor(LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=False,
+                          server_group_id="g", resource_class="CUSTOM_X")
+        self.assertEqual({"resources:CUSTOM_X": "1"},
+                         self.nova.world()["flavors"][LEASE]["specs"])
+
+    def test_hosts(self) -> None:
+        for prefix, zone in (("blazar_", {"availability_zone": f"blazar_{LEASE}"}), ("", {})):
+            driver = self._driver(az_prefix=prefix, blazar_owner="owner")
+            driver.put_host_aggregate(LEASE, PROJECT)
+            self.assertEqual({"owner": PROJECT, "filter_tenant_id": PROJECT} | zone,
+                             self._aggregate(LEASE)["metadata"])
+            driver.remove_aggregate(LEASE)
+
+    def test_freepool(self) -> None:
+        """It is closed to all projects but the service's own; one that is there stays."""
+        driver = self._driver(aggregate_freepool_name="pool")
+        driver.open_freepool()
+        driver.add_to_freepool(HOST)
+        driver.open_freepool()
+        found = self._aggregate("pool")
+        self.assertEqual(
+            ({"filter_tenant_id": nova_standin.SERVICE}, [_SERVICES[HOST]]),
+            (found["metadata"], found["hosts"]))
+        self._driver(aggregate_freepool_name="pool", service_project_id="p").open_freepool()
+        self.assertEqual({"filter_tenant_id": "p"}, self._aggregate("pool")["metadata"])
+
+    def test_what_others_made(self) -> None:
+        """Things of other names are nobody's reservation, and stay."""
+        driver = self._driver()
+        others = self._driver(name_prefix="other:")
+        for number in range(8):
+            others.put_flavor(f"f{number}", vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=False)
+        others.put_server_group(LEASE, affinity=True)
+        driver.open_freepool()
+        self.assertEqual({}, dict(driver.made()))
+        for number in range(5):
+            driver.put_flavor(f"{LEASE[:-1]}{number}", vcpus=1, memory_mb=1, disk_gb=0,
+                              in_aggregate=False)
+        self.assertEqual(5, len(driver.made()))
+        for number in range(5):
+            driver.remove_flavor(f"{LEASE[:-1]}{number}")
+        driver.remove_server_group(LEASE)
+        self.assertEqual((8, 1), (len(others._connection.compute.get(
+            "/flavors/detail?is_public=False").json()["flavors"]) + 5,
+            len(self.nova.world()["groups"])))
+
+    def test_many_groups(self) -> None:
+        """Nova gives as many at once as it likes, and no link to more."""
+        driver = self._driver()
+        self.nova.set(max_limit=2)
+        leases = [f"{LEASE[:-1]}{number}" for number in range(5)]
+        groups = [driver.put_server_group(lease, affinity=False) for lease in leases]
+        self.assertEqual(groups, [
+            driver.put_server_group(lease, affinity=False) for lease in leases])
+        self.assertEqual(set(leases), set(driver.made()))
+        driver.remove_server_group(leases[-1])
+        self.assertEqual(4, len(self.nova.world()["groups"]))
+
+    def test_servers_that_users_deleted(self) -> None:
+        """Those that could be restored still hold their host."""
+        driver = self._driver()
+        driver.put_host_aggregate(LEASE, PROJECT)
+        driver.add_host(LEASE, HOST)
+        self.nova.boot(_SERVICES[HOST], status="SOFT_DELETED")
+        self.assertRaises(ComputeUnavailable, driver.remove_aggregate, LEASE)
+        self.assertEqual(1, driver.delete_host_servers(LEASE, HOST))
+        driver.remove_aggregate(LEASE)
+        self.assertEqual({}, dict(driver.made()))
+
+    def test_images(self) -> None:
+        """Failed ones are made again, and of servers in error there are none."""
+        driver = self._driver()
+        driver.put_host_aggregate(LEASE, PROJECT)
+        driver.add_host(LEASE, HOST)
+        server = self.nova.boot(_SERVICES[HOST], name="web")
+        self.nova.boot(_SERVICES[HOST], status="ERROR")
+        self.assertEqual(1, driver.snapshot_host_servers(LEASE, HOST))
+        ((first, image),) = self.nova.world()["images"].items()
+        self.assertEqual(("reserved_web", {"reservation_id": LEASE, "reserved_server_id": server}),
+                         (image["name"], image["properties"]))
+        for status, unfinished, count in (
+                ("saving", 1, 1), ("active", 0, 1), ("killed", 1, 2), ("active", 0, 2)):
+            self.nova.set(images=self.nova.world()["images"] | {first: image | {"status": status}})
+            self.assertEqual(unfinished, driver.snapshot_host_servers(LEASE, HOST), status)
+            self.assertEqual(count, len(self.nova.world()["images"]))
+
+
+#: What is done on the way through a network that fails.
+Step = Callable[[ComputeDriver], object]
+
+
+def _slots() -> Iterator[Step]:
+    """Yield the steps of an instance reservation up to its start."""
+    group: list[str | None] = []
+    yield lambda driver: driver.open_freepool()
+    yield lambda driver: driver.add_to_freepool(HOST)
+    yield lambda driver: group.append(driver.put_server_group(LEASE, affinity=False))
+    yield lambda driver: driver.put_flavor(
+        LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True, server_group_id=group[-1])
+    yield lambda driver: driver.put_slot_aggregate(LEASE, PROJECT, server_group_id=group[-1])
+    yield lambda driver: driver.add_host(LEASE, HOST)
+    yield lambda driver: driver.grant_flavor(LEASE, PROJECT)
+
+
+def _slots_end() -> Iterator[Step]:
+    yield lambda driver: driver.revoke_flavor(LEASE, PROJECT)
+    yield lambda driver: driver.delete_flavor_servers(LEASE)
+    yield lambda driver: driver.remove_aggregate(LEASE)
+    yield lambda driver: driver.remove_flavor(LEASE)
+    yield lambda driver: driver.remove_server_group(LEASE)
+
+
+def _whole() -> Iterator[Step]:
+    """Yield the steps of a host reservation up to its start."""
+    yield lambda driver: driver.open_freepool()
+    yield lambda driver: driver.add_to_freepool(HOST)
+    yield lambda driver: driver.put_host_aggregate(LEASE, PROJECT)
+    yield lambda driver: driver.delete_preemptible_servers(HOST)
+    yield lambda driver: driver.add_host(LEASE, HOST)
+    yield lambda driver: driver.remove_from_freepool(HOST)
+
+
+def _whole_end() -> Iterator[Step]:
+    yield lambda driver: driver.snapshot_host_servers(LEASE, HOST)
+    yield lambda driver: driver.delete_host_servers(LEASE, HOST)
+    yield lambda driver: driver.add_to_freepool(HOST)
+    yield lambda driver: driver.remove_aggregate(LEASE)
+
+
+class TestFailures(NovaTestCase):
+    """Requests and answers that get lost: what was made is there once, and goes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.driver = self._driver()
+
+    def _go(self, steps: Iterator[Step], driver: NovaCompute | None = None) -> int:
+        """Make each step until it comes through; return how often one did not."""
+        failures = 0
+        for step in steps:
+            while True:
+                try:
+                    step(driver or self.driver)
+                    break
+                except ComputeUnavailable:
+                    failures += 1
+                    self.assertLess(failures, 200)
+        return failures
+
+    def _summary(self) -> object:
+        """Return what there is without ids that are new each time."""
+        world = self.nova.world()
+        groups = {id_: f"group {number}" for number, id_ in enumerate(world["groups"])}
+        return (
+            [each | {"specs": {name: groups.get(value, value)
+                               for name, value in each["specs"].items()}}
+             for each in world["flavors"].values()],
+            [each["policy"] for each in world["groups"].values()],
+            {each["name"]: (each["hosts"], {
+                name: groups.get(value, value) for name, value in each["metadata"].items()})
+             for each in world["aggregates"].values()},
+            sorted(each["name"] for each in world["servers"].values()),
+            sorted(each["name"] for each in world["images"].values()))
+
+    def _life(
+        self, start: Callable[[], Iterator[Step]], end: Callable[[], Iterator[Step]], *faults: Any
+    ) -> tuple[object, object, int]:
+        """Return what there was between start and end, what was left, and the failures."""
+        self.nova.reset(hosts=_SERVICES)
+        self.nova.fail(*faults)
+        failures = self._go(start())
+        self.nova.boot(_SERVICES[HOST], name="web", flavor=LEASE)
+        before = self._summary()
+        failures += self._go(end())
+        self.assertEqual([], self.nova.violations())
+        return before, self._summary(), failures
+
+    def test_each_request(self) -> None:
+        """Whichever request of a life fails, and how: it makes no difference."""
+        for start, end in ((_slots, _slots_end), (_whole, _whole_end)):
+            before, after, _ = self._life(start, end)
+            sent = [each for each in self.nova.requests() if "/v2.1/" in each]
+            self.assertGreater(len(sent), 20)
+            for how in ("lost", "twice"):
+                for number, request in enumerate(sent):
+                    if how == "twice" and request.startswith("GET"):
+                        continue
+                    was, left, failures = self._life(start, end, {"how": how, "skip": number})
+                    self.assertEqual((before, after), (was, left), (how, request))
+                    if how == "lost":
+                        self.assertEqual(1, failures, request)
+
+    def test_many_requests(self) -> None:
+        """A third of all requests fails in one way or another."""
+        _, after, _ = self._life(_slots, _slots_end)
+        for seed in range(8):
+            _, left, failures = self._life(_slots, _slots_end, {
+                "rate": 0.3, "seed": seed,
+                "how": [500, 502, 503, 429, "lost", "500 after", "twice", "page", "404 page"]})
+            self.assertEqual(after, left, seed)
+            self.assertGreater(failures, 2)
+
+    def test_made_after_all(self) -> None:
+        """A request that was given up, and arrives after the next attempt's.
+
+        Names of groups are not unique: there are two then, of which one counts.
+        """
+        driver = self._driver(timeout=1)
+        self.nova.fail({"how": "late", "seconds": 2.5, "on": "POST .*server-groups"},
+                       {"how": "late", "seconds": 2.5, "on": "POST .*flavors "},
+                       {"how": "late", "seconds": 2.5, "on": "POST .*os-aggregates "})
+        counted = []
+
+        def put() -> Iterator[Step]:
+            yield lambda driver: counted.append(driver.put_server_group(LEASE, affinity=False))
+            yield lambda driver: driver.put_flavor(
+                LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True,
+                server_group_id=counted[-1])
+            yield lambda driver: driver.put_slot_aggregate(LEASE, PROJECT)
+
+        self.assertEqual(3, self._go(put(), driver))
+        deadline = time.monotonic() + 30
+        while len(self.nova.world()["groups"]) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        world = self.nova.world()
+        self.assertEqual((2, 1, 1), tuple(
+            len(world[kind]) for kind in ("groups", "flavors", "aggregates")))
+        self._go(put(), driver)
+        self.assertEqual([counted[0]] * len(counted), counted)
+        self._go(_slots_end(), driver)
+        world = self.nova.world()
+        self.assertEqual(({}, {}, {}), (world["groups"], world["flavors"], world["aggregates"]))
+
+    def test_made_after_the_end(self) -> None:
+        """What arrives after everything was removed is found, and removed."""
+        driver = self._driver(timeout=1)
+        self.nova.fail({"how": "late", "seconds": 2, "on": "POST .*flavors "})
+        self.assertRaises(ComputeUnavailable, lambda: driver.put_flavor(
+            LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=False))
+        self._go(_slots_end(), driver)
+        self.assertEqual({}, dict(driver.made()))
+        deadline = time.monotonic() + 30
+        while not driver.made() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertEqual({LEASE: frozenset({FLAVOR})}, dict(driver.made()))
+        self._go(_slots_end(), driver)
+        self.assertEqual({}, dict(driver.made()))
+
+    def test_many_at_once(self) -> None:
+        """Eight that do the same at the same time, each twice: there is one of each."""
+        self.nova.set(latency=0.005)
+        drivers = [self.driver, self._driver()]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda number: self._go(_slots(), drivers[number % 2]), range(8)))
+        self._go(_slots())
+        world = self.nova.world()
+        self.assertEqual((1, 2), (len(world["flavors"]), len(world["aggregates"])))
+        self.assertEqual({LEASE: frozenset({FLAVOR, SERVER_GROUP, AGGREGATE})},
+                         dict(self.driver.made()))
+        self.assertEqual([PROJECT], world["flavors"][LEASE]["projects"])
+        self.assertEqual({HOST}, self._hosts_of(LEASE))
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda number: self._go(_slots_end(), drivers[number % 2]), range(8)))
+        self.assertEqual({}, dict(self.driver.made()))
+        self.assertEqual({}, self.nova.world()["groups"])
+
+
+class TestErrors(NovaTestCase):
+    """Which failures are worth another try."""
+
+    def test_statuses(self) -> None:
+        driver = self._driver()
+        for how, error in (
+            (400, ComputeRefused), (404, ComputeRefused), (401, ComputeUnavailable),
+            (403, ComputeUnavailable), (409, ComputeUnavailable), (413, ComputeUnavailable),
+            (429, ComputeUnavailable), (500, ComputeUnavailable), (502, ComputeUnavailable),
+            (503, ComputeUnavailable), (504, ComputeUnavailable), ("page", ComputeUnavailable),
+            ("404 page", ComputeUnavailable), ("lost", ComputeUnavailable),
+        ):
+            # A token that is refused is got anew once.
+            self.nova.fail(*[{"how": how, "on": "POST .*server-groups"}] * 2)
+            refused = self.assertRaises(
+                error, driver.put_server_group, OTHER_LEASE, affinity=True)
+            self.assertIn(f"the server group of reservation {OTHER_LEASE}", str(refused))
+            self.nova.fail()
+            driver.remove_server_group(OTHER_LEASE)
+
+    def test_quota(self) -> None:
+        """There is room for a group when another reservation has ended."""
+        driver = self._driver()
+        self.nova.set(group_quota=1)
+        driver.put_server_group(OTHER_LEASE, affinity=True)
+        refused = self.assertRaises(
+            ComputeUnavailable, driver.put_server_group, LEASE, affinity=True)
+        self.assertIn("Quota exceeded, too many server groups", str(refused))
+        driver.remove_server_group(OTHER_LEASE)
+        driver.put_server_group(LEASE, affinity=True)
+
+    def test_zones(self) -> None:
+        """A host that is in a zone already cannot be added where it would be in two."""
+        driver = self._driver()
+        driver.put_host_aggregate(OTHER_LEASE, PROJECT)
+        driver.add_host(OTHER_LEASE, HOST)
+        driver.put_host_aggregate(LEASE, PROJECT)
+        refused = self.assertRaises(ComputeUnavailable, driver.add_host, LEASE, HOST)
+        self.assertIn("already in availability zone", str(refused))
+
+    def test_one_server_that_does_not_go(self) -> None:
+        """It keeps nobody but itself."""
+        driver = self._driver()
+        servers = [self.nova.boot(_SERVICES[HOST], specs={"blazar:preemptible": "true"})
+                   for _ in range(4)]
+        self.nova.fail({"how": 500, "on": f"POST .*{min(servers)}"})
+        self.assertRaises(ComputeUnavailable, driver.delete_preemptible_servers, HOST)
+        self.assertEqual({min(servers)}, set(self.nova.world()["servers"]))
+        self.assertEqual([1, 0], [driver.delete_preemptible_servers(HOST) for _ in range(2)])
+
+    def test_servers_that_go_between_two_pages(self) -> None:
+        """The second page cannot be asked for then: the next attempt begins anew."""
+        driver = self._driver()
+        driver.put_host_aggregate(LEASE, PROJECT)
+        driver.add_host(LEASE, HOST)
+        for _ in range(4):
+            self.nova.boot(_SERVICES[HOST])
+        self.nova.fail({"how": 400, "on": "marker="})
+        self.assertRaises(ComputeUnavailable, driver.delete_host_servers, LEASE, HOST)
+        self.assertEqual([4, 0], [driver.delete_host_servers(LEASE, HOST) for _ in range(2)])
+
+    def test_conflicts(self) -> None:
+        """One that does not mean that it was done before is no success."""
+        driver = self._driver()
+        driver.put_flavor(LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=False)
+        self.nova.fail({"how": 409, "on": "addTenantAccess"})
+        self.assertRaises(ComputeUnavailable, driver.grant_flavor, LEASE, PROJECT)
+        driver.grant_flavor(LEASE, PROJECT)
+        self.assertEqual([PROJECT], self.nova.world()["flavors"][LEASE]["projects"])
+
+    def test_nobody_there(self) -> None:
+        """It is asked again when it is there again, whatever it was asked first."""
+        driver = self._driver()
+        self.nova.fail(*[{"how": 503, "on": "GET"}] * 20)
+        for _ in range(2):
+            self.assertRaises(ComputeUnavailable, driver.open_freepool)
+        self.nova.fail()
+        driver.open_freepool()
+        nobody = self._driver(auth_url="http://127.0.0.1:9/v3")
+        self.assertRaises(ComputeUnavailable, nobody.open_freepool)
+
+    def test_logins(self) -> None:
+        self.assertRaises(
+            ComputeUnavailable, self._driver(password="wrong").open_freepool)
+        driver = self._driver(auth_type="admin_token", token="a token", endpoint=self.nova.nova)
+        self.assertIn("service_project_id", str(
+            self.assertRaises(ComputeRefused, driver.open_freepool)))
+        driver.put_server_group(LEASE, affinity=True)
+        self.assertEqual({LEASE: frozenset({SERVER_GROUP})}, dict(driver.made()))
+
+    def test_configuration(self) -> None:
+        for changes, said in (
+            ({"auth_type": None}, "[nova] auth_type"),
+            ({"auth_type": "nonsense"}, "[nova]: "),
+        ):
+            error = self.assertRaises(errors.ConfigurationError, self._driver, **changes)
+            self.assertIn(said, str(error))
+
+    def test_what_nova_would_not_take(self) -> None:
+        """The stand-in speaks as nova's schemas do."""
+        driver = self._driver()
+        self.assertRaises(ComputeRefused, lambda: driver.put_flavor(
+            LEASE, vcpus=0, memory_mb=1, disk_gb=0, in_aggregate=False))
+        self.assertRaises(ComputeRefused, lambda: driver.put_flavor(
+            LEASE, vcpus=1, memory_mb=2**31, disk_gb=0, in_aggregate=False))
+        self.assertEqual(2, len(self.nova.violations()))
+        self.nova.reset()
