@@ -18,5 +18,6 @@ rows           the table of what is measured, and its floors
 compare        turns of A and B, and their ratios
 growth         how cost grows with the world: ours alone
 decisions      one enforcement decision, made in this process
+cells          one count over cells that are some way off, made in this process
 report, plot   the run as lines, JSON and a picture
 """

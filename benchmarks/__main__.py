@@ -125,7 +125,8 @@ def _run(
                     print(report.pairs(result), flush=True)
     finally:
         arena.close()
-    bench = growth.Bench(server, keeper, options.build, ours, options.scale)
+    bench = growth.Bench(
+        server, keeper, options.build, ours, options.scale, options.seconds)
     for name in growing:
         grown.append(growth.measure(name, bench, options.rounds))
         print(report.growth_line(grown[-1]), flush=True)

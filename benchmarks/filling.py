@@ -122,8 +122,8 @@ class Keeper:
 
 
 def _fingerprint(side: servers.Side, world: World) -> str:
-    made_in = limits if isinstance(world, limits.World) else worlds
-    code = pathlib.Path(made_in.__file__).read_bytes()
+    made_in = (limits, worlds) if isinstance(world, limits.World) else (worlds,)
+    code = b"".join(pathlib.Path(module.__file__).read_bytes() for module in made_in)
     return hashlib.sha256(code + side.fingerprint().encode()).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import http.client
@@ -9,9 +10,11 @@ import json
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from benchmarks import (
+    cells,
     client,
     databases,
     decisions,
@@ -22,6 +25,15 @@ from benchmarks import (
     servers,
     worlds,
 )
+
+#: Enforced are limits of the bench's service, whichever service claims.
+_LIMITS = (f"[limits]\nenforcement_model = tree\n\n"
+           f"[quota]\nservice_type = {limits.SERVICE}\nregion = {limits.REGION}\n")
+_BY_PLACEMENT = "count_usage_from_placement = true\n"
+_GUARDS = {guard: f"{_LIMITS}{_BY_PLACEMENT}guard = {guard}\n" for guard in ("off", "enforce")}
+#: As in the rows about claims.
+_CLAIMERS = (8, 32)
+_QUOTA = "/capacity/v1/quota"
 
 #: A number, and those that it was made from.
 Found = tuple[float, Mapping[str, float]]
@@ -69,14 +81,20 @@ class Bench:
         server: databases.Server,
         keeper: filling.Keeper,
         folder: pathlib.Path,
-        ours: servers.Side,
+        ours: servers.Ours,
         scale: float,
+        turn_seconds: float,
     ) -> None:
+        """Serve nothing yet.
+
+        :param turn_seconds: of those that measure claims per second.
+        """
         self._server = server
         self._keeper = keeper
         self._folder = folder
         self._ours = ours
         self._scale = scale
+        self.turn_seconds = turn_seconds
 
     def world(self, hosts: int) -> worlds.World:
         """Return the flat world of so many hosts, in this run's scale."""
@@ -86,9 +104,23 @@ class Bench:
         """Return the tree of so many projects, in this run's scale."""
         return limits.World("tree", projects).scaled(self._scale)
 
-    def copy(self, world: filling.World) -> str:
-        """Return a database with the world in it, beside those of other sizes."""
-        return self._keeper.copy(self._ours, world, f"_{world.name}")
+    def trees(self, count: int) -> limits.World:
+        """Return so many trees of projects beside 1,000 hosts, in this run's scale."""
+        return limits.World("trees", count * limits.TREE, hosts=1000).scaled(self._scale)
+
+    def copy(self, world: filling.World, which: str = "") -> str:
+        """Return a database with the world in it, beside those of other sizes.
+
+        :param which: tells several of one world from each other.
+        """
+        return self._keeper.copy(self._ours, world, f"_{world.name}{which}")
+
+    @contextlib.contextmanager
+    def counting(self, count: int) -> Iterator[Mapping[str, cells.Counter]]:
+        """Count in this process over so many cells, in this run's scale."""
+        made = cells.Cells(self._server, self._folder, max(2, round(count * self._scale)))
+        with made.counting(self._ours) as counters:
+            yield counters
 
     @contextlib.contextmanager
     def deciding(self, database: str, world: limits.World) -> Iterator[decisions.Decider]:
@@ -103,11 +135,15 @@ class Bench:
 
     @contextlib.contextmanager
     def serving(
-        self, database: str, which: str = "a", workers: int = 1
+        self, database: str, which: str = "a", workers: int = 1, settings: str = ""
     ) -> Iterator[servers.Served]:
-        """Serve a database."""
+        """Serve a database.
+
+        :param settings: for ``placement.conf``.
+        """
         folder = self._folder / f"growth-{database}-{which}"
-        served = self._ours.serve(database, self._server, folder, workers=workers)
+        ours = servers.Ours(settings) if settings else self._ours
+        served = ours.serve(database, self._server, folder, workers=workers)
         try:
             yield served
         finally:
@@ -263,6 +299,119 @@ def statements(bench: Bench, rounds: int) -> Found:
     return max(counts), {"fewest": min(counts)}
 
 
+def guard(bench: Bench, rounds: int) -> Found:
+    """Claims of projects in 50 trees of three levels: guard off, against enforce."""
+    return _guarded(bench, bench.trees(50), rounds)
+
+
+def guard_of_one_tree(bench: Bench, rounds: int) -> Found:
+    """Claims of projects in one tree, which wait for each other: guard off, against enforce."""
+    return _guarded(bench, bench.trees(1), rounds)
+
+
+def _guarded(bench: Bench, world: limits.World, rounds: int) -> Found:
+    """Let two services, one of which holds claims to limits, take turns.
+
+    :returns: the larger of the ratios with few clients and with many.
+    """
+    workload = rows.guarded(world)
+    found: dict[str, list[float]] = collections.defaultdict(list)
+    with contextlib.ExitStack() as stack:
+        turns = {
+            guard: stack.enter_context(bench.serving(
+                bench.copy(world, f"_{guard}"), workers=servers.WORKERS,
+                settings=settings)).target
+            for guard, settings in _GUARDS.items()}
+        _check_guards(turns, world)
+        for target in turns.values():
+            workload.measure(target, min(_CLAIMERS), bench.turn_seconds / 5)  # loads indexes
+        for number in range(rounds):
+            order = list(turns) if number % 2 else list(reversed(turns))
+            for clients in _CLAIMERS:
+                rates = {}
+                for guard in order:
+                    measured = workload.measure(turns[guard], clients, bench.turn_seconds)
+                    if measured.problems:
+                        raise RuntimeError(f"guard = {guard}: {measured.problems}")
+                    rates[guard] = measured.rate
+                    found[f"{guard}_per_second_{clients}"].append(measured.rate)
+                    for part, milliseconds in measured.cpu_ms.items():
+                        found[f"{guard}_{part}_ms_{clients}"].append(milliseconds)
+                found[f"ratio_{clients}"].append(rates["off"] / rates["enforce"])
+    medians = {name: statistics.median(values) for name, values in found.items()}
+    return max(medians[f"ratio_{clients}"] for clients in _CLAIMERS), medians
+
+
+def _check_guards(targets: Mapping[str, client.Target], world: limits.World) -> None:
+    """See that only the guard refuses what is more than a project may have."""
+    for guard, status in (("off", 409), ("enforce", 403)):
+        target = targets[guard]
+        project = limits.ids(target.at(None)).projects[world.lowest]
+        body = filling.allocation(
+            world.empty.host(0), {"VCPU": limits.ENOUGH + 1}, project)
+        answered, document = target.call("PUT", f"/allocations/{worlds.uid('guard')}", body)
+        if answered != status:
+            raise RuntimeError(f"guard = {guard}: {answered} {document}")
+
+
+def count_in_cells(bench: Bench, rounds: int) -> Found:
+    """A count over 20 cells, each farther than the one before, against the farthest alone."""
+    taken: dict[str, list[float]] = collections.defaultdict(list)
+    with bench.counting(20) as counters:
+        for number in range(-3, rounds):  # the first ones connect
+            for which in counters if number % 2 else reversed(counters):
+                milliseconds = counters[which].timed()
+                if number >= 0:
+                    taken[f"ms_{which}"].append(milliseconds)
+    medians = {name: statistics.median(found) for name, found in taken.items()}
+    return medians["ms_all"] / medians["ms_farthest"], medians
+
+
+def quota_of_all(bench: Bench, rounds: int) -> Found:
+    """The quota of 5,000 projects in one answer, against that of one.
+
+    After a claim, and after nothing: the worse of the two ratios.
+    """
+    world = bench.tree(5000)
+    taken: dict[str, list[float]] = collections.defaultdict(list)
+    with bench.serving(bench.copy(world), settings=f"{_LIMITS}{_BY_PLACEMENT}") as served:
+        target = served.target.at(None)
+        projects = sorted(limits.ids(target).projects.values())
+        _check_quota(target, projects)
+        asking = _Connection(target)
+        for number in range(-3, rounds):  # the first ones load the index
+            project = projects[number % len(projects)]
+            paths = {"one": f"{_QUOTA}/{project}", "all": _QUOTA}
+            for which in paths if number % 2 else reversed(paths):
+                _claim(served.target, project, 2 * number + (which == "all"))
+                after_claim, after_nothing = (
+                    asking.timed("GET", paths[which]) for _ in range(2))
+                if number >= 0:
+                    taken[f"after_claim_ms_{which}"].append(after_claim)
+                    taken[f"after_nothing_ms_{which}"].append(after_nothing)
+    medians = {name: statistics.median(found) for name, found in taken.items()}
+    return max(medians[f"{when}_ms_all"] / medians[f"{when}_ms_one"]
+               for when in ("after_claim", "after_nothing")), medians
+
+
+def _check_quota(target: client.Target, projects: Sequence[str]) -> None:
+    """See that the answer about all has every project, and says what that about one says."""
+    everything = {each["project_id"]: _amounts(each)
+                  for each in target.must("GET", _QUOTA)["projects"]}
+    one = projects[-1]
+    alone = _amounts(target.must("GET", f"{_QUOTA}/{one}"))
+    if set(everything) != set(projects) or everything[one] != alone or not alone:
+        raise RuntimeError(
+            f"quota of {len(everything)} of {len(projects)} projects; {one}: "
+            f"{everything.get(one)}, alone {alone}")
+
+
+def _amounts(quota: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return limit, used and free of each resource."""
+    return {name: (share["limit"], share["used"], share["free"])
+            for name, share in quota["resources"].items()}
+
+
 #: By the name of the row.
 MEASURES: Mapping[str, Measure] = {
     "growth-change": Measure(
@@ -282,6 +431,16 @@ MEASURES: Mapping[str, Measure] = {
         "a decision, the first of a new worker, 5,000 / 50 projects", None, 30, first_decision),
     "growth-decision-statements": Measure(
         "statements of the first decision of a new worker, 5,000 projects", 5, 3, statements),
+    # Seven tenths of the claims per second.
+    "growth-guard": Measure(
+        "PUT /allocations, 50 trees of 3 levels, guard = off / enforce", 1 / 0.7, 5, guard),
+    "growth-guard-one-tree": Measure(
+        "PUT /allocations, one tree of 3 levels, guard = off / enforce", None, 5,
+        guard_of_one_tree),
+    "growth-cells": Measure(
+        "a count over 20 cells (legacy_cell), all / the slowest alone", 2, 30, count_in_cells),
+    "growth-quota-all": Measure(
+        "quota of 5,000 projects in one answer, all / one", 30, 30, quota_of_all),
 }
 
 

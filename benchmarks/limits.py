@@ -1,9 +1,11 @@
 """Worlds of limits: a service, a region, registered limits, projects and their limits.
 
 The ids are made by each side, so what is the same on both are names. A world is
-either *flat*, for reading limits (20 in each project, as on a cloud with that many
-resources), or a *tree* of projects five levels deep, for deciding on claims: there
-every project has a limit on each of 3 resources, and holds something of them.
+*flat*, for reading limits (20 in each project, as on a cloud with that many
+resources); or a *tree* of projects five levels deep, for deciding on claims: there
+every project has a limit on each of 3 resources, and holds something of them; or
+*trees* of three levels beside hosts, for claims: there every project has a limit on
+each of these resources and on servers, and holds nothing yet.
 """
 
 from __future__ import annotations
@@ -24,43 +26,56 @@ LEVELS = 5
 
 #: What a tree's projects hold, by the names that limits have for resource classes.
 HELD = {f"class:{name}": amount for name, amount in worlds.CLAIM.items()}
-_FLAT_RESOURCES = tuple(f"resource-{number:02d}" for number in range(20))
+_RESOURCES = {
+    "flat": tuple(f"resource-{number:02d}" for number in range(20)),
+    "tree": tuple(HELD),
+    "trees": (*HELD, "servers"),
+}
 _DEFAULT = 10
 #: The limit of every project of a tree: no claim of the bench is refused.
 ENOUGH = 1_000_000_000
 #: Fewer projects, two below each, do not reach the fifth level.
 _FEWEST = 16
+#: Of the trees of three levels: below a project that has any below it.
+_BELOW = 3
+#: The projects of one of them.
+TREE = sum(_BELOW**level for level in range(3))
 
 
 @dataclasses.dataclass(frozen=True)
 class World:
     """Projects of one domain, with limits on the resources of one service in one region.
 
-    :ivar shape: "flat" or "tree".
-    :cvar hosts: limits need none.
+    :ivar shape: "flat", "tree" or "trees".
+    :ivar hosts: flat ones, to claim on.
     """
 
     shape: str
     projects: int
-    hosts = 0
+    hosts: int = 0
 
     @property
     def name(self) -> str:
         """A name for files and databases."""
-        return f"limits_{self.shape}_{self.projects}"
+        hosts = f"_hosts_{self.hosts}" if self.hosts else ""
+        return f"limits_{self.shape}_{self.projects}{hosts}"
 
     @property
-    def empty(self) -> World:
-        """The world itself: it is not built upon another."""
-        return self
+    def empty(self) -> World | worlds.World:
+        """The world that it is built upon: the hosts; without any, itself."""
+        return worlds.World("flat", self.hosts) if self.hosts else self
 
     @property
     def resources(self) -> tuple[str, ...]:
         """The names of the registered resources."""
-        return tuple(HELD) if self.shape == "tree" else _FLAT_RESOURCES
+        return _RESOURCES[self.shape]
 
     def scaled(self, scale: float) -> World:
         """Return the same kind of world in another size."""
+        if self.shape == "trees":
+            trees = max(1, round(self.projects // TREE * scale))
+            return World(self.shape, trees * TREE, worlds.World("flat", self.hosts).scaled(
+                scale).hosts)
         return dataclasses.replace(self, projects=max(_FEWEST, round(self.projects * scale)))
 
     @property
@@ -76,6 +91,9 @@ class World:
         """Yield projects as (name, name of the project above), level by level."""
         if self.shape == "flat":
             yield [(self.project(number), None) for number in range(self.projects)]
+            return
+        if self.shape == "trees":
+            yield from self._levels_of_trees()
             return
         below = self._below()
         numbers = range(1)
@@ -93,9 +111,19 @@ class World:
         """Yield what is set, as (name of the project, limit)."""
         for number in range(self.projects):
             for place, resource in enumerate(self.resources):
-                value = ENOUGH if self.shape == "tree" else (7 * number + place) % 100
+                value = (7 * number + place) % 100 if self.shape == "flat" else ENOUGH
                 yield self.project(number), {
                     "region_id": REGION, "resource_name": resource, "resource_limit": value}
+
+    def _levels_of_trees(self) -> Iterator[list[tuple[str, str | None]]]:
+        first = 0  # of a level, in its tree
+        for size in (1, _BELOW, _BELOW**2):
+            yield [
+                (self.project(root + place),
+                 self.project(root + (place - 1) // _BELOW) if place else None)
+                for root in range(0, self.projects, TREE)
+                for place in range(first, first + size)]
+            first += size
 
     def _below(self) -> int:
         """Return how many projects are below each, so that five levels hold all."""

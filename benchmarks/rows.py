@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from benchmarks import filling, limits, workloads, worlds
+from benchmarks import client, filling, limits, workloads, worlds
 
 _READERS = (1, 8)
 _WRITERS = (8, 32)
@@ -95,6 +95,19 @@ def _hosts(world: worlds.World) -> Sequence[str]:
 
 def _spread(projects: int) -> Callable[[worlds.World], workloads.Workload]:
     return lambda world: workloads.Claims(functools.partial(_hosts, world), projects)
+
+
+def guarded(world: limits.World) -> workloads.Workload:
+    """Return claims, spread over the hosts, of projects at every level of the trees."""
+    return workloads.Claims(functools.partial(_hosts, world.empty), _in_trees)
+
+
+def _in_trees(target: client.Target) -> Sequence[str]:
+    """Return all projects; those that follow each other are of any tree and level."""
+    known = limits.ids(target.at(None)).projects
+    names = sorted(known)
+    random.Random(5).shuffle(names)
+    return [known[name] for name in names]
 
 
 def _each(path: str) -> Callable[[worlds.World], workloads.Workload]:

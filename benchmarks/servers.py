@@ -126,9 +126,21 @@ class Side:
 
 
 class Ours(Side):
-    """placement-core from this tree, on default settings."""
+    """placement-core from this tree, on default settings unless others are given."""
 
     name = "ours"
+
+    def __init__(self, more: str = "") -> None:
+        """Take settings.
+
+        :param more: what ``placement.conf`` says besides.
+        """
+        self._more = more
+
+    def configure(self, folder: pathlib.Path, connection: str) -> None:
+        super().configure(folder, connection)
+        with (folder / "placement.conf").open("a") as file:
+            file.write(f"\n{self._more}")
 
     def connection(self, database: str, server: databases.Server) -> str:
         url = server.url(database)

@@ -203,17 +203,23 @@ class Claims(Workload):
     """PUT /allocations of new consumers, deleted again afterwards.
 
     :param places: the providers to claim on, in turn; None: one vast provider of its own.
-    :param projects: how many projects the consumers belong to.
+    :param projects: how many new projects the consumers belong to; or returns the ids
+        of projects that a service has.
     """
 
-    def __init__(self, places: Callable[[], Sequence[str]] | None, projects: int = 1) -> None:
+    def __init__(
+        self, places: Callable[[], Sequence[str]] | None,
+        projects: int | Callable[[client.Target], Sequence[str]] = 1,
+    ) -> None:
         self._places = places
         self._projects = projects
 
     def measure(self, target: client.Target, clients: int, seconds: float) -> Measurement:
         run = uuid.uuid4().hex[:8]
         places = self._places() if self._places else [_make_provider(target, _VAST, run)]
-        projects = [f"bench-{run}-{number}" for number in range(self._projects)]
+        projects = (
+            [f"bench-{run}-{number}" for number in range(self._projects)]
+            if isinstance(self._projects, int) else self._projects(target))
         # The first claim of a project makes it; that is not what is measured.
         first = [_put(target, f"{run} first {number}", places[number % len(places)], project)
                  for number, project in enumerate(projects)]

@@ -82,6 +82,31 @@ class TestSmoke(base.TestCase):
         self.assertEqual(statements["value"] <= 5, statements["met"])
         self.assertGreater(statements["value"], 1)
 
+    def test_guarded_claims_are_measured(self):
+        trees, one_tree = self.measured("growth-guard*")["growth"]
+        self.assertAlmostEqual(1 / 0.7, trees["bound"])
+        self.assertIsNone(one_tree["bound"])
+        for found in (trees, one_tree):
+            detail = found["detail"]
+            self.assertEqual(
+                found["value"], max(detail["ratio_8"], detail["ratio_32"]))
+            self.assertAlmostEqual(
+                detail["off_per_second_8"] / detail["enforce_per_second_8"], detail["ratio_8"])
+
+    def test_a_count_over_cells_is_measured(self):
+        [found] = self.measured("growth-cells")["growth"]
+        detail = found["detail"]
+        self.assertEqual(2, found["bound"])
+        self.assertAlmostEqual(detail["ms_all"] / detail["ms_farthest"], found["value"])
+
+    def test_the_quota_of_all_is_measured(self):
+        [found] = self.measured("growth-quota-all")["growth"]
+        detail = found["detail"]
+        self.assertEqual(30, found["bound"])
+        self.assertEqual(found["value"], max(
+            detail[f"{when}_ms_all"] / detail[f"{when}_ms_one"]
+            for when in ("after_claim", "after_nothing")))
+
 
 class TestWorlds(base.TestCase):
     """What is loaded is what the pages say."""
@@ -129,6 +154,20 @@ class TestWorlds(base.TestCase):
             self.assertEqual(5, depths[world.lowest])
             self.assertEqual(5, max(depths.values()))
             self.assertEqual(1, sum(depth == 1 for depth in depths.values()))
+
+    def test_trees_of_projects_have_three_levels_and_limits_at_each(self):
+        world = limits.World("trees", 50 * limits.TREE, hosts=1000).scaled(0.1)
+        self.assertEqual(worlds.World("flat", 100), world.empty)
+        self.assertEqual([5, 15, 45], [len(level) for level in world.levels()])
+        above = {name: parent for level in world.levels() for name, parent in level}
+        self.assertEqual([world.project(number) for number in range(world.projects)],
+                         sorted(above))
+        below = collections.Counter(parent for parent in above.values() if parent)
+        self.assertEqual({3}, set(below.values()))
+        self.assertIsNotNone(above[above[world.lowest]])
+        self.assertIsNone(above[above[above[world.lowest]]])
+        found = collections.Counter(project for project, _ in world.limits())
+        self.assertEqual(dict.fromkeys(above, 4), found)
 
     def test_every_project_of_10_000_limits_has_20(self):
         found = [(project, limit["resource_name"])
