@@ -14,8 +14,8 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 from pyramid.config import Configurator
 
-from placement_core import errors, services
-from placement_core.http import conditional, identity, pipeline, requestlog
+from placement_core import errors, metrics, services
+from placement_core.http import conditional, identity, metering, pipeline, requestlog
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.identity import WSGIApplication
 from placement_core.http.limits_api.api import API as LIMITS
@@ -37,6 +37,8 @@ LIVENESS_PATH = "/healthcheck"
 #: Answers whether a request would be served now: the database answers, and the
 #: capacity index is loaded and fresh. For load balancers.
 READINESS_PATH = "/readiness"
+#: Shows Prometheus what was counted, if ``[metrics] enabled``.
+METRICS_PATH = "/metrics"
 
 
 def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplication:
@@ -44,6 +46,8 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
 
     :raises errors.ConfigurationError: one line: option, value, expectation.
     """
+    if conf.metrics.enabled:
+        metrics.start()
     parts = services.build(conf)
     authorizer = Authorizer(conf)
     kept = conditional.Bodies()
@@ -51,6 +55,8 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         _router(apis, parts, authorizer, kept),
         [api.prefix for api in apis if api.versions is None], parts, authorizer, kept)
     app = identity.authenticated(app, conf, apis)
+    if conf.metrics.enabled:
+        app = metering.Metering(app, apis)
     app = _with_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
@@ -80,11 +86,13 @@ def _router(
 
 
 def _with_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
-    """Answer for liveness and readiness before authentication and the API."""
+    """Answer for liveness, readiness and metrics before authentication and the API."""
     answers: dict[str, WSGIApplication] = {
         LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
         READINESS_PATH: _readiness(parts),
     }
+    if parts.conf.metrics.enabled:
+        answers[METRICS_PATH] = metrics.page()
 
     def route(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         return answers.get(environ.get("PATH_INFO", ""), app)(environ, start_response)

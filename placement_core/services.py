@@ -9,14 +9,25 @@ from typing import TypeVar
 
 from oslo_config import cfg
 
+from placement_core import amounts, errors
+from placement_core.cells.databases import CellDatabases
 from placement_core.changes.journal import Journal
+from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
 from placement_core.db.database import Database, Settings
+from placement_core.placement import usage_index
 from placement_core.placement.index import CapacityIndex
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.catalog import CatalogDriver
+from placement_core.plugin_api.counting import CountingDriver
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.plugin_api.limits import LimitDriver
+from placement_core.quota import resources
+from placement_core.quota.decisions import Decisions
+from placement_core.quota.enforcer import QuotaEnforcer
+from placement_core.quota.guard import Mode, QuotaGuard, Rules
+from placement_core.quota.measured import MeasuredCounting
+from placement_core.quota.overview import Overviews
 
 T = TypeVar("T")
 
@@ -27,6 +38,8 @@ class Services:
 
     :ivar model: how limits are read in a tree of projects.
     :ivar advertised_model: the one that clients are told of; mostly the same.
+    :ivar quota: answers whether something fits, and what is free; ``overviews`` of all
+        projects at once.
     """
 
     conf: cfg.ConfigOpts
@@ -36,6 +49,23 @@ class Services:
     limits: LimitDriver
     model: EnforcementModel
     advertised_model: EnforcementModel
+    counting: CountingDriver
+    decisions: Decisions
+    cells: CellDatabases
+    compute_nodes: ComputeNodes
+    quota: QuotaEnforcer
+    overviews: Overviews
+
+    def guard(self, mode: Mode | None = None) -> QuotaGuard | None:
+        """Return who judges one write of allocations; None: nobody does.
+
+        :param mode: None: what ``[quota] guard`` says.
+        """
+        options = self.conf.quota
+        wanted = mode or (None if options.guard == "off" else options.guard)
+        return None if wanted is None else QuotaGuard(
+            self.decisions, _rules(self.conf), wanted,
+            notes=wanted == "enforce" and options.guard != "enforce")
 
     def context(
         self, identity: Identity = Identity(), request_id: str | None = None  # noqa: B008
@@ -59,19 +89,31 @@ def build(conf: cfg.ConfigOpts) -> Services:
     _log_statements(conf.placement_database.connection_debug)
     model = _model(conf, conf.limits.enforcement_model, "enforcement_model")
     advertised = conf.limits.advertised_model
+    catalog = _driver(
+        conf, "placement_core.catalog", conf.catalog.driver,
+        CatalogDriver,  # type: ignore[type-abstract]
+        "[catalog] driver")
+    limits = _driver(
+        conf, "placement_core.limits", conf.limits.driver,
+        LimitDriver,  # type: ignore[type-abstract]
+        "[limits] driver")
+    decisions = Decisions(
+        usage_index.of(database), catalog, limits, model,
+        resources=resources.parse(conf.quota.resource_map),
+        unregistered=0 if conf.quota.unregistered == "zero" else amounts.UNLIMITED)
+    counting, cells = _counting(conf), CellDatabases(conf)
+    quota = QuotaEnforcer(
+        decisions, counting, catalog, limits, cells, _rules(conf), conf.quota.on_missing_cell)
     return Services(
-        conf, database, CapacityIndex(database),
-        catalog=_driver(
-            conf, "placement_core.catalog", conf.catalog.driver,
-            CatalogDriver,  # type: ignore[type-abstract]
-            "[catalog] driver"),
-        limits=_driver(
-            conf, "placement_core.limits", conf.limits.driver,
-            LimitDriver,  # type: ignore[type-abstract]
-            "[limits] driver"),
-        model=model,
+        conf, database, CapacityIndex(database), catalog=catalog, limits=limits, model=model,
         advertised_model=_model(conf, advertised, "advertised_model") if advertised else model,
+        counting=counting, decisions=decisions, cells=cells, quota=quota,
+        overviews=Overviews(quota), compute_nodes=ComputeNodes(conf, cells),
     )
+
+
+def _rules(conf: cfg.ConfigOpts) -> Rules:
+    return Rules(conf.quota.service_type, conf.quota.region or None)
 
 
 def _model(conf: cfg.ConfigOpts, name: str, option: str) -> EnforcementModel:
@@ -79,6 +121,22 @@ def _model(conf: cfg.ConfigOpts, name: str, option: str) -> EnforcementModel:
         conf, "placement_core.enforcement", name,
         EnforcementModel,  # type: ignore[type-abstract]
         f"[limits] {option}")
+
+
+def _counting(conf: cfg.ConfigOpts) -> CountingDriver:
+    own = "placement" if conf.quota.count_usage_from_placement else "legacy_cell"
+    name = conf.quota.counting_driver or own
+    driver = _driver(
+        conf, "placement_core.counting", name,
+        CountingDriver,  # type: ignore[type-abstract]
+        "[quota] counting_driver" if conf.quota.counting_driver
+        else "[quota] counting_driver (by count_usage_from_placement)")
+    if conf.quota.guard == "enforce" and not driver.transactional:
+        raise errors.ConfigurationError(
+            f"[quota] guard = enforce: expected a counting driver that counts allocations in "
+            f"this service's own database (count_usage_from_placement = true, without "
+            f"[placement_client]); {name} does not")
+    return MeasuredCounting(driver, name) if conf.metrics.enabled else driver
 
 
 def _driver(

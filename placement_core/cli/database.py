@@ -17,9 +17,19 @@ class Sync(base.Command):
     Safe to repeat. Stop the services first: they must not write meanwhile.
     """
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--contract", action="store_true",
+            help="take away what older versions left open, too: columns that they left empty "
+            "become NOT NULL. Refused while online data migrations have something to do.")
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
-        sync.sync(self.database_settings(parsed_args), self.say)
+        sync.sync(self.database_settings(parsed_args), self.say,
+                  contracted=parsed_args.contract)
         return 0
 
 
@@ -85,7 +95,8 @@ class OnlineDataMigrations(base.Command):
         services = self.services(parsed_args)
         try:
             sync.require_newest(services.database)
-            outcome = online.run(services.context(), max_count, self.say)
+            outcome = online.run(
+                services.context(), max_count, self.say, online.migrations(services))
         finally:
             services.database.dispose()
         for line in online.table(outcome):

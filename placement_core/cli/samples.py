@@ -13,6 +13,7 @@ from placement_core.cli import base
 _NAMESPACES = (
     "placement_core", "placement_plugins.catalog.keystone", "placement_plugins.keystone",
     "placement_plugins.limits.keystone", "placement_plugins.enforcement.overcommit",
+    "placement_plugins.counting.remote",
     "oslo.log", "oslo.policy", "oslo.middleware.cors", "oslo.middleware.healthcheck",
     "oslo.middleware.http_proxy_to_wsgi", "keystonemiddleware.auth_token",
 )

@@ -8,6 +8,7 @@ new processes (spawned, not forked): each builds its own application.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import functools
 import ipaddress
@@ -17,9 +18,10 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import granian
@@ -27,7 +29,7 @@ from granian import constants, log as granian_log
 from oslo_config import cfg
 from oslo_log import log as oslo_logging
 
-from placement_core import conf, errors, services
+from placement_core import conf, errors, metrics, services
 from placement_core.cli import base
 from placement_core.migrations import sync
 
@@ -82,8 +84,9 @@ class Serve(base.Command):
             f"{parsed_args.threads} threads, {where}, {options.api.auth_strategy})"))
         files, folders = base.config_sources(self.app_args, parsed_args)
         multiprocessing.set_start_method("spawn", force=True)
-        server.serve(
-            target_loader=functools.partial(_load, files, folders), wrap_loader=False)
+        with _counting_together(options):
+            server.serve(
+                target_loader=functools.partial(_load, files, folders), wrap_loader=False)
         return 0
 
 
@@ -104,6 +107,17 @@ def _load(
     except errors.ConfigurationError as error:
         LOG.critical("%s", error)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _counting_together(options: cfg.ConfigOpts) -> Iterator[None]:
+    """Give workers a folder to count into, also those that take the place of others."""
+    if not options.metrics.enabled:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="placement-core-metrics-") as folder:
+        os.environ[metrics.FOLDER_VARIABLE] = folder
+        yield
 
 
 def _keep_memory() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import sys
+from collections.abc import Iterator
 
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
 
-from placement_core import context, services
+from placement_core import errors, services
 from placement_core.cli import base
+from placement_core.context import Context
 from placement_core.migrations import checks, sync
 from placement_core.placement import audit
+from placement_core.quota import resources
 
 _SUCCESS = upgradecheck.Result(upgradecheck.Code.SUCCESS)
 #: The exit code when the checks themselves fail, as in every OpenStack service.
@@ -56,8 +60,7 @@ class Checks(upgradecheck.UpgradeCommands):
     def _consumers(self) -> upgradecheck.Result:
         if not self._state.unrecorded:
             return _SUCCESS
-        return upgradecheck.Result(
-            upgradecheck.Code.WARNING,
+        return _warning(
             f"{self._state.unrecorded} consumers hold allocations without a consumer record. "
             "Run `placement-core db online-data-migrations`.")
 
@@ -81,12 +84,8 @@ class Checks(upgradecheck.UpgradeCommands):
     def _sums(self) -> upgradecheck.Result:
         if self._state.behind:
             return _SUCCESS  # the check of the schema says what is missing
-        parts = services.build(self._conf)
-        try:
-            sync.require_newest(parts.database)
-            findings = audit.audit(context.Context(parts.database), repair=False)
-        finally:
-            parts.database.dispose()
+        with self._parts() as (_, ctx):
+            findings = audit.audit(ctx, repair=False)
         if not findings:
             return _SUCCESS
         return _failure(
@@ -96,10 +95,67 @@ class Checks(upgradecheck.UpgradeCommands):
     def _fence(self) -> upgradecheck.Result:
         if not self._state.open_to_upstream:
             return _SUCCESS
-        return upgradecheck.Result(
-            upgradecheck.Code.WARNING,
+        return _warning(
             "The database server did not let us make triggers, so the updates and deletes of a "
             "forgotten process of OpenStack Placement would pass. Make sure that none runs.")
+
+    def _mappings(self) -> upgradecheck.Result:
+        if self._state.behind:
+            return _SUCCESS
+        with self._parts() as (parts, ctx):
+            try:
+                count, without_cell = checks.unfilled(ctx, parts.cells)
+            except errors.Unavailable as error:
+                return _warning(f"[api_database] connection: {error}")
+        if not count:
+            return _SUCCESS
+        return _warning(
+            f"{count} instance mappings have no user_id or no queued_for_delete ({without_cell} "
+            "of them have no cell yet); their projects are counted from the cells, and `db sync "
+            "--contract` is refused. Run `placement-core db online-data-migrations`.")
+
+    def _nodes(self) -> upgradecheck.Result:
+        if self._state.behind:
+            return _SUCCESS
+        with self._parts() as (parts, ctx):
+            try:
+                waiting = parts.compute_nodes.waiting(ctx)
+            except errors.Unavailable as error:
+                return _warning(f"[api_database] connection: {error}")
+        if not waiting.found and not waiting.missing:
+            return _SUCCESS
+        return _warning(" ".join([
+            f"{waiting.found} compute nodes are not migrated, or have changed since. Run "
+            "`placement-core compute migrate`.", *waiting.troubles]))
+
+    def _limits(self) -> upgradecheck.Result:
+        """Find limits that nothing is held to, because nothing counts what they name."""
+        if self._state.behind:
+            return _SUCCESS
+        quota, known = self._conf.quota, resources.parse(self._conf.quota.resource_map)
+        with self._parts() as (parts, ctx):
+            try:
+                names = {
+                    name for each in parts.catalog.services(ctx, service_type=quota.service_type)
+                    for name in parts.limits.effective(
+                        ctx, [], service_id=each.id, region_id=quota.region or None).defaults}
+            except errors.Unavailable as error:
+                return _warning(f"The limits cannot be read now: {error}")
+        unknown = sorted(name for name in names if not known.knows(name))
+        if not unknown:
+            return _SUCCESS
+        return _warning(
+            f"Limits are registered that nothing is held to: {', '.join(unknown)}. Say in "
+            "[quota] resource_map what they count.")
+
+    @contextlib.contextmanager
+    def _parts(self) -> Iterator[tuple[services.Services, Context]]:
+        parts = services.build(self._conf)
+        try:
+            sync.require_newest(parts.database)
+            yield parts, parts.context()
+        finally:
+            parts.database.dispose()
 
     _upgrade_checks = (
         ("Missing Root Provider IDs", _roots),
@@ -108,7 +164,14 @@ class Checks(upgradecheck.UpgradeCommands):
         ("Database Schema", _schema),
         ("Old Service Fenced Off", _fence),
         ("Usage Equals Allocations", _sums),
+        ("Instance Mappings Complete", _mappings),
+        ("Compute Nodes Migrated", _nodes),
+        ("Limits Are Counted", _limits),
     )
+
+
+def _warning(details: str) -> upgradecheck.Result:
+    return upgradecheck.Result(upgradecheck.Code.WARNING, details)
 
 
 def _failure(details: str) -> upgradecheck.Result:

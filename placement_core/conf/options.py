@@ -11,10 +11,14 @@ from oslo_policy import opts as policy_opts
 from placement_core.conf import (
     api,
     catalog,
+    cells,
+    compute,
     database,
     limits,
+    metrics,
     paths,
     placement,
+    quota,
     workarounds,
 )
 
@@ -25,6 +29,11 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (placement.GROUP, placement.OPTIONS),
     (catalog.GROUP, catalog.OPTIONS),
     (limits.GROUP, limits.OPTIONS),
+    (quota.GROUP, quota.OPTIONS),
+    (cells.API_GROUP, cells.API_OPTIONS),
+    (cells.GROUP, cells.OPTIONS),
+    (compute.GROUP, compute.OPTIONS),
+    (metrics.GROUP, metrics.OPTIONS),
     (workarounds.GROUP, workarounds.OPTIONS),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -88,11 +89,13 @@ def status_of(error: errors.Error) -> int:
 
 
 def document(
-    status: int, error: errors.Error | Refusal, environ: dict[str, Any], *, coded: bool
+    status: int, error: errors.Error | Refusal, environ: dict[str, Any], *, coded: bool,
+    members: Mapping[str, Any] = MappingProxyType({}),
 ) -> Response:
     """Render a refusal as JSON, or as the caller's ``Accept`` insists.
 
     :param coded: show the error's code.
+    :param members: further members of the error object.
     Source: spec placement_api §1.3.
     """
     message = str(error)
@@ -100,7 +103,6 @@ def document(
     sentence = message if status == 405 else kind.explanation
     form = _form(environ.get("HTTP_ACCEPT"))
     headers: Sequence[tuple[str, str]] = ()
-    members: Mapping[str, Any] = {}
     if isinstance(error, Refusal):
         headers, members = error.headers, error.members
     if form == "application/json":

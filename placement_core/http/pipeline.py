@@ -51,6 +51,7 @@ _IN_QUERIES = "/:~!$&'()*+,;=@?%"
 class Api:
     """One tree of routes, with the habits that all of them share.
 
+    :ivar name: what metrics call it.
     :ivar prefix: what the paths of its operations begin with, such as
         ``/capacity/v1``; empty for the API that has every path no other one has.
     :ivar versions: None for an API without microversions.
@@ -67,6 +68,7 @@ class Api:
     :ivar unauthorized: makes the answer to who has no token.
     """
 
+    name: str
     prefix: str
     operations: Sequence[Operation]
     versions: Versions | None

@@ -5,17 +5,23 @@ from __future__ import annotations
 import collections
 import http.client
 import json
+import os
 import pathlib
 import resource
+import signal
 import threading
+import time
+import urllib.error
+import urllib.request
 import uuid
 
+import fixtures
 import sqlalchemy as sa
 
 from benchmarks import processes
 from placement_core.placement import tables
 from placement_core.testing import factories
-from tests import base, databases, serving
+from tests import base, databases, scraping, serving
 
 
 class TestHosts(base.DatabaseTestCase):
@@ -49,6 +55,82 @@ class TestHosts(base.DatabaseTestCase):
     def test_uwsgi(self) -> None:
         """uWSGI with placement_core.wsgi:application."""
         self._works("uwsgi")
+
+
+class TestMetrics(base.DatabaseTestCase):
+    """Two processes that count into one folder."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.sent = 0
+
+    def _served(self, by: str, **environment: str) -> serving.Service:
+        service = self.useFixture(serving.Service(
+            self.database.settings.connection, by=by, workers=2,
+            options={"OS_METRICS__ENABLED": "true", **environment}))
+        self.sent += 1  # The fixture asks until there is an answer.
+        return service
+
+    def _ask(self, service: serving.Service, processes: int) -> None:
+        """Send requests until so many processes have answered some."""
+        deadline = time.monotonic() + serving.SECONDS_TO_START
+        while len(self._files()) < processes:
+            self.assertLess(time.monotonic(), deadline)
+            self.assertEqual(200, service.request("GET", "/resource_providers")[0])
+            self.sent += 1
+            time.sleep(0.02)
+
+    def _files(self) -> list[pathlib.Path]:
+        return list(self.folder.rglob("histogram_*.db"))
+
+    def _assert_sum(self, service: serving.Service) -> None:
+        for _ in range(6):  # Whichever answers, it says the same.
+            with urllib.request.urlopen(f"{service.url}/metrics") as page:
+                found = scraping.numbers(page.read().decode())
+            self.assertEqual(
+                self.sent, found["http_request_seconds_count", "placement", "GET", "2xx"])
+
+    def test_serve(self) -> None:
+        """It makes the folder and removes it; the counts of a worker that died stay."""
+        service = self._served("serve", TMPDIR=str(self.folder))
+        self._ask(service, processes=2)
+        self._assert_sum(service)
+        victim = int(self._files()[0].stem.partition("_")[2])
+        os.kill(victim, signal.SIGKILL)
+        self._wait_for_end(victim)
+        self._ask(service, processes=3)
+        self._assert_sum(service)
+        os.kill(service.process.pid, signal.SIGTERM)
+        self.assertEqual(0, service.process.wait(20))
+        self.assertEqual([], self._files())
+        self.assertEqual([], list(self.folder.iterdir()))
+
+    def _wait_for_end(self, pid: int) -> None:
+        deadline = time.monotonic() + serving.SECONDS_TO_START
+        while pathlib.Path(f"/proc/{pid}/stat").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def test_gunicorn(self) -> None:
+        """The folder is in its environment."""
+        service = self._served("gunicorn", PROMETHEUS_MULTIPROC_DIR=str(self.folder))
+        self._ask(service, processes=2)
+        self._assert_sum(service)
+
+    def test_uwsgi(self) -> None:
+        """The folder is in its environment."""
+        service = self._served("uwsgi", PROMETHEUS_MULTIPROC_DIR=str(self.folder))
+        self._ask(service, processes=2)
+        self._assert_sum(service)
+
+    def test_without_a_folder(self) -> None:
+        """No process passes its own numbers off as those of all."""
+        for by in ("gunicorn", "uwsgi"):
+            service = self._served(by)
+            refusal = self.assertRaises(
+                urllib.error.HTTPError, urllib.request.urlopen, f"{service.url}/metrics")
+            self.assertEqual(503, refusal.code)
+            refusal.close()
 
 
 class TestMemory(base.DatabaseTestCase):

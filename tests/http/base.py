@@ -11,6 +11,7 @@ import webob
 from oslo_config import cfg
 
 from placement_core import app, conf, services
+from placement_core.cells import engines
 from placement_core.http.pipeline import Api
 from tests import base, databases
 
@@ -53,6 +54,7 @@ class HttpTestCase(base.TestCase):
             self.parts.append(build(conf))
             # An application that is only dropped keeps its connections for a while.
             self.addCleanup(self.parts[-1].database.dispose)
+            self.addCleanup(engines.dispose)
             return self.parts[-1]
 
         self.useFixture(fixtures.MonkeyPatch("placement_core.services.build", noted))

@@ -13,8 +13,8 @@ from tests import base
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-#: Imported where a database of that kind is used: an extra has it.
-_IN_EXTRAS = {"psycopg", "pymysql"}
+#: Imported where a database or a driver of that kind is used: an extra has it.
+_IN_EXTRAS = {"openstack", "psycopg", "pymysql"}
 
 
 class TestPackaging(base.TestCase):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsonschema
 from pyramid.response import Response
 
 from placement_core import errors
+from placement_core.db.masking import masked_in
 from placement_core.http import errors as http_errors
-from placement_core.http.capacity_api import routes
+from placement_core.http.capacity_api import overruns, routes
 from placement_core.http.operations import Version
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api import microversions
 from placement_core.http.versions import Versions
+from placement_core.quota.errors import QuotaExceeded
 
 
 def _refuse(
@@ -21,11 +24,23 @@ def _refuse(
     environ: dict[str, Any],
     _version: Version | None,
 ) -> Response:
-    """Make the error document: the Placement API's, always with a code."""
-    return http_errors.document(status, error, environ, coded=True)
+    """Make the error document: the Placement API's, always with a code.
+
+    What exceeds limits says which, in ``excesses``, too.
+    """
+    members = {}
+    if isinstance(error, QuotaExceeded):
+        members["excesses"] = [overruns.document(each) for each in error.overruns]
+    return http_errors.document(status, error, environ, coded=True, members=members)
+
+
+def _wording(error: jsonschema.ValidationError) -> str:
+    """Say what is wrong with a body, which may hold the URLs of databases."""
+    return masked_in(str(error))
 
 
 API = Api(
+    name="capacity",
     prefix="/capacity/v1",
     operations=routes.OPERATIONS,
     # In this tree, the microversion says how a request in Placement's words is meant.
@@ -34,4 +49,5 @@ API = Api(
         default=microversions.NEWEST),
     cache_headers_since=microversions.LOWEST,
     refuse=_refuse,
+    wording=_wording,
 )

@@ -6,6 +6,12 @@ from oslo_policy import policy
 
 from placement_core.http import roles
 
+CLAIMS_LIST = "capacity:claims:list"
+CLAIMS_SHOW = "capacity:claims:show"
+CLAIMS_CREATE = "capacity:claims:create"
+CLAIMS_CONFIRM = "capacity:claims:confirm"
+CLAIMS_RELEASE = "capacity:claims:release"
+
 EXPLAIN_CANDIDATES = "capacity:explain:allocation_candidates"
 
 EFFECTIVE_LIMITS = "capacity:limits:effective"
@@ -15,6 +21,31 @@ USER_LIMITS_SHOW = "capacity:limits:users:show"
 USER_LIMITS_CREATE = "capacity:limits:users:create"
 USER_LIMITS_UPDATE = "capacity:limits:users:update"
 USER_LIMITS_DELETE = "capacity:limits:users:delete"
+
+CELLS_LIST = "capacity:cells:list"
+CELLS_SHOW = "capacity:cells:show"
+CELLS_CREATE = "capacity:cells:create"
+CELLS_UPDATE = "capacity:cells:update"
+CELLS_DELETE = "capacity:cells:delete"
+
+COMPUTE_NODES_LIST = "capacity:compute_nodes:list"
+COMPUTE_NODES_SHOW = "capacity:compute_nodes:show"
+
+INSTANCES_LIST = "capacity:instances:list"
+INSTANCES_SHOW = "capacity:instances:show"
+INSTANCES_REGISTER = "capacity:instances:register"
+INSTANCES_UPDATE = "capacity:instances:update"
+INSTANCES_DELETE = "capacity:instances:delete"
+
+QUOTA_LIST = "capacity:quota:list"
+QUOTA_SHOW = "capacity:quota:show"
+QUOTA_CHECK = "capacity:quota:check"
+QUOTA_MEMBERS = "capacity:quota:server_group_members"
+EXPLAIN_QUOTA = "capacity:explain:quota"
+
+#: Of which projects a reader is told, ``limits_api.sights`` says: their own, and those
+#: below it. A re-check is for administrators and services alone.
+_READERS = "role:admin or role:service or role:reader"
 
 
 def _rule(
@@ -27,6 +58,11 @@ def _rule(
 
 
 RULES: list[policy.DocumentedRuleDefault] = [
+    _rule(CLAIMS_LIST, "List claims that are held or expired.", "GET /claims"),
+    _rule(CLAIMS_SHOW, "Show a claim.", "GET /claims/{id}"),
+    _rule(CLAIMS_CREATE, "Claim capacity and quota, for good or for a time.", "POST /claims"),
+    _rule(CLAIMS_CONFIRM, "Keep a held claim for good.", "POST /claims/{id}/confirm"),
+    _rule(CLAIMS_RELEASE, "Give back what a claim holds.", "DELETE /claims/{id}"),
     _rule(EXPLAIN_CANDIDATES,
           "Explain which allocation candidates there are, and why not more.",
           "GET /explain/allocation_candidates"),
@@ -42,4 +78,26 @@ RULES: list[policy.DocumentedRuleDefault] = [
           roles.ADMIN),
     _rule(USER_LIMITS_DELETE, "Delete a limit of a user.", "DELETE /limits/users/{id}",
           roles.ADMIN),
+    _rule(CELLS_LIST, "List cells, and ask whether they answer.", "GET /cells"),
+    _rule(CELLS_SHOW, "Show a cell, and ask whether it answers.", "GET /cells/{cell}"),
+    _rule(CELLS_CREATE, "Add a cell.", "POST /cells", roles.ADMIN),
+    _rule(CELLS_UPDATE, "Update a cell.", "PATCH /cells/{cell}", roles.ADMIN),
+    _rule(CELLS_DELETE, "Remove a cell.", "DELETE /cells/{cell}", roles.ADMIN),
+    _rule(COMPUTE_NODES_LIST, "List compute nodes.", "GET /compute_nodes"),
+    _rule(COMPUTE_NODES_SHOW, "Show a compute node.", "GET /compute_nodes/{uuid}"),
+    _rule(INSTANCES_LIST, "List instances.", "GET /instances"),
+    _rule(INSTANCES_SHOW, "Show an instance.", "GET /instances/{uuid}"),
+    _rule(INSTANCES_REGISTER, "Register an instance.", "POST /instances"),
+    _rule(INSTANCES_UPDATE, "Update an instance.", "PATCH /instances/{uuid}"),
+    _rule(INSTANCES_DELETE, "Mark an instance as deleted.", "DELETE /instances/{uuid}"),
+    _rule(QUOTA_LIST, "Show what projects may have, have, and could still have.",
+          "GET /quota", _READERS),
+    _rule(QUOTA_SHOW, "Show what a project may have, has, and could still have.",
+          "GET /quota/{project_id}", _READERS),
+    _rule(QUOTA_CHECK, "Ask whether a request fits into the limits.",
+          "POST /quota/check", _READERS),
+    _rule(QUOTA_MEMBERS, "Count the members of a server group.",
+          "POST /quota/server_group_members", _READERS),
+    _rule(EXPLAIN_QUOTA, "Ask why a request does not fit into the limits.",
+          "POST /explain/quota", _READERS),
 ]

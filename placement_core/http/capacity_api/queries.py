@@ -11,6 +11,7 @@ from placement_core.http.operations import ONLY, Ladder
 _TEXT = {"minLength": 1, "maxLength": 255}
 #: Fits a database key.
 _NUMBER = {"pattern": "^[0-9]{1,18}$"}
+_FLAG = {"enum": ["true", "false"]}
 _SCHEMAS: dict[str, Any] = {
     "service_id": _TEXT,
     "region_id": _TEXT,
@@ -19,7 +20,12 @@ _SCHEMAS: dict[str, Any] = {
     "domain_id": bodies.NODE_ID,
     "user_id": _TEXT,
     "limit_id": _TEXT,
+    "cell": _TEXT,
+    "queued_for_delete": _FLAG,
+    "check": _FLAG,
+    "name": _TEXT,
     "kind": {"enum": ["registered_limit", "limit", "user_limit"]},
+    "state": {"enum": ["held", "expired"]},
     "limit": queries.LIMIT,
     "marker": _TEXT,
 }
@@ -41,6 +47,14 @@ def _schema(
     }})
 
 
+#: Owners of consumers are any text, as in PUT /allocations.
+CLAIMS = _schema(("project_id", "state", "limit", "marker"), project_id=_TEXT, marker=_NUMBER)
 EFFECTIVE = _schema(("service_id", "region_id", "project_id"), ("service_id",))
 USER_LIMITS = _schema((*USER_LIMIT_FIELDS, "limit", "marker"))
 HISTORY = _schema((*HISTORY_FIELDS, "limit", "marker"), marker=_NUMBER)
+CELLS = _schema(("check",))
+COMPUTE_NODES = _schema(("cell", "name", "limit", "marker"))
+INSTANCES = _schema(
+    ("project_id", "user_id", "cell", "queued_for_delete", "limit", "marker"), project_id=_TEXT)
+QUOTA = _schema(("limit", "marker"))
+QUOTA_OF_PROJECT = _schema(("user_id",))

@@ -6,9 +6,14 @@ from collections.abc import Mapping
 
 from placement_core.http.capacity_api import bodies, policies, queries
 from placement_core.http.capacity_api.views import (
+    cells,
+    claims,
+    compute_nodes,
     effective_limits,
     explain,
+    instances,
     limit_history,
+    quota,
     user_limits,
 )
 from placement_core.http.operations import Operation
@@ -22,9 +27,19 @@ def _project(query: Mapping[str, list[str]]) -> Mapping[str, str | None]:
 
 
 OPERATIONS = (
+    Operation("GET", "/claims", claims.list_, policies.CLAIMS_LIST, query=queries.CLAIMS,
+              json_only=True),
+    Operation("POST", "/claims", claims.create, policies.CLAIMS_CREATE,
+              body=bodies.CLAIM_CREATE),
+    Operation("GET", "/claims/{id}", claims.show, policies.CLAIMS_SHOW, json_only=True),
+    Operation("POST", "/claims/{id}/confirm", claims.confirm, policies.CLAIMS_CONFIRM),
+    Operation("DELETE", "/claims/{id}", claims.release, policies.CLAIMS_RELEASE),
+
     Operation("GET", "/explain/allocation_candidates", explain.candidates,
               policies.EXPLAIN_CANDIDATES, since=mv.CANDIDATES, query=schemas.CANDIDATES,
               json_only=True),
+    Operation("POST", "/explain/quota", quota.explain, policies.EXPLAIN_QUOTA,
+              body=bodies.QUOTA_EXPLAIN, json_only=True),
 
     Operation("GET", "/limits/effective", effective_limits.show, policies.EFFECTIVE_LIMITS,
               query=queries.EFFECTIVE, json_only=True, tag=effective_limits.tag),
@@ -40,4 +55,37 @@ OPERATIONS = (
               body=bodies.USER_LIMIT_UPDATE),
     Operation("DELETE", "/limits/users/{id}", user_limits.delete,
               policies.USER_LIMITS_DELETE),
+
+    Operation("GET", "/cells", cells.list_, policies.CELLS_LIST, query=queries.CELLS,
+              json_only=True),
+    Operation("POST", "/cells", cells.create, policies.CELLS_CREATE, body=bodies.CELL_CREATE),
+    Operation("GET", "/cells/{cell}", cells.show, policies.CELLS_SHOW, query=queries.CELLS,
+              json_only=True),
+    Operation("PATCH", "/cells/{cell}", cells.update, policies.CELLS_UPDATE,
+              body=bodies.CELL_UPDATE),
+    Operation("DELETE", "/cells/{cell}", cells.delete, policies.CELLS_DELETE),
+
+    Operation("GET", "/compute_nodes", compute_nodes.list_, policies.COMPUTE_NODES_LIST,
+              query=queries.COMPUTE_NODES, json_only=True),
+    Operation("GET", "/compute_nodes/{uuid}", compute_nodes.show,
+              policies.COMPUTE_NODES_SHOW, json_only=True),
+
+    Operation("GET", "/instances", instances.list_, policies.INSTANCES_LIST,
+              query=queries.INSTANCES, json_only=True),
+    Operation("POST", "/instances", instances.register, policies.INSTANCES_REGISTER,
+              body=bodies.INSTANCE_REGISTER),
+    Operation("GET", "/instances/{uuid}", instances.show, policies.INSTANCES_SHOW,
+              json_only=True),
+    Operation("PATCH", "/instances/{uuid}", instances.update, policies.INSTANCES_UPDATE,
+              body=bodies.INSTANCE_UPDATE),
+    Operation("DELETE", "/instances/{uuid}", instances.delete, policies.INSTANCES_DELETE),
+
+    Operation("GET", "/quota", quota.list_, policies.QUOTA_LIST, query=queries.QUOTA,
+              json_only=True),
+    Operation("POST", "/quota/check", quota.check, policies.QUOTA_CHECK,
+              body=bodies.QUOTA_CHECK, json_only=True),
+    Operation("POST", "/quota/server_group_members", quota.server_group_members,
+              policies.QUOTA_MEMBERS, body=bodies.SERVER_GROUP_MEMBERS, json_only=True),
+    Operation("GET", "/quota/{project_id}", quota.show, policies.QUOTA_SHOW,
+              query=queries.QUOTA_OF_PROJECT, json_only=True),
 )

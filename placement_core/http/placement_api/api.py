@@ -26,6 +26,7 @@ def _refuse(
 
 
 API = Api(
+    name="placement",
     prefix="",
     operations=routes.OPERATIONS,
     versions=Versions(

@@ -9,6 +9,7 @@ from placement_core.http import validation
 from placement_core.http.operations import Call, Reply
 from placement_core.http.placement_api import lifts, representations
 from placement_core.placement import allocations
+from placement_core.quota import sweeping
 
 
 class MalformedConsumer(errors.Invalid):
@@ -43,15 +44,17 @@ def replace(call: Call) -> Reply:
     if not validation.uuid_like(call.path["consumer"]):
         raise MalformedConsumer(call.path["consumer"])
     consumer = str(uuid.UUID(call.path["consumer"]))
-    allocations.replace(call.ctx, [lifts.allocations(
-        consumer, call.body, call.microversion, call.ctx.database.incomplete_owner)])
+    sweeping.replace(call.ctx, [lifts.allocations(
+        consumer, call.body, call.microversion, call.ctx.database.incomplete_owner)],
+        guard=call.services.guard, catalog=call.services.catalog)
     return Reply(204)
 
 
 def manage(call: Call) -> Reply:
     """Make this all that several consumers hold, all or nothing."""
-    allocations.replace(call.ctx, lifts.all_allocations(
-        call.body, call.microversion, call.ctx.database.incomplete_owner))
+    sweeping.replace(call.ctx, lifts.all_allocations(
+        call.body, call.microversion, call.ctx.database.incomplete_owner),
+        guard=call.services.guard, catalog=call.services.catalog)
     return Reply(204)
 
 
