@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from oslo_config import cfg
@@ -22,12 +22,18 @@ from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.plugin_api.counting import CountingDriver
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.plugin_api.limits import LimitDriver
+from placement_core.plugin_api.reservations import ReservationPlugin
 from placement_core.quota import resources
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.guard import Mode, QuotaGuard, Rules
 from placement_core.quota.measured import MeasuredCounting
 from placement_core.quota.overview import Overviews
+from placement_core.reservations.effects import Effects
+from placement_core.reservations.hosts import PoolHosts
+from placement_core.reservations.leases import Leases
+from placement_core.reservations.policy import LeaseRules
+from placement_core.reservations.turns import Turns
 
 T = TypeVar("T")
 
@@ -40,6 +46,9 @@ class Services:
     :ivar advertised_model: the one that clients are told of; mostly the same.
     :ivar quota: answers whether something fits, and what is free; ``overviews`` of all
         projects at once.
+    :ivar reservation_plugins: by resource type.
+    :ivar leases: admits them, changes them and gives them up; ``turns`` carries out what
+        is due.
     """
 
     conf: cfg.ConfigOpts
@@ -55,6 +64,10 @@ class Services:
     compute_nodes: ComputeNodes
     quota: QuotaEnforcer
     overviews: Overviews
+    reservation_plugins: Mapping[str, ReservationPlugin]
+    leases: Leases
+    turns: Turns
+    pool_hosts: PoolHosts
 
     def guard(self, mode: Mode | None = None) -> QuotaGuard | None:
         """Return who judges one write of allocations; None: nobody does.
@@ -104,11 +117,18 @@ def build(conf: cfg.ConfigOpts) -> Services:
     counting, cells = _counting(conf), CellDatabases(conf)
     quota = QuotaEnforcer(
         decisions, counting, catalog, limits, cells, _rules(conf), conf.quota.on_missing_cell)
+    options = conf.reservations
+    plugins, effects, nodes = _plugins(conf), Effects(), ComputeNodes(conf, cells)
+    leases = Leases(
+        plugins, effects, LeaseRules(), cleaning_seconds=60 * options.cleaning_time,
+        minutes_before_end=options.minutes_before_end_lease,
+        max_reservations=options.max_reservations_per_lease)
     return Services(
         conf, database, CapacityIndex(database), catalog=catalog, limits=limits, model=model,
         advertised_model=_model(conf, advertised, "advertised_model") if advertised else model,
         counting=counting, decisions=decisions, cells=cells, quota=quota,
-        overviews=Overviews(quota), compute_nodes=ComputeNodes(conf, cells),
+        overviews=Overviews(quota), compute_nodes=nodes, reservation_plugins=plugins,
+        leases=leases, turns=Turns(plugins, effects), pool_hosts=PoolHosts(effects, nodes),
     )
 
 
@@ -137,6 +157,15 @@ def _counting(conf: cfg.ConfigOpts) -> CountingDriver:
             f"this service's own database (count_usage_from_placement = true, without "
             f"[placement_client]); {name} does not")
     return MeasuredCounting(driver, name) if conf.metrics.enabled else driver
+
+
+def _plugins(conf: cfg.ConfigOpts) -> dict[str, ReservationPlugin]:
+    return {
+        name: _driver(
+            conf, "placement_core.reservations", name,
+            ReservationPlugin,  # type: ignore[type-abstract]
+            "[reservations] plugins")
+        for name in conf.reservations.plugins}
 
 
 def _driver(

@@ -18,6 +18,10 @@ from placement_core.db import Question, Session, retry_writes
 LIMITS = "limits"
 #: Cell mappings, wherever they are kept.
 CELLS = "cells"
+#: What is promised of the freepool, and its hosts.
+POOL = "pool"
+#: Which hosts the freepool has.
+POOL_HOSTS = "pool_hosts"
 
 _RAISE = (
     sa.update(revisions)

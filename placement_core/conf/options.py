@@ -19,6 +19,7 @@ from placement_core.conf import (
     paths,
     placement,
     quota,
+    reservations,
     workarounds,
 )
 
@@ -33,6 +34,7 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (cells.API_GROUP, cells.API_OPTIONS),
     (cells.GROUP, cells.OPTIONS),
     (compute.GROUP, compute.OPTIONS),
+    (reservations.GROUP, reservations.OPTIONS),
     (metrics.GROUP, metrics.OPTIONS),
     (workarounds.GROUP, workarounds.OPTIONS),
 )

@@ -33,3 +33,13 @@ def create_table(
     for index, columns in (indexes or {}).items():
         if index not in present:
             on.create_index(index, name, columns)
+
+
+def add_revision(on: operations.Operations, name: str) -> None:
+    """Give writers of a body of records a row to wait for, unless there is one."""
+    revisions = sa.table(
+        "revisions", sa.column("name"), sa.column("serial"), sa.column("txn"))
+    connection = on.get_bind()
+    found = sa.select(revisions.c.name).where(revisions.c.name == name)
+    if connection.scalar(found) is None:
+        connection.execute(sa.insert(revisions), {"name": name, "serial": 0, "txn": 0})

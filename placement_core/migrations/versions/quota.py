@@ -28,7 +28,7 @@ def upgrade() -> None:
     on = operations.Operations(op.get_context())
     _cells(on)
     _server_groups(on)
-    _revision(on)
+    steps.add_revision(on, REVISION)
     _claims(on)
 
 
@@ -74,17 +74,6 @@ def _cells(on: operations.Operations) -> None:
         indexes={"migrated_nodes_cell_uuid_idx": ["cell_uuid"]},
         times=False,
     )
-
-
-def _revision(on: operations.Operations) -> None:
-    """Give writers of cell mappings a row to wait for."""
-    revisions = sa.table(
-        "revisions", sa.column("name"), sa.column("serial"), sa.column("txn"))
-    connection = on.get_bind()
-    found = sa.select(revisions.c.name).where(revisions.c.name == REVISION)
-    if connection.scalar(found) is None:
-        connection.execute(
-            sa.insert(revisions), {"name": REVISION, "serial": 0, "txn": 0})
 
 
 def _server_groups(on: operations.Operations) -> None:

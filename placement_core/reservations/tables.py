@@ -1,0 +1,266 @@
+"""The tables of leases, and of the hosts that can be reserved.
+
+Times are naive UTC, a lease's in whole seconds. What is promised of a host repeats its
+lease's window in seconds since the epoch: that is what planning counts in, and what its
+index is searched by.
+Source: requirement R7, seed 003 (``instance_reservations``); differs: ``affinity`` may be
+null, which is a rule of its own, and a host has one row for all slots of a reservation.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db import clock
+from placement_core.db.metadata import metadata, timestamps
+
+# A binary collation, so that names and ids compare as text on every database.
+_MYSQL: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
+
+#: The hosts of the freepool. ``name`` is that of the compute node or resource provider,
+#: ``provider_id`` the root of its tree; ``reservation_provider_id`` is the child that is
+#: made with the host and kept: leases add classes and inventory to it, and remove them.
+#: The sizes are what can be promised. ``promised``: somebody has, or had, something of it.
+computehosts = sa.Table(
+    "computehosts", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("provider_id", sa.Integer, nullable=False),
+    sa.Column("provider_uuid", sa.String(36), nullable=False),
+    sa.Column("reservation_provider_id", sa.Integer, nullable=False),
+    sa.Column("vcpus", sa.BigInteger, nullable=False),
+    sa.Column("memory_mb", sa.BigInteger, nullable=False),
+    sa.Column("disk_gb", sa.BigInteger, nullable=False),
+    sa.Column("hypervisor_type", sa.Text),
+    sa.Column("hypervisor_version", sa.Integer),
+    sa.Column("cpu_info", sa.Text),
+    sa.Column("service_name", sa.String(255)),
+    sa.Column("availability_zone", sa.String(255)),
+    sa.Column("trust_id", sa.String(36)),
+    sa.Column("reservable", sa.Boolean, nullable=False),
+    sa.Column("down_reason", sa.String(255)),
+    sa.Column("promised", sa.Boolean, nullable=False),
+    sa.UniqueConstraint("name", name="uniq_computehosts0name"),
+    sa.UniqueConstraint("provider_id", name="uniq_computehosts0provider_id"),
+    **_MYSQL,
+)
+
+#: Names of properties that hosts can have beside their columns.
+resource_properties = sa.Table(
+    "resource_properties", metadata,
+    *timestamps(),
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("resource_type", sa.String(255), nullable=False),
+    sa.Column("property_name", sa.String(255), nullable=False),
+    sa.Column("private", sa.Boolean, nullable=False),
+    sa.UniqueConstraint("resource_type", "property_name",
+                        name="uniq_resource_properties0type0name"),
+    **_MYSQL,
+)
+
+computehost_extra_capabilities = sa.Table(
+    "computehost_extra_capabilities", metadata,
+    *timestamps(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("computehost_id", sa.Integer,
+              sa.ForeignKey("computehosts.id", name="computehost_extra_capabilities_host_fkey"),
+              nullable=False),
+    sa.Column("property_id", sa.String(36),
+              sa.ForeignKey("resource_properties.id",
+                            name="computehost_extra_capabilities_property_fkey"),
+              nullable=False),
+    sa.Column("capability_value", sa.Text, nullable=False),
+    sa.UniqueConstraint("computehost_id", "property_id",
+                        name="uniq_computehost_extra_capabilities0host0property"),
+    **_MYSQL,
+)
+
+#: ``number`` is the order in which they were made; ``version`` rises with each change.
+#: One that was deleted is kept for a time, for the history; ``ended_at`` is when its
+#: reservations really ended.
+leases = sa.Table(
+    "leases", metadata,
+    *timestamps(),
+    sa.Column("number", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("id", sa.String(36), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("start_at", sa.DateTime, nullable=False),
+    sa.Column("end_at", sa.DateTime, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("degraded", sa.Boolean, nullable=False),
+    sa.Column("trust_id", sa.String(36)),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("ended_at", clock.DEADLINE),
+    sa.Column("deleted_at", clock.DEADLINE),
+    sa.UniqueConstraint("id", name="uniq_leases0id"),
+    sa.Index("leases_project_id_number_idx", "project_id", "deleted_at", "number"),
+    sa.Index("leases_end_at_idx", "end_at"),
+    **_MYSQL,
+)
+
+#: Named so because nova's API database has a table ``reservations``. ``fields`` is JSON,
+#: for plugins that have no table of their own here; ``position`` the order in the lease.
+lease_reservations = sa.Table(
+    "lease_reservations", metadata,
+    *timestamps(),
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("lease_id", sa.String(36),
+              sa.ForeignKey("leases.id", name="lease_reservations_lease_id_fkey"),
+              nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("resource_type", sa.String(66), nullable=False),
+    sa.Column("resource_id", sa.String(36), nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("missing_resources", sa.Boolean, nullable=False),
+    sa.Column("resources_changed", sa.Boolean, nullable=False),
+    sa.Column("fields", sa.Text),
+    sa.Index("lease_reservations_lease_id_idx", "lease_id"),
+    **_MYSQL,
+)
+
+#: The fields of ``virtual:instance``, and what was made for it in the compute service.
+instance_reservations = sa.Table(
+    "instance_reservations", metadata,
+    *timestamps(),
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("reservation_id", sa.String(36),
+              sa.ForeignKey("lease_reservations.id",
+                            name="instance_reservations_reservation_id_fkey"),
+              nullable=False),
+    sa.Column("vcpus", sa.Integer, nullable=False),
+    sa.Column("memory_mb", sa.Integer, nullable=False),
+    sa.Column("disk_gb", sa.Integer, nullable=False),
+    sa.Column("amount", sa.Integer, nullable=False),
+    sa.Column("affinity", sa.Boolean),
+    sa.Column("resource_properties", sa.Text, nullable=False),
+    sa.Column("flavor_id", sa.String(36)),
+    sa.Column("aggregate_id", sa.Integer),
+    sa.Column("server_group_id", sa.String(36)),
+    sa.UniqueConstraint("reservation_id", name="uniq_instance_reservations0reservation_id"),
+    **_MYSQL,
+)
+
+#: The fields of ``physical:host``, and what was made for it in the compute service.
+computehost_reservations = sa.Table(
+    "computehost_reservations", metadata,
+    *timestamps(),
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("reservation_id", sa.String(36),
+              sa.ForeignKey("lease_reservations.id",
+                            name="computehost_reservations_reservation_id_fkey"),
+              nullable=False),
+    sa.Column("min", sa.Integer, nullable=False),
+    sa.Column("max", sa.Integer, nullable=False),
+    sa.Column("hypervisor_properties", sa.Text, nullable=False),
+    sa.Column("resource_properties", sa.Text, nullable=False),
+    sa.Column("before_end", sa.String(36), nullable=False),
+    sa.Column("aggregate_id", sa.Integer),
+    sa.UniqueConstraint("reservation_id",
+                        name="uniq_computehost_reservations0reservation_id"),
+    **_MYSQL,
+)
+
+#: What reservations hold of hosts: ``slots`` of the size in the three columns; a whole
+#: host is one slot of its size. When a reservation ends, ``end_second`` becomes the
+#: second in which it did; the row is kept, for the history.
+computehost_allocations = sa.Table(
+    "computehost_allocations", metadata,
+    sa.Column("reservation_id", sa.String(36),
+              sa.ForeignKey("lease_reservations.id",
+                            name="computehost_allocations_reservation_id_fkey"),
+              primary_key=True),
+    sa.Column("computehost_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("slots", sa.Integer, nullable=False),
+    sa.Column("vcpus", sa.BigInteger, nullable=False),
+    sa.Column("memory_mb", sa.BigInteger, nullable=False),
+    sa.Column("disk_gb", sa.BigInteger, nullable=False),
+    sa.Column("whole", sa.Boolean, nullable=False),
+    sa.Column("start_second", sa.BigInteger, nullable=False),
+    sa.Column("end_second", sa.BigInteger, nullable=False),
+    sa.Index("computehost_allocations_host_end_idx", "computehost_id", "end_second"),
+    sa.Index("computehost_allocations_end_idx", "end_second"),
+    **_MYSQL,
+)
+
+#: What reservations hold of something that is on no host.
+reservation_amounts = sa.Table(
+    "reservation_amounts", metadata,
+    sa.Column("reservation_id", sa.String(36),
+              sa.ForeignKey("lease_reservations.id",
+                            name="reservation_amounts_reservation_id_fkey"),
+              primary_key=True),
+    sa.Column("what", sa.String(255), primary_key=True),
+    sa.Column("resource_type", sa.String(66), nullable=False),
+    sa.Column("amount", sa.BigInteger, nullable=False),
+    sa.Column("start_second", sa.BigInteger, nullable=False),
+    sa.Column("end_second", sa.BigInteger, nullable=False),
+    sa.Index("reservation_amounts_end_idx", "end_second"),
+    **_MYSQL,
+)
+
+#: What shall happen to a lease, and when. A manager that carries one out is its
+#: ``owner`` until ``deadline_at``; ``attempt`` rises each time that somebody takes it.
+lease_events = sa.Table(
+    "lease_events", metadata,
+    *timestamps(),
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("lease_id", sa.String(36),
+              sa.ForeignKey("leases.id", name="lease_events_lease_id_fkey"), nullable=False),
+    sa.Column("event_type", sa.String(66), nullable=False),
+    sa.Column("due_at", clock.DEADLINE, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("owner", sa.String(64)),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("deadline_at", clock.DEADLINE),
+    sa.Column("done_at", clock.DEADLINE),
+    sa.Column("problem", sa.Text),
+    sa.UniqueConstraint("lease_id", "event_type", name="uniq_lease_events0lease0type"),
+    sa.Index("lease_events_status_due_at_idx", "status", "due_at"),
+    **_MYSQL,
+)
+
+#: Calls to the compute service that have to be made, one after the other for each
+#: ``subject`` (a reservation's id, or ``host:<id>``), in the order of ``id``. A row is
+#: removed when its call was made.
+outbox = sa.Table(
+    "reservation_outbox", metadata,
+    *timestamps(),
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True,
+              nullable=False),
+    sa.Column("subject", sa.String(64), nullable=False),
+    sa.Column("lease_id", sa.String(36)),
+    sa.Column("call", sa.String(64), nullable=False),
+    sa.Column("arguments", sa.Text, nullable=False),
+    sa.Column("give_up_at", clock.DEADLINE),
+    sa.Column("next_at", clock.DEADLINE, nullable=False),
+    sa.Column("owner", sa.String(64)),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("deadline_at", clock.DEADLINE),
+    sa.Column("problem", sa.Text),
+    sa.Index("reservation_outbox_subject_idx", "subject", "id"),
+    sa.Index("reservation_outbox_next_at_idx", "next_at"),
+    **_MYSQL,
+)
+
+#: What was done to leases, for those who want to know: written in the transaction that
+#: does it, with the lease as it is afterwards (JSON).
+lease_notices = sa.Table(
+    "lease_notices", metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True,
+              nullable=False),
+    sa.Column("lease_id", sa.String(36), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("event", sa.String(66), nullable=False),
+    sa.Column("at", clock.DEADLINE, nullable=False),
+    sa.Column("payload", sa.Text, nullable=False),
+    sa.Index("lease_notices_lease_id_idx", "lease_id"),
+    sa.Index("lease_notices_at_idx", "at"),
+    **_MYSQL,
+)
