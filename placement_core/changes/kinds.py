@@ -6,7 +6,10 @@ PROVIDER = "provider"
 RESOURCE_CLASS = "resource_class"
 #: A trait was made or removed.
 TRAIT = "trait"
-#: A revision was raised; its ``ref`` is 0. Nothing that the index holds.
+#: The revision of limits and catalog was raised; its ``ref`` is 0. Nothing that the index
+#: holds.
 REVISION = "revision"
+#: Another revision was raised; its ``ref`` is 0.
+RECORDS = "records"
 #: The usage counters of a project; its ``ref`` is the key of its row in ``projects``.
 PROJECT = "project"

@@ -37,8 +37,8 @@ def raise_(session: Session, name: str) -> None:
     raised = session.execute(_RAISE, {"of": name, "by_txn": session.txn}).rowcount
     if raised != 1:
         raise RuntimeError(f"the revision {name} has no row: nobody would wait for this write")
-    # So that a COMMIT whose answer was lost can be looked up.
-    session.touch(kinds.REVISION, 0)
+    # Also so that a COMMIT whose answer was lost can be looked up.
+    session.touch(kinds.REVISION if name == LIMITS else kinds.RECORDS, 0)
 
 
 @retry_writes
@@ -49,4 +49,9 @@ def ask(ctx: Context, name: str) -> str:
     transactions, does not repeat a revision with other contents.
     """
     [(serial, txn)] = _ASK.ask(ctx, {"of": name})
-    return f"{serial}-{txn:x}"
+    return text(serial, txn)
+
+
+def text(serial: int, txn: int) -> str:
+    """Return what ``ask`` does, for who read the row in another statement."""
+    return f"{int(serial)}-{txn:x}"

@@ -20,7 +20,6 @@ from placement_core.context import Context
 from placement_core.db.transactions import TransactionLost
 from placement_core.placement import (
     consumers,
-    counters,
     errors,
     facts,
     growth,
@@ -131,7 +130,7 @@ def replace(
         ledger.move_used(session, planned)
         if beside is not None:
             beside(session)
-        counters.add(ctx, session, planned.counters)
+        ledger.count(ctx, session, planned)
 
 
 @db.retry_writes
@@ -152,7 +151,7 @@ def delete(ctx: Context, consumer_uuid: str) -> None:
         ledger.write_allocations(session, planned)
         locks.hold(session, planned.steps)
         ledger.move_used(session, planned)
-        counters.add(ctx, session, planned.counters)
+        ledger.count(ctx, session, planned)
 
 
 def _plan(

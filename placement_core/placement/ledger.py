@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 import os_resource_classes as orc
 import sqlalchemy as sa
 
+from placement_core.context import Context
 from placement_core.db import Session, arrays
 from placement_core.db.transactions import TransactionLost
 from placement_core.placement import consumers, counters, inserts, locks, moves, records, tables
@@ -171,7 +172,7 @@ def _new_owner(write: records.AllocationWrite, facts: Facts, owner: Owner) -> Ow
 
 
 def write_allocations(session: Session, planned: Plan) -> None:
-    """End and begin allocations and pairs, and put consumers to their new owners.
+    """End and begin allocations, and put consumers to their new owners.
 
     :raises Short: an amount is larger than any inventory allows.
     """
@@ -191,7 +192,6 @@ def write_allocations(session: Session, planned: Plan) -> None:
         consumers.move(session, uuid, project_id=project, user_id=user,
                        type_id=None if consumer_type == tables.UNTYPED else consumer_type)
     consumers.remove(session, planned.emptied)
-    moves.write(session, planned.pairs)
 
 
 def move_used(session: Session, planned: Plan) -> None:
@@ -208,6 +208,15 @@ def move_used(session: Session, planned: Plan) -> None:
              for cell in sorted(planned.deltas)]
     if asked and _move(session, asked) != len(asked):
         raise Short(planned)
+
+
+def count(ctx: Context, session: Session, planned: Plan) -> None:
+    """Write what quota counts: pairs and usage counters.
+
+    After a guard, which judges by what is committed.
+    """
+    moves.write(session, planned.pairs)
+    counters.add(ctx, session, planned.counters)
 
 
 def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:

@@ -16,7 +16,6 @@ from placement_core.context import Context
 from placement_core.placement import (
     allocations,
     consumers,
-    counters,
     errors,
     facts,
     inventories as inventory_records,
@@ -80,7 +79,7 @@ def reshape(
         ledger.move_used(session, planned)
         for uuid in new:
             _drop_others(session, uuid, known.providers[uuid], wanted[known.providers[uuid]])
-        counters.add(ctx, session, planned.counters)
+        ledger.count(ctx, session, planned)
 
 
 def _in_range(

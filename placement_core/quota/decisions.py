@@ -10,6 +10,7 @@ import numpy as np
 
 from placement_core import amounts
 from placement_core.amounts import Amount
+from placement_core.changes import revisions
 from placement_core.context import Context
 from placement_core.placement import usage_index
 from placement_core.placement.usage_index import UsageIndex, Usages
@@ -22,6 +23,10 @@ from placement_core.quota.resources import Resources
 
 #: So many projects' bounds are kept; beyond that they are made anew.
 _MOST_KEPT = 4096
+
+
+#: Returns what counts against a bound, units summed up.
+Used = Callable[[Binding, Collection[str]], int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,13 +60,15 @@ class Bounds:
     :ivar lineage: the project, last, and what is above it.
     :ivar subtrees: {node: the projects below it, itself included}, of each node
         that is bound with its subtree.
-    :ivar revision: of limits and catalog, when this was made.
+    :ivar revision: of limits and catalog, as the usage index counts, when this was made.
+    :ivar state: the same as the database says it, from before this was made.
     """
 
     lineage: Sequence[Node]
     limits: EffectiveLimits
     subtrees: Mapping[str, Sequence[str]]
     revision: int
+    state: str = ""
 
     @property
     def project_id(self) -> str:
@@ -123,17 +130,21 @@ class Decisions:
         self, usages: Usages, bounds: Bounds, deltas: Mapping[str, int]
     ) -> Decision:
         """Decide on usages and bounds that were fetched before."""
+        return Decision(
+            bounds.project_id, self.judge(bounds, deltas, self.used(usages, bounds)))
+
+    def used(self, usages: Usages, bounds: Bounds) -> Used:
+        """Return how to look up what counts against bounds, in the usage index."""
         kept = self._kept_at(bounds.revision)
 
         def used(binding: Binding, units: Collection[str]) -> int:
             rows = kept.rows(usages, bounds, binding)
             return sum(usages.total(rows, _column(unit)) for unit in units)
 
-        return Decision(bounds.project_id, self.judge(bounds, deltas, used))
+        return used
 
     def judge(
-        self, bounds: Bounds, deltas: Mapping[str, int],
-        used: Callable[[Binding, Collection[str]], int],
+        self, bounds: Bounds, deltas: Mapping[str, int], used: Used
     ) -> list[Excess]:
         """Return the bounds that a claim would break.
 
@@ -159,6 +170,7 @@ class Decisions:
         kept = self._kept_at(self._usage.revision(ctx))
         asked = (service_type, region_id)
         if asked not in kept.service_keys:
+            self._state(ctx, kept)
             found = self._catalog.services(ctx, service_type=service_type)
             if len(found) > 1:
                 raise errors.AmbiguousService(service_type, [each.id for each in found])
@@ -178,13 +190,15 @@ class Decisions:
         """
         if revision is None:
             revision = self._usage.revision(ctx)
-        if key is None:
-            return Bounds((Node(project_id, None),), EffectiveLimits({}, {}), {}, revision)
         kept = self._kept_at(revision)
+        state = self._state(ctx, kept)
+        if key is None:
+            return Bounds(
+                (Node(project_id, None),), EffectiveLimits({}, {}), {}, revision, state)
         question = (project_id, key)
         known = kept.bounds.get(question)
         if known is None:
-            known = kept.bounds[question] = self._made(ctx, project_id, key, revision)
+            known = kept.bounds[question] = self._made(ctx, project_id, key, revision, state)
         return known
 
     def user_limits(
@@ -218,6 +232,15 @@ class Decisions:
         Where those are remote, they are as old as their drivers' options allow.
         """
         return not self.cacheable or bounds.revision == usages.revision
+
+    def holds_in(self, bounds: Bounds, state: str) -> bool:
+        """Say the same to somebody who read the state of limits and catalog."""
+        return not self.cacheable or bounds.state == state
+
+    def forget(self) -> None:
+        """Make all bounds anew: limits or the catalog have changed."""
+        with self._lock:
+            self._kept = _Kept(-1)
 
     def bindings(self, bounds: Bounds, name: str) -> list[Binding]:
         """Return the bounds of one resource, the project's own first, then upwards."""
@@ -263,14 +286,25 @@ class Decisions:
                 self._kept = _Kept(revision)
             return self._kept
 
-    def _made(self, ctx: Context, project_id: str, key: ServiceKey, revision: int) -> Bounds:
+    def _state(self, ctx: Context, kept: _Kept) -> str:
+        """Return the state that what is kept is of, or newer.
+
+        Asked before the first of it is made: a change since then will be seen as one.
+        """
+        if not kept.state and self.cacheable:
+            kept.state = revisions.ask(ctx, revisions.LIMITS)
+        return kept.state
+
+    def _made(
+        self, ctx: Context, project_id: str, key: ServiceKey, revision: int, state: str
+    ) -> Bounds:
         lineage: Sequence[Node] = (
             self._catalog.lineage(ctx, project_id) if self.model.hierarchical
             else (Node(project_id, None),))
         limits = self._limits.effective(
             ctx, [node.id for node in lineage], service_id=key.service_id,
             region_id=key.region_id)
-        made = Bounds(lineage, limits, {}, revision)
+        made = Bounds(lineage, limits, {}, revision, state)
         bound = {binding.node_id for name in limits.defaults
                  for binding in self.bindings(made, name) if binding.scope == "subtree"}
         top = next((node.id for node in lineage if node.id in bound), None)
@@ -291,6 +325,7 @@ class _Kept:
 
     def __init__(self, revision: int) -> None:
         self.revision = revision
+        self.state = ""
         self.bounds: dict[tuple[str, ServiceKey], Bounds] = {}
         self.user_limits: dict[tuple[str, str, ServiceKey], Mapping[str, Amount]] = {}
         #: {(type of service, region): its key}.

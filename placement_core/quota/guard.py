@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from placement_core import amounts, metrics
@@ -19,10 +19,9 @@ from placement_core.db import TransactionLost
 from placement_core.placement import totals, usage_index
 from placement_core.placement.growth import Amounts, Growth
 from placement_core.placement.records import AllocationWrite
-from placement_core.placement.usage_index import Usages
 from placement_core.plugin_api.counting import CONSUMERS
-from placement_core.quota import errors, nodes, rivals
-from placement_core.quota.decisions import Bounds, Decisions
+from placement_core.quota import errors, nodes, rivals, settled
+from placement_core.quota.decisions import Bounds, Decisions, Used
 from placement_core.quota.records import Overrun
 
 LOG = logging.getLogger(__name__)
@@ -101,11 +100,8 @@ class QuotaGuard:
         if self._mode == "enforce":
             assert ctx.session is not None  # called inside the claim's transaction
             nodes.hold(ctx, ctx.session, held)
-        # Also where nothing seems to bind: by now something may.
-        usages = self._decisions.settled(ctx)
-        if not all(self._decisions.holds(each, usages) for each in self._bounds.values()):
-            raise TransactionLost
-        overruns = [*self._of_projects(usages, deltas), *self._of_users(ctx, of_users)]
+        used = self._used(ctx, deltas)
+        overruns = [*self._of_projects(used, deltas), *self._of_users(ctx, of_users)]
         if not overruns:
             if self._notes and ctx.session is not None:
                 rivals.accept(ctx.session, held, self._uuids)
@@ -138,12 +134,40 @@ class QuotaGuard:
             for binding in self._decisions.bindings(self._bounds[project_id], name)}
         return bound | {project_id for (project_id, _), grown in of_users.items() if grown}
 
+    def _used(
+        self, ctx: Context, deltas: Mapping[str, Mapping[str, int]]
+    ) -> Callable[[Bounds], Used]:
+        """Return how to look up what counts against the bounds of each project.
+
+        Also where nothing seems to bind: by now something may.
+
+        :raises TransactionLost: limits or the catalog changed since ``prepare``.
+        """
+        decisions, all_bounds = self._decisions, self._bounds.values()
+        counted = {
+            each for project_id, grown in deltas.items() for name in grown
+            for binding in decisions.bindings(self._bounds[project_id], name)
+            for each in self._bounds[project_id].counted(binding)}
+        if len(counted) > settled.MOST_PROJECTS:
+            usages = decisions.settled(ctx)
+            if not all(decisions.holds(each, usages) for each in all_bounds):
+                raise TransactionLost
+            return lambda bounds: decisions.used(usages, bounds)
+        assert ctx.session is not None  # called inside the claim's transaction
+        state, of_projects = settled.read(ctx.session, counted)
+        if not all(decisions.holds_in(each, state) for each in all_bounds):
+            decisions.forget()
+            raise TransactionLost
+        return lambda bounds: lambda binding, units: sum(
+            of_projects.get((each, unit), 0)
+            for each in bounds.counted(binding) for unit in units)
+
     def _of_projects(
-        self, usages: Usages, deltas: Mapping[str, Mapping[str, int]]
+        self, used: Callable[[Bounds], Used], deltas: Mapping[str, Mapping[str, int]]
     ) -> Iterator[Overrun]:
         for project_id, grown in deltas.items():
-            decision = self._decisions.decided(usages, self._bounds[project_id], grown)
-            for excess in decision.excesses:
+            bounds = self._bounds[project_id]
+            for excess in self._decisions.judge(bounds, grown, used(bounds)):
                 yield Overrun(
                     excess.binding.node_id, excess.resource_name, excess.binding.scope,
                     excess.binding.source, excess.binding.limit, excess.usage, excess.delta)

@@ -1,4 +1,4 @@
-"""Each route of the limits and the capacity API is asked once, with success."""
+"""Each route of the limits API, and of limits in the capacity API, is asked once."""
 
 from __future__ import annotations
 
@@ -43,14 +43,13 @@ class EveryOperationTest(LimitsTestCase):
             "POST /capacity/v1/limits/users": {"user_limits": [user]},
             "PATCH /capacity/v1/limits/users/{id}": {"user_limit": {"resource_limit": 1}},
         }
-        queries = {
-            "/capacity/v1/limits/effective": f"?service_id={self.service}",
-            "/capacity/v1/explain/allocation_candidates": "?resources=VCPU:1",
-        }
+        queries = {"/capacity/v1/limits/effective": f"?service_id={self.service}"}
         expected = {"GET": 200, "PATCH": 200, "POST": 201, "DELETE": 204}
-        for api in (LIMITS, CAPACITY):
+        for api, below in ((LIMITS, ""), (CAPACITY, "/limits/")):
             # What is deleted is still there for the others.
             for operation in sorted(api.operations, key=lambda each: each.method == "DELETE"):
+                if not operation.path.startswith(below):
+                    continue
                 path = f"{api.prefix}{operation.path}"
                 collection = path.removesuffix("/{id}").rpartition("/")[2]
                 response = self.ask(

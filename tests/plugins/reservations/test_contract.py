@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import pathlib
-import shutil
-import subprocess
 import sys
 
-import fixtures
 from oslo_config import cfg
 
 from placement_core import errors
@@ -21,7 +16,7 @@ from placement_core.testing.reservations import HOSTS, ReservationsContract
 from placement_plugins.reservations import host, instance
 from tests import base
 from tests.plugins.reservations import worlds
-from tests.repo.test_packaging import ROOT
+from tests.third_party import installing
 
 _BAD_REQUIREMENTS = (1, ["=", "$vcpus", "8"], None, "[", '["xor", ["=", "$vcpus", "8"]]',
                      '["=", "$no_such_property", "8"]', "[" * 1000, "x" * 5000)
@@ -75,9 +70,7 @@ class TestLicences(ReservationsContract, base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        folder = self.useFixture(fixtures.TempDir()).path
-        self.useFixture(fixtures.EnvironmentVariable("XDG_CACHE_HOME", f"{folder}/cache"))
-        self.useFixture(fixtures.MonkeyPatch("sys.path", [*sys.path, f"{_installed()}"]))
+        self.useFixture(installing.Installed("licence_pool"))
 
     def plugin(self) -> ReservationPlugin:
         return self.configured({"matlab": "7", "ansys": "2"})
@@ -129,23 +122,3 @@ class TestLicences(ReservationsContract, base.TestCase):
 def _asked(plugin, product, amount):
     return Wanted(plugin, reservations.Asked(
         "r", "p", plugin.values({"product": product, "amount": amount})))
-
-
-_FOLDER: list[fixtures.TempDir] = []
-
-
-def _installed() -> str:
-    """Return the folder that the distribution is installed in, once in a process."""
-    if not _FOLDER:
-        folder = fixtures.TempDir()
-        folder.setUp()
-        atexit.register(folder.cleanUp)
-        _FOLDER.append(folder)
-        source, site = f"{folder.path}/source", f"{folder.path}/site"
-        shutil.copytree(ROOT / "tests" / "third_party" / "licence_pool", source)
-        pathlib.Path(site).mkdir()
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", "import setuptools; setuptools.setup()",
-             "-q", "egg_info", "--egg-base", site, "build_py", "--build-lib", site],
-            cwd=source, check=True, capture_output=True)
-    return f"{_FOLDER[0].path}/site"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import importlib
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 
 import fixtures
 from oslo_config import cfg
@@ -25,24 +21,7 @@ from placement_core.testing import counting as contract
 from placement_plugins.catalog.local import LocalCatalog
 from tests import base, serving
 from tests.http import base as http
-
-ROOT = pathlib.Path(__file__).parent
-
-
-@functools.cache
-def installed() -> pathlib.Path:
-    """Return the folder into which pip installed the distribution."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-thirdparty-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    # A build writes beside its sources.
-    source = shutil.copytree(ROOT / "licence_counting", folder / "source")
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "--no-deps", "--no-index", "--no-build-isolation", "--target", folder / "target", source],
-        capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return folder / "target"
+from tests.third_party import installing
 
 
 class ThirdPartyTestCase(base.DatabaseTestCase):
@@ -51,9 +30,7 @@ class ThirdPartyTestCase(base.DatabaseTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.useFixture(fixtures.MonkeyPatch("sys.path", [str(installed()), *sys.path]))
-        self.useFixture(fixtures.EnvironmentVariable("XDG_CACHE_HOME", str(self.folder)))
-        importlib.invalidate_caches()
+        self.useFixture(installing.Installed("licence_counting"))
         self.register = self.folder / "register.csv"
 
     def write(self, *lines: tuple[str, str, str, int]) -> None:
@@ -135,5 +112,5 @@ class TestService(ThirdPartyTestCase):
         self.assertEqual(1, quota["resources"]["class:CUSTOM_LICENCE"]["used"])
 
     def path(self) -> str:
-        root = ROOT.parent.parent
+        root = installing.ROOT.parent.parent
         return os.pathsep.join([str(root), str(root / "plugins"), *sys.path])

@@ -1,0 +1,52 @@
+"""Distributions of somebody else's, installed as pip does it, for one test."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import fixtures
+
+ROOT = pathlib.Path(__file__).parent
+
+
+class Installed(fixtures.Fixture):
+    """Lets this process find a distribution of this folder, and its entry points.
+
+    :ivar folder: where it is installed.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.folder = _installed(name)
+
+    def _setUp(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch("sys.path", [str(self.folder), *sys.path]))
+        # What stevedore found before it keeps in this process, and in a folder.
+        self.useFixture(fixtures.MonkeyPatch(
+            "stevedore.extension.ExtensionManager.ENTRY_POINT_CACHE", {}))
+        self.useFixture(fixtures.EnvironmentVariable(
+            "XDG_CACHE_HOME", self.useFixture(fixtures.TempDir()).path))
+        importlib.invalidate_caches()
+
+
+@functools.cache
+def _installed(name: str) -> pathlib.Path:
+    """Return the folder into which pip installed a distribution, once in a process."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-third-party-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # A build writes beside its sources.
+    source = shutil.copytree(ROOT / name, folder / "source")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+         "--no-deps", "--no-index", "--no-build-isolation", "--target", folder / "target", source],
+        capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return folder / "target"
