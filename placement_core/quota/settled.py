@@ -30,7 +30,8 @@ def _of_projects(of: sa.Table, sign: int, dialect: str) -> sa.Select[Any]:
     return (
         sa.select(
             _projects.c.external_id.label("project"), _classes.c.name.label("name"),
-            (used if sign > 0 else -used).label("used"), sa.cast(sa.null(), sa.BigInteger).label("txn"))
+            (used if sign > 0 else -used).label("used"),
+            sa.cast(sa.null(), sa.BigInteger).label("txn"))
         .select_from(_projects)
         .join(of, of.c.project_id == _projects.c.id)
         .outerjoin(_classes, _classes.c.id == of.c.resource_class_id)
