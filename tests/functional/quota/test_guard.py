@@ -16,6 +16,9 @@ from tests.round_trips import RoundTrips
 @databases.on_each_database
 class TestGuard(trees.TreeTestCase):
 
+    #: The limit nodes, and the usage below them with the state of limits and catalog.
+    round_trips = 2
+
     def refused(self, project, held, **options):
         """Claim in vain; return what stood in the way."""
         refusal = self.assertRaises(
@@ -226,12 +229,22 @@ class TestGuard(trees.TreeTestCase):
             self.claim, {self.host: held}, consumer=factories.new_uuid(), project=self.left,
             seen=None)
         guarded = trips.of(self.take, self.left, held, seen=None)
-        # The limit nodes, and the usage below them with the state of limits and catalog.
-        self.assertEqual(2, guarded - free)
+        self.assertEqual(self.round_trips, guarded - free)
         one, other = (self.take(self.left, held) for _ in range(2))
         self.assertEqual(
             trips.of(self.claim, {self.host: {"VCPU": 1}}, consumer=one, project=self.left),
             trips.of(self.take, self.left, {"VCPU": 1}, consumer=other))
+
+
+class TestGuardOfLargeTrees(TestGuard):
+    """The same by the usage index, which is asked where a tree has many projects."""
+
+    #: The limit nodes, what changed (two questions), and the sums.
+    round_trips = 4
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.MonkeyPatch("placement_core.quota.settled.MOST_PROJECTS", -1))
 
 
 @databases.on_each_database
