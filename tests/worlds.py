@@ -30,7 +30,7 @@ def inventory(
 
 def provider(
     number: int, *inventories: Inventory, parent: int | None = None, traits=(), aggregates=(),
-    generation: int = 0, name: str | None = None,
+    generation: int = 0, name: str | None = None, pooled: bool = False,
 ) -> ProviderRow:
     """Make a provider; it and its aggregates are known by numbers."""
     return ProviderRow(
@@ -38,7 +38,7 @@ def provider(
         generation=generation, parent_id=parent,
         inventories=tuple(sorted(inventories)),
         traits=frozenset(NAMES.trait_ids[name] for name in traits),
-        aggregates=frozenset(map(uuid_of, aggregates)))
+        aggregates=frozenset(map(uuid_of, aggregates)), pooled=pooled)
 
 
 def build(*rows: ProviderRow) -> World:
@@ -69,6 +69,7 @@ def describe(world: World) -> dict:
                 entry.provider, entry.inventories, entry.traits, entry.aggregates,
                 entry.revision)
             for entry in world.entries if entry},
+        "pooled": {rows[row] for row in world.pooled.rows.tolist()},
         "rows": {
             uuid: rows[row] for uuid, row in layout.row_of_uuid.items()},
         "ids": {id_: rows[row] for id_, row in layout.row_of_id.items()},

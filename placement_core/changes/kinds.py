@@ -6,10 +6,12 @@ PROVIDER = "provider"
 RESOURCE_CLASS = "resource_class"
 #: A trait was made or removed.
 TRAIT = "trait"
-#: The revision of limits and catalog was raised; its ``ref`` is 0. Nothing that the index
-#: holds.
+#: A revision was raised, and what binds claims may be another; its ``ref`` is 0. Nothing
+#: that the index holds.
 REVISION = "revision"
-#: Another revision was raised; its ``ref`` is 0.
-RECORDS = "records"
+#: A revision of what is reserved was raised; its ``ref`` is 0. Nothing that an index holds.
+POOL = "pool"
 #: The usage counters of a project; its ``ref`` is the key of its row in ``projects``.
 PROJECT = "project"
+#: A lease was made, changed or ended; its ``ref`` is its number. Nothing that an index holds.
+LEASE = "lease"

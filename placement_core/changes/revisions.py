@@ -22,6 +22,11 @@ CELLS = "cells"
 POOL = "pool"
 #: Which hosts the freepool has.
 POOL_HOSTS = "pool_hosts"
+#: The positions of notices about leases: as a number, the last one that was given.
+NOTICES = "notices"
+
+#: As what those are told of that claims are judged by: who keeps it asks again.
+_KINDS = {LIMITS: kinds.REVISION, CELLS: kinds.REVISION}
 
 _RAISE = (
     sa.update(revisions)
@@ -37,8 +42,8 @@ def raise_(session: Session, name: str) -> None:
     raised = session.execute(_RAISE, {"of": name, "by_txn": session.txn}).rowcount
     if raised != 1:
         raise RuntimeError(f"the revision {name} has no row: nobody would wait for this write")
-    # Also so that a COMMIT whose answer was lost can be looked up.
-    session.touch(kinds.REVISION if name == LIMITS else kinds.RECORDS, 0)
+    # So that a COMMIT whose answer was lost can be looked up.
+    session.touch(_KINDS.get(name, kinds.POOL), 0)
 
 
 @retry_writes

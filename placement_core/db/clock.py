@@ -20,6 +20,14 @@ DEADLINE = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql")
 _SQLITE_FORMAT = "'%Y-%m-%d %H:%M:%f000'"
 
 
+class _Second(sa.ColumnElement[int]):
+    """The present in whole seconds since the epoch."""
+
+    type = sa.BigInteger()
+    inherit_cache = True
+    _traverse_internals: list[Any] = []
+
+
 class _InSeconds(sa.ColumnElement[datetime.datetime]):
     """The present and some seconds."""
 
@@ -40,6 +48,11 @@ def now() -> sa.ColumnElement[datetime.datetime]:
     return in_seconds(sa.literal_column("0", sa.Integer))
 
 
+def second() -> sa.ColumnElement[int]:
+    """Build the second that is now, since the epoch."""
+    return _Second()
+
+
 def in_seconds(seconds: sa.ColumnElement[int]) -> sa.ColumnElement[datetime.datetime]:
     """Build the moment in some seconds; negative ones are ago."""
     return _InSeconds(seconds)
@@ -49,7 +62,7 @@ def in_seconds(seconds: sa.ColumnElement[int]) -> sa.ColumnElement[datetime.date
 def _on_postgresql(element: _InSeconds, compiler: Any, **options: Any) -> str:
     seconds = compiler.process(element.seconds, **options)
     return ("(CAST(clock_timestamp() AT TIME ZONE 'UTC' AS TIMESTAMP) "
-            f"+ CAST({seconds} AS INTEGER) * INTERVAL '1 second')")
+            f"+ CAST({seconds} AS BIGINT) * INTERVAL '1 second')")
 
 
 @compiles(_InSeconds, "mysql")
@@ -62,3 +75,18 @@ def _on_mysql(element: _InSeconds, compiler: Any, **options: Any) -> str:
 def _on_sqlite(element: _InSeconds, compiler: Any, **options: Any) -> str:
     seconds = compiler.process(element.seconds, **options)
     return f"strftime({_SQLITE_FORMAT}, 'now', ({seconds}) || ' seconds')"
+
+
+@compiles(_Second, "postgresql")
+def _second_on_postgresql(element: _Second, compiler: Any, **options: Any) -> str:
+    return "CAST(floor(extract(epoch FROM clock_timestamp())) AS BIGINT)"
+
+
+@compiles(_Second, "mysql")
+def _second_on_mysql(element: _Second, compiler: Any, **options: Any) -> str:
+    return "UNIX_TIMESTAMP()"
+
+
+@compiles(_Second, "sqlite")
+def _second_on_sqlite(element: _Second, compiler: Any, **options: Any) -> str:
+    return "CAST(strftime('%s', 'now') AS INTEGER)"

@@ -22,6 +22,7 @@ from placement_core.placement import (
     consumers,
     errors,
     facts,
+    fencing,
     growth,
     inventories,
     ledger,
@@ -101,7 +102,7 @@ class Guard(Protocol):
 @db.retry_writes
 def replace(
     ctx: Context, writes: Sequence[records.AllocationWrite], *, guard: Guard | None = None,
-    beside: Callable[[db.Session], None] | None = None,
+    fence: fencing.Fence | None = None, beside: Callable[[db.Session], None] | None = None,
 ) -> None:
     """Make consumers hold exactly what ``writes`` say, all of them or none.
 
@@ -110,11 +111,13 @@ def replace(
     nothing afterwards ceases to exist.
 
     :param writes: at most one for each consumer.
+    :param fence: lets in who claims of pooled trees; None: everybody is let in.
     :param beside: writes what belongs to it in the same transaction; the consumers
         and providers are locked by then.
     :raises errors.ConsumerGenerationConflict, errors.AllocationForUnknownProvider,
         errors.UnknownResourceClass, errors.InventoryMissing,
-        errors.ConstraintsViolated, errors.CapacityExceeded: nothing was changed.
+        errors.ConstraintsViolated, errors.CapacityExceeded, errors.Fenced: nothing was
+        changed.
     """
     consumers.ensure_owners(ctx, writes)
     if guard is not None:
@@ -122,12 +125,16 @@ def replace(
     with explained(ctx, writes), db.write(ctx) as session:
         known, planned = _plan(ctx, session, writes)
         ledger.write_allocations(session, planned)
+        if fence is not None:
+            fencing.hold_roots(known, planned)
         locks.hold(session, planned.steps)
+        if fence is not None:
+            fencing.judge(session, fence, writes, known, planned)
         if guard is not None:
             grown = growth.measure(session, writes, known, planned)
             if grown.projects or grown.users:
                 guard.decide(ctx, grown)
-        ledger.move_used(session, planned)
+        ledger.move_used(session, planned, None if fence is None else known.pooled)
         if beside is not None:
             beside(session)
         ledger.count(ctx, session, planned)

@@ -398,6 +398,15 @@ class CapacityExceeded(CannotAllocate):
         self.capacity = capacity
 
 
+class Fenced(errors.Conflict):
+    """A claim, or a change of trees, is about providers that are kept for others.
+
+    Not ``CONCURRENT_UPDATE``: it is of no use to try again.
+    """
+
+    code = "reservations.fenced"
+
+
 class ReshapedProviderNotFound(errors.Invalid):
     """A reshape names a provider that does not exist."""
 

@@ -45,6 +45,17 @@ def _named(
     return _branch(what, name, identity).where(arrays.among(name, parameter, dialect=dialect))
 
 
+def _of_providers(dialect: str) -> sa.Select:
+    """Build the part about providers, with the roots of their trees where these are pooled."""
+    providers, pooled = tables.resource_providers, tables.pooled_trees
+    joined = providers.outerjoin(
+        pooled, pooled.c.root_provider_id == providers.c.root_provider_id)
+    return _branch(
+        _PROVIDER, providers.c.uuid, providers.c.id,
+        sa.func.coalesce(pooled.c.root_provider_id, 0),
+    ).select_from(joined).where(arrays.among(providers.c.uuid, "providers", dialect=dialect))
+
+
 def _of_consumers(dialect: str) -> tuple[sa.Select, sa.Select]:
     consumers, held, inventories = tables.consumers, tables.allocations, tables.inventories
     owners = _branch(
@@ -75,7 +86,6 @@ def _of_pairs(dialect: str) -> tuple[sa.Select, sa.Select]:
 
 #: (what, identity, name, parameter)
 _NAMES = (
-    (_PROVIDER, tables.resource_providers.c.id, tables.resource_providers.c.uuid, "providers"),
     (_CLASS, tables.resource_classes.c.id, tables.resource_classes.c.name, "classes"),
 )
 #: New consumers were just made with their owners' ids; existing ones may move.
@@ -90,8 +100,8 @@ _OWNERS = (
 def _read(dialect: str, existed: bool) -> sa.Executable:
     names = (*_NAMES, *_OWNERS) if existed else _NAMES
     return sa.union_all(
-        *(_named(*name, dialect) for name in names), *_of_consumers(dialect),
-        *_of_pairs(dialect))
+        _of_providers(dialect), *(_named(*name, dialect) for name in names),
+        *_of_consumers(dialect), *_of_pairs(dialect))
 
 
 @dataclasses.dataclass(slots=True)
@@ -99,6 +109,8 @@ class Facts:
     """What the rows say.
 
     :ivar providers: {uuid: id}, those that exist.
+    :ivar pooled: {provider id: the id of its root}, of those in pooled trees (``fencing``).
+        Not locked.
     :ivar classes: {name: id}, those that exist.
     :ivar owners: {consumer uuid: its owner, as its row says}.
     :ivar held: {consumer uuid: {cell: amount}}, before the write.
@@ -112,6 +124,7 @@ class Facts:
     """
 
     providers: dict[str, int] = dataclasses.field(default_factory=dict)
+    pooled: dict[int, int] = dataclasses.field(default_factory=dict)
     classes: dict[str, int] = dataclasses.field(default_factory=dict)
     owners: dict[str, Owner] = dataclasses.field(default_factory=dict)
     held: dict[str, dict[Cell, int]] = dataclasses.field(default_factory=dict)
@@ -184,6 +197,8 @@ def _read_batch(
     for what, text, *numbers in found:
         if what in names:
             names[what][text] = numbers[0]
+            if what == _PROVIDER and numbers[1]:
+                facts.pooled[numbers[0]] = numbers[1]
             continue
         if what == _PAIR:
             second, _, first = text.partition(_BETWEEN)

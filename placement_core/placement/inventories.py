@@ -58,6 +58,9 @@ _PRESENT = sa.select(
     _inventories.c.id, _inventories.c.resource_class_id,
     *(_inventories.c[name] for name in _WRITTEN),
 ).where(_inventories.c.resource_provider_id == sa.bindparam("provider_id"))
+_OF_CLASS = sa.select(_inventories.c.id, _inventories.c.resource_provider_id).where(
+    _inventories.c.resource_class_id == sa.bindparam("class_id"),
+    _inventories.c.resource_provider_id.in_(sa.bindparam("provider_ids", expanding=True)))
 _INSERT = sa.insert(_inventories)
 _UPDATE = (
     sa.update(_inventories).where(_inventories.c.id == sa.bindparam("inventory_id"))
@@ -295,6 +298,32 @@ def put(session: Session, provider_id: int, wanted: Mapping[int, InventoryValues
             written[class_id] | {"resource_provider_id": provider_id, "used": 0,
                                  "resource_class_id": class_id, "created_at": now}
             for class_id in new])
+
+
+def put_class(
+    session: Session, class_id: int, wanted: Mapping[int, InventoryValues], *,
+    is_new: bool = False,
+) -> None:
+    """Insert or change inventories of one held class on held providers.
+
+    :param wanted: {provider id: values that ``in_range`` returned}.
+    :param is_new: nobody has inventory of the class.
+    """
+    found = {} if is_new else {
+        row.resource_provider_id: row.id for row in session.execute(
+            _OF_CLASS, {"class_id": class_id, "provider_ids": sorted(wanted)})}
+    now = utcnow()
+    rows = {key: dataclasses.asdict(values) | {"capacity": stored_capacity(values)}
+            for key, values in wanted.items()}
+    changed = [
+        {"inventory_id": found[key]} | {f"new_{name}": rows[key][name] for name in _WRITTEN}
+        for key in sorted(found)]
+    if changed:
+        session.execute(_UPDATE, changed)
+    new = [rows[key] | {"resource_provider_id": key, "used": 0, "resource_class_id": class_id,
+                        "created_at": now} for key in sorted(rows.keys() - found.keys())]
+    if new:
+        session.execute(_INSERT, new)
 
 
 def remove(session: Session, provider_id: int, class_ids: Iterable[int]) -> None:

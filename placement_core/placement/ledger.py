@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import os_resource_classes as orc
 import sqlalchemy as sa
@@ -23,6 +23,7 @@ from placement_core.placement import consumers, counters, inserts, locks, moves,
 from placement_core.placement.facts import Cell, Facts, Owner
 
 _allocations, _inventories = tables.allocations, tables.inventories
+_providers, _pooled = tables.resource_providers, tables.pooled_trees
 
 _DELETE = {
     dialect: sa.delete(_allocations).where(
@@ -194,18 +195,24 @@ def write_allocations(session: Session, planned: Plan) -> None:
     consumers.remove(session, planned.emptied)
 
 
-def move_used(session: Session, planned: Plan) -> None:
+def move_used(
+    session: Session, planned: Plan, let_in: Collection[int] | None = None
+) -> None:
     """Change ``used`` of the inventories, if every one of them allows it.
 
     The providers' rows must be held.
 
+    :param let_in: providers of pooled trees (``fencing``) that may be given more of; None:
+        all of them.
     :raises Short: one does not. Some may have been changed all the same.
     """
     amounts: dict[Cell, list[int]] = collections.defaultdict(list)
     for row in planned.rows:
         amounts[row.cell].append(row.used)
-    asked = [_asked(cell, planned.deltas[cell], amounts.get(cell, [0]))
-             for cell in sorted(planned.deltas)]
+    asked = [
+        {**_asked(cell, planned.deltas[cell], amounts.get(cell, [0])),
+         "let_in": int(let_in is None or cell[0] in let_in)}
+        for cell in sorted(planned.deltas)]
     if asked and _move(session, asked) != len(asked):
         raise Short(planned)
 
@@ -242,9 +249,15 @@ def _is_allowed(values: Mapping[str, sa.ColumnElement]) -> sa.ColumnElement[bool
 
     The amounts are within its bounds and their sum fits, or its usage does not
     grow (it may be over-committed already). ``most`` = 0: amounts only end
-    here, there are no bounds to respect.
+    here, there are no bounds to respect. ``let_in`` = 0: nothing of a pooled tree.
     """
     columns = _inventories.c
+    # A value and no EXISTS, which PostgreSQL may answer by reading all pooled trees.
+    pooled_root = (
+        sa.select(_pooled.c.root_provider_id)
+        .join(_providers, _providers.c.root_provider_id == _pooled.c.root_provider_id)
+        .where(_providers.c.id == values["provider"])
+        .correlate_except(_providers, _pooled).scalar_subquery())
     return sa.and_(
         columns.resource_provider_id == values["provider"],
         columns.resource_class_id == values["class"],
@@ -252,11 +265,13 @@ def _is_allowed(values: Mapping[str, sa.ColumnElement]) -> sa.ColumnElement[bool
         sa.or_(values["most"] == 0, sa.and_(
             values["least"] >= columns.min_unit, values["most"] <= columns.max_unit,
             values["divisor"] % columns.step_size == 0)),
+        sa.or_(values["let_in"] == 1, values["delta"] <= 0, pooled_root.is_(None)),
     )
 
 
 _ASKED = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
-          "least": sa.BigInteger, "most": sa.BigInteger, "divisor": sa.BigInteger}
+          "least": sa.BigInteger, "most": sa.BigInteger, "divisor": sa.BigInteger,
+          "let_in": sa.Integer}
 
 
 def _build_move_arrays() -> sa.Executable:

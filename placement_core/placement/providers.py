@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import uuid as uuids
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -93,6 +93,8 @@ _CHILD = (
     sa.select(_providers.c.id).where(_providers.c.parent_provider_id == sa.bindparam("id"))
     .limit(1)
 )
+_KEPT = sa.select(tables.pooled_trees.c.root_provider_id).where(
+    tables.pooled_trees.c.root_provider_id.in_(sa.bindparam("roots", expanding=True))).limit(1)
 _ALLOCATION = (
     sa.select(tables.allocations.c.id)
     .where(tables.allocations.c.resource_provider_id == sa.bindparam("id")).limit(1)
@@ -179,6 +181,7 @@ def update(
     :raises errors.DuplicateProvider: the name is taken.
     :raises errors.ProviderNotSaved: the parent is unknown, below the provider,
         or not to be changed.
+    :raises errors.Fenced: its tree, or the one that it shall join, is pooled.
     """
     with db.write(ctx) as session:
         row = rows.by_uuid(session, uuid)
@@ -202,6 +205,7 @@ def delete(ctx: Context, uuid: str) -> None:
     :raises errors.ProviderNotFound: no such provider.
     :raises errors.ProviderHasChildren: others are below it.
     :raises errors.ProviderInUse: it has allocations.
+    :raises errors.Fenced: it is the root of a pooled tree.
     """
     with db.write(ctx) as session:
         row = rows.by_uuid(session, uuid, purpose="for delete")
@@ -212,6 +216,7 @@ def delete(ctx: Context, uuid: str) -> None:
             raise errors.ProviderHasChildren(uuid)
         if session.execute(_ALLOCATION, {"id": row.id}).first():
             raise errors.ProviderInUse(uuid)
+        _require_not_kept(session, uuid, {row.id})
         try:
             for statement in (*_DELETE_BELONGINGS, _CLEAR_ROOT, _DELETE):
                 session.execute(statement, {"held_id": row.id})
@@ -254,8 +259,20 @@ def _put_below(
     root_id = row.id
     if parent_id is not None:
         root_id = session.execute(_PLACE, {"id": parent_id}).one().root_provider_id
+    _require_not_kept(session, row.uuid, {present.root_provider_id, root_id})
     session.execute(_SET_PARENT, {"held_id": row.id, "parent_id": parent_id})
     session.execute(_SET_ROOT, [{"held_id": key, "root_id": root_id} for key in sorted(subtree)])
+
+
+def _require_not_kept(session: Session, uuid: str, roots: Collection[int]) -> None:
+    """Refuse what would take providers into a pooled tree, or out of one.
+
+    :raises errors.Fenced: one of the trees is pooled.
+    """
+    if session.execute(_KEPT, {"roots": sorted(roots)}).first():
+        raise errors.Fenced(
+            f"Resource provider {uuid} can be neither deleted nor moved: its tree, or the one "
+            "that it would join, is kept for reservations.")
 
 
 def _find_parent(session: Session, uuid: str) -> int | None:

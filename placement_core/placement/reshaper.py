@@ -18,6 +18,7 @@ from placement_core.placement import (
     consumers,
     errors,
     facts,
+    fencing,
     inventories as inventory_records,
     ledger,
     locks,
@@ -36,7 +37,8 @@ _GENERATIONS = sa.select(_providers.c.uuid, _providers.c.generation).where(
 
 @db.retry_writes
 def reshape(
-    ctx: Context, inventories: NewInventories, writes: Sequence[records.AllocationWrite]
+    ctx: Context, inventories: NewInventories, writes: Sequence[records.AllocationWrite], *,
+    fence: fencing.Fence | None = None,
 ) -> None:
     """Give providers these inventories and consumers these allocations, as one.
 
@@ -44,6 +46,7 @@ def reshape(
     that the new ones lack; those must be free of allocations in the end.
 
     :param inventories: all inventories that each named provider shall have.
+    :param fence: lets in who claims of pooled trees; None: everybody is let in.
     :raises errors.ReshapedProviderNotFound, errors.ReshapedProviderConflict,
         errors.InventoryInUse, and what ``allocations.replace`` raises: nothing
         was changed.
@@ -63,10 +66,14 @@ def reshape(
             facts.hold_pairs(session, known, writes)
             planned = ledger.plan(writes, known, existed)
         ledger.write_allocations(session, planned)
+        if fence is not None:
+            fencing.hold_roots(known, planned)
         steps = {known.providers[uuid]: 2 if made else 1 for uuid, made in new.items()}
         for provider, step in planned.steps.items():
             steps[provider] = steps.get(provider, 0) + step
         locks.hold(session, steps)
+        if fence is not None:
+            fencing.judge(session, fence, writes, known, planned)
         _check_generations(session, seen, {
             uuid: steps[known.providers[uuid]] for uuid in seen})
         wanted = {
@@ -76,7 +83,7 @@ def reshape(
             resource_class for made in wanted.values() for resource_class in made})
         for provider, made in sorted(wanted.items()):
             inventory_records.put(session, provider, made)
-        ledger.move_used(session, planned)
+        ledger.move_used(session, planned, None if fence is None else known.pooled)
         for uuid in new:
             _drop_others(session, uuid, known.providers[uuid], wanted[known.providers[uuid]])
         ledger.count(ctx, session, planned)

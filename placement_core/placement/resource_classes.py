@@ -12,6 +12,8 @@ Source: spec placement_api §3.9.
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import re
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -50,11 +52,16 @@ _HOLD = (
     # A lock is no change of the class that a client should see.
     .values(revision=_classes.c.revision + 1, updated_at=_classes.c.updated_at)
 )
-# An adopted database may have rows left of classes that are gone.
-_LARGEST_IDS = tuple(
-    sa.select(sa.func.max(column)) for column in (
-        _classes.c.id, _inventories.c.resource_class_id, _allocations.c.resource_class_id))
-_FIRST_REVISION = sa.select(_classes.c.revision).where(_classes.c.id == 0)
+_named = _classes.alias("named")
+#: The largest ids: an adopted database may have rows left of classes that are gone.
+_IDS = sa.select(
+    _classes.c.revision,
+    sa.select(_named.c.id).where(_named.c.name == sa.bindparam("name")).scalar_subquery()
+    .label("known"),
+    *(sa.select(sa.func.max(column)).scalar_subquery().label(f"largest{place}")
+      for place, column in enumerate((
+          _named.c.id, _inventories.c.resource_class_id, _allocations.c.resource_class_id))),
+).where(_classes.c.id == 0)
 _SET_NEVER_USED = (
     sa.update(_classes).where(_classes.c.id == 0)
     .values(revision=sa.bindparam("never_used"), updated_at=_classes.c.updated_at)
@@ -97,16 +104,11 @@ def create(ctx: Context, name: str) -> Named:
     if not is_custom_name(name):
         raise errors.InvalidResourceClassName(name)
     with db.write(ctx) as session:
-        never_used = _hold_ids(session)
-        if session.execute(_BY_NAME, {"name": name}).first():
+        ids = _hold_ids(session, name)
+        if ids.known is not None:
             raise errors.ResourceClassExists(name, creating=True)
-        largest = [session.execute(statement).scalar_one() or 0 for statement in _LARGEST_IDS]
-        class_id = max(FIRST_CUSTOM_ID, never_used, *(number + 1 for number in largest))
         now = utcnow()
-        session.execute(
-            _INSERT, {"id": class_id, "name": name, "revision": 0, "created_at": now})
-        session.execute(_SET_NEVER_USED, {"never_used": class_id + 1})
-        session.touch(kinds.RESOURCE_CLASS, class_id)
+        _make(session, name, ids, now)
     return Named(name, created_at=now)
 
 
@@ -166,7 +168,7 @@ def delete(ctx: Context, name: str) -> None:
         row = _find(session, name)
         if row.id < FIRST_CUSTOM_ID:
             raise errors.StandardResourceClass(name, deleting=True)
-        never_used = max(_hold_ids(session), row.id + 1)
+        ids = _hold_ids(session, name)
         # The row first: who makes inventory of the class takes it as well
         # (``hold``), so what we do not see below cannot come any more.
         if session.execute(_DELETE, {"class_id": row.id}).rowcount != 1:
@@ -174,7 +176,7 @@ def delete(ctx: Context, name: str) -> None:
         for statement in _REFERENCES:
             if session.execute(statement, {"class_id": row.id}).first():
                 raise errors.ResourceClassInUse(name)
-        session.execute(_SET_NEVER_USED, {"never_used": never_used})
+        _note(session, ids, row.id)
         session.touch(kinds.RESOURCE_CLASS, row.id)
 
 
@@ -192,6 +194,22 @@ def hold(session: Session, class_ids: Iterable[int]) -> None:
         if (class_id >= FIRST_CUSTOM_ID
                 and session.execute(_HOLD, {"held_id": class_id}).rowcount != 1):
             raise failures.TransactionLost
+
+
+def have(session: Session, name: str) -> tuple[int, bool]:
+    """Return the id of a custom class that is not removed until the commit.
+
+    It is made if it is missing. To be called after the provider rows are held, in place
+    of ``hold``.
+
+    :returns: its id, and whether it was made.
+    """
+    ids = _hold_ids(session, name)
+    if ids.known is None:
+        return _make(session, name, ids, utcnow()), True
+    hold(session, [ids.known])
+    _note(session, ids)
+    return ids.known, False
 
 
 def ids(session: Session, names: Collection[str]) -> dict[str, int]:
@@ -215,16 +233,47 @@ def _is_name(name: str) -> bool:
     return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
-def _hold_ids(session: Session) -> int:
-    """Keep others from giving out ids; return the smallest that was never used.
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Ids:
+    """What is known of ids by who gives one out.
 
-    The caller writes the new value, in place of the revision raised here.
+    :ivar raised: what the lock made of the smallest that was never used: one more.
+    :ivar free: the smallest that is used nowhere either.
+    :ivar known: that of the class of a name, if there is one.
     """
+
+    raised: int
+    free: int
+    known: int | None
+
+
+def _hold_ids(session: Session, name: str) -> _Ids:
+    """Keep others from giving out ids."""
     if session.execute(_HOLD, {"held_id": 0}).rowcount != 1:
         raise RuntimeError(
             f"the standard resource class {os_resource_classes.STANDARDS[0]} is missing; "
             "run: placement-core db sync")
-    return session.execute(_FIRST_REVISION).scalar_one() - 1
+    raised, known, *largest = tuple(session.execute(_IDS, {"name": name}).one())
+    return _Ids(raised, max(
+        FIRST_CUSTOM_ID, raised - 1, *((number or 0) + 1 for number in largest)), known)
+
+
+def _note(session: Session, ids: _Ids, class_id: int | None = None) -> None:
+    """Write down the smallest id that was never used, ``class_id`` having been."""
+    never_used = max(ids.raised - 1, -1 if class_id is None else class_id + 1)
+    # Whoever makes one class after the other needs no more than the lock.
+    if never_used != ids.raised:
+        session.execute(_SET_NEVER_USED, {"never_used": never_used})
+
+
+def _make(session: Session, name: str, ids: _Ids, created_at: datetime.datetime) -> int:
+    """Insert a class; the session keeps others from giving out ids."""
+    class_id = ids.free
+    session.execute(
+        _INSERT, {"id": class_id, "name": name, "revision": 0, "created_at": created_at})
+    _note(session, ids, class_id)
+    session.touch(kinds.RESOURCE_CLASS, class_id)
+    return class_id
 
 
 def _find(session: Session, name: str) -> sa.Row[Any]:

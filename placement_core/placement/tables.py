@@ -4,8 +4,8 @@ Ours are ``resource_providers.revision`` (raised by every write that touches a
 provider: the lock and the certification key, never shown to clients),
 ``inventories.used`` and ``inventories.capacity`` (what a claim compares),
 ``allocations.txn`` (the transaction that wrote the row), all NOT NULL without a
-default, so that an old upstream process that still writes fails loudly; and
-``usage_counters``.
+default, so that an old upstream process that still writes fails loudly; and the
+tables at the end.
 Source: spec placement_api §8 and design §4.
 """
 
@@ -198,5 +198,15 @@ moves = sa.Table(
     sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Index("moves_moved_from_idx", "moved_from"),
     sa.Index("moves_project_id_idx", "project_id"),
+    **_MYSQL,
+)
+
+#: Trees of providers that are kept for those who are let in (``fencing``).
+pooled_trees = sa.Table(
+    "pooled_trees", metadata,
+    sa.Column("root_provider_id", sa.Integer,
+              sa.ForeignKey("resource_providers.id",
+                            name="pooled_trees_root_provider_id_fkey"),
+              primary_key=True, autoincrement=False),
     **_MYSQL,
 )

@@ -97,18 +97,20 @@ class Explanation:
 
 
 def candidates(
-    world: World, request: CandidatesRequest, *, max_candidates: int | None = None
+    world: World, request: CandidatesRequest, *, max_candidates: int | None = None,
+    fence: bool = False,
 ) -> Explanation:
     """Explain what ``search.find`` finds.
 
     :param max_candidates: at most so many are made at all; None for no bound.
+    :param fence: pooled trees are left out unless the request names them.
     :raises errors.UnknownResourceClass: a class does not exist.
     :raises errors.UnknownTraits: traits do not exist.
     """
     trace = Trace()
-    choices = search.choose(world, request, trace)
+    choices = search.choose(world, request, trace, fence=fence)
     combinations = _examine(choices)
-    found = len(search.find(world, request, max_candidates=max_candidates))
+    found = len(search.find(world, request, max_candidates=max_candidates, fence=fence))
     reason = None
     if not found:
         reason = reasons.of(world, request, trace.steps) or reasons.of_combinations(
@@ -177,6 +179,7 @@ _WORDS: dict[str, tuple[str, Callable[..., str]]] = {
     filters.IN_TREE: ("in_tree", str),
     filters.ROOT_TRAITS: ("root_required", _any_of),
     filters.NO_ROOT_TRAITS: ("root_required", _none_of),
+    filters.FENCE: ("fence", lambda count: f"{count} kept for reservations"),
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from placement_core.placement import fencing
 from placement_core.placement.candidates import errors
 from placement_core.placement.candidates.requests import (
     AggregateFilter,
@@ -32,7 +33,7 @@ class Step:
     :ivar wanted: what it looked for: for RESOURCES (class id, amount); for TRAITS the
         names of which one is enough; for AGGREGATES a set like that for each
         condition; for the NO_… ones the names that must not be; for IN_TREE the uuid;
-        for PART the part; for NOTHING None.
+        for PART the part; for FENCE how many trees it left out; for NOTHING None.
     :ivar mask: the rows it left, as booleans; of trees, their roots.
     """
 
@@ -54,6 +55,8 @@ NOTHING = "nothing"
 ROOT_TRAITS = "root traits"
 NO_ROOT_TRAITS = "no root traits"
 PART = "part"
+#: Of trees: not pooled, or named by the request.
+FENCE = "fence"
 
 
 class Unnoted:
@@ -177,6 +180,32 @@ def in_tree(world: World, uuid: str) -> np.ndarray:
     return mask
 
 
+def fenced(world: World, request: CandidatesRequest) -> np.ndarray | None:
+    """Return the rows of pooled trees that the request does not name; None: there are none.
+
+    A tree is named by in_tree, by a resource class of a reservation that it has inventory
+    of, or by an aggregate with a member in it.
+    """
+    if not len(world.pooled.rows):
+        return None
+    root = world.layout.root
+    named = np.zeros(world.size, dtype=bool)
+    for group in request.groups:
+        for class_id in class_ids(world, filter(_is_pass, group.resources)).values():
+            named[root[world.column(class_id).rows]] = True
+        for uuids in group.aggregates.member_of:
+            for uuid in uuids:
+                named[root[world.members(uuid).rows]] = True
+        row = None if group.in_tree is None else world.layout.row_of_uuid.get(group.in_tree)
+        if row is not None:
+            named[root[row]] = True
+    return (world.pooled.mask(world.size) & ~named)[root]
+
+
+def _is_pass(resource_class: str) -> bool:
+    return resource_class.startswith(fencing.PASSES)
+
+
 def single(
     world: World,
     resources: Mapping[int, int],
@@ -210,8 +239,13 @@ def single(
     return mask
 
 
-def granular_part(world: World, group: RequestGroup, trace: Unnoted) -> Part:
-    """Return the part that a granular group is."""
+def granular_part(
+    world: World, group: RequestGroup, trace: Unnoted, kept: np.ndarray | None = None
+) -> Part:
+    """Return the part that a granular group is.
+
+    :param kept: whose providers serve no other tree, either (``fenced``).
+    """
     resources = {world.names.class_ids[name]: amount for name, amount in group.resources.items()}
     # A group without resources needs a reason to pick a provider, and its
     # in_tree is no reason (upstream; spec §4.2).
@@ -223,15 +257,19 @@ def granular_part(world: World, group: RequestGroup, trace: Unnoted) -> Part:
     if group.in_tree is not None and group.in_tree not in world.layout.row_of_uuid:
         mask[:] = False
         trace.note(group.suffix, IN_TREE, group.in_tree, mask)
-    away = [row for row in world.sharing() if mask[row]]
+    away = [row for row in _sharing(world, kept) if mask[row]]
     return Part(group.suffix, resources, mask, away)
 
 
-def unsuffixed_parts(world: World, group: RequestGroup, trace: Unnoted) -> list[Part]:
+def unsuffixed_parts(
+    world: World, group: RequestGroup, trace: Unnoted, kept: np.ndarray | None = None
+) -> list[Part]:
     """Return a part for each class of the unsuffixed group.
 
     Required traits are not judged here: the providers of all parts together
     have to have them.
+
+    :param kept: whose providers serve no other tree, either (``fenced``).
     """
     root = world.layout.root
     allowed = root >= 0
@@ -254,7 +292,7 @@ def unsuffixed_parts(world: World, group: RequestGroup, trace: Unnoted) -> list[
     resources = {world.names.class_ids[name]: amount for name, amount in group.resources.items()}
     # Nothing is shared into the tree that in_tree names.
     sharing = [] if group.in_tree is not None else [
-        row for row in world.sharing()
+        row for row in _sharing(world, kept)
         if (inside is None or inside[row])
         and (closed is None or not closed[row])
         and (unwanted is None or not unwanted[row])]
@@ -268,9 +306,13 @@ def unsuffixed_parts(world: World, group: RequestGroup, trace: Unnoted) -> list[
 
 
 def anchors(
-    world: World, parts: list[Part], request: CandidatesRequest, trace: Unnoted
+    world: World, parts: list[Part], request: CandidatesRequest, trace: Unnoted,
+    kept: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the rows of roots where every part has an option, as booleans."""
+    """Return the rows of roots where every part has an option, as booleans.
+
+    :param kept: rows of trees that are left out (``fenced``).
+    """
     root = world.layout.root
     mask = root == np.arange(world.size)
     for names in request.root_traits.required:
@@ -296,7 +338,18 @@ def anchors(
                                     [row for row in part.away if having[row]])
             mask &= met
             trace.note(None, TRAITS, names, mask)
+    if kept is not None:
+        # Last: what it leaves out are trees that had room.
+        left_out = int(np.count_nonzero(mask & kept))
+        mask &= ~kept
+        trace.note(None, FENCE, left_out, mask)
     return mask
+
+
+def _sharing(world: World, kept: np.ndarray | None) -> Iterable[int]:
+    """Return the rows of sharing providers that are not in trees that are left out."""
+    sharing = world.sharing()
+    return sharing if kept is None else [row for row in sharing if not kept[row]]
 
 
 def _reached(world: World, part: Part, home: np.ndarray, away: list[int]) -> np.ndarray:

@@ -168,6 +168,13 @@ def _no_tree(
         noun = _noun(world, np.flatnonzero(bearers(world, parts, scope)))
         return f"no {noun}{left} has {_one_of('trait', step.wanted)}"
     single = not world.layout.trees and not world.sharing()
+    if step.filter == filters.FENCE:
+        whole, several = ("host", "hosts") if single else (
+            "tree of providers", "trees of providers")
+        left = f"the only {whole} left is" if step.wanted == 1 else (
+            f"all {step.wanted} {several} left are")
+        return (f"{left} kept for reservations, and the request names no reservation's "
+                "resource class, aggregate (member_of) or tree (in_tree)")
     whole = "host" if single else "tree of providers"
     others = ", ".join(
         part(world, each.wanted) for each in earlier if each.filter == filters.PART)

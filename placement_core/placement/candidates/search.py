@@ -65,6 +65,7 @@ def find(
     max_candidates: int | None = None,
     strategy: Strategy = "depth-first",
     randomize: bool = False,
+    fence: bool = False,
 ) -> Candidates:
     """Find the combinations of providers that fit a request.
 
@@ -72,12 +73,13 @@ def find(
     :param strategy: when ``max_candidates`` decides: all of one tree before
         the next tree, or one of each tree in turn.
     :param randomize: which ones, and their order, are left to chance.
+    :param fence: pooled trees are left out unless the request names them.
     :raises errors.UnknownResourceClass: a class does not exist.
     :raises errors.UnknownTraits: traits do not exist.
     :raises errors.TooHard: some trees cost too much to search, and without
         them the answer would be incomplete (no bound) or none.
     """
-    choices = choose(world, request)
+    choices = choose(world, request, fence=fence)
     plan, parts = choices.plan, choices.plan.parts
     if randomize:
         np.random.default_rng().shuffle(choices.anchors)
@@ -97,10 +99,13 @@ def find(
     return Candidates(parts, columns, plan.effort.steps)
 
 
-def choose(world: World, request: CandidatesRequest, trace: Unnoted = UNNOTED) -> Choices:
+def choose(
+    world: World, request: CandidatesRequest, trace: Unnoted = UNNOTED, *, fence: bool = False
+) -> Choices:
     """Filter: return what there is to combine.
 
     :param trace: takes down what each filter left.
+    :param fence: pooled trees are left out unless the request names them.
     :raises errors.UnknownResourceClass: a class does not exist.
     :raises errors.UnknownTraits: traits do not exist.
     """
@@ -108,18 +113,21 @@ def choose(world: World, request: CandidatesRequest, trace: Unnoted = UNNOTED) -
         filters.class_ids(world, group.resources)
     filters.check_traits(
         world, (request.root_traits, *(group.traits for group in request.groups)))
-    parts = _parts(world, request, trace)
-    anchors = np.flatnonzero(filters.anchors(world, parts, request, trace))
+    kept = filters.fenced(world, request) if fence else None
+    parts = _parts(world, request, trace, kept)
+    anchors = np.flatnonzero(filters.anchors(world, parts, request, trace, kept))
     return Choices(Plan.of(world, request, parts), anchors)
 
 
-def _parts(world: World, request: CandidatesRequest, trace: Unnoted) -> list[Part]:
+def _parts(
+    world: World, request: CandidatesRequest, trace: Unnoted, kept: np.ndarray | None
+) -> list[Part]:
     parts = []
     for group in sorted(request.groups, key=lambda group: group.suffix != ""):
         if group.suffix:
-            parts.append(filters.granular_part(world, group, trace))
+            parts.append(filters.granular_part(world, group, trace, kept))
         else:
-            parts.extend(filters.unsuffixed_parts(world, group, trace))
+            parts.extend(filters.unsuffixed_parts(world, group, trace, kept))
     return parts
 
 

@@ -78,7 +78,7 @@ class _Reading:
 
 def _refresh(ctx: Context, before: Version[World] | None) -> Version[World]:
     if before is None:
-        with _no_garbage_collection():
+        with no_garbage_collection():
             return _built(_read(ctx, None))
     return _built(_read(ctx, before.value))
 
@@ -98,7 +98,7 @@ def _built(reading: _Reading) -> Version[World]:
 
 
 @contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Let the collector rest while millions of objects are made that all stay.
 
     It would look through all of them each time their number has grown by a

@@ -22,13 +22,14 @@ _BATCH = 500
 _FETCHED_AT_ONCE = 5000
 
 _providers, _inventories = tables.resource_providers, tables.inventories
+_pooled = tables.pooled_trees
 _traits, _memberships = tables.resource_provider_traits, tables.resource_provider_aggregates
 
 _ALL_PROVIDERS = sa.select(
     _providers.c.id, _providers.c.uuid, _providers.c.name, _providers.c.generation,
     _providers.c.parent_provider_id, _providers.c.created_at, _providers.c.updated_at,
-    _providers.c.revision,
-)
+    _providers.c.revision, _pooled.c.root_provider_id.is_not(None).label("pooled"),
+).outerjoin(_pooled, _pooled.c.root_provider_id == _providers.c.id)
 _ALL_INVENTORIES = sa.select(
     _inventories.c.resource_provider_id, _inventories.c.resource_class_id,
     _inventories.c.capacity, _inventories.c.used, _inventories.c.min_unit,
@@ -130,7 +131,7 @@ def _assemble(
             traits=trait_sets.setdefault(trait_set, trait_set),
             aggregates=aggregate_sets.setdefault(aggregate_set, aggregate_set),
             created_at=row.created_at, updated_at=row.updated_at,
-            revision=row.revision))
+            revision=row.revision, pooled=bool(row.pooled)))
     return rows
 
 

@@ -25,6 +25,7 @@ class ProviderRow:
 
     :ivar traits: trait ids.
     :ivar aggregates: aggregate uuids, as they were given.
+    :ivar pooled: it is the root of a pooled tree (``fencing``).
     """
 
     id: int
@@ -38,6 +39,7 @@ class ProviderRow:
     created_at: datetime.datetime | None = None
     updated_at: datetime.datetime | None = None
     revision: int = 0
+    pooled: bool = False
 
 
 class Names:

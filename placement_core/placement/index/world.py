@@ -29,6 +29,7 @@ class Entry:
 
     :ivar traits: trait ids.
     :ivar aggregates: aggregate uuids.
+    :ivar pooled: it is the root of a pooled tree (``fencing``).
     :ivar summary: of a root, what an answer says of its tree, once somebody
         needed it. It is what ``answers`` makes of the entries of the tree, so a
         root's entry goes when any of them does.
@@ -37,7 +38,8 @@ class Entry:
     """
 
     __slots__ = (
-        "aggregates", "inventories", "listed", "provider", "revision", "summary", "traits",
+        "aggregates", "inventories", "listed", "pooled", "provider", "revision", "summary",
+        "traits",
     )
 
     def __init__(
@@ -47,19 +49,22 @@ class Entry:
         traits: frozenset[int],
         aggregates: frozenset[str],
         revision: int = 0,
+        *,
+        pooled: bool = False,
     ) -> None:
         self.provider = provider
         self.inventories = inventories
         self.traits = traits
         self.aggregates = aggregates
         self.revision = revision
+        self.pooled = pooled
         self.summary: bytes | None = None
         self.listed: tuple[object, bytes] | None = None
 
     def renewed(self, provider: records.Provider | None = None) -> Entry:
         """Return the same without what was made of it, for ``provider`` if given."""
         return Entry(provider or self.provider, self.inventories, self.traits,
-                     self.aggregates, self.revision)
+                     self.aggregates, self.revision, pooled=self.pooled)
 
     def inventory(self, class_id: int) -> Inventory:
         """Return the inventory of a class that is there."""
@@ -74,10 +79,12 @@ class World:
     :ivar columns: inventories by resource class id.
     :ivar traits: who has a trait, by trait id.
     :ivar aggregates: who is a member, by aggregate uuid.
+    :ivar pooled: the roots of pooled trees.
     """
 
     __slots__ = (
-        "_sharing", "aggregates", "columns", "entries", "layout", "names", "traits", "vector",
+        "_sharing", "aggregates", "columns", "entries", "layout", "names", "pooled", "traits",
+        "vector",
     )
 
     def __init__(
@@ -89,6 +96,7 @@ class World:
         columns: dict[int, Column],
         traits: dict[int, RowSet],
         aggregates: dict[str, RowSet],
+        pooled: RowSet = NO_ROWS,
     ) -> None:
         self.vector = vector
         self.names = names
@@ -97,6 +105,7 @@ class World:
         self.columns = columns
         self.traits = traits
         self.aggregates = aggregates
+        self.pooled = pooled
         self._sharing: dict[int, RowSet] | None = None
 
     @classmethod
@@ -171,6 +180,7 @@ class World:
                 class_id: self.column(class_id).edited(edits)
                 for class_id, edits in columns.items()},
             _edited(self.traits, traits), _edited(self.aggregates, aggregates),
+            _pooled(self, fresh),
         )
         trait = names.trait_ids.get(os_traits.MISC_SHARES_VIA_AGGREGATE)
         if layout is self.layout and not aggregates and trait not in traits:
@@ -237,7 +247,7 @@ def _entry(
         provider, row.inventories,
         old.traits if old and old.traits == row.traits else row.traits,
         old.aggregates if old and old.aggregates == row.aggregates else row.aggregates,
-        row.revision)
+        row.revision, pooled=row.pooled)
 
 
 def _forget_trees(
@@ -289,6 +299,13 @@ def _edits(
         _note(aggregates, row,
               old.aggregates if old else nothing, new.aggregates if new else nothing)
     return columns, traits, aggregates
+
+
+def _pooled(before: World, fresh: Mapping[int, Entry | None]) -> RowSet:
+    known = set(before.pooled.rows.tolist())
+    now = {row for row, entry in fresh.items() if entry is not None and entry.pooled}
+    added, removed = now - known, (known & fresh.keys()) - now
+    return before.pooled.edited(added, removed) if added or removed else before.pooled
 
 
 def _note(

@@ -14,7 +14,9 @@ from placement_core.changes import kinds, vector
 from placement_core.placement import (
     aggregates,
     errors,
+    fencing,
     inventories,
+    locks,
     providers,
     resource_classes,
     tables,
@@ -42,6 +44,15 @@ def _claim(ctx, provider, resource_class, amount):
             .where(tables.resource_providers.c.id == provider.id)
             .values(revision=tables.resource_providers.c.revision + 1))
         session.touch(kinds.PROVIDER, provider.id)
+
+
+def _pool(ctx, provider, *, pooled=True):
+    """Mark the tree of a root that has no other providers, or take its mark away."""
+    with db.write(ctx) as session:
+        locks.hold(session, {provider.id: 0})
+        fencing.unmark(session, provider.id)
+        if pooled:
+            fencing.mark(session, provider.id)
 
 
 class _IndexCase(base.DatabaseTestCase):
@@ -118,6 +129,8 @@ class TestFreshness(_IndexCase):
             lambda: inventories.delete_all(ctx, other.uuid),
             lambda: resource_classes.delete(ctx, "CUSTOM_BOARD"),
             lambda: aggregates.replace_for_provider(ctx, root.uuid, [], generation=None),
+            lambda: _pool(ctx, other),
+            lambda: _pool(ctx, other, pooled=False),
             lambda: providers.delete(ctx, root.uuid),
         )
         for number, change in enumerate(changes):
@@ -198,7 +211,8 @@ class TestFreshness(_IndexCase):
                 inventory={"VCPU": chance.randint(1, 9), "DISK_GB": 5})
             return
         one = providers.get(ctx, chance.choice(known))
-        with contextlib.suppress(errors.ProviderHasChildren, errors.ProviderNotSaved):
+        with contextlib.suppress(
+                errors.ProviderHasChildren, errors.ProviderNotSaved, errors.Fenced):
             chance.choice((
                 lambda: providers.delete(ctx, one.uuid),
                 lambda: providers.update(
@@ -216,6 +230,7 @@ class TestFreshness(_IndexCase):
                 lambda: aggregates.replace_for_provider(
                     ctx, one.uuid, [worlds.uuid_of(chance.randint(1, 3))], generation=None),
                 lambda: _claim(ctx, one, "VCPU", 1),
+                lambda: _pool(ctx, one, pooled=one.parent_uuid is None and chance.random() < 0.7),
             ))()
 
 
@@ -232,6 +247,25 @@ class TestManyReaders(_IndexCase):
                 world = index.world(self.context())
                 entry = world.entry(world.layout.row_of_uuid[made.uuid])
                 self.assertEqual([used], [each.used for each in entry.inventories])
+
+    def test_a_pooled_tree_is_left_out_at_once(self):
+        """By every process: who begins later, and who has known the tree for long."""
+        hosts = [factories.provider(self.ctx, inventory={"VCPU": 4}) for _ in range(2)]
+        other = CapacityIndex(self.database)
+        request = CandidatesRequest((RequestGroup("", {"VCPU": 1}),))
+
+        def assert_found(*expected):
+            for index in (self.index, other, CapacityIndex(self.database)):
+                world = index.world(self.context())
+                found = {world.entry(row).provider.uuid
+                         for row, in search.find(world, request, fence=True)}
+                self.assertEqual({each.uuid for each in expected}, found)
+
+        assert_found(*hosts)
+        _pool(self.ctx, hosts[0])
+        assert_found(hosts[1])
+        _pool(self.ctx, hosts[0], pooled=False)
+        assert_found(*hosts)
 
     def test_held_back_commit(self):
         """A slow COMMIT hides nothing of those that overtake it, nor itself later."""

@@ -89,3 +89,10 @@ class TestUsageIndex(claims.ClaimsTestCase):
         with db.write(self.ctx) as session:
             revisions.raise_(session, revisions.LIMITS)
         self.assertGreater(self.index.usages(self.ctx).revision, before)
+
+    def test_other_revisions_do_not_outdate_limits(self):
+        before = self.index.usages(self.ctx).revision
+        for name in (revisions.POOL, revisions.POOL_HOSTS, revisions.NOTICES):
+            with db.write(self.ctx) as session:
+                revisions.raise_(session, name)
+        self.assertEqual(before, self.index.usages(self.ctx).revision)

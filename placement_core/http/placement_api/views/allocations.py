@@ -46,7 +46,7 @@ def replace(call: Call) -> Reply:
     consumer = str(uuid.UUID(call.path["consumer"]))
     sweeping.replace(call.ctx, [lifts.allocations(
         consumer, call.body, call.microversion, call.ctx.database.incomplete_owner)],
-        guard=call.services.guard, catalog=call.services.catalog)
+        guard=call.services.guard, catalog=call.services.catalog, fence=call.services.fence)
     return Reply(204)
 
 
@@ -54,7 +54,7 @@ def manage(call: Call) -> Reply:
     """Make this all that several consumers hold, all or nothing."""
     sweeping.replace(call.ctx, lifts.all_allocations(
         call.body, call.microversion, call.ctx.database.incomplete_owner),
-        guard=call.services.guard, catalog=call.services.catalog)
+        guard=call.services.guard, catalog=call.services.catalog, fence=call.services.fence)
     return Reply(204)
 
 

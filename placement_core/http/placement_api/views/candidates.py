@@ -18,7 +18,8 @@ def list_(call: Call) -> Reply:
     found = search.find(
         world, request, max_candidates=most if most >= 0 else None,
         strategy=options.allocation_candidates_generation_strategy,
-        randomize=options.randomize_allocation_candidates)
+        randomize=options.randomize_allocation_candidates,
+        fence=call.services.fence is not None)
     form = answers.Form(
         keyed=version >= mv.ALLOCATIONS_DICT,
         traits=version >= mv.CANDIDATES_TRAITS,

@@ -13,5 +13,6 @@ def reshape(call: Call) -> Reply:
         provider: lifts.inventories(body)
         for provider, body in call.body["inventories"].items()}
     reshaper.reshape(call.ctx, inventories, lifts.all_allocations(
-        call.body["allocations"], call.microversion, call.ctx.database.incomplete_owner))
+        call.body["allocations"], call.microversion, call.ctx.database.incomplete_owner),
+        fence=call.services.fence)
     return Reply(204)

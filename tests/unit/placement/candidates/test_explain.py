@@ -40,8 +40,8 @@ def group(suffix="", wanted=None, judged=TraitFilter(), inside=AggregateFilter()
         None if tree is None else worlds.uuid_of(tree))
 
 
-def ask(world, *groups, **options):
-    return explain.candidates(world, CandidatesRequest(groups, **options))
+def ask(world, *groups, fence=False, **options):
+    return explain.candidates(world, CandidatesRequest(groups, **options), fence=fence)
 
 
 def steps(filtered):
