@@ -158,6 +158,13 @@ class ComputeNodes:
         [node] = self._complete(ctx, [self._find(ctx, uuid)])
         return node
 
+    def cpu_info(self, ctx: Context, node: ComputeNode) -> str | None:
+        """Return what a node's record says about its processors: nova's JSON.
+
+        :raises core_errors.Unavailable: its cell does not answer.
+        """
+        return rows.cpu_info(self._cells.of(ctx, node.cell), node.id)
+
     def save(self, ctx: Context, uuid: str, changes: Mapping[str, Any]) -> ComputeNode:
         """Change a node's capacity; return the node.
 

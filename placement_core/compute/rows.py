@@ -30,6 +30,7 @@ _PAGE = (
 )
 _BY_UUID = _ROWS.where(_nodes.c.uuid == sa.bindparam("of_uuid")).order_by(_nodes.c.id)
 _BY_ID = _ROWS.where(_nodes.c.id == sa.bindparam("of_id"))
+_CPU_INFO = sa.select(_nodes.c.cpu_info).where(_nodes.c.id == sa.bindparam("of_id"), _ALIVE)
 _GIVE_UUID = (
     sa.update(_nodes)
     .where(_nodes.c.id == sa.bindparam("of_id"), _ALIVE, _nodes.c.uuid.is_(None))
@@ -65,6 +66,12 @@ def by_uuid(ctx: Context, uuid: str) -> list[NodeRow]:
 def by_id(ctx: Context, id_: int) -> NodeRow | None:
     """Return a row; None: it was deleted."""
     return next(iter(_read(ctx, _BY_ID, {"of_id": id_})), None)
+
+
+def cpu_info(ctx: Context, id_: int) -> str | None:
+    """Return what a row says about the node's processors, which may be long."""
+    with db.read_once(ctx) as session:
+        return session.execute(_CPU_INFO, {"of_id": id_}).scalar()
 
 
 def devices(ctx: Context, ids: Collection[int]) -> Mapping[int, Mapping[str, int]]:

@@ -14,6 +14,7 @@ from placement_core.conf import (
     cells,
     compute,
     database,
+    enforcement,
     limits,
     metrics,
     paths,
@@ -35,6 +36,7 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (cells.GROUP, cells.OPTIONS),
     (compute.GROUP, compute.OPTIONS),
     (reservations.GROUP, reservations.OPTIONS),
+    (enforcement.GROUP, enforcement.OPTIONS),
     (metrics.GROUP, metrics.OPTIONS),
     (workarounds.GROUP, workarounds.OPTIONS),
 )

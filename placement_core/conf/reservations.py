@@ -40,6 +40,15 @@ OPTIONS: list[cfg.Opt] = [
         help="The compute service in which flavors, server groups and aggregates are made: the "
         "name of an installed compute driver (none, nova).",
     ),
+    cfg.IntOpt(
+        "server_deletion_timeout",
+        min=0,
+        max=86_400,
+        default=600,
+        help="How many seconds servers may take to go, or images of them to be finished, at the "
+        "end of a reservation. Then what it consists of in the compute service is removed "
+        "without that.",
+    ),
     cfg.StrOpt(
         "fence",
         default="enforce",
@@ -68,10 +77,88 @@ OPTIONS: list[cfg.Opt] = [
         "leases, are kept.",
     ),
     cfg.IntOpt(
+        "healing_interval",
+        min=0,
+        max=525_600,
+        default=60,
+        help="Leases that are in force, or start within so many minutes, get other hosts as soon "
+        "as one of theirs is out of service; later ones when their time comes nearer, because "
+        "the host may be back by then. 0: all of them at once.",
+    ),
+    cfg.IntOpt(
+        "silent_host_seconds",
+        min=0,
+        max=86_400,
+        default=180,
+        help="A host whose nova-compute service gave no sign of life for so long is out of "
+        "service, until it does. 0: only one that is disabled or forced down.",
+    ),
+    cfg.IntOpt(
         "max_reservations_per_lease",
         min=1,
         max=100,
         default=50,
         help="How many reservations a lease can have at most.",
+    ),
+    cfg.IntOpt(
+        "max_days_ahead",
+        min=-1,
+        max=36_500,
+        default=-1,
+        help="How many days from now on leases end at the latest. -1: whenever somebody wants.",
+    ),
+    cfg.BoolOpt(
+        "check_quota",
+        default=True,
+        help="Whether a lease is refused whose instance reservations together are larger than a "
+        "limit of the project, or of one above it, allows at all: instances, processors, memory "
+        "and disk, by the limits of [quota] service_type. What is in use now does not count, as "
+        "it will not be in use then.",
+    ),
+    cfg.IntOpt(
+        "budget_days",
+        min=0,
+        max=36_500,
+        default=30,
+        help="From how many days ago on what leases held counts against the limits "
+        "lease:vcpu_hours, lease:memory_gb_hours, lease:disk_gb_hours and lease:host_hours of "
+        "[quota] service_type, with all that they will hold. 0: only from now on. At most "
+        "keep_days.",
+    ),
+    cfg.IntOpt(
+        "manager_threads",
+        min=1,
+        max=64,
+        default=4,
+        help="How many events of leases a manager carries out at the same time. Each is a "
+        "transaction of some milliseconds; more threads help where the database is far away.",
+    ),
+    cfg.FloatOpt(
+        "poll_seconds",
+        min=0.05,
+        max=60,
+        default=0.5,
+        help="How long a manager sleeps at most before it asks for events again. It wakes up "
+        "for those that it knows of; this is how late one may begin that somebody has only "
+        "just made, for a lease that starts now.",
+    ),
+    cfg.IntOpt(
+        "event_timeout_seconds",
+        min=1,
+        max=3600,
+        default=30,
+        help="For how long a manager has an event that it took. After that another one takes "
+        "it: the first has died, or hangs, and whatever it still does has no effect. Longer "
+        "than the longest wait for a row of the database ([placement_database] "
+        "lock_timeout_seconds) makes sense only where this is often waited for.",
+    ),
+    cfg.IntOpt(
+        "event_max_retries",
+        min=0,
+        max=1000,
+        default=1,
+        help="How often an event that failed is tried again, ten seconds later each time, "
+        "before its status is ERROR and an operator has to look at it. What fails because "
+        "the database does not answer is not counted.",
     ),
 ]

@@ -17,11 +17,13 @@ def create_table(
     *items: sa.schema.SchemaItem,
     indexes: dict[str, list[str]] | None = None,
     times: bool = True,
+    **options: bool,
 ) -> None:
     """Create a table and its indexes unless they are there.
 
     :param indexes: {name: columns}.
     :param times: with the two columns of times that upstream's tables have.
+    :param options: of the table, for one dialect.
     """
     found = sa.inspect(on.get_bind())
     stamps = (sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime))
@@ -29,7 +31,7 @@ def create_table(
     if found.has_table(name):
         present = {index["name"] for index in found.get_indexes(name)}
     else:
-        on.create_table(name, *(stamps if times else ()), *items, **_MYSQL)
+        on.create_table(name, *(stamps if times else ()), *items, **_MYSQL, **options)
     for index, columns in (indexes or {}).items():
         if index not in present:
             on.create_index(index, name, columns)

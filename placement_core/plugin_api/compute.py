@@ -10,21 +10,25 @@ In which order, for the design ``aggregate`` (``placement``: without the steps i
 brackets; its slots are inventories, and ``put_flavor`` names their class)::
 
     a host enters the pool   [open_freepool], [add_to_freepool]
+      leaves it              [remove_from_freepool]
     an instance reservation  put_server_group (unless the affinity is null), put_flavor,
       is made                [put_slot_aggregate]
+      is made another one    the same, with remove_server_group where it has no affinity
       starts                 [add_host for each host], grant_flavor
       ends                   revoke_flavor; delete_flavor_servers until 0 or too late;
                              [remove_aggregate], remove_flavor, remove_server_group
     a host reservation
       is made                put_host_aggregate
-      starts                 for each host: delete_preemptible_servers until 0,
-                             add_host, remove_from_freepool
-      before it ends         snapshot_host_servers for each host
+      starts                 for each host: delete_preemptible_servers until 0 or too late,
+                             add_host, [remove_from_freepool]
+      loses a failed host    [add_to_freepool], remove_host; its servers stay
+      before it ends         snapshot_host_servers for each host until 0 or too late
       ends                   for each host: delete_host_servers until 0 or too late,
-                             add_to_freepool; remove_aggregate
+                             [add_to_freepool]; remove_aggregate
 
-A host is added where it goes to before it is removed where it comes from: at no moment is
-it open to everybody.
+Ending comes in full whichever steps were made before, and whichever design they were of. A
+host is added where it goes to before it is removed where it comes from: at no moment is it
+open to everybody.
 Source: requirement R4, seed 003 (design of the short term), spec blazar §4.
 """
 

@@ -90,7 +90,7 @@ class Hosts:
     :ivar promised: bool; somebody has, or had, a promise of it at some time.
     :ivar properties: {name: the value of each host, None where it has none}, all that
         requirements may ask for; numbers are numbers, everything else is text. Only
-        the columns that a requirement names are looked up.
+        those are there that ``ReservationPlugin.properties`` names.
     """
 
     ids: np.ndarray
@@ -108,11 +108,10 @@ class Hosts:
 
         :param rows: in the order of ids; sizes may be of any magnitude.
         """
-        table = np.array([
-            (id_, *(min(amount, _PLENTY) for amount in size), reservable, promised)
-            for id_, *size, reservable, promised in rows], dtype=np.int64).reshape(-1, 6)
-        return cls(table[:, 0], table[:, 1:4], table[:, 4] != 0, table[:, 5] != 0,
-                   properties or {})
+        columns = [_integers(column) for column in
+                   (zip(*rows, strict=True) if rows else [()] * 6)]
+        return cls(columns[0], np.minimum(np.stack(columns[1:4], axis=1), _PLENTY),
+                   columns[4] != 0, columns[5] != 0, properties or {})
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -280,9 +279,18 @@ class ReservationPlugin(abc.ABC):
         :raises NotChangeable: not while it is in force.
         """
 
+    def properties(self, values: Mapping[str, Any]) -> frozenset[str]:
+        """Return the names of the properties of hosts that ``need`` looks at.
+
+        :param values: the fields, as ``values`` returned them.
+        """
+        return frozenset()
+
     @abc.abstractmethod
     def need(self, asked: Asked, hosts: Hosts) -> Demand:
         """Return what a reservation needs.
+
+        :param hosts: with the properties that ``properties`` named, if any host has them.
 
         :raises InvalidReservation: it asks for what no host can have.
         """
@@ -299,6 +307,14 @@ class ReservationPlugin(abc.ABC):
 
     def ended(self, ctx: Context, asked: Asked, window: Window) -> None:  # noqa: B027
         """Take a reservation out of force, in the transaction that says so."""
+
+
+def _integers(column: Sequence[int]) -> np.ndarray:
+    """Return a column of numbers of any magnitude; what is plenty is cut, if need be."""
+    try:
+        return np.fromiter(column, dtype=np.int64, count=len(column))
+    except OverflowError:
+        return np.fromiter((min(each, _PLENTY) for each in column), dtype=np.int64)
 
 
 def _text(at: datetime.datetime) -> str:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from placement_core import db, metrics
 from placement_core.context import Context
-from placement_core.placement import allocations, consumers, errors as placement_errors
+from placement_core.placement import allocations, consumers, errors as placement_errors, fencing
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.quota import errors, holds, rivals, sweeping
@@ -25,18 +25,19 @@ from placement_core.quota.records import Claim, ClaimState
 
 def claim(
     ctx: Context, write: AllocationWrite, *, guard: sweeping.MakeGuard, catalog: CatalogDriver,
-    hold_seconds: int | None = None,
+    fence: fencing.Fence | None = None, hold_seconds: int | None = None,
 ) -> Claim:
     """Take what a new consumer shall hold, if capacity and limits allow it.
 
     :param write: of a consumer that holds nothing yet, whatever generation it names.
     :param guard: makes what judges it by the limits.
+    :param fence: lets in who claims of pooled trees; None: everybody is let in.
     :param hold_seconds: until then, by the database's clock, it has to be confirmed;
         None: it is taken for good.
     :raises errors.ClaimExists: the consumer holds something already.
     :raises errors.QuotaExceeded, errors.CannotAllocate,
-        errors.AllocationForUnknownProvider, errors.UnknownResourceClass: nothing was
-        changed.
+        errors.AllocationForUnknownProvider, errors.UnknownResourceClass,
+        errors.Fenced: nothing was changed.
     """
     expires_at: datetime.datetime | None = None
 
@@ -49,7 +50,8 @@ def claim(
                 session, write.consumer_uuid, write.project_id, write.user_id, hold_seconds)
 
     try:
-        sweeping.replace(ctx, [write], guard=guard, catalog=catalog, beside=hold)
+        sweeping.replace(
+            ctx, [write], guard=guard, catalog=catalog, fence=fence, beside=hold)
     except placement_errors.ConsumerGenerationConflict:
         raise errors.ClaimExists(write.consumer_uuid) from None
     rivals.prune_sometimes(ctx)

@@ -171,11 +171,16 @@ class Decisions:
         asked = (service_type, region_id)
         if asked not in kept.service_keys:
             self._state(ctx, kept)
-            found = self._catalog.services(ctx, service_type=service_type)
-            if len(found) > 1:
-                raise errors.AmbiguousService(service_type, [each.id for each in found])
-            kept.service_keys[asked] = ServiceKey(found[0].id, region_id) if found else None
+            kept.service_keys[asked] = self._found_key(ctx, service_type, region_id)
         return kept.service_keys[asked]
+
+    def _found_key(
+        self, ctx: Context, service_type: str, region_id: str | None
+    ) -> ServiceKey | None:
+        found = self._catalog.services(ctx, service_type=service_type)
+        if len(found) > 1:
+            raise errors.AmbiguousService(service_type, [each.id for each in found])
+        return ServiceKey(found[0].id, region_id) if found else None
 
     def bounds(
         self, ctx: Context, project_id: str, key: ServiceKey | None,
@@ -193,13 +198,26 @@ class Decisions:
         kept = self._kept_at(revision)
         state = self._state(ctx, kept)
         if key is None:
-            return Bounds(
-                (Node(project_id, None),), EffectiveLimits({}, {}), {}, revision, state)
+            return _unbound(project_id, revision, state)
         question = (project_id, key)
         known = kept.bounds.get(question)
         if known is None:
             known = kept.bounds[question] = self._made(ctx, project_id, key, revision, state)
         return known
+
+    def bounds_anew(
+        self, ctx: Context, project_id: str, service_type: str, region_id: str | None
+    ) -> Bounds:
+        """Return what binds a project, for who finds out by itself when to ask again.
+
+        Its revision says nothing.
+
+        :raises errors.AmbiguousService: several services are of that type.
+        :raises errors.Unavailable: limits or the catalog are not known now.
+        """
+        key = self._found_key(ctx, service_type, region_id)
+        return (_unbound(project_id, 0, "") if key is None
+                else self._made(ctx, project_id, key, 0, ""))
 
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, key: ServiceKey | None, revision: int
@@ -314,6 +332,10 @@ class Decisions:
         below = dict(_members(self._catalog.subtree(ctx, top)))
         return dataclasses.replace(
             made, subtrees={node_id: below.get(node_id, [node_id]) for node_id in bound})
+
+
+def _unbound(project_id: str, revision: int, state: str) -> Bounds:
+    return Bounds((Node(project_id, None),), EffectiveLimits({}, {}), {}, revision, state)
 
 
 def _column(unit: str) -> str:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors, metrics
 from placement_core.context import Context
-from placement_core.placement import allocations, consumers, errors as placement_errors
+from placement_core.placement import allocations, consumers, errors as placement_errors, fencing
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.quota import errors, holds
@@ -36,18 +36,19 @@ MakeGuard = Callable[[], allocations.Guard | None]
 
 def replace(
     ctx: Context, writes: Sequence[AllocationWrite], *, guard: MakeGuard,
-    catalog: CatalogDriver, beside: Callable[[db.Session], None] | None = None,
+    catalog: CatalogDriver, fence: fencing.Fence | None = None,
+    beside: Callable[[db.Session], None] | None = None,
 ) -> None:
     """Make consumers hold exactly what ``writes`` say, as ``allocations.replace`` does.
 
-    Before capacity or quota refuse them, claims that are due in their way are ended, and
-    they are tried once more.
+    Before capacity, quota or the fence refuse them, claims that are due in their way are
+    ended, and they are tried once more.
 
     :raises errors.QuotaExceeded: and what ``allocations.replace`` raises.
     """
     try:
-        allocations.replace(ctx, writes, guard=guard(), beside=beside)
-    except placement_errors.CapacityExceeded:
+        allocations.replace(ctx, writes, guard=guard(), fence=fence, beside=beside)
+    except (placement_errors.CapacityExceeded, placement_errors.Fenced):
         if not _make_room(ctx, writes, ()):
             raise
     except errors.QuotaExceeded as refusal:
@@ -55,7 +56,7 @@ def replace(
             raise
     else:
         return
-    allocations.replace(ctx, writes, guard=guard(), beside=beside)
+    allocations.replace(ctx, writes, guard=guard(), fence=fence, beside=beside)
 
 
 def sweep(

@@ -8,30 +8,83 @@ Source: design §6, requirement R4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Iterable, Sequence
 
+import sqlalchemy as sa
+
+from placement_core import db
 from placement_core.context import Context
+from placement_core.db import Session, TransactionLost
+from placement_core.placement import allocations, locks, tables as placed
+from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import Share
-from placement_core.reservations.records import Host, Lease, Reservation
+from placement_core.reservations import calls, errors, outbox, slots, tables
+from placement_core.reservations.records import R_ACTIVE, Host, Lease, PoolHost, Reservation
+
+LOG = logging.getLogger(__name__)
+
+INSTANCE, HOST = "virtual:instance", "physical:host"
+#: How many leftovers a message names.
+_SHOWN = 5
+
+_hosts, _allocations, _providers = (
+    tables.computehosts, placed.allocations, placed.resource_providers)
+
+_POOL_HOSTS = sa.select(
+    _hosts.c.id, _hosts.c.name, _hosts.c.provider_id, _hosts.c.reservation_provider_id,
+).where(_hosts.c.id.in_(sa.bindparam("ids", expanding=True))).order_by(_hosts.c.id)
+_IN_TREES = _providers.c.root_provider_id.in_(sa.bindparam("roots", expanding=True))
+_TREES = sa.select(_providers.c.id).where(_IN_TREES)
+_ON_TREES = (
+    sa.select(_allocations.c.consumer_id)
+    .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .where(_IN_TREES).distinct().order_by(_allocations.c.consumer_id))
 
 
 class Effects:
     """What the design of the options makes of hosts and reservations.
 
     Used from any thread.
+
+    :param design: ``placement``: slots are inventories of a class of the reservation's own;
+        ``aggregate``: they are hosts of an aggregate in the compute service.
+    :param leftovers: what becomes of allocations that outlive their reservation:
+        ``report``, ``delete`` or ``refuse``.
+    :param acts: there is a compute service.
+    :param patience_seconds: how long images of servers may take at the end.
     """
+
+    def __init__(
+        self, *, design: str, leftovers: str, acts: bool, patience_seconds: int
+    ) -> None:
+        self._in_placement = design == "placement"
+        self._leftovers = leftovers
+        self._acts = acts
+        self._patience_seconds = patience_seconds
+        # Slots that placement counts need no closed aggregate: the fence keeps others off.
+        self._freepool = acts and not self._in_placement
 
     def host_entered(self, ctx: Context, host: Host) -> None:
         """A host is in the freepool from now on."""
-        raise NotImplementedError
+        if self._freepool:
+            with db.write(ctx) as session:
+                outbox.put(
+                    session, f"host:{host.id}", None, calls.host_enters(host.id, host.name))
 
     def host_left(self, ctx: Context, host: Host) -> None:
         """A host is in the freepool no longer."""
-        raise NotImplementedError
+        if self._freepool:
+            with db.write(ctx) as session:
+                outbox.cancel(session, f"host:{host.id}")
+                outbox.put(
+                    session, f"host:{host.id}", None, calls.host_leaves(host.id, host.name))
 
     def made(self, ctx: Context, lease: Lease, reservation: Reservation) -> None:
         """A reservation was admitted."""
-        raise NotImplementedError
+        if self._acts:
+            with db.write(ctx) as session:
+                outbox.put(session, reservation.id, lease.id, self._making(lease, reservation))
 
     def changed(
         self, ctx: Context, lease: Lease, reservation: Reservation,
@@ -41,19 +94,33 @@ class Effects:
 
         Its status tells whether it is in force; then ``after`` is in force at once.
         """
-        raise NotImplementedError
+        with db.write(ctx) as session:
+            if reservation.status == R_ACTIVE:
+                self._move(session, lease, reservation, before, after)
+            elif self._acts:
+                outbox.cancel(session, reservation.id)
+                outbox.put(session, reservation.id, lease.id, self._making(lease, reservation))
 
     def started(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share]
     ) -> None:
         """A reservation comes into force."""
-        raise NotImplementedError
+        with db.write(ctx) as session:
+            self._take(session, lease, reservation, shares, _pool_hosts(session, shares))
+            if self._acts and reservation.resource_type == INSTANCE:
+                outbox.put(session, reservation.id, lease.id,
+                           calls.grant_slots(reservation.id, lease.project_id))
 
     def before_end(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share]
     ) -> None:
         """A reservation will end soon."""
-        raise NotImplementedError
+        if (self._acts and reservation.resource_type == HOST
+                and reservation.fields["before_end"] == "snapshot"):
+            with db.write(ctx) as session:
+                hosts = _pool_hosts(session, shares)
+                outbox.put(session, reservation.id, lease.id,
+                           calls.snapshot_hosts(reservation.id, hosts))
 
     def ended(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share], *,
@@ -64,4 +131,152 @@ class Effects:
         :raises WrongStatus: allocations use it still, and ``[reservations] leftovers``
             refuses that.
         """
-        raise NotImplementedError
+        with db.write(ctx) as session:
+            hosts = _pool_hosts(session, shares) if was_in_force else []
+            if was_in_force and reservation.resource_type == INSTANCE:
+                # Also of one that began when the design was another.
+                self._end_slots(ctx, session, reservation, hosts)
+            elif hosts and reservation.resource_type == HOST:
+                self._end_hosts(ctx, session, reservation, hosts)
+            else:
+                _hold_roots(session, hosts)
+            if self._acts:
+                outbox.cancel_but_images(session, reservation.id, self._patience_seconds)
+                outbox.put(session, reservation.id, lease.id, self._ending(
+                    lease, reservation, hosts, was_in_force=was_in_force))
+
+    # What belongs to which resource type -----------------------------------------
+
+    def _making(self, lease: Lease, reservation: Reservation) -> list[calls.Call]:
+        if reservation.resource_type == INSTANCE:
+            return calls.make_slots(
+                reservation.id, lease.project_id, reservation.fields,
+                slots.resource_class(reservation.id) if self._in_placement else None)
+        if reservation.resource_type == HOST:
+            return calls.make_hosts(reservation.id, lease.project_id)
+        return []
+
+    def _take(
+        self, session: Session, lease: Lease, reservation: Reservation,
+        shares: Sequence[Share], hosts: Sequence[PoolHost],
+    ) -> None:
+        """Bring shares into force: of a reservation that starts, or that gets more."""
+        id_ = reservation.id
+        if reservation.resource_type == INSTANCE and self._in_placement:
+            counts = {share.host_id: share.slots for share in shares}
+            if hosts:
+                slots.put(session, id_, {host: counts[host.id] for host in hosts})
+            return
+        _hold_roots(session, hosts)
+        if self._acts and reservation.resource_type == INSTANCE:
+            outbox.put(session, id_, lease.id, calls.add_hosts(id_, hosts))
+        elif self._acts and reservation.resource_type == HOST:
+            outbox.put(session, id_, lease.id, calls.take_hosts(
+                id_, hosts, freepool=self._freepool))
+
+    def _move(
+        self, session: Session, lease: Lease, reservation: Reservation,
+        before: Sequence[Share], after: Sequence[Share],
+    ) -> None:
+        """Put what changed of a reservation in force into force, what it gets first."""
+        held, kept = ({share.host_id: share.slots for share in shares}
+                      for shares in (before, after))
+        grown = [share for share in after if held.get(share.host_id) != share.slots]
+        if not self._in_placement:
+            grown = [share for share in grown if share.host_id not in held]
+        lost = [share for share in before if share.host_id not in kept]
+        self._take(session, lease, reservation, grown, _pool_hosts(session, grown))
+        hosts = _pool_hosts(session, lost)
+        id_ = reservation.id
+        if reservation.resource_type == INSTANCE and self._in_placement:
+            if hosts:
+                slots.withdraw(session, id_, hosts)
+            return
+        _hold_roots(session, hosts)
+        if self._acts and reservation.resource_type == INSTANCE:
+            self._leave(session, lease, id_, hosts, calls.remove_hosts(id_, hosts))
+        elif self._acts and reservation.resource_type == HOST:
+            self._leave(session, lease, id_, hosts, calls.give_up_hosts(
+                id_, hosts, freepool=self._freepool))
+
+    @staticmethod
+    def _leave(
+        session: Session, lease: Lease, id_: str, hosts: Sequence[PoolHost],
+        wanted: Iterable[calls.Call],
+    ) -> None:
+        if hosts:
+            outbox.cancel(session, id_, [host.id for host in hosts])
+            outbox.put(session, id_, lease.id, wanted)
+
+    def _ending(
+        self, lease: Lease, reservation: Reservation, hosts: Sequence[PoolHost], *,
+        was_in_force: bool,
+    ) -> list[calls.Call]:
+        if reservation.resource_type == INSTANCE:
+            return calls.end_slots(
+                reservation.id, lease.project_id, was_in_force=was_in_force)
+        if reservation.resource_type == HOST:
+            return calls.end_hosts(reservation.id, hosts, freepool=self._freepool)
+        return []
+
+    # What outlives its reservation ---------------------------------------------
+
+    def _end_slots(
+        self, ctx: Context, session: Session, reservation: Reservation,
+        hosts: Sequence[PoolHost],
+    ) -> None:
+        if self._leftovers == "delete":
+            _delete(ctx, slots.consumers(session, reservation.id))
+        self._judge(reservation, slots.remove(ctx, session, reservation.id, hosts))
+
+    def _end_hosts(
+        self, ctx: Context, session: Session, reservation: Reservation,
+        hosts: Sequence[PoolHost],
+    ) -> None:
+        roots = {"roots": [host.root_id for host in hosts]}
+        if self._leftovers == "delete":
+            _delete(ctx, session.execute(_ON_TREES, roots).scalars().all())
+        # Who claims of these hosts at this moment is seen, or sees that the lease has ended.
+        locks.hold(session, dict.fromkeys(session.execute(_TREES, roots).scalars(), 0))
+        self._judge(reservation, session.execute(_ON_TREES, roots).scalars().all())
+
+    def _judge(self, reservation: Reservation, consumers: Sequence[str]) -> None:
+        """Do what the options say about those who hold something still.
+
+        :raises WrongStatus: they say that the reservation does not end.
+        """
+        if not consumers:
+            return
+        if self._leftovers == "delete":
+            raise TransactionLost  # They came after the others were deleted.
+        named = ", ".join(consumers[:_SHOWN]) + (
+            f" and {len(consumers) - _SHOWN} more" if len(consumers) > _SHOWN else "")
+        if self._leftovers == "refuse":
+            raise errors.WrongStatus(
+                f"The reservation {reservation.id} cannot end: allocations use it still, "
+                f"of {named}.")
+        # Where there is a compute service, it has yet to be told that servers have to go.
+        LOG.log(logging.INFO if self._acts else logging.WARNING,
+                "the reservation %s has ended, and allocations stay, of %s",
+                reservation.id, named)
+
+
+def _hold_roots(session: Session, hosts: Iterable[PoolHost]) -> None:
+    """Take the roots of hosts: whoever claims of them does so before, or after."""
+    locks.hold(session, {host.root_id: 0 for host in hosts})
+
+
+def _delete(ctx: Context, consumers: Collection[str]) -> None:
+    """Take everything away from consumers, in one go."""
+    if consumers:
+        allocations.replace(ctx, [
+            AllocationWrite(uuid, {}, project_id="", user_id="") for uuid in consumers])
+
+
+def _pool_hosts(session: Session, shares: Sequence[Share]) -> list[PoolHost]:
+    """Return the hosts of shares, in the order of ids."""
+    if not shares:
+        return []
+    found = session.execute(_POOL_HOSTS, {"ids": sorted(share.host_id for share in shares)})
+    return [PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
+            for row in found]

@@ -7,9 +7,11 @@ live in ``plugin_api.reservations``.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 
 from placement_core import errors
 from placement_core.plugin_api.reservations import DoesNotFit
+from placement_core.quota.records import Overrun
 
 
 class LeaseNotFound(errors.NotFound):
@@ -18,10 +20,40 @@ class LeaseNotFound(errors.NotFound):
     code = "reservations.lease.not_found"
 
 
+class EventNotFound(errors.NotFound):
+    """There is no such event."""
+
+    code = "reservations.event.not_found"
+
+
 class HostNotFound(errors.NotFound):
     """There is no such host in the freepool."""
 
     code = "reservations.host.not_found"
+
+
+class UnknownHost(errors.NotFound):
+    """No compute node and no resource provider has that name.
+
+    The API answers 404, as the reference does, though the name is in the body.
+    """
+
+    code = "reservations.host.unknown"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no compute node or resource provider {name!r}.")
+        self.name = name
+
+
+class AmbiguousHost(errors.Conflict):
+    """Several compute nodes or resource providers have that name."""
+
+    code = "reservations.host.ambiguous"
+
+    def __init__(self, name: str, uuids: Sequence[str]) -> None:
+        super().__init__(
+            f"{name!r} may be any of several; say which by its uuid: {', '.join(uuids)}.")
+        self.name, self.uuids = name, uuids
 
 
 class PropertyNotFound(errors.NotFound):
@@ -56,10 +88,11 @@ class NoRoom(DoesNotFit):
     """
 
     def __init__(self, refusal: DoesNotFit, fits_at: datetime.datetime | None) -> None:
-        then = ("It fits at no time that was tried: the pool is too small."
-                if fits_at is None else
-                f"The same lease fits from {fits_at:%Y-%m-%d %H:%M}"
-                f"{fits_at:{':%S' if fits_at.second else ''}} on.")
+        if fits_at is None:
+            then = "It fits at no time that was tried: the pool is too small."
+        else:
+            since = fits_at.strftime("%Y-%m-%d %H:%M:%S" if fits_at.second else "%Y-%m-%d %H:%M")
+            then = f"The same lease fits from {since} on."
         super().__init__(f"{refusal} {then}", refusal.missing, refusal.during)
         self.fits_at = fits_at
 
@@ -92,3 +125,31 @@ class PolicyRefused(errors.Forbidden):
     """The lease is within no rule of this site: too long, too far ahead, over budget."""
 
     code = "reservations.policy"
+
+
+class OverQuota(PolicyRefused):
+    """More is reserved for instances than a limit allows at all.
+
+    :ivar overruns: each of them; nothing counts as used.
+    """
+
+    code = "reservations.policy.quota"
+
+    def __init__(self, overruns: Sequence[Overrun]) -> None:
+        super().__init__("The reserved instances are larger than the quota: " + "; ".join(
+            f"{each.resource_name}: {each.asked} reserved, {each.node_id} may have {each.limit}"
+            for each in overruns) + ".")
+        self.overruns = overruns
+
+
+class OverBudget(PolicyRefused):
+    """The leases of a project would hold more over time than a limit allows.
+
+    :ivar overruns: each of them, in hours, rounded up.
+    """
+
+    code = "reservations.policy.budget"
+
+    def __init__(self, overruns: Sequence[Overrun]) -> None:
+        super().__init__("; ".join(each.sentence() for each in overruns) + ".")
+        self.overruns = overruns

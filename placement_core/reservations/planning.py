@@ -48,16 +48,20 @@ class Granted:
     amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
-def plan(pool: Pool, window: Window, wanted: Sequence[Wanted]) -> list[Granted]:
+def plan(
+    pool: Pool, window: Window, wanted: Sequence[Wanted],
+    demands: Sequence[Demand] | None = None,
+) -> list[Granted]:
     """Find what the reservations of a lease get, all of them at once.
 
     :param pool: what is promised to others: nothing that these reservations hold.
     :param window: of the lease; what is left of it, if it has started.
+    :param demands: what they need, if that is not what they ask for.
     :returns: in the order of ``wanted``.
     :raises DoesNotFit: saying what fell short, and when.
     :raises errors.Invalid: a plugin refuses what it was asked.
     """
-    demands = needs(pool, wanted)
+    demands = needs(pool, wanted) if demands is None else demands
     start, end = window.start, window.end
     _check_amounts(pool, window, wanted, demands)
     parts = _parts(pool, wanted, demands)

@@ -111,6 +111,18 @@ class Pool:
         self.track = Track(len(hosts), rows[known], promises.starts[known],
                            promises.ends[known] + cleaning_seconds, columns[known])
 
+    def beside(self, shares: Iterable[Share], start: int, end: int) -> Pool:
+        """Return the pool with these shares promised, too, during a time."""
+        more = Pool(self.hosts, Promises.of_shares((each, start, end) for each in shares),
+                    cleaning_seconds=self.cleaning_seconds).track
+        made = Pool(self.hosts, Promises.of(()), self._amounts,
+                    cleaning_seconds=self.cleaning_seconds)
+        made.track = Track(len(self.hosts), *(
+            np.concatenate(columns) for columns in (
+                (self.track.things, more.things), (self.track.starts, more.starts),
+                (self.track.ends, more.ends), (self.track.amounts, more.amounts))))
+        return made
+
     @functools.cached_property
     def free_of_promises(self) -> Free:
         """What is free where nothing is promised."""

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placement_core.plugin_api.reservations import Window
+from placement_core.plugin_api.reservations import Size, Window
 
 # Statuses of leases (spec blazar §3). Every change is one transaction, so nobody ever
 # sees the transitional ones of the reference.
@@ -58,6 +58,30 @@ class Event:
     problem: str | None
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EventWork:
+    """An event, as those see it who carry events out.
+
+    :ivar owner: who has it, or had it last.
+    :ivar attempts: how often somebody took it; ``failures``: how often it failed since it
+        was made or retried.
+    :ivar deadline_at: until when its owner has it; of one that failed, when it is tried
+        again.
+    :ivar problem: why it failed, or what it waits for.
+    """
+
+    id: str
+    lease_id: str
+    event_type: str
+    due_at: datetime.datetime
+    status: str
+    owner: str | None
+    attempts: int
+    failures: int
+    deadline_at: datetime.datetime | None
+    problem: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -172,6 +196,20 @@ class Host:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PoolHost:
+    """A host of the freepool, as the compute service and placement know it.
+
+    :ivar root_id: the key of its resource provider; ``child_id`` that of the child which
+        is kept for reservations.
+    """
+
+    id: int
+    name: str
+    root_id: int
+    child_id: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class HostProperty:
     """A name that hosts can have a value of.
 
@@ -203,3 +241,47 @@ class HostAllocation:
     whole: bool
     window: Window
     ended: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Notice:
+    """What was done to a lease.
+
+    :ivar position: in the order of reading; the next page begins after it.
+    :ivar event: one of those of ``notices``.
+    :ivar lease: as it was afterwards, by the names of ``Lease``; times are ISO texts.
+    """
+
+    position: int
+    lease_id: str
+    project_id: str
+    event: str
+    at: datetime.datetime
+    lease: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holding:
+    """What a reservation held of a host, from when to when.
+
+    :ivar size: of one slot; of the host, for a whole one.
+    :ivar ended: it is over; until then ``window`` ends when it is planned to.
+    :ivar deleted: the lease was deleted.
+    :ivar marker: the next page begins after it.
+    """
+
+    host_id: int
+    host_name: str
+    lease_id: str
+    lease_name: str
+    project_id: str
+    user_id: str
+    reservation_id: str
+    resource_type: str
+    slots: int
+    size: Size
+    whole: bool
+    window: Window
+    ended: bool
+    deleted: bool
+    marker: str

@@ -10,6 +10,7 @@ null, which is a rule of its own, and a host has one row for all slots of a rese
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 
 from placement_core.db import clock
 from placement_core.db.metadata import metadata, timestamps
@@ -25,6 +26,7 @@ _MYSQL: dict[str, Any] = {
 #: ``provider_id`` the root of its tree; ``reservation_provider_id`` is the child that is
 #: made with the host and kept: leases add classes and inventory to it, and remove them.
 #: The sizes are what can be promised. ``promised``: somebody has, or had, something of it.
+#: No id comes back, so that the history does not ascribe to one host what another one was.
 computehosts = sa.Table(
     "computehosts", metadata,
     *timestamps(),
@@ -47,6 +49,7 @@ computehosts = sa.Table(
     sa.Column("promised", sa.Boolean, nullable=False),
     sa.UniqueConstraint("name", name="uniq_computehosts0name"),
     sa.UniqueConstraint("provider_id", name="uniq_computehosts0provider_id"),
+    sqlite_autoincrement=True,
     **_MYSQL,
 )
 
@@ -169,7 +172,8 @@ computehost_reservations = sa.Table(
 
 #: What reservations hold of hosts: ``slots`` of the size in the three columns; a whole
 #: host is one slot of its size. When a reservation ends, ``end_second`` becomes the
-#: second in which it did; the row is kept, for the history.
+#: second in which it did; the row is kept, for the history: with the host's name, once
+#: that has left the freepool.
 computehost_allocations = sa.Table(
     "computehost_allocations", metadata,
     sa.Column("reservation_id", sa.String(36),
@@ -184,6 +188,7 @@ computehost_allocations = sa.Table(
     sa.Column("whole", sa.Boolean, nullable=False),
     sa.Column("start_second", sa.BigInteger, nullable=False),
     sa.Column("end_second", sa.BigInteger, nullable=False),
+    sa.Column("host_name", sa.String(255)),
     sa.Index("computehost_allocations_host_end_idx", "computehost_id", "end_second"),
     sa.Index("computehost_allocations_end_idx", "end_second"),
     **_MYSQL,
@@ -206,7 +211,9 @@ reservation_amounts = sa.Table(
 )
 
 #: What shall happen to a lease, and when. A manager that carries one out is its
-#: ``owner`` until ``deadline_at``; ``attempt`` rises each time that somebody takes it.
+#: ``owner`` until ``deadline_at``; ``attempt`` rises each time that somebody takes it. Of
+#: one that nobody has, ``deadline_at`` is until when nobody shall, because it failed;
+#: ``failures`` counts how often.
 lease_events = sa.Table(
     "lease_events", metadata,
     *timestamps(),
@@ -218,6 +225,7 @@ lease_events = sa.Table(
     sa.Column("status", sa.String(16), nullable=False),
     sa.Column("owner", sa.String(64)),
     sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("failures", sa.Integer, nullable=False, default=0, server_default="0"),
     sa.Column("deadline_at", clock.DEADLINE),
     sa.Column("done_at", clock.DEADLINE),
     sa.Column("problem", sa.Text),
@@ -227,8 +235,8 @@ lease_events = sa.Table(
 )
 
 #: Calls to the compute service that have to be made, one after the other for each
-#: ``subject`` (a reservation's id, or ``host:<id>``), in the order of ``id``. A row is
-#: removed when its call was made.
+#: ``subject`` (a reservation's id, or ``host:<id>``) and each host, in the order of ``id``:
+#: see ``outbox``. A row is removed when its call was made.
 outbox = sa.Table(
     "reservation_outbox", metadata,
     *timestamps(),
@@ -236,6 +244,7 @@ outbox = sa.Table(
               nullable=False),
     sa.Column("subject", sa.String(64), nullable=False),
     sa.Column("lease_id", sa.String(36)),
+    sa.Column("host_id", sa.Integer),
     sa.Column("call", sa.String(64), nullable=False),
     sa.Column("arguments", sa.Text, nullable=False),
     sa.Column("give_up_at", clock.DEADLINE),
@@ -245,12 +254,15 @@ outbox = sa.Table(
     sa.Column("deadline_at", clock.DEADLINE),
     sa.Column("problem", sa.Text),
     sa.Index("reservation_outbox_subject_idx", "subject", "id"),
+    sa.Index("reservation_outbox_host_id_idx", "host_id", "id"),
     sa.Index("reservation_outbox_next_at_idx", "next_at"),
     **_MYSQL,
 )
 
 #: What was done to leases, for those who want to know: written in the transaction that
-#: does it, with the lease as it is afterwards (JSON).
+#: does it, with the lease as it is afterwards (JSON). ``id`` is the order in which they
+#: were written; ``position``, which the first reader gives them, that in which they can be
+#: read without missing one.
 lease_notices = sa.Table(
     "lease_notices", metadata,
     sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True,
@@ -259,8 +271,11 @@ lease_notices = sa.Table(
     sa.Column("project_id", sa.String(255), nullable=False),
     sa.Column("event", sa.String(66), nullable=False),
     sa.Column("at", clock.DEADLINE, nullable=False),
-    sa.Column("payload", sa.Text, nullable=False),
-    sa.Index("lease_notices_lease_id_idx", "lease_id"),
+    sa.Column("payload", sa.Text().with_variant(mysql.MEDIUMTEXT, "mysql"), nullable=False),
+    sa.Column("position", sa.BigInteger),
+    sa.UniqueConstraint("position", name="uniq_lease_notices0position"),
+    sa.Index("lease_notices_lease_id_idx", "lease_id", "position"),
+    sa.Index("lease_notices_project_id_idx", "project_id", "position"),
     sa.Index("lease_notices_at_idx", "at"),
     **_MYSQL,
 )

@@ -212,6 +212,7 @@ class MemoryCompute(ComputeDriver):
         self.servers: dict[str, MemoryServer] = {}
         #: (reservation, server)
         self.images: set[tuple[str, str]] = set()
+        self._aggregate_ids: dict[str, int] = {}
         self._lock = threading.RLock()
         self._count = itertools.count(1)
 
@@ -366,7 +367,7 @@ class MemoryCompute(ComputeDriver):
 
     def _put_aggregate(self, kind: str, reservation_id: str, project_id: str) -> str:
         self.aggregates[reservation_id] = (kind, project_id, self._hosts(reservation_id))
-        return f"aggregate of {reservation_id}"
+        return str(self._aggregate_ids.setdefault(reservation_id, next(self._count)))
 
     def _hosts(self, reservation_id: str) -> set[str]:
         return self.aggregates[reservation_id][2] if reservation_id in self.aggregates else set()

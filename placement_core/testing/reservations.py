@@ -6,6 +6,7 @@ and ``refused`` written for the plugin.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import unittest
@@ -140,6 +141,15 @@ class ReservationsContract(_Mixin):
                 plugin.need(_asked(plugin, plugin.values(fields, before)), HOSTS)
 
     # Needs -------------------------------------------------------------------
+
+    def test_properties(self) -> None:
+        """It looks at those that it says; the others may be missing."""
+        plugin = self.plugin()
+        asked = _asked(plugin, plugin.values(self.fields))
+        named = plugin.properties(asked.values)
+        fewer = dataclasses.replace(HOSTS, properties={
+            name: column for name, column in HOSTS.properties.items() if name in named})
+        self.assertEqual(_plain(plugin.need(asked, HOSTS)), _plain(plugin.need(asked, fewer)))
 
     def test_need_is_pure(self) -> None:
         """The same answer each time, from any thread, and the hosts stay what they are."""

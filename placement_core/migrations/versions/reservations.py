@@ -13,15 +13,16 @@ down_revision = "0004"
 branch_labels = None
 depends_on = None
 
-#: Held by whoever changes what is promised of the freepool; raised with its hosts.
-REVISIONS = ("pool", "pool_hosts")
+#: Held by whoever changes what is promised of the freepool; raised with its hosts; held
+#: by whoever gives positions to notices.
+REVISIONS = ("pool", "pool_hosts", "notices")
 
 #: Tables that upstream does not have; those that refer to others first.
 OWN_TABLES = (
     "computehost_extra_capabilities", "resource_properties", "computehosts",
     "instance_reservations", "computehost_reservations", "computehost_allocations",
     "reservation_amounts", "lease_events", "lease_reservations", "reservation_outbox",
-    "lease_notices", "leases")
+    "lease_notices", "leases", "pooled_trees")
 
 _DEADLINE = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql")
 _KEY = sa.BigInteger().with_variant(sa.Integer, "sqlite")
@@ -38,6 +39,14 @@ def upgrade() -> None:
 
 
 def _hosts(on: operations.Operations) -> None:
+    steps.create_table(
+        on, "pooled_trees",
+        sa.Column("root_provider_id", sa.Integer,
+                  sa.ForeignKey("resource_providers.id",
+                                name="pooled_trees_root_provider_id_fkey"),
+                  primary_key=True, autoincrement=False),
+        times=False,
+    )
     steps.create_table(
         on, "computehosts",
         sa.Column("id", sa.Integer, primary_key=True, nullable=False),
@@ -59,6 +68,7 @@ def _hosts(on: operations.Operations) -> None:
         sa.Column("promised", sa.Boolean, nullable=False),
         sa.UniqueConstraint("name", name="uniq_computehosts0name"),
         sa.UniqueConstraint("provider_id", name="uniq_computehosts0provider_id"),
+        sqlite_autoincrement=True,
     )
     steps.create_table(
         on, "resource_properties",
@@ -174,6 +184,7 @@ def _held(on: operations.Operations) -> None:
         sa.Column("whole", sa.Boolean, nullable=False),
         sa.Column("start_second", sa.BigInteger, nullable=False),
         sa.Column("end_second", sa.BigInteger, nullable=False),
+        sa.Column("host_name", sa.String(255)),
         indexes={
             "computehost_allocations_host_end_idx": ["computehost_id", "end_second"],
             "computehost_allocations_end_idx": ["end_second"],
@@ -207,6 +218,7 @@ def _work(on: operations.Operations) -> None:
         sa.Column("status", sa.String(16), nullable=False),
         sa.Column("owner", sa.String(64)),
         sa.Column("attempt", sa.Integer, nullable=False),
+        sa.Column("failures", sa.Integer, nullable=False, server_default="0"),
         sa.Column("deadline_at", _DEADLINE),
         sa.Column("done_at", _DEADLINE),
         sa.Column("problem", sa.Text),
@@ -219,6 +231,7 @@ def _work(on: operations.Operations) -> None:
                   nullable=False),
         sa.Column("subject", sa.String(64), nullable=False),
         sa.Column("lease_id", sa.String(36)),
+        sa.Column("host_id", sa.Integer),
         sa.Column("call", sa.String(64), nullable=False),
         sa.Column("arguments", sa.Text, nullable=False),
         sa.Column("give_up_at", _DEADLINE),
@@ -229,6 +242,7 @@ def _work(on: operations.Operations) -> None:
         sa.Column("problem", sa.Text),
         indexes={
             "reservation_outbox_subject_idx": ["subject", "id"],
+            "reservation_outbox_host_id_idx": ["host_id", "id"],
             "reservation_outbox_next_at_idx": ["next_at"],
         },
     )
@@ -240,9 +254,13 @@ def _work(on: operations.Operations) -> None:
         sa.Column("project_id", sa.String(255), nullable=False),
         sa.Column("event", sa.String(66), nullable=False),
         sa.Column("at", _DEADLINE, nullable=False),
-        sa.Column("payload", sa.Text, nullable=False),
+        sa.Column("payload", sa.Text().with_variant(mysql.MEDIUMTEXT, "mysql"),
+                  nullable=False),
+        sa.Column("position", sa.BigInteger),
+        sa.UniqueConstraint("position", name="uniq_lease_notices0position"),
         indexes={
-            "lease_notices_lease_id_idx": ["lease_id"],
+            "lease_notices_lease_id_idx": ["lease_id", "position"],
+            "lease_notices_project_id_idx": ["project_id", "position"],
             "lease_notices_at_idx": ["at"],
         },
         times=False,

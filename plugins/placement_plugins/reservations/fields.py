@@ -60,6 +60,12 @@ def requirement(given: Mapping[str, Any], field: str) -> str:
     return text
 
 
+def properties(values: Mapping[str, Any], *names: str) -> frozenset[str]:
+    """Return the names of the properties that the requirements in some fields look at."""
+    return frozenset().union(*(
+        requirements.keys(requirements.parse(values[field], field)) for field in names))
+
+
 def hosts_that_meet(values: Mapping[str, Any], hosts: Hosts, *names: str) -> np.ndarray:
     """Return which hosts meet the requirements in some fields.
 

@@ -56,6 +56,10 @@ class HostReservations(ReservationPlugin):
             "before_end": said.get("before_end") or "",
         }
 
+    def properties(self, values: Mapping[str, Any]) -> frozenset[str]:
+        """Return what the requirements name."""
+        return fields.properties(values, *_REQUIREMENTS)
+
     def need(self, asked: Asked, hosts: Hosts) -> WholeHosts:
         """Return how many hosts are needed, and which may be taken."""
         return WholeHosts(

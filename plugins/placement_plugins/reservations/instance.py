@@ -63,6 +63,10 @@ class InstanceReservations(ReservationPlugin):
             _check_in_force(before, found)
         return found
 
+    def properties(self, values: Mapping[str, Any]) -> frozenset[str]:
+        """Return what the requirement names."""
+        return fields.properties(values, "resource_properties")
+
     def need(self, asked: Asked, hosts: Hosts) -> Slots:
         """Return which slots are needed, and the hosts that may give them."""
         values = asked.values

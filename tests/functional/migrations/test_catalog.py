@@ -13,8 +13,9 @@ from placement_core.migrations.versions import catalog
 from tests import databases
 from tests.functional.migrations import test_adoption, test_sync
 
-#: The rows of the newest schema; ``cells`` is of a later revision.
-_REVISIONS = [("cells", 0, 0), ("limits", 0, 0)]
+#: The rows of the newest schema; all but ``limits`` are of later revisions.
+_REVISIONS = [
+    (name, 0, 0) for name in ("cells", "limits", "notices", "pool", "pool_hosts")]
 
 
 class CatalogTestCase(test_sync.BareTestCase):

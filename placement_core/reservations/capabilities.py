@@ -1,0 +1,147 @@
+"""Capabilities: values of properties that hosts have beside their fields.
+
+Whoever writes them holds the pool's row, so nobody plans meanwhile, and no two make the
+same property.
+Source: spec blazar §2 (hosts); differs: names are checked at every change, numbers are
+taken and kept as text, and a property that only other hosts' reservations name may change.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid as uuids
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db import Session, texts
+from placement_core.reservations import admission, requirements, tables
+from placement_core.reservations.errors import CapabilityInUse, InvalidLease
+
+#: Whose properties they are, as the API says it.
+RESOURCE_TYPE = "physical:host"
+
+LONGEST_NAME, LONGEST_VALUE = 64, 1024
+
+#: Fields that are set like capabilities: nothing that we can ask knows them better.
+FIELDS = ("availability_zone", "service_name")
+_LONGEST_FIELD = 255
+
+#: What hosts are shown with, or requirements can ask for, whatever their capabilities.
+_TAKEN = frozenset((
+    "name", "disk_gb", "provider_uuid", "reservation_provider_id", "trust_id", "reservable",
+    "down_reason", "promised", "created_at", "updated_at",
+    *admission.PROPERTIES)) - frozenset(FIELDS)
+
+_names = tables.resource_properties
+_values = tables.computehost_extra_capabilities
+_allocations = tables.computehost_allocations
+_of_hosts, _of_instances = tables.computehost_reservations, tables.instance_reservations
+
+_KNOWN = sa.select(_names.c.property_name, _names.c.id).where(
+    _names.c.resource_type == RESOURCE_TYPE,
+    _names.c.property_name.in_(sa.bindparam("names", expanding=True)))
+_ADD_NAMES = sa.insert(_names)
+_HAS = (
+    sa.select(_names.c.property_name, _values.c.capability_value)
+    .join(_names, _names.c.id == _values.c.property_id)
+    .where(_values.c.computehost_id == sa.bindparam("of_host")))
+_REMOVE = sa.delete(_values).where(
+    _values.c.computehost_id == sa.bindparam("of_host"),
+    _values.c.property_id.in_(sa.bindparam("property_ids", expanding=True)))
+_REMOVE_ALL = sa.delete(_values).where(_values.c.computehost_id == sa.bindparam("of_host"))
+_ADD = sa.insert(_values)
+
+#: The requirements of the reservations that hold a host now or later.
+_REQUIREMENTS = (
+    sa.select(
+        _of_hosts.c.hypervisor_properties, _of_hosts.c.resource_properties,
+        _of_instances.c.resource_properties.label("of_slots"))
+    .select_from(
+        _allocations
+        .outerjoin(_of_hosts, _of_hosts.c.reservation_id == _allocations.c.reservation_id)
+        .outerjoin(_of_instances,
+                   _of_instances.c.reservation_id == _allocations.c.reservation_id))
+    .where(_allocations.c.computehost_id == sa.bindparam("of_host"),
+           _allocations.c.end_second > sa.bindparam("now")))
+
+
+def checked(given: Mapping[str, object]) -> dict[str, str | None]:
+    """Return capabilities as they are kept; None: there shall be none.
+
+    :raises InvalidLease: a name or a value cannot be kept.
+    """
+    return {name: _checked(name, value) for name, value in given.items()}
+
+
+def _checked(name: str, value: object) -> str | None:
+    if not 0 < len(name) <= LONGEST_NAME or not texts.storable(name):
+        raise InvalidLease(
+            f"The name of a property has 1 to {LONGEST_NAME} characters, and no NUL.", name)
+    if name in _TAKEN:
+        raise InvalidLease(f"{name} is a field of hosts, and no property that can be set.", name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or (
+            isinstance(value, float) and not math.isfinite(value)):
+        raise InvalidLease(f"The value of {name} must be text or a number.", name)
+    text = str(value)
+    longest = _LONGEST_FIELD if name in FIELDS else LONGEST_VALUE
+    if len(text) > longest or not texts.storable(text):
+        raise InvalidLease(
+            f"The value of {name} has at most {longest} characters, and no NUL.", name)
+    return text
+
+
+def of_host(session: Session, host_id: int) -> dict[str, str]:
+    """Return the capabilities of a host."""
+    return {row.property_name: row.capability_value
+            for row in session.execute(_HAS, {"of_host": host_id})}
+
+
+def put(session: Session, host_id: int, wanted: Mapping[str, str | None]) -> None:
+    """Give a host capabilities, and take those that are None."""
+    if not wanted:
+        return
+    ids = {row.property_name: row.id
+           for row in session.execute(_KNOWN, {"names": sorted(wanted)})}
+    new = {name: str(uuids.uuid4()) for name, value in wanted.items()
+           if value is not None and name not in ids}
+    if new:
+        session.execute(_ADD_NAMES, [
+            {"id": id_, "resource_type": RESOURCE_TYPE, "property_name": name, "private": False}
+            for name, id_ in new.items()])
+    if ids:
+        session.execute(_REMOVE, {"of_host": host_id, "property_ids": sorted(ids.values())})
+    ids |= new
+    kept = [{"computehost_id": host_id, "property_id": ids[name], "capability_value": value}
+            for name, value in wanted.items() if value is not None]
+    if kept:
+        session.execute(_ADD, kept)
+
+
+def remove(session: Session, host_id: int) -> None:
+    """Take all capabilities of a host."""
+    session.execute(_REMOVE_ALL, {"of_host": host_id})
+
+
+def require_unused(session: Session, host_id: int, names: Collection[str], now: int) -> None:
+    """Check that no reservation of a host was made because of some properties.
+
+    :param now: in seconds since the epoch.
+    :raises CapabilityInUse: one that holds it now or later asks for one of them.
+    """
+    if not names:
+        return
+    used = {name for row in session.execute(_REQUIREMENTS, {"of_host": host_id, "now": now})
+            for name in _named(row) if name in names}
+    if used:
+        raise CapabilityInUse(
+            f"{', '.join(sorted(used))} cannot change: reservations that hold this host now or "
+            "later ask for that.")
+
+
+def _named(row: sa.Row[Any]) -> frozenset[str]:
+    return frozenset().union(*(
+        requirements.keys(requirements.parse(text, "")) for text in row if text))

@@ -1,0 +1,135 @@
+"""A lease becomes another: what it is then, and how that is written down.
+
+``after`` and what is held come from planning; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from placement_core.db import Session
+from placement_core.plugin_api.reservations import Share, Window
+from placement_core.reservations import kept, records
+from placement_core.reservations.planning import Granted
+from placement_core.reservations.records import Event, Lease, Reservation
+from placement_core.reservations.terms import Terms
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holding:
+    """What a reservation has before and after a change.
+
+    :ivar reservation: as it is afterwards.
+    """
+
+    reservation: Reservation
+    before: Sequence[Share]
+    after: Granted
+
+    @property
+    def differs(self) -> bool:
+        """Return whether it holds something else."""
+        return bool(self.after.amounts) or list(self.before) != list(self.after.shares)
+
+
+def event(
+    lease_id: str, event_type: str, due_at: datetime.datetime, now: datetime.datetime
+) -> Event:
+    """Return an event that nobody knew of."""
+    return Event(
+        str(uuid.uuid4()), lease_id, event_type, due_at, records.UNDONE, None, now, None)
+
+
+def in_force(lease: Lease) -> bool:
+    """Say whether a lease has started, whatever went wrong since."""
+    return any(each.status == records.R_ACTIVE for each in lease.reservations)
+
+
+def changed(
+    before: Lease, name: str | None, found: Terms, fields: Mapping[str, Mapping[str, Any]],
+    now: datetime.datetime,
+) -> Lease:
+    """Return a lease as it shall be; the same where nothing changes.
+
+    :param fields: those of reservations that change, by their ids.
+    """
+    reservations = [
+        dataclasses.replace(each, fields=fields[each.id], updated_at=now)
+        if each.id in fields else each
+        for each in before.reservations]
+    status = before.status
+    if found.window.end_at != before.end_at and in_force(before):
+        # Whose end has failed gets another one.
+        status = records.ACTIVE
+    after = dataclasses.replace(
+        before, name=before.name if name is None else name, start_at=found.window.start_at,
+        end_at=found.window.end_at, status=status, reservations=reservations,
+        events=_events(before, found, now))
+    return after if after == before else dataclasses.replace(after, updated_at=now)
+
+
+def repaired(lease: Lease) -> Lease:
+    """Return a lease that has again all it asked for."""
+    if not any(each.missing_resources for each in lease.reservations):
+        return lease
+    return dataclasses.replace(lease, degraded=False, reservations=[
+        dataclasses.replace(each, missing_resources=False) for each in lease.reservations])
+
+
+def write(
+    session: Session, before: Lease, after: Lease, holdings: Sequence[Holding], since: Window,
+    now: datetime.datetime,
+) -> None:
+    """Write down what a lease is, and what it holds; its row and the pool's are taken.
+
+    :param since: what is left of its window: what is new is held from its start on.
+    """
+    started = in_force(before)
+    if after.window != before.window:
+        kept.move(session, before, after.window, started=started)
+    others = [each for each in holdings if each.differs]
+    if started:
+        kept.hold_more(
+            session, [(each.reservation, each.before, each.after) for each in others], since)
+    else:
+        kept.hold_otherwise(
+            session, [(each.reservation, each.after) for each in others], after.window)
+    for was, is_ in zip(before.reservations, after.reservations, strict=True):
+        if is_.fields != was.fields:
+            kept.set_fields(session, is_, is_.fields, now)
+    if any(each.missing_resources for each in before.reservations) and not any(
+            each.missing_resources for each in after.reservations):
+        kept.set_repaired(session, after.id, now)
+    kept.update(session, after.number, {
+        "name": after.name, "start_at": kept.naive(after.start_at),
+        "end_at": kept.naive(after.end_at), "status": after.status,
+        "degraded": after.degraded, "updated_at": kept.naive(now)})
+    known = {each.id: each for each in before.events}
+    for each in after.events:
+        if each.id not in known:
+            kept.add_events(session, [each])
+        elif each != known[each.id]:
+            kept.arm(session, after.id, each.event_type, each.due_at, now)
+
+
+def _events(before: Lease, found: Terms, now: datetime.datetime) -> list[Event]:
+    """Return the events of a lease with other terms; those that move are armed again."""
+    due = {records.START: found.window.start_at, records.BEFORE_END: found.before_end_at,
+           records.END: found.window.end_at}
+    known = {each.event_type: each for each in before.events}
+    events = []
+    for event_type, at in due.items():
+        if at is None:
+            continue
+        known_event = known.get(event_type)
+        if known_event is None:
+            known_event = event(before.id, event_type, at, now)
+        elif known_event.due_at != at:
+            known_event = dataclasses.replace(
+                known_event, due_at=at, status=records.UNDONE, problem=None, updated_at=now)
+        events.append(known_event)
+    return events

@@ -1,0 +1,303 @@
+"""Events of leases: whose turn it is, and what becomes of those that fail.
+
+A manager takes what is due: the row says then who has it, for which attempt, and until
+when, all by the database's clock. Whoever carries it out names both in the transaction
+that marks it as done, so one who was stopped for too long, and whose event somebody else
+took meanwhile, changes nothing when it goes on.
+
+What is due late is done in the order of the times; at one time, ends come before starts.
+Two things have to wait, whoever does them:
+
+* A start waits for every end of another lease that was due by then on one of its hosts,
+  also for one that failed: until that is done, its hosts are not free.
+* A lease is ended after it was started and after its ``before_end_lease``, however late
+  all of them are; not if that failed, and not if the start itself waits for other leases:
+  then it never starts.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Question, arrays, clock
+from placement_core.reservations import errors, records, tables
+from placement_core.reservations.records import EventWork
+from placement_core.reservations.turns import Turn
+
+_events, _reservations, _allocations = (
+    tables.lease_events, tables.lease_reservations, tables.computehost_allocations)
+
+_OPEN = (records.UNDONE, records.IN_PROGRESS)
+#: So much of what is due is looked at, at first.
+_WINDOW = 100
+#: So often it is looked again for something to take, after others were quicker.
+_TRIES = 3
+
+#: Computed once for a statement, so that an index can be used.
+_NOW = sa.select(clock.now()).scalar_subquery()
+#: At one time, what gives hosts back comes before what takes them.
+_ORDER = (_events.c.due_at, sa.case(
+    (_events.c.event_type == records.BEFORE_END, 0), (_events.c.event_type == records.END, 1),
+    else_=2))
+
+
+#: Not IN: a list is a parameter that a Question does not know.
+_open = sa.or_(*(_events.c.status == status for status in _OPEN))
+_free = sa.or_(_events.c.deadline_at.is_(None), _events.c.deadline_at <= _NOW)
+
+#: All that should be done by now: what can be taken, and what that may have to wait for.
+_DUE = Question(
+    sa.select(_events.c.id, _events.c.lease_id, _events.c.event_type, _events.c.due_at,
+              _events.c.status, _events.c.failures, sa.case((_free, 1), else_=0).label("free"))
+    .where(
+        sa.or_(_open, sa.and_(_events.c.status == records.E_ERROR,
+                              _events.c.event_type == records.END)),
+        _events.c.due_at <= _NOW)
+    .order_by(*_ORDER, _events.c.id).limit(sa.bindparam("window", type_=sa.Integer)))
+_HOSTS = {
+    dialect: sa.select(_reservations.c.lease_id, _allocations.c.computehost_id)
+    .join(_allocations, _allocations.c.reservation_id == _reservations.c.id)
+    .where(arrays.among(_reservations.c.lease_id, "leases", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+_LOCK = (
+    sa.select(_events.c.id, _events.c.lease_id, _events.c.event_type, _events.c.attempt,
+              _events.c.due_at, clock.now().label("at"))
+    .where(_events.c.id.in_(sa.bindparam("ids", expanding=True)), _open,
+           _events.c.due_at <= _NOW, _free)
+    .order_by(*_ORDER).with_for_update(skip_locked=True))
+_TAKE = (
+    sa.update(_events).where(_events.c.id.in_(sa.bindparam("ids", expanding=True)))
+    .values(status=records.IN_PROGRESS, owner=sa.bindparam("by_owner"),
+            attempt=_events.c.attempt + 1, problem=None,
+            deadline_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer))))
+
+_NEXT = Question(sa.select(
+    clock.now().label("at"),
+    sa.select(sa.func.min(_events.c.due_at))
+    .where(_events.c.status == records.UNDONE, _events.c.due_at > _NOW)
+    .scalar_subquery().label("due_at"),
+    sa.select(sa.func.min(_events.c.deadline_at))
+    .where(_open, _events.c.due_at <= _NOW, _events.c.deadline_at > _NOW)
+    .scalar_subquery().label("again_at")))
+
+_mine = sa.and_(
+    _events.c.id == sa.bindparam("of_event"), _events.c.status == records.IN_PROGRESS,
+    _events.c.owner == sa.bindparam("of_owner"), _events.c.attempt == sa.bindparam("of_attempt"))
+_RELEASE = (
+    sa.update(_events).where(_mine, _events.c.failures < sa.bindparam("retries"))
+    .values(status=records.UNDONE, owner=None, failures=_events.c.failures + 1,
+            problem=sa.bindparam("why"),
+            deadline_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer))))
+_RETRY = (
+    sa.update(_events)
+    .where(_events.c.id == sa.bindparam("of_event"), _events.c.status == records.E_ERROR)
+    .values(status=records.UNDONE, owner=None, failures=0, deadline_at=None, problem=None))
+_STATUS = sa.select(_events.c.status).where(_events.c.id == sa.bindparam("of_event"))
+_LIST = (
+    sa.select(_events)
+    .where(_events.c.status.in_(sa.bindparam("statuses", expanding=True)))
+    .order_by(*_ORDER, _events.c.id))
+
+_STATUSES = (records.UNDONE, records.IN_PROGRESS, records.DONE, records.E_ERROR)
+
+
+def take(ctx: Context, owner: str, *, most: int, seconds: int) -> list[Turn]:
+    """Take events that are due, and whose turn it is; nobody else has them for a time.
+
+    :param seconds: for how long.
+    :returns: at most so many, in the order in which they are to be begun; none: there
+        are none.
+    """
+    for _ in range(_TRIES):
+        found = _in_turn(ctx, most)
+        taken = _take(ctx, owner, found, seconds) if found else []
+        if taken or not found:
+            return taken
+    return []
+
+
+@db.retry_writes
+def _in_turn(ctx: Context, most: int) -> list[str]:
+    """Return the ids of events that are free and have nothing to wait for, in order."""
+    window = _WINDOW
+    while True:
+        due = _DUE.ask(ctx, {"window": window})
+        found = _without_waiting(ctx, due)
+        # Of what is due, all that comes before an event is in the window, too.
+        if len(found) >= most or len(due) < window:
+            return found[:most]
+        window *= 4
+
+
+def _without_waiting(ctx: Context, due: Sequence[Any]) -> list[str]:
+    starts = {row.lease_id: row for row in due if row.event_type == records.START}
+    befores = {row.lease_id for row in due
+               if row.event_type == records.BEFORE_END and not row.failures}
+    waiting = _waiting_for_hosts(ctx, due, starts)
+    found = []
+    for row in due:
+        lease = row.lease_id
+        if not row.free or row.status == records.E_ERROR:
+            continue
+        if row.event_type == records.START:
+            ready = lease not in waiting
+        elif row.event_type == records.END and lease in starts:
+            ready = lease in waiting
+        else:
+            ready = lease not in starts and not (
+                row.event_type == records.END and lease in befores)
+        if ready:
+            found.append(row.id)
+    return found
+
+
+def _waiting_for_hosts(
+    ctx: Context, due: Sequence[Any], starts: Mapping[str, Any]
+) -> set[str]:
+    """Return the leases that cannot start because others have not ended on their hosts."""
+    ends = [row for row in due if row.event_type == records.END]
+    last = max((row.due_at for row in starts.values()), default=None)
+    if last is None or not ends or ends[0].due_at > last:
+        return set()
+    hosts: dict[str, list[int]] = {}
+    with db.read_once(ctx) as session:
+        asked = sorted({*starts, *(row.lease_id for row in ends)})
+        for row in session.execute(_HOSTS[session.dialect], {"leases": asked}):
+            hosts.setdefault(row.lease_id, []).append(row.computehost_id)
+    since: dict[int, datetime.datetime] = {}
+    for end in ends:  # the earliest first
+        for host in hosts.get(end.lease_id, ()):
+            since.setdefault(host, end.due_at)
+    # Its own end comes later than it.
+    return {
+        lease for lease, start in starts.items()
+        if any(host in since and since[host] <= start.due_at for host in hosts.get(lease, ()))}
+
+
+@db.retry_writes
+def _take(ctx: Context, owner: str, ids: Sequence[str], seconds: int) -> list[Turn]:
+    """Take those of some events that are still free, and that nobody takes just now."""
+    with db.write(ctx) as session:
+        rows = session.execute(_LOCK, {"ids": ids}).all()
+        if rows:
+            session.execute(_TAKE, {
+                "ids": [row.id for row in rows], "by_owner": owner, "seconds": seconds})
+    return [
+        Turn(row.id, row.lease_id, row.event_type, owner, row.attempt + 1,
+             max(0.0, (row.at - row.due_at).total_seconds()))
+        for row in rows]
+
+
+@db.retry_writes
+def next_due(ctx: Context) -> float | None:
+    """Return in how many seconds something will be due that is not due now.
+
+    :returns: None: nothing ever, as things stand.
+    """
+    [row] = _NEXT.ask(ctx)
+    moments = [at for at in (row.due_at, row.again_at) if at is not None]
+    return (min(moments) - row.at).total_seconds() if moments else None
+
+
+@db.retry_writes
+def release(
+    ctx: Context, turn: Turn, problem: str, *, again_in_seconds: int, retries: int
+) -> bool:
+    """Give back an event that failed; somebody tries again in some seconds.
+
+    :param retries: so often it may have failed before.
+    :returns: False: it may not fail any more, or is somebody else's; nothing was written.
+    """
+    with db.write(ctx) as session:
+        return session.execute(_RELEASE, {
+            **_of(turn), "why": problem, "seconds": again_in_seconds, "retries": retries,
+        }).rowcount == 1
+
+
+def _of(turn: Turn) -> dict[str, Any]:
+    return {"of_event": turn.event_id, "of_owner": turn.owner, "of_attempt": turn.attempt}
+
+
+@db.retry_writes
+def retry(ctx: Context, event_id: str) -> None:
+    """Let an event that was given up be tried again, as if it had never failed.
+
+    :raises EventNotFound:
+    :raises WrongStatus: it was not given up.
+    """
+    with db.write(ctx) as session:
+        if session.execute(_RETRY, {"of_event": event_id}).rowcount == 1:
+            return
+        status = session.execute(_STATUS, {"of_event": event_id}).scalar()
+    if status is None:
+        raise errors.EventNotFound(f"There is no event {event_id}.")
+    raise errors.WrongStatus(
+        f"The event {event_id} is {status}; only one that is {records.E_ERROR} can be retried.")
+
+
+def list_(ctx: Context, *, status: str | None = None) -> list[EventWork]:
+    """Return events in the order in which they are due.
+
+    :param status: only these; None: all that are not done.
+    """
+    statuses = [status] if status else [each for each in _STATUSES if each != records.DONE]
+    with db.read_once(ctx) as session:
+        return [
+            EventWork(row.id, row.lease_id, row.event_type, _aware(row.due_at), row.status,
+                      row.owner, row.attempt, row.failures,
+                      row.deadline_at and _aware(row.deadline_at), row.problem)
+            for row in session.execute(_LIST, {"statuses": statuses})]
+
+
+def _aware(at: datetime.datetime) -> datetime.datetime:
+    return at.replace(tzinfo=datetime.UTC)
+
+
+def _waiting() -> sa.Select[Any]:
+    """Build the starts that wait for ends that failed; which ones, and why they did."""
+    ends = _events.alias("ends")
+    mine, theirs = _reservations.alias("mine"), _reservations.alias("theirs")
+    held, still = _allocations.alias("held"), _allocations.alias("still")
+    return (
+        sa.select(_events.c.id, _events.c.problem, ends.c.lease_id, ends.c.problem.label("why"))
+        .select_from(_events)
+        .join(mine, mine.c.lease_id == _events.c.lease_id)
+        .join(held, held.c.reservation_id == mine.c.id)
+        .join(still, still.c.computehost_id == held.c.computehost_id)
+        .join(theirs, theirs.c.id == still.c.reservation_id)
+        .join(ends, ends.c.lease_id == theirs.c.lease_id)
+        .where(
+            _events.c.status == records.UNDONE, _events.c.due_at <= _NOW,
+            _events.c.event_type == records.START,
+            ends.c.event_type == records.END, ends.c.due_at <= _events.c.due_at,
+            sa.or_(ends.c.status == records.E_ERROR,
+                   sa.and_(ends.c.status.in_(_OPEN), ends.c.failures > 0)))
+        .order_by(_events.c.id, ends.c.due_at, ends.c.id))
+
+
+_WAITING = _waiting()
+_EXPLAIN = (
+    sa.update(_events)
+    .where(_events.c.id == sa.bindparam("of_event"), _events.c.status == records.UNDONE)
+    .values(problem=sa.bindparam("why")))
+
+
+@db.retry_writes
+def explain(ctx: Context) -> None:
+    """Write down for starts that wait for ends which failed what they wait for."""
+    with db.read_once(ctx) as session:
+        rows = session.execute(_WAITING).all()
+    first = {row.id: row for row in reversed(rows)}
+    said = [
+        {"of_event": row.id, "why": why} for row in first.values()
+        if row.problem != (why := f"It waits for the end of lease {row.lease_id}, which failed: "
+                                  f"{row.why}")]
+    if said:
+        with db.write(ctx) as session:
+            session.execute(_EXPLAIN, said)

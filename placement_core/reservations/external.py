@@ -1,0 +1,248 @@
+"""A service of the site that is asked about leases, over HTTP.
+
+It is sent what Blazar's ``ExternalServiceFilter`` sends, and answers 204, or 403 with the
+reason. Nothing is sent inside of a transaction, and no question is asked twice.
+Source: Blazar's documentation, usage enforcement; differs: an answer that is neither is
+not taken for a refusal, and what holds a host several times is there once, with its slots.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from keystoneauth1 import exceptions, session as http
+from oslo_config import cfg
+
+from placement_core import db, errors
+from placement_core.context import Context
+from placement_core.db import Session, arrays
+from placement_core.plugin_api.reservations import Share
+from placement_core.reservations import tables
+from placement_core.reservations.errors import PolicyRefused
+from placement_core.reservations.records import Lease, NewLease
+
+LOG = logging.getLogger(__name__)
+
+_LONGEST_REASON = 1000
+
+_reservations, _held, _hosts = (
+    tables.lease_reservations, tables.computehost_allocations, tables.computehosts)
+_names, _capabilities = tables.resource_properties, tables.computehost_extra_capabilities
+
+_HOLDINGS = (
+    sa.select(_held.c.reservation_id, _held.c.computehost_id, _held.c.slots)
+    .join(_reservations, _reservations.c.id == _held.c.reservation_id)
+    .where(_reservations.c.lease_id == sa.bindparam("lease_id"))
+    .order_by(_held.c.computehost_id))
+_NAMES = {
+    dialect: sa.select(_hosts.c.id, _hosts.c.name).where(
+        arrays.among(_hosts.c.id, "ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+_EXTRAS = {
+    dialect: sa.select(
+        _capabilities.c.computehost_id, _names.c.property_name,
+        _capabilities.c.capability_value)
+    .join(_names, _names.c.id == _capabilities.c.property_id)
+    .where(arrays.among(_capabilities.c.computehost_id, "ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+
+#: What is held of hosts: (host's id, how many slots).
+_Holding = tuple[int, int]
+
+
+class ExternalService:
+    """The service that ``[enforcement]`` names, or none. Used from any thread."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        """Take the options.
+
+        :raises errors.ConfigurationError: an address is none.
+        """
+        options = self._options = conf.enforcement
+        self._create = self._url(options.external_service_check_create, "check-create")
+        self._update = self._url(options.external_service_check_update, "check-update")
+        self._end = self._url(options.external_service_on_end, "on-end")
+        self._http = http.Session(
+            verify=not options.external_service_insecure and (
+                options.external_service_cafile or True),
+            timeout=options.external_service_timeout_seconds, user_agent="placement_core")
+
+    @property
+    def asks(self) -> bool:
+        """Return whether anybody is asked before leases are made or changed."""
+        return self._create is not None or self._update is not None
+
+    def check(
+        self, ctx: Context, asked: NewLease, before: Lease | None,
+        plan: Callable[[], Sequence[Sequence[Share]] | None],
+    ) -> None:
+        """Ask whether a lease may be made, or changed.
+
+        :param asked: as it shall be, with the time at which it starts.
+        :raises PolicyRefused: with the reason that it gave.
+        :raises errors.Unavailable: it says neither yes nor no.
+        """
+        url = self._create if before is None else self._update
+        if url is None:
+            return
+        found = plan()
+        if found is None:
+            return
+        planned = [[(share.host_id, share.slots) for share in shares] for shares in found]
+        held = {} if before is None else _holdings(ctx, before)
+        hosts = _described(ctx, {
+            host_id for holdings in (*planned, *held.values()) for host_id, _ in holdings})
+        question = {"context": self._context(asked.user_id, asked.project_id),
+                    "lease": _asked(asked, before, planned, hosts)}
+        if before is not None:
+            question["current_lease"] = _lease(before, held, hosts)
+        status, reason = self._post(url, question)
+        if status == 403:
+            raise PolicyRefused(reason or "The lease was refused without a reason.")
+        if status != 204:
+            raise errors.Unavailable(
+                f"The service that judges leases ([enforcement]) answered {status}; expected "
+                "204 or 403.")
+
+    def ended(self, ctx: Context, lease: Lease) -> None:
+        """Tell that a lease has ended; what goes wrong is logged."""
+        if self._end is None:
+            return
+        try:
+            held = _holdings(ctx, lease)
+            hosts = _described(ctx, {
+                host_id for holdings in held.values() for host_id, _ in holdings})
+            status, _ = self._post(self._end, {
+                "context": self._context(lease.user_id, lease.project_id),
+                "lease": _lease(lease, held, hosts)})
+        except errors.Error as error:
+            LOG.warning("nobody was told that the lease %s has ended: %s", lease.id, error)
+            return
+        if status != 204:
+            LOG.warning("told that the lease %s has ended, the service that judges leases "
+                        "([enforcement]) answered %s", lease.id, status)
+
+    def _url(self, whole: str, name: str) -> str | None:
+        endpoint = self._options.external_service_endpoint
+        url = whole or (f"{endpoint.rstrip('/')}/{name}" if endpoint else "")
+        if not url:
+            return None
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            option = name.replace("-", "_") if whole else "endpoint"
+            raise errors.ConfigurationError(
+                f"[enforcement] external_service_{option} = {whole or endpoint}: expected an "
+                "address that begins with http:// or https://")
+        return url
+
+    def _context(self, user_id: str, project_id: str) -> dict[str, Any]:
+        return {
+            "user_id": user_id, "project_id": project_id,
+            "auth_url": self._options.external_service_auth_url or None,
+            "region_name": self._options.external_service_region_name or None}
+
+    def _post(self, url: str, document: Mapping[str, Any]) -> tuple[int, str]:
+        """Send a document; return the status of the answer, and the reason in it."""
+        token = self._options.external_service_token
+        try:
+            response = self._http.request(
+                url, "POST", json=document, headers={"X-Auth-Token": token} if token else {},
+                authenticated=False, raise_exc=False, redirect=False)
+        except exceptions.ClientException as error:
+            raise errors.Unavailable(
+                "The service that judges leases ([enforcement]) cannot be asked now: "
+                f"{error}") from error
+        return response.status_code, _reason(response)
+
+
+def _reason(response: Any) -> str:
+    try:
+        document = response.json()
+    except ValueError:
+        return ""
+    said = document.get("message") if isinstance(document, dict) else None
+    return said[:_LONGEST_REASON] if isinstance(said, str) else ""
+
+
+@db.retry_writes
+def _holdings(ctx: Context, lease: Lease) -> dict[str, list[_Holding]]:
+    """Return what a lease holds of hosts, by reservation."""
+    found: defaultdict[str, list[_Holding]] = defaultdict(list)
+    with db.read_once(ctx) as session:
+        for row in session.execute(_HOLDINGS, {"lease_id": lease.id}):
+            found[row.reservation_id].append((row.computehost_id, row.slots))
+    return found
+
+
+@db.retry_writes
+def _described(ctx: Context, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """Return what is told of hosts, by id; those that left the pool are missing."""
+    wanted = sorted(ids)
+    if not wanted:
+        return {}
+    with db.read(ctx) as session:
+        return _described_in(session, wanted)
+
+
+def _described_in(session: Session, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    hosts: dict[int, dict[str, Any]] = {
+        row.id: {"id": str(row.id), "hypervisor_hostname": row.name, "extra": {}}
+        for row in session.execute(_NAMES[session.dialect], {"ids": ids})}
+    for row in session.execute(_EXTRAS[session.dialect], {"ids": ids}):
+        hosts[row.computehost_id]["extra"][row.property_name] = row.capability_value
+    return hosts
+
+
+def _asked(
+    asked: NewLease, before: Lease | None, planned: Sequence[Sequence[_Holding]],
+    hosts: Mapping[int, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return a lease as it shall be."""
+    shown = _terms(asked)
+    if before is not None:
+        shown["id"] = before.id
+    if asked.before_end_at is not None:
+        shown["before_end_date"] = _date(asked.before_end_at)
+    shown["reservations"] = [
+        {**each.given, "resource_type": each.resource_type,
+         "allocations": _allocations(holdings, hosts)}
+        for each, holdings in zip(asked.reservations, planned, strict=True)]
+    return shown
+
+
+def _lease(
+    lease: Lease, held: Mapping[str, Sequence[_Holding]],
+    hosts: Mapping[int, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return a lease as it is."""
+    return {
+        **_terms(lease), "id": lease.id, "status": lease.status, "trust_id": lease.trust_id,
+        "reservations": [
+            {**each.fields, "id": each.id, "resource_type": each.resource_type,
+             "status": each.status, "allocations": _allocations(held.get(each.id, ()), hosts)}
+            for each in lease.reservations]}
+
+
+def _terms(lease: Lease | NewLease) -> dict[str, Any]:
+    assert lease.start_at is not None  # "now" was replaced
+    return {
+        "name": lease.name, "user_id": lease.user_id, "project_id": lease.project_id,
+        "start_date": _date(lease.start_at), "end_date": _date(lease.end_at)}
+
+
+def _allocations(
+    holdings: Iterable[_Holding], hosts: Mapping[int, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    return [
+        {**hosts.get(host_id, {"id": str(host_id)}), "slots": slots}
+        for host_id, slots in holdings]
+
+
+def _date(at: datetime.datetime) -> str:
+    return f"{at.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S}"

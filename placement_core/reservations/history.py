@@ -1,0 +1,202 @@
+"""History: who held which hosts, from when to when; and how it is forgotten.
+
+Leases that have ended, or were deleted, stay in their tables until ``prune`` removes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session, arrays, clock, texts
+from placement_core.plugin_api.reservations import Size, Window
+from placement_core.reservations import records, tables
+from placement_core.reservations.errors import InvalidLease
+from placement_core.reservations.records import Holding
+
+_leases, _reservations, _held, _hosts, _notices = (
+    tables.leases, tables.lease_reservations, tables.computehost_allocations,
+    tables.computehosts, tables.lease_notices)
+
+_SECONDS_A_DAY = 86_400
+
+#: ``Holding.marker``: a lease's number, a reservation's place in it, a host.
+_MARKER = re.compile("([0-9]{1,18})-([0-9]{1,9})-([0-9]{1,18})")
+
+# The name that a row has is that of a host which is gone; its id may be another's by now.
+_HOST_NAME = sa.func.coalesce(_held.c.host_name, _hosts.c.name)
+
+_PAGE = (
+    sa.select(
+        _held, _HOST_NAME.label("name_of_host"), _reservations.c.lease_id,
+        _reservations.c.resource_type, _reservations.c.status, _reservations.c.position,
+        _leases.c.number, _leases.c.name.label("lease_name"), _leases.c.project_id,
+        _leases.c.user_id, _leases.c.deleted_at)
+    .join(_reservations, _reservations.c.id == _held.c.reservation_id)
+    .join(_leases, _leases.c.id == _reservations.c.lease_id)
+    .outerjoin(_hosts, _hosts.c.id == _held.c.computehost_id)
+    # What has not begun is no history yet; what was given up before it began never was.
+    .where(_reservations.c.status != records.R_PENDING,
+           _held.c.end_second > _held.c.start_second)
+    .order_by(_leases.c.number, _reservations.c.position, _held.c.computehost_id))
+
+_FILTERS = {
+    "project_id": _leases.c.project_id == sa.bindparam("project_id"),
+    "host": sa.bindparam("host") == _HOST_NAME,
+    "since": _held.c.end_second > sa.bindparam("since"),
+    "until": _held.c.start_second < sa.bindparam("until"),
+    "after": sa.or_(
+        _leases.c.number > sa.bindparam("after_lease"),
+        sa.and_(
+            _leases.c.number == sa.bindparam("after_lease"),
+            sa.or_(
+                _reservations.c.position > sa.bindparam("after_position"),
+                sa.and_(
+                    _reservations.c.position == sa.bindparam("after_position"),
+                    _held.c.computehost_id > sa.bindparam("after_host"))))),
+}
+
+_KEEP_NAME = (
+    sa.update(_held)
+    .where(_held.c.computehost_id == sa.bindparam("of_host"), _held.c.host_name.is_(None))
+    .values(host_name=sa.bindparam("name")))
+
+#: When it was over; one in error is not, whatever the time.
+_OVER_AT = sa.func.coalesce(_leases.c.ended_at, _leases.c.deleted_at)
+_MOST = sa.bindparam("most", type_=sa.Integer)
+_LONG_AGO = clock.in_seconds(-sa.bindparam("keep_seconds", type_=sa.BigInteger))
+_OLD_LEASES = (
+    sa.select(_leases.c.id).where(_OVER_AT < _LONG_AGO).order_by(_leases.c.number).limit(_MOST))
+_OLD_NOTICES = (
+    sa.select(_notices.c.id).where(_notices.c.at < _LONG_AGO).order_by(_notices.c.at)
+    .limit(_MOST))
+#: What a lease consists of, in the order in which it can be removed.
+_PARTS = (
+    (tables.instance_reservations, "reservation_id"),
+    (tables.computehost_reservations, "reservation_id"),
+    (tables.computehost_allocations, "reservation_id"),
+    (tables.reservation_amounts, "reservation_id"),
+    (tables.lease_events, "lease_id"),
+    (tables.lease_reservations, "lease_id"),
+    (tables.leases, "id"),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was removed: so many of each."""
+
+    leases: int
+    notices: int
+
+
+@db.retry_writes
+def page(
+    ctx: Context, *, project_id: str | None = None, host: str | None = None,
+    since: datetime.datetime | None = None, until: datetime.datetime | None = None,
+    after: str | None = None, limit: int | None = None,
+) -> list[Holding]:
+    """Return who held which hosts, in the order in which their leases were made.
+
+    What is held now is among it; what has not begun is not.
+
+    :param host: only of the host of that name, also one that left the freepool.
+    :param since: only what was held at that time or later; ``until``: before that time.
+    :param after: the marker of the last one of the page before.
+    :raises InvalidLease: ``after`` is no marker.
+    """
+    values: dict[str, Any] = {
+        "project_id": project_id, "host": host,
+        "since": None if since is None else int(since.timestamp()),
+        # A part of a second more begins before the next second.
+        "until": None if until is None else -int(-until.timestamp() // 1)}
+    values = {name: value for name, value in values.items() if value is not None}
+    if not all(texts.storable(value) for value in values.values() if isinstance(value, str)):
+        return []
+    names = tuple(values)
+    if after is not None:
+        marked = _MARKER.fullmatch(after)
+        if marked is None:
+            raise InvalidLease(f"{after[:64]} is no marker of the history.", "marker")
+        keys = ("after_lease", "after_position", "after_host")
+        values |= zip(keys, map(int, marked.groups()), strict=True)
+        names += ("after",)
+    if limit is not None:
+        values["most"] = limit
+    with db.read_once(ctx) as session:
+        return [_holding(row)
+                for row in session.execute(_page(names, limit is not None), values)]
+
+
+@functools.cache
+def _page(names: tuple[str, ...], bounded: bool) -> sa.Select[Any]:
+    statement = _PAGE.where(*(_FILTERS[name] for name in names))
+    return statement.limit(_MOST) if bounded else statement
+
+
+def _holding(row: sa.Row[Any]) -> Holding:
+    return Holding(
+        row.computehost_id, row.name_of_host or "", row.lease_id, row.lease_name,
+        row.project_id, row.user_id, row.reservation_id, row.resource_type, row.slots,
+        Size(row.vcpus, row.memory_mb, row.disk_gb), bool(row.whole),
+        Window.of(row.start_second, row.end_second), row.status == records.R_DELETED,
+        row.deleted_at is not None, f"{row.number}-{row.position}-{row.computehost_id}")
+
+
+def keep_name(session: Session, host_id: int, name: str) -> None:
+    """Remember how a host was called that leaves the freepool."""
+    session.execute(_KEEP_NAME, {"of_host": host_id, "name": name})
+
+
+@db.retry_writes
+def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
+    """Remove what was over long ago: leases with all that is theirs, and notices.
+
+    However much there is, it takes the same number of statements. To remove all, repeat it
+    until nothing was removed. Any number may do so at the same time.
+
+    :param most: how many leases, and how many notices, are removed at most.
+    """
+    given = {"keep_seconds": keep_days * _SECONDS_A_DAY, "most": most}
+    with db.write(ctx) as session:
+        notices = list(session.execute(_OLD_NOTICES, given).scalars())
+        if notices:
+            session.execute(_removing(_notices, "id", session.dialect), {"ids": notices})
+        old = list(session.execute(_OLD_LEASES, given).scalars())
+        if old:
+            _remove(session, old)
+    return Pruned(len(old), len(notices))
+
+
+def _remove(session: Session, lease_ids: Sequence[str]) -> None:
+    # The leases' rows first, as everybody who changes one.
+    session.execute(_TAKE[session.dialect], {"ids": lease_ids})
+    reservation_ids = list(session.execute(
+        _RESERVATIONS[session.dialect], {"ids": lease_ids}).scalars())
+    for table, key in _PARTS:
+        ids = reservation_ids if key == "reservation_id" else lease_ids
+        if ids:
+            session.execute(_removing(table, key, session.dialect), {"ids": ids})
+
+
+@functools.cache
+def _removing(table: sa.Table, key: str, dialect: str) -> sa.Delete:
+    return sa.delete(table).where(arrays.among(table.c[key], "ids", dialect=dialect))
+
+
+_TAKE = {
+    dialect: sa.update(_leases).values(version=_leases.c.version + 1).where(
+        arrays.among(_leases.c.id, "ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+_RESERVATIONS = {
+    dialect: sa.select(_reservations.c.id).where(
+        arrays.among(_reservations.c.lease_id, "ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}

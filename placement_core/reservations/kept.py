@@ -1,0 +1,589 @@
+"""Leases as they are kept: with reservations, their fields, and events.
+
+The fields of ``virtual:instance`` and ``physical:host`` have tables (requirement R7),
+those of other plugins are JSON. However many leases are read, it takes three statements.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import functools
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db import Session
+from placement_core.placement import inserts
+from placement_core.placement.index.capacity_index import no_garbage_collection
+from placement_core.plugin_api.reservations import Share, Size, Window
+from placement_core.reservations import records, tables
+from placement_core.reservations.planning import Granted
+from placement_core.reservations.records import Event, Lease, Reservation
+
+_leases, _reservations, _events = (
+    tables.leases, tables.lease_reservations, tables.lease_events)
+_of_instances, _of_hosts = tables.instance_reservations, tables.computehost_reservations
+_held, _amounts = tables.computehost_allocations, tables.reservation_amounts
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kept:
+    """Where the fields of a plugin are kept, and what else is.
+
+    :ivar made: the columns of what was made in the compute service.
+    """
+
+    table: sa.Table
+    fields: tuple[str, ...]
+    made: tuple[str, ...]
+
+    def columns(self) -> list[sa.Column[Any]]:
+        return [self.table.c[name] for name in (*self.fields, *self.made)]
+
+
+_TABLES: Mapping[str, _Kept] = {
+    "virtual:instance": _Kept(
+        _of_instances,
+        ("vcpus", "memory_mb", "disk_gb", "amount", "affinity", "resource_properties"),
+        ("flavor_id", "server_group_id", "aggregate_id")),
+    "physical:host": _Kept(
+        _of_hosts,
+        ("min", "max", "hypervisor_properties", "resource_properties", "before_end"),
+        ("aggregate_id",)),
+}
+
+#: The columns of a lease, in the order of the fields of its record up to the
+#: reservations, and after the events.
+_COLUMNS = (
+    _leases.c.number, _leases.c.id, _leases.c.name, _leases.c.user_id, _leases.c.project_id,
+    _leases.c.start_at, _leases.c.end_at, _leases.c.status, _leases.c.degraded,
+    _leases.c.trust_id, _leases.c.created_at, _leases.c.updated_at)
+_OF_RESERVATIONS = (
+    _reservations.c.id, _reservations.c.lease_id, _reservations.c.resource_type,
+    _reservations.c.resource_id, _reservations.c.status, _reservations.c.missing_resources,
+    _reservations.c.resources_changed, _reservations.c.created_at, _reservations.c.updated_at,
+    _reservations.c.fields)
+_OF_EVENTS = (
+    _events.c.id, _events.c.lease_id, _events.c.event_type, _events.c.due_at, _events.c.status,
+    _events.c.problem, _events.c.created_at, _events.c.updated_at)
+#: The order in which events of a lease are shown.
+_ORDER = {records.START: 0, records.BEFORE_END: 1, records.END: 2}
+
+#: Which leases there are: one that was deleted is kept for the history only.
+EXISTING = _leases.c.deleted_at.is_(None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some leases: the statements that read them, with the same parameters."""
+
+    leases: sa.Select[Any]
+    reservations: sa.Select[Any]
+    events: sa.Select[Any]
+
+    @classmethod
+    def by(cls, choose: sa.Select[Any]) -> Chosen:
+        """Make the statements.
+
+        :param choose: selects from ``leases``, in the order in which they are wanted;
+            whatever columns.
+        """
+        chosen = choose.with_only_columns(_leases.c.id).subquery("chosen")
+        return cls(
+            choose.with_only_columns(*_COLUMNS),
+            _with_fields().join(chosen, chosen.c.id == _reservations.c.lease_id),
+            sa.select(*_OF_EVENTS).join(chosen, chosen.c.id == _events.c.lease_id))
+
+
+def _with_fields() -> sa.Select[Any]:
+    columns = [
+        column.label(f"{place}_{column.name}")
+        for place, kept in enumerate(_TABLES.values()) for column in kept.columns()]
+    statement = sa.select(*_OF_RESERVATIONS, *columns)
+    for kept in _TABLES.values():
+        statement = statement.outerjoin(
+            kept.table, kept.table.c.reservation_id == _reservations.c.id)
+    return statement.order_by(_reservations.c.position)
+
+
+_ONE = Chosen(
+    sa.select(*_COLUMNS).where(_leases.c.id == sa.bindparam("lease_id"), EXISTING),
+    _with_fields().where(_reservations.c.lease_id == sa.bindparam("lease_id")),
+    sa.select(*_OF_EVENTS).where(_events.c.lease_id == sa.bindparam("lease_id")))
+_TAKE = (
+    sa.update(_leases)
+    .where(_leases.c.id == sa.bindparam("lease_id"), EXISTING)
+    # A time of change would be set otherwise, whether something changes or not.
+    .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at))
+
+
+#: From so many leases on, making them takes the garbage collector longer than us.
+_MANY = 500
+
+
+# Reading -----------------------------------------------------------------------------
+
+
+def find(session: Session, lease_id: str) -> Lease | None:
+    """Return a lease that was not deleted; None: there is none of that id."""
+    if not is_id(lease_id):
+        return None
+    found = read(session, _ONE, {"lease_id": lease_id})
+    return found[0] if found else None
+
+
+def take(session: Session, lease_id: str) -> bool:
+    """Take the row of a lease, so that nobody else changes it until the commit.
+
+    :returns: False: there is none of that id.
+    """
+    return is_id(lease_id) and bool(
+        session.execute(_TAKE, {"lease_id": lease_id}).rowcount)
+
+
+def is_id(text: str) -> bool:
+    """Say whether a text is spelt as we spell ids."""
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def read(session: Session, chosen: Chosen, given: Mapping[str, Any]) -> list[Lease]:
+    """Return leases, in their order."""
+    rows: Sequence[Any] = session.execute(chosen.leases, given).all()
+    if not rows:
+        return []
+    # The collector would look through all that is made, again and again.
+    with no_garbage_collection() if len(rows) > _MANY else contextlib.nullcontext():
+        return _assembled(session, chosen, given, rows)
+
+
+def _assembled(
+    session: Session, chosen: Chosen, given: Mapping[str, Any], rows: Sequence[Any]
+) -> list[Lease]:
+    times = _Times()
+    reservations: defaultdict[str, list[Reservation]] = defaultdict(list)
+    found: Sequence[Any] = session.execute(chosen.reservations, given).all()
+    for row in found:
+        reservations[row[1]].append(_reservation(row, times))
+    events: defaultdict[str, list[Event]] = defaultdict(list)
+    occurrences: Sequence[Any] = session.execute(chosen.events, given).all()
+    for id_, lease_id, event_type, due_at, status, problem, created_at, updated_at in (
+            occurrences):
+        events[lease_id].append(Event(
+            id_, lease_id, event_type, times[due_at], status, problem, times[created_at],
+            times[updated_at]))
+    return [
+        Lease(number, id_, name, user_id, project_id, times[start_at], times[end_at], status,
+              degraded, trust_id, reservations[id_], sorted(events[id_], key=_place),
+              times[created_at], times[updated_at])
+        for number, id_, name, user_id, project_id, start_at, end_at, status, degraded,
+        trust_id, created_at, updated_at in rows]
+
+
+class _Times(dict[Any, Any]):
+    """Times of columns and what they are aware; made once: many are the same."""
+
+    def __missing__(self, at: datetime.datetime | None) -> datetime.datetime | None:
+        self[at] = found = None if at is None else aware(at)
+        return found
+
+
+def _place(event: Event) -> int:
+    return _ORDER[event.event_type]
+
+
+def aware(at: datetime.datetime) -> datetime.datetime:
+    """Return a time of a column, aware."""
+    return at.replace(tzinfo=datetime.UTC)
+
+
+def naive(at: datetime.datetime) -> datetime.datetime:
+    """Return a time as columns keep it."""
+    return at.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _reservation(row: Sequence[Any], times: _Times) -> Reservation:
+    (id_, lease_id, resource_type, resource_id, status, missing, changed, created_at,
+     updated_at, fields) = row[:_OWN]
+    if resource_type in _TABLES:
+        kept, first = _TABLES[resource_type], _PLACES[resource_type]
+        then = first + len(kept.fields)
+        values = dict(zip(kept.fields, row[first:then], strict=True))
+        made = dict(zip(kept.made, row[then:then + len(kept.made)], strict=True))
+        if "flavor_id" in made:
+            # It goes by the reservation's id, also before it is made.
+            made["flavor_id"] = made["flavor_id"] or id_
+    else:
+        values, made = json.loads(fields), {}
+    return Reservation(
+        id_, lease_id, resource_type, resource_id, status, missing, changed, values, made,
+        times[created_at], times[updated_at])
+
+
+def _places() -> dict[str, int]:
+    """Return at which place in a row the columns of each table begin."""
+    places, place = {}, _OWN
+    for resource_type, kept in _TABLES.items():
+        places[resource_type] = place
+        place += len(kept.columns())
+    return places
+
+
+#: How many columns of a row are the reservation's own.
+_OWN = len(_OF_RESERVATIONS)
+_PLACES = _places()
+
+
+# Writing -----------------------------------------------------------------------------
+
+_INSERT = sa.insert(_leases)
+_UPDATE = sa.update(_leases).where(_leases.c.number == sa.bindparam("of_number"))
+
+
+def add(session: Session, lease: Lease) -> Lease:
+    """Write a lease that was not there; return it with its number."""
+    at = naive(lease.created_at)
+    made = session.execute(_INSERT, {
+        "id": lease.id, "name": lease.name, "user_id": lease.user_id,
+        "project_id": lease.project_id, "start_at": naive(lease.start_at),
+        "end_at": naive(lease.end_at), "status": lease.status, "degraded": lease.degraded,
+        "trust_id": lease.trust_id, "version": 1, "created_at": at})
+    inserts.many(session, _reservations, [
+        {"id": each.id, "lease_id": lease.id, "position": position,
+         "resource_type": each.resource_type, "resource_id": each.resource_id,
+         "status": each.status, "missing_resources": each.missing_resources,
+         "resources_changed": each.resources_changed, "created_at": at,
+         "fields": None if each.resource_type in _TABLES else json.dumps(dict(each.fields))}
+        for position, each in enumerate(lease.reservations)])
+    for resource_type, kept in _TABLES.items():
+        rows = [
+            {"id": each.resource_id, "reservation_id": each.id, "created_at": at,
+             **{name: each.fields[name] for name in kept.fields}}
+            for each in lease.reservations if each.resource_type == resource_type]
+        if rows:
+            inserts.many(session, kept.table, rows)
+    add_events(session, lease.events)
+    key = made.inserted_primary_key
+    assert key is not None  # of one row
+    return dataclasses.replace(lease, number=key[0])
+
+
+def resource_id(resource_type: str, reservation_id: str) -> str:
+    """Return what a new reservation is known by where its fields are kept."""
+    return str(uuid.uuid4()) if resource_type in _TABLES else reservation_id
+
+
+def made_of(resource_type: str, reservation_id: str) -> dict[str, str | int | None]:
+    """Return what was made of a reservation that is new: nothing."""
+    if resource_type not in _TABLES:
+        return {}
+    names = _TABLES[resource_type].made
+    return {name: reservation_id if name == "flavor_id" else None for name in names}
+
+
+def add_events(session: Session, events: Sequence[Event]) -> None:
+    """Write events that were not there."""
+    inserts.many(session, _events, [
+        {"id": each.id, "lease_id": each.lease_id, "event_type": each.event_type,
+         "due_at": naive(each.due_at), "status": each.status, "attempt": 0,
+         "created_at": naive(each.created_at)}
+        for each in events])
+
+
+def update(session: Session, number: int, values: Mapping[str, Any]) -> None:
+    """Change columns of the lease of a number; its row is taken."""
+    session.execute(_update(tuple(sorted(values))), {
+        "of_number": number, **{f"new_{name}": value for name, value in values.items()}})
+
+
+@functools.cache
+def _update(names: tuple[str, ...]) -> sa.Update:
+    return _UPDATE.values({name: sa.bindparam(f"new_{name}") for name in names})
+
+
+_SET_STATUS = (
+    sa.update(_reservations)
+    .where(_reservations.c.lease_id == sa.bindparam("of_lease"),
+           _reservations.c.status.in_(sa.bindparam("before", expanding=True)))
+    .values(status=sa.bindparam("after"), updated_at=sa.bindparam("at")))
+_REPAIRED = (
+    sa.update(_reservations)
+    .where(_reservations.c.lease_id == sa.bindparam("of_lease"),
+           _reservations.c.missing_resources)
+    .values(missing_resources=False, updated_at=sa.bindparam("at")))
+_SET_JSON = (
+    sa.update(_reservations)
+    .where(_reservations.c.id == sa.bindparam("of_reservation"))
+    .values(fields=sa.bindparam("new_fields"), updated_at=sa.bindparam("at")))
+_SET_FIELDS = {
+    resource_type: sa.update(kept.table)
+    .where(kept.table.c.reservation_id == sa.bindparam("of_reservation"))
+    .values({**{name: sa.bindparam(f"new_{name}") for name in kept.fields},
+             "updated_at": sa.bindparam("at")})
+    for resource_type, kept in _TABLES.items()}
+_SET_HEALTH = (
+    sa.update(_reservations)
+    .where(_reservations.c.id == sa.bindparam("of_reservation"))
+    .values(missing_resources=sa.bindparam("missing"), resources_changed=sa.bindparam("changed"),
+            updated_at=sa.bindparam("at")))
+_CHANGED = (
+    sa.update(_reservations)
+    .where(_reservations.c.id == sa.bindparam("of_reservation"))
+    .values(updated_at=sa.bindparam("at")))
+
+
+def set_status(
+    session: Session, lease_id: str, before: Collection[str], after: str,
+    at: datetime.datetime,
+) -> None:
+    """Change the status of a lease's reservations that have one of some."""
+    session.execute(_SET_STATUS, {
+        "of_lease": lease_id, "before": sorted(before), "after": after, "at": naive(at)})
+
+
+def set_repaired(session: Session, lease_id: str, at: datetime.datetime) -> None:
+    """Say of a lease's reservations that nothing is missing any more."""
+    session.execute(_REPAIRED, {"of_lease": lease_id, "at": naive(at)})
+
+
+def set_health(
+    session: Session, reservation: Reservation, at: datetime.datetime
+) -> None:
+    """Say of a reservation whether something is missing, and whether its hosts changed."""
+    session.execute(_SET_HEALTH, {
+        "of_reservation": reservation.id, "missing": reservation.missing_resources,
+        "changed": reservation.resources_changed, "at": naive(at)})
+
+
+def set_fields(
+    session: Session, reservation: Reservation, fields: Mapping[str, Any],
+    at: datetime.datetime,
+) -> None:
+    """Change the fields of a reservation."""
+    given = {"of_reservation": reservation.id, "at": naive(at)}
+    if reservation.resource_type in _TABLES:
+        session.execute(_SET_FIELDS[reservation.resource_type], {
+            **given, **{f"new_{name}": value for name, value in fields.items()}})
+        session.execute(_CHANGED, given)
+    else:
+        session.execute(_SET_JSON, {**given, "new_fields": json.dumps(dict(fields))})
+
+
+# Events ------------------------------------------------------------------------------
+
+#: Whoever carries it out at the moment has an older attempt: it will not be done by him.
+_ARM = (
+    sa.update(_events)
+    .where(_events.c.lease_id == sa.bindparam("of_lease"),
+           _events.c.event_type == sa.bindparam("of_type"))
+    .values(due_at=sa.bindparam("new_due_at"), status=records.UNDONE, owner=None,
+            deadline_at=None, done_at=None, problem=None, failures=0,
+            attempt=_events.c.attempt + 1,
+            updated_at=sa.bindparam("at")))
+_CLOSE = (
+    sa.update(_events)
+    .where(_events.c.lease_id == sa.bindparam("of_lease"), _events.c.status != records.DONE)
+    .values(status=records.DONE, owner=None, deadline_at=None, done_at=sa.bindparam("at"),
+            attempt=_events.c.attempt + 1, updated_at=sa.bindparam("at")))
+
+
+def arm(
+    session: Session, lease_id: str, event_type: str, due_at: datetime.datetime,
+    at: datetime.datetime,
+) -> None:
+    """Have an event happen at another time, also if it was done or failed."""
+    session.execute(_ARM, {
+        "of_lease": lease_id, "of_type": event_type, "new_due_at": naive(due_at),
+        "at": naive(at)})
+
+
+def close_events(session: Session, lease_id: str, at: datetime.datetime) -> None:
+    """Have no event of a lease happen any more."""
+    session.execute(_CLOSE, {"of_lease": lease_id, "at": naive(at)})
+
+
+# What is held ------------------------------------------------------------------------
+
+# Reservations are named one by one: MySQL would look at every row for a subquery.
+_END = sa.bindparam("end", type_=sa.BigInteger)
+
+
+def _of_some(table: sa.Table) -> sa.ColumnElement[bool]:
+    return table.c.reservation_id.in_(sa.bindparam("reservation_ids", expanding=True))
+
+
+def _of_lease_until(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return which rows are held to the end of a lease.
+
+    Others were given up before: their hosts failed.
+    """
+    return _of_some(table), table.c.end_second >= _END
+
+
+_SHARES = (
+    sa.select(_held).where(*_of_lease_until(_held))
+    .order_by(_held.c.reservation_id, _held.c.computehost_id))
+#: What would have been held no second.
+_FORGET = {
+    table.name: sa.delete(table).where(_of_some(table), table.c.start_second >= _END)
+    for table in (_held, _amounts)}
+_CUT = {
+    table.name: sa.update(table).where(*_of_lease_until(table)).values(end_second=_END)
+    for table in (_held, _amounts)}
+_MOVE_END = {
+    table.name: sa.update(table).where(*_of_lease_until(table))
+    .values(end_second=sa.bindparam("new_end", type_=sa.BigInteger))
+    for table in (_held, _amounts)}
+_MOVE = {
+    table.name: sa.update(table).where(*_of_lease_until(table))
+    .values(start_second=sa.bindparam("new_start", type_=sa.BigInteger),
+            end_second=sa.bindparam("new_end", type_=sa.BigInteger))
+    for table in (_held, _amounts)}
+_DROP_ALL = {
+    table.name: sa.delete(table).where(_of_some(table)) for table in (_held, _amounts)}
+_of_share = (_held.c.reservation_id == sa.bindparam("of_reservation"),
+             _held.c.computehost_id == sa.bindparam("of_host"))
+_DROP = sa.delete(_held).where(*_of_share)
+_LOSE = sa.update(_held).where(*_of_share).values(end_second=_END)
+_SET_AMOUNT = (
+    sa.update(_amounts)
+    .where(_amounts.c.reservation_id == sa.bindparam("of_reservation"),
+           _amounts.c.what == sa.bindparam("of_what"))
+    .values(amount=sa.bindparam("new_amount")))
+_GROW = sa.update(_held).where(*_of_share).values(slots=sa.bindparam("new_slots"))
+
+
+def shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
+    """Return what the reservations of a lease hold, by their ids."""
+    found: dict[str, list[Share]] = {each.id: [] for each in lease.reservations}
+    for row in session.execute(
+            _SHARES, {"reservation_ids": list(found), "end": lease.window.end}):
+        found[row.reservation_id].append(Share(
+            row.computehost_id, row.slots, Size(row.vcpus, row.memory_mb, row.disk_gb),
+            row.whole))
+    return found
+
+
+def hold(
+    session: Session, granted: Iterable[tuple[Reservation, Granted]], window: Window
+) -> None:
+    """Write down what reservations hold that held nothing."""
+    pairs = list(granted)
+    _insert_shares(session, [
+        (each, share) for each, given in pairs for share in given.shares], window)
+    amounts = [
+        {"reservation_id": each.id, "what": what, "resource_type": each.resource_type,
+         "amount": amount, "start_second": window.start, "end_second": window.end}
+        for each, given in pairs for what, amount in given.amounts.items()]
+    if amounts:
+        inserts.many(session, _amounts, amounts)
+
+
+def hold_otherwise(
+    session: Session, granted: Iterable[tuple[Reservation, Granted]], window: Window
+) -> None:
+    """Write down what reservations hold instead of what they held; none is in force."""
+    pairs = list(granted)
+    if pairs:
+        others = [each for each, _ in pairs]
+        for table in _holding(others):
+            session.execute(_DROP_ALL[table.name], _ids(others))
+        hold(session, pairs, window)
+
+
+def hold_more(
+    session: Session, granted: Iterable[tuple[Reservation, Sequence[Share], Granted]],
+    window: Window,
+) -> None:
+    """Write down what reservations that are in force hold besides what they held.
+
+    :param granted: with what each one held.
+    :param window: what is left of the lease's: what is new is held from its start on.
+    """
+    new: list[tuple[Reservation, Share]] = []
+    for each, before, given in granted:
+        held = {share.host_id: share for share in before}
+        for share in given.shares:
+            of_share = {"of_reservation": each.id, "of_host": share.host_id}
+            if share.host_id not in held:
+                # It may have had the host before that failed.
+                session.execute(_DROP, of_share)
+                new.append((each, share))
+            elif share != held[share.host_id]:
+                session.execute(_GROW, {**of_share, "new_slots": share.slots})
+        added = {
+            what: amount for what, amount in given.amounts.items()
+            if not session.execute(_SET_AMOUNT, {
+                "of_reservation": each.id, "of_what": what, "new_amount": amount}).rowcount}
+        hold(session, [(each, Granted(amounts=added))], window)
+    _insert_shares(session, new, window)
+
+
+def give_up(
+    session: Session, reservation: Reservation, host_ids: Collection[int], second: int
+) -> None:
+    """Write down that a reservation that is in force lost hosts.
+
+    :param second: when, in seconds since the epoch.
+    """
+    for host_id in host_ids:
+        of_share = {"of_reservation": reservation.id, "of_host": host_id}
+        session.execute(_LOSE, {**of_share, "end": second})
+
+
+def move(session: Session, lease: Lease, window: Window, *, started: bool) -> None:
+    """Change when a lease's reservations hold what they hold.
+
+    :param lease: as it was.
+    :param started: what was held is history: only the end changes.
+    """
+    given = {
+        **_ids(lease.reservations), "end": lease.window.end, "new_end": window.end}
+    for table in _holding(lease.reservations):
+        if started:
+            session.execute(_MOVE_END[table.name], given)
+        else:
+            session.execute(_MOVE[table.name], {**given, "new_start": window.start})
+
+
+def let_go(session: Session, lease: Lease, second: int) -> None:
+    """End what the reservations of a lease hold, if that is not over.
+
+    :param second: when, in seconds since the epoch.
+    """
+    if second < lease.window.end:
+        given = {**_ids(lease.reservations), "end": second}
+        for table in _holding(lease.reservations):
+            session.execute(_FORGET[table.name], given)
+            if lease.window.start < second:
+                session.execute(_CUT[table.name], given)
+
+
+def _ids(reservations: Iterable[Reservation]) -> dict[str, Any]:
+    return {"reservation_ids": [each.id for each in reservations]}
+
+
+def _holding(reservations: Iterable[Reservation]) -> Sequence[sa.Table]:
+    """Return in which tables reservations hold something."""
+    others = any(each.resource_type not in _TABLES for each in reservations)
+    return (_held, _amounts) if others else (_held,)
+
+
+def _insert_shares(
+    session: Session, given: Sequence[tuple[Reservation, Share]], window: Window
+) -> None:
+    if given:
+        inserts.many(session, _held, [
+            {"reservation_id": each.id, "computehost_id": share.host_id,
+             "slots": share.slots, "vcpus": share.size.vcpus,
+             "memory_mb": share.size.memory_mb, "disk_gb": share.size.disk_gb,
+             "whole": share.whole, "start_second": window.start, "end_second": window.end}
+            for each, share in given])

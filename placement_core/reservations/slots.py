@@ -1,0 +1,209 @@
+"""Slots in placement: a resource class for each instance reservation, while it is in force.
+
+Each host of the freepool has a child provider for them, which stays; a reservation in
+force has an inventory of its class there, one for each slot on the host. Where allocations
+outlive their reservation, or a host was replaced under them, the inventory stays as long
+as they do, with no capacity: nobody can claim of it any more. ``tidy`` removes it then.
+
+Locks: those of ``placement.locks``: providers, then classes.
+Source: requirement R4, spec blazar §4 (``CUSTOM_RESERVATION_…``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.placement import (
+    fencing,
+    inventories,
+    locks,
+    resource_classes,
+    tables as placed,
+)
+from placement_core.placement.records import InventoryValues
+from placement_core.reservations import tables
+from placement_core.reservations.records import R_DELETED, PoolHost
+
+#: How many ids one statement names.
+_MOST_IDS = 500
+
+_inventories, _allocations, _classes = (
+    placed.inventories, placed.allocations, placed.resource_classes)
+_hosts, _reservations = tables.computehosts, tables.lease_reservations
+
+_of_class = _inventories.c.resource_class_id == sa.bindparam("of_class")
+_on_providers = _inventories.c.resource_provider_id.in_(
+    sa.bindparam("providers", expanding=True))
+_PROVIDERS = sa.select(_inventories.c.resource_provider_id).where(_of_class)
+_USED_ON = sa.select(_allocations.c.resource_provider_id).where(
+    _allocations.c.resource_class_id == sa.bindparam("of_class")).distinct()
+_CONSUMERS = sa.select(_allocations.c.consumer_id).where(
+    _allocations.c.resource_class_id == sa.bindparam("of_class")).distinct()
+_REMOVE = sa.delete(_inventories).where(_of_class, _on_providers)
+_CLOSE = sa.update(_inventories).where(_of_class, _on_providers).values(
+    reserved=_inventories.c.total, capacity=0)
+
+_REMOVE_CLOSED = _REMOVE.where(_inventories.c.capacity == 0)
+
+_is_used = sa.exists().where(_allocations.c.resource_class_id == _classes.c.id)
+_is_slots = _classes.c.name.startswith(fencing.PASSES, autoescape=True)
+_UNUSED_NAMES = sa.select(_classes.c.name).where(_is_slots, ~_is_used)
+_ENDED = sa.select(_reservations.c.id).where(
+    _reservations.c.id.in_(sa.bindparam("ids", expanding=True)),
+    _reservations.c.status == R_DELETED)
+_CLOSED = (
+    sa.select(_inventories.c.resource_provider_id, _inventories.c.resource_class_id)
+    .join(_hosts, _hosts.c.reservation_provider_id == _inventories.c.resource_provider_id)
+    .join(_classes, _classes.c.id == _inventories.c.resource_class_id)
+    .where(_is_slots, _inventories.c.capacity == 0,
+           ~sa.exists().where(
+               _allocations.c.resource_provider_id == _inventories.c.resource_provider_id,
+               _allocations.c.resource_class_id == _inventories.c.resource_class_id)))
+
+
+def resource_class(reservation_id: str) -> str:
+    """Return the name of the class whose amounts are a reservation's slots."""
+    return fencing.PASSES + reservation_id.upper().replace("-", "_")
+
+
+def put(session: Session, reservation_id: str, slots: Mapping[PoolHost, int]) -> None:
+    """Have slots of a reservation on hosts; those on other hosts stay as they are."""
+    _hold(session, slots, (host.child_id for host in slots))
+    class_id, is_new = resource_classes.have(session, resource_class(reservation_id))
+    inventories.put_class(session, class_id, {
+        host.child_id: InventoryValues(total=count, max_unit=1)
+        for host, count in slots.items()}, is_new=is_new)
+
+
+def withdraw(session: Session, reservation_id: str, hosts: Collection[PoolHost]) -> None:
+    """Have no slots of a reservation on some hosts; what is allocated stays, closed."""
+    class_id = _find(session, reservation_id)
+    children = [] if class_id is None else [host.child_id for host in hosts]
+    _hold(session, hosts, children)
+    if class_id is not None:
+        _clear(session, class_id, children, _used_on(session, class_id))
+
+
+def consumers(session: Session, reservation_id: str) -> list[str]:
+    """Return the uuids of those who hold slots of a reservation."""
+    class_id = _find(session, reservation_id)
+    return [] if class_id is None else sorted(
+        session.execute(_CONSUMERS, {"of_class": class_id}).scalars())
+
+
+def remove(
+    ctx: Context, session: Session, reservation_id: str, hosts: Collection[PoolHost]
+) -> list[str]:
+    """Have no slots of a reservation, nor its class; what is allocated stays, closed.
+
+    :param hosts: that it has; there may be slots on others, which were replaced.
+    :returns: the uuids of those who hold slots still.
+    """
+    class_id = _find(session, reservation_id)
+    providers = set() if class_id is None else set(
+        session.execute(_PROVIDERS, {"of_class": class_id}).scalars())
+    _hold(session, hosts, providers)
+    if class_id is None:
+        return []
+    used = _used_on(session, class_id)
+    _clear(session, class_id, providers, used)
+    if used:
+        return sorted(session.execute(_CONSUMERS, {"of_class": class_id}).scalars())
+    resource_classes.delete(ctx, resource_class(reservation_id))
+    return []
+
+
+def tidy(ctx: Context) -> int:
+    """Remove what stayed because of allocations that are gone by now; return how much.
+
+    To be called now and then; any number may do so at the same time.
+    """
+    closed = _closed(ctx)
+    for row in closed:
+        _remove_closed(ctx, row.resource_provider_id, row.resource_class_id)
+    ended = _ended(ctx)
+    for reservation_id in ended:
+        _remove_unused(ctx, reservation_id)
+    return len(closed) + len(ended)
+
+
+@db.retry_writes
+def _closed(ctx: Context) -> Sequence[sa.Row[Any]]:
+    """Return providers and classes of inventories without capacity, and without allocations."""
+    with db.read_once(ctx) as session:
+        return session.execute(_CLOSED).all()
+
+
+@db.retry_writes
+def _remove_closed(ctx: Context, provider: int, class_id: int) -> None:
+    with db.write(ctx) as session:
+        locks.hold(session, {provider: 1})
+        if provider not in _used_on(session, class_id):
+            # It may have been opened again in between.
+            session.execute(_REMOVE_CLOSED, {"of_class": class_id, "providers": [provider]})
+
+
+@db.retry_writes
+def _ended(ctx: Context) -> list[str]:
+    """Return the reservations that have ended and whose class is there, with no allocations."""
+    with db.read_once(ctx) as session:
+        ids = sorted(filter(None, map(_reservation, session.execute(_UNUSED_NAMES).scalars())))
+    found: list[str] = []
+    for start in range(0, len(ids), _MOST_IDS):
+        with db.read_once(ctx) as session:
+            found += session.execute(_ENDED, {"ids": ids[start:start + _MOST_IDS]}).scalars()
+    return found
+
+
+@db.retry_writes
+def _remove_unused(ctx: Context, reservation_id: str) -> None:
+    with db.write(ctx) as session:
+        remove(ctx, session, reservation_id, ())
+
+
+def _hold(session: Session, hosts: Iterable[PoolHost], providers: Iterable[int]) -> None:
+    """Take providers whose inventories change, and the roots of hosts.
+
+    Whoever claims of a host of the freepool takes its root: what it is let in for does not
+    change meanwhile.
+    """
+    locks.hold(session, {**dict.fromkeys((host.root_id for host in hosts), 0),
+                         **dict.fromkeys(providers, 1)})
+
+
+def _find(session: Session, reservation_id: str) -> int | None:
+    name = resource_class(reservation_id)
+    return resource_classes.ids(session, [name]).get(name)
+
+
+def _used_on(session: Session, class_id: int) -> set[int]:
+    """Return the providers on which something of a class is allocated."""
+    return set(session.execute(_USED_ON, {"of_class": class_id}).scalars())
+
+
+def _clear(
+    session: Session, class_id: int, providers: Iterable[int], used: Collection[int]
+) -> None:
+    """Remove inventories of held providers, and close those that are used."""
+    closed = sorted(set(providers) & set(used))
+    gone = sorted(set(providers) - set(used))
+    if closed:
+        session.execute(_CLOSE, {"of_class": class_id, "providers": closed})
+    if gone:
+        session.execute(_REMOVE, {"of_class": class_id, "providers": gone})
+
+
+def _reservation(name: str) -> str | None:
+    """Return the id of the reservation that a class is of, if its name is of that form."""
+    try:
+        found = str(uuid.UUID(name.removeprefix(fencing.PASSES).replace("_", "-")))
+    except ValueError:
+        return None
+    return found if resource_class(found) == name else None

@@ -1,0 +1,111 @@
+"""When a lease is: which dates make sense, for one that is made and one that is changed.
+
+Pure: the present is told. A lease begins and ends at whole seconds. Clients that name
+minutes mean the present one too: it begins now.
+Source: spec blazar §2 and §3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+from placement_core.plugin_api.reservations import Window
+from placement_core.reservations import records
+from placement_core.reservations.errors import InvalidLease, OutOfLimits
+from placement_core.reservations.records import Lease, LeaseChange, NewLease
+
+#: Leases end before; so sums of times stay within the calendar.
+_LATEST = datetime.datetime(5000, 1, 1, tzinfo=datetime.UTC)
+_LONGEST_SECONDS = 3000 * 366 * 86_400
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terms:
+    """When a lease is, and when somebody is to be told that it ends; None: never."""
+
+    window: Window
+    before_end_at: datetime.datetime | None
+
+
+def of_new(new: NewLease, now: datetime.datetime, minutes_before_end: int) -> Terms:
+    """Return the terms of a lease that is asked for.
+
+    :param now: in whole seconds.
+    :param minutes_before_end: before the end, where the client does not say; 0: never.
+    :raises InvalidLease, OutOfLimits: they make no sense.
+    """
+    start, end = _start(new.start_at, now), _whole(new.end_at)
+    if end <= start:
+        raise InvalidLease("End date must be later than start date.", "end_date")
+    _check_end(end)
+    before_end = new.before_end_at
+    if before_end is not None:
+        before_end = _check_before_end(_whole(before_end), start, end)
+    elif minutes_before_end:
+        before_end = max(start, end - datetime.timedelta(minutes=minutes_before_end))
+    return Terms(Window(start, end), before_end)
+
+
+def of_change(lease: Lease, change: LeaseChange, now: datetime.datetime) -> Terms:
+    """Return the terms that a lease shall have.
+
+    :param lease: one that has not ended.
+    :raises InvalidLease, OutOfLimits: they make no sense.
+    """
+    started = lease.status != records.PENDING
+    start, end = lease.start_at, lease.end_at
+    if change.start_now or change.start_at not in (None, start):
+        if started:
+            raise InvalidLease(
+                "Cannot modify the start date of already started leases.", "start_date")
+        start = _start(change.start_at, now)
+    if change.end_at is not None:
+        end = _whole(change.end_at)
+    if end <= start or (end != lease.end_at and end <= now):
+        raise InvalidLease("End date must be later than current and start date.", "end_date")
+    _check_end(end)
+    before_end = next(
+        (event.due_at for event in lease.events if event.event_type == records.BEFORE_END), None)
+    if change.before_end_at is not None:
+        before_end = _check_before_end(_whole(change.before_end_at), start, end)
+    elif before_end is not None:
+        before_end = max(start, before_end + (end - lease.end_at))
+    return Terms(Window(start, end), before_end)
+
+
+def check_fit(since: datetime.datetime | None, seconds: int) -> None:
+    """Check what is asked about when something fits.
+
+    :raises InvalidLease:
+    """
+    if not 1 <= seconds <= _LONGEST_SECONDS:
+        raise InvalidLease(
+            f"A lease lasts from 1 to {_LONGEST_SECONDS} seconds.", "duration")
+    if since is not None:
+        _check_end(since)
+
+
+def _start(asked: datetime.datetime | None, now: datetime.datetime) -> datetime.datetime:
+    if asked is None:
+        return now
+    if asked < now.replace(second=0):
+        raise InvalidLease("Start date must be later than current date", "start_date")
+    return max(_whole(asked), now)
+
+
+def _check_end(end: datetime.datetime) -> None:
+    if end >= _LATEST:
+        raise InvalidLease(f"Leases end before the year {_LATEST.year}.", "end_date")
+
+
+def _check_before_end(
+    at: datetime.datetime, start: datetime.datetime, end: datetime.datetime
+) -> datetime.datetime:
+    if not start < at < end:
+        raise OutOfLimits("Datetime is out of lease limits")
+    return at
+
+
+def _whole(at: datetime.datetime) -> datetime.datetime:
+    return at.replace(microsecond=0)

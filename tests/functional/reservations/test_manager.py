@@ -1,0 +1,271 @@
+"""The loop: what a manager does about events, failures, outages, and being stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from unittest import mock
+
+import fixtures
+
+from placement_core import errors, metrics
+from placement_core.reservations import events, manager, records
+from tests import databases, scraping
+from tests.functional.reservations import eventful
+
+START, BEFORE_END, END = eventful.KINDS
+_PATIENCE_SECONDS = 60
+
+
+class Turns(eventful.EffectTurns):
+    """Does what a test says in the middle of each transaction.
+
+    :ivar problems: what is raised, one for each time; afterwards nothing.
+    """
+
+    def __init__(self):
+        self.problems = []
+        self.middle = lambda _turn: None
+
+    def effect(self, turn):
+        self.middle(turn)
+        if self.problems:
+            raise self.problems.pop(0)
+
+
+class ManagerTestCase(eventful.EventTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.turns = Turns()
+        self.log = self.useFixture(fixtures.FakeLogger(manager.LOG.name))
+        self.useFixture(fixtures.MonkeyPatch(f"{manager.__name__}._AGAIN_SECONDS", 0))
+
+    def manager(self, *steps, threads=2, retries=1, timeout=30):
+        return manager.Manager(
+            manager.new_owner(), self.context, self.turns,
+            manager.Pace(threads, 0.05, timeout, retries), steps)
+
+    @contextlib.contextmanager
+    def running(self, *steps, **how):
+        made = self.manager(*steps, **how)
+        thread = threading.Thread(target=made.run, daemon=True)
+        thread.start()
+        try:
+            yield made
+        finally:
+            made.stop()
+            thread.join(_PATIENCE_SECONDS)
+            self.assertFalse(thread.is_alive())
+
+    def until(self, condition):
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, self.log.output)
+            time.sleep(0.02)
+
+    def until_status(self, lease, status, kind=START):
+        self.until(lambda: self.event(lease, kind).status == status)
+
+
+@databases.on_each_database
+class TestEvents(ManagerTestCase):
+
+    def test_whole_lives(self):
+        """What is due at the start, what becomes due, and what is made meanwhile."""
+        leases = [self.lease(-3, 0.7, before_end=0.3, hosts=[number]) for number in range(5)]
+        with self.running():
+            self.until(lambda: len(self.effects()) >= 5)
+            leases.append(self.lease(0, 0.9, before_end=0.8, hosts=[9]))
+            self.until(lambda: len(self.effects()) == 18)
+        self.assertEqual({(lease, kind): 1 for lease in leases for kind in eventful.KINDS},
+                         self.effects())
+        for lease in leases:
+            at = [self.event(lease, kind).done_at for kind in eventful.KINDS]
+            self.assertEqual(sorted(at), at)
+            for kind in eventful.KINDS:
+                row = self.event(lease, kind)
+                self.assertLessEqual(row.due_at, row.done_at)
+
+    def test_a_start_follows_the_end_it_waits_for(self):
+        before = self.lease(-9, -1, hosts=[1], done=[START])
+        after = self.lease(-1, 100, hosts=[1])
+        with self.running():
+            self.until_status(after, records.DONE)
+        self.assertLess(self.event(before, END).done_at, self.event(after).done_at)
+
+    def test_two_managers(self):
+        leases = [self.lease(-1, 100) for _ in range(40)]
+        with self.running(), self.running():
+            self.until(lambda: len(self.effects()) == 40)
+        self.assertEqual({(lease, START): 1 for lease in leases}, self.effects())
+
+    def test_what_failed_is_tried_again(self):
+        lease = self.lease(-1, 100)
+        self.turns.problems = [errors.Conflict("servers are left")]
+        with self.running():
+            self.until_status(lease, records.DONE)
+        self.assertEqual(2, self.event(lease).attempt)
+        self.assertIn("servers are left", self.log.output)
+
+    def test_what_fails_too_often_is_given_up(self):
+        lease = self.lease(-1, 100)
+        self.turns.problems = [errors.Conflict("servers are left")] * 9
+        with self.running(retries=2):
+            self.until_status(lease, records.E_ERROR)
+        row = self.event(lease)
+        self.assertEqual((3, "servers are left"), (row.attempt, row.problem))
+        self.assertEqual({}, self.effects())
+        self.assertIn(f"placement-core events retry {row.id}", self.log.output)
+
+    def test_a_defect_is_its_events_alone(self):
+        broken, fine = self.lease(-2, 100), self.lease(-1, 100)
+        self.turns.problems = [ZeroDivisionError("none of them")]
+        with self.running(retries=0, threads=1):
+            self.until_status(broken, records.E_ERROR)
+            self.until_status(fine, records.DONE)
+        self.assertEqual("ZeroDivisionError: none of them", self.event(broken).problem)
+
+    def test_a_database_that_does_not_answer_is_no_failure(self):
+        lease = self.lease(-1, 100)
+        self.turns.problems = [errors.Unavailable("too busy")] * 5
+        with self.running(retries=0):
+            self.until_status(lease, records.DONE)
+        self.assertEqual((1, 0), (self.event(lease).attempt, self.event(lease).failures))
+
+    def test_what_cannot_even_be_given_back(self):
+        """Its time ends, and it is taken again."""
+        lease = self.lease(-1, 100)
+        self.turns.problems = [errors.Conflict("servers are left")]
+        released = threading.Event()
+
+        def unanswered(*_arguments, **_options):
+            released.set()
+            raise errors.Unavailable("too busy")
+
+        with self.running(timeout=1) as running:
+            with mock.patch.object(events, "release", unanswered):
+                self.assertTrue(released.wait(_PATIENCE_SECONDS))
+            self.until_status(lease, records.DONE)
+            self.until(lambda: running._pending == 0)
+        self.assertEqual({(lease, START): 1}, self.effects())
+
+    def test_somebody_else_has_it_now(self):
+        """Its time was over before it was begun: nothing happens."""
+        lease = self.lease(-1, 100)
+        original = self.turns.carry_out
+
+        def too_late(ctx, turn):
+            self.set(lease, owner="you", attempt=2, deadline_at=self.at(600))
+            return original(ctx, turn)
+
+        self.turns.carry_out = too_late
+        with self.running(threads=1) as running:
+            self.until(lambda: self.event(lease).owner == "you" and not running._pending)
+        self.assertEqual(({}, "", records.IN_PROGRESS),
+                         (self.effects(), self.log.output, self.event(lease).status))
+
+
+class TestLoop(ManagerTestCase):
+
+    def test_it_takes_no_more_than_it_can_do(self):
+        """The rest is for other managers."""
+        go_on = threading.Event()
+        self.turns.middle = lambda _turn: go_on.wait(_PATIENCE_SECONDS)
+        for _ in range(20):
+            self.lease(-1, 100)
+        with self.running(threads=1):
+            self.until(lambda: events.list_(self.ctx, status=records.IN_PROGRESS))
+            time.sleep(0.3)
+            self.assertEqual(8, len(events.list_(self.ctx, status=records.IN_PROGRESS)))
+            go_on.set()
+            self.until(lambda: len(self.effects()) == 20)
+
+    def test_it_finishes_what_it_has(self):
+        begun, go_on = threading.Event(), threading.Event()
+
+        def wait(_turn):
+            begun.set()
+            go_on.wait(_PATIENCE_SECONDS)
+
+        self.turns.middle = wait
+        leases = [self.lease(-1, 100) for _ in range(3)]
+        made = self.manager(threads=1)
+        thread = threading.Thread(target=made.run, daemon=True)
+        thread.start()
+        self.assertTrue(begun.wait(_PATIENCE_SECONDS))
+        made.stop()
+        thread.join(0.2)
+        self.assertTrue(thread.is_alive())
+        go_on.set()
+        thread.join(_PATIENCE_SECONDS)
+        self.assertFalse(thread.is_alive())
+        self.assertEqual({(lease, START): 1 for lease in leases}, self.effects())
+
+    def test_an_outage(self):
+        """It is told once, and when it is over."""
+        lease = self.lease(-1, 100)
+        original, down, asked = events.next_due, threading.Event(), []
+        down.set()
+
+        def perhaps(ctx):
+            asked.append(ctx)
+            if down.is_set():
+                raise errors.Unavailable("The database does not answer")
+            return original(ctx)
+
+        self.useFixture(fixtures.MonkeyPatch(f"{events.__name__}.next_due", perhaps))
+        with self.running():
+            self.until(lambda: len(asked) > 5)
+            down.clear()
+            self.until_status(lease, records.DONE)
+        self.assertEqual(1, self.log.output.count("does not answer"))
+        self.assertEqual(1, self.log.output.count("works again"))
+
+    def test_steps(self):
+        done = {"good": 0, "bad": 0}
+
+        def good(ctx):
+            events.list_(ctx)
+            done["good"] += 1
+
+        def bad(_ctx):
+            done["bad"] += 1
+            if done["bad"] < 4:
+                raise ValueError("nothing works")
+
+        with self.running(manager.Step("good step", 0.02, good),
+                          manager.Step("bad step", 0.02, bad),
+                          manager.Step("rare step", 3600, lambda _ctx: done.update(rare=1))):
+            self.until(lambda: min(done["good"], done["bad"]) > 5)
+        self.assertEqual(1, done["rare"])
+        self.assertEqual(1, self.log.output.count("bad step does not work"))
+        self.assertEqual(1, self.log.output.count("bad step works again"))
+        self.assertNotIn("good step", self.log.output)
+
+    def test_it_says_that_it_is_alive(self):
+        self.useFixture(fixtures.MonkeyPatch(f"{manager.__name__}._HEARTBEAT_SECONDS", 0.05))
+        lease = self.lease(-1, 100)
+        with self.running() as made:
+            self.until(lambda: f"manager {made.owner} is alive: 1 events done" in self.log.output)
+        self.assertEqual(records.DONE, self.event(lease).status)
+
+    def test_metrics(self):
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE))
+        self.useFixture(scraping.Unmeasured())
+        metrics.start()
+        late, fails = self.lease(-5, 100), self.lease(-9, 100, done=[START], before_end=-1)
+        self.turns.middle = lambda turn: turn.event_type == BEFORE_END and 1 / 0
+        with self.running():
+            self.until_status(late, records.DONE)
+            self.until_status(fails, records.E_ERROR, BEFORE_END)
+
+        def numbers(name):
+            return scraping.counted(lambda: scraping.shown()[1], name)
+
+        self.assertEqual(
+            {(START, "done"): 1, (BEFORE_END, "failed"): 1, (BEFORE_END, "given_up"): 1},
+            numbers("lease_events_total"))
+        self.assertEqual({(START,): 1}, numbers("lease_event_lateness_seconds_count"))
+        self.assertTrue(5 <= numbers("lease_event_lateness_seconds_sum")[START,] < 40)
