@@ -10,10 +10,11 @@ SERVE_BIND ?= 127.0.0.1:8778
 WORKERS ?=
 STESTR_ARGS ?=
 BENCH_ARGS ?=
+SOAK_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve test lint bench docs samples clean
+.PHONY: help serve test lint soak bench docs samples clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -29,6 +30,9 @@ test: $(VENV)/installed-test ## check and test everything
 
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint
+
+soak: $(VENV)/installed-test ## kill and stop managers of leases, twenty times
+	$(BIN)/python -m tests.soak $(SOAK_ARGS)
 
 bench: $(VENV)/installed-bench ## measure against Placement and Keystone, on the databases that PLACEMENT_TEST_... name
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

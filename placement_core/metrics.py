@@ -25,6 +25,8 @@ GuardMode = Literal["audit", "enforce"]
 GuardOutcome = Literal["allowed", "refused", "would_be_refused"]
 #: ``taken``: for good, at once.
 ClaimEvent = Literal["taken", "held", "confirmed", "expired", "released"]
+#: ``failed``: it is tried again; ``given_up``: it is not.
+LeaseEventFailure = Literal["failed", "given_up"]
 
 #: How many sources and cells get series of their own; what comes later is ``other``.
 _MOST_NAMES = 200
@@ -36,6 +38,8 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _REQUEST_BUCKETS = (.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 #: Up to the default of ``[cells] timeout_seconds``.
 _SOURCE_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+#: From on time to what waited for somebody to start a manager again.
+_LATENESS_BUCKETS = (.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 
 _Metric = TypeVar("_Metric", bound="MetricWrapperBase")
 _WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -89,6 +93,14 @@ class _Meters:
             "placement_core_claims_total",
             "What became of claims: taken (for good at once), held, confirmed, expired, "
             "released.", ("event",), registry=registry))
+        self.lease_events = _Series(Counter(
+            "placement_core_lease_events_total",
+            "What became of events of leases: done, failed (to be tried again), given up.",
+            ("event", "outcome"), registry=registry))
+        self.lateness = _Series(Histogram(
+            "placement_core_lease_event_lateness_seconds",
+            "How long after their time events of leases were done.", ("event",),
+            registry=registry, buckets=_LATENESS_BUCKETS))
 
     def bounded(self, name: str) -> str:
         """Return a name, or ``other`` once there are too many."""
@@ -191,3 +203,16 @@ def claim_became(event: ClaimEvent) -> None:
     """Count what became of a claim."""
     if _meters is not None:
         _meters.claims[event,].inc()
+
+
+def lease_event_done(event_type: str, late_seconds: float) -> None:
+    """Count an event of a lease that was done so long after its time."""
+    if _meters is not None:
+        _meters.lease_events[event_type, "done"].inc()
+        _meters.lateness[event_type,].observe(late_seconds)
+
+
+def lease_event_failed(event_type: str, outcome: LeaseEventFailure) -> None:
+    """Count an event of a lease that could not be done."""
+    if _meters is not None:
+        _meters.lease_events[event_type, outcome].inc()

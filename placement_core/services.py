@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -19,23 +20,34 @@ from placement_core.placement import usage_index
 from placement_core.placement.index import CapacityIndex
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.catalog import CatalogDriver
+from placement_core.plugin_api.compute import ComputeDriver
 from placement_core.plugin_api.counting import CountingDriver
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.plugin_api.limits import LimitDriver
 from placement_core.plugin_api.reservations import ReservationPlugin
-from placement_core.quota import resources
+from placement_core.quota import resources, sweeping
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.guard import Mode, QuotaGuard, Rules
 from placement_core.quota.measured import MeasuredCounting
 from placement_core.quota.overview import Overviews
+from placement_core.reservations import events, history, manager, outbox, slots
 from placement_core.reservations.effects import Effects
+from placement_core.reservations.fence import PoolFence
+from placement_core.reservations.healing import Healing
 from placement_core.reservations.hosts import PoolHosts
 from placement_core.reservations.leases import Leases
+from placement_core.reservations.manager import Manager, Pace, Step
+from placement_core.reservations.monitor import Monitor
 from placement_core.reservations.policy import LeaseRules
 from placement_core.reservations.turns import Turns
 
 T = TypeVar("T")
+
+#: So many calls to a compute service a thread of the manager makes in a row.
+_CALLS = 100
+#: So many leases that are too old to be kept it removes at a time.
+_OLD = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,9 +58,14 @@ class Services:
     :ivar advertised_model: the one that clients are told of; mostly the same.
     :ivar quota: answers whether something fits, and what is free; ``overviews`` of all
         projects at once.
+    :ivar fence: lets claims onto hosts of the freepool; None: nobody keeps them off.
     :ivar reservation_plugins: by resource type.
+    :ivar compute: makes what reservations need in the compute service; mostly through the
+        outbox.
     :ivar leases: admits them, changes them and gives them up; ``turns`` carries out what
         is due.
+    :ivar pool_hosts: lets hosts into the freepool and out; ``monitor`` finds those that
+        fail, ``healing`` other ones for the leases that held them.
     """
 
     conf: cfg.ConfigOpts
@@ -64,10 +81,14 @@ class Services:
     compute_nodes: ComputeNodes
     quota: QuotaEnforcer
     overviews: Overviews
+    fence: PoolFence | None
     reservation_plugins: Mapping[str, ReservationPlugin]
+    compute: ComputeDriver
     leases: Leases
     turns: Turns
     pool_hosts: PoolHosts
+    healing: Healing
+    monitor: Monitor
 
     def guard(self, mode: Mode | None = None) -> QuotaGuard | None:
         """Return who judges one write of allocations; None: nobody does.
@@ -79,6 +100,33 @@ class Services:
         return None if wanted is None else QuotaGuard(
             self.decisions, _rules(self.conf), wanted,
             notes=wanted == "enforce" and options.guard != "enforce")
+
+    def manager(self) -> Manager:
+        """Return what carries out, in this process, what is due."""
+        options = self.conf.reservations
+        pace = Pace(options.manager_threads, options.poll_seconds,
+                    options.event_timeout_seconds, options.event_max_retries)
+        owner = manager.new_owner()
+        steps = [
+            Step("sweep of held claims", 10, sweeping.sweep),
+            Step("notes of what starts wait for", 5, events.explain),
+            Step("watch over hosts", 60, self.monitor.watch),
+            Step("healing of leases", 10, self.healing.heal),
+            Step("removal of what is old", 600, functools.partial(
+                history.prune, keep_days=options.keep_days, most=_OLD)),
+            Step("removal of slots that were in use when their lease ended", 60, slots.tidy),
+        ]
+        if self.compute.acts:
+            steps.append(Step(
+                "audit of the compute service", 3600,
+                functools.partial(outbox.audit, driver=self.compute)))
+            steps += [
+                Step(f"calls to the compute service ({number})", options.poll_seconds,
+                     functools.partial(outbox.work_off, driver=self.compute,
+                                       owner=f"{owner}:{number}", most=_CALLS,
+                                       patience_seconds=options.server_deletion_timeout))
+                for number in range(options.manager_threads)]
+        return Manager(owner, self.context, self.turns, pace, steps)
 
     def context(
         self, identity: Identity = Identity(), request_id: str | None = None  # noqa: B008
@@ -118,17 +166,28 @@ def build(conf: cfg.ConfigOpts) -> Services:
     quota = QuotaEnforcer(
         decisions, counting, catalog, limits, cells, _rules(conf), conf.quota.on_missing_cell)
     options = conf.reservations
-    plugins, effects, nodes = _plugins(conf), Effects(), ComputeNodes(conf, cells)
+    plugins, nodes, compute = _plugins(conf), ComputeNodes(conf, cells), _compute(conf)
+    effects = Effects(
+        design=options.instance_design, leftovers=options.leftovers, acts=compute.acts,
+        patience_seconds=options.server_deletion_timeout)
+    rules = LeaseRules(conf, decisions, _rules(conf))
     leases = Leases(
-        plugins, effects, LeaseRules(), cleaning_seconds=60 * options.cleaning_time,
+        plugins, effects, rules, cleaning_seconds=60 * options.cleaning_time,
         minutes_before_end=options.minutes_before_end_lease,
         max_reservations=options.max_reservations_per_lease)
+    healing = Healing(
+        plugins, effects, cleaning_seconds=60 * options.cleaning_time,
+        interval_seconds=60 * options.healing_interval)
     return Services(
         conf, database, CapacityIndex(database), catalog=catalog, limits=limits, model=model,
         advertised_model=_model(conf, advertised, "advertised_model") if advertised else model,
         counting=counting, decisions=decisions, cells=cells, quota=quota,
-        overviews=Overviews(quota), compute_nodes=nodes, reservation_plugins=plugins,
-        leases=leases, turns=Turns(plugins, effects), pool_hosts=PoolHosts(effects, nodes),
+        overviews=Overviews(quota), compute_nodes=nodes,
+        fence=PoolFence() if options.fence == "enforce" else None,
+        reservation_plugins=plugins, compute=compute, leases=leases,
+        turns=Turns(plugins, effects, rules),
+        pool_hosts=PoolHosts(effects, nodes, healing), healing=healing,
+        monitor=Monitor(cells, silent_seconds=options.silent_host_seconds),
     )
 
 
@@ -166,6 +225,19 @@ def _plugins(conf: cfg.ConfigOpts) -> dict[str, ReservationPlugin]:
             ReservationPlugin,  # type: ignore[type-abstract]
             "[reservations] plugins")
         for name in conf.reservations.plugins}
+
+
+def _compute(conf: cfg.ConfigOpts) -> ComputeDriver:
+    options = conf.reservations
+    driver = _driver(
+        conf, "placement_core.compute", options.compute_driver,
+        ComputeDriver,  # type: ignore[type-abstract]
+        "[reservations] compute_driver")
+    if options.instance_design == "aggregate" and not driver.acts:
+        raise errors.ConfigurationError(
+            f"[reservations] instance_design = aggregate: expected a compute_driver that reaches "
+            f"a compute service, such as nova; {options.compute_driver} does not")
+    return driver
 
 
 def _driver(

@@ -26,7 +26,14 @@ _MAIN = "import sys; from placement_core.cli.main import main; sys.exit(main())"
 
 def _serve(address: str, workers: int) -> list[str]:
     number = str(workers)
-    return [sys.executable, "-c", _MAIN, "serve", "--bind", address, "--workers", number]
+    return [
+        *(sys.executable, "-c", _MAIN, "serve", "--bind", address, "--workers", number),
+        "--no-manager",
+    ]
+
+
+def _serve_managed(address: str, workers: int) -> list[str]:
+    return _serve(address, workers)[:-1]
 
 
 def _gunicorn(address: str, workers: int) -> list[str]:
@@ -47,7 +54,12 @@ def _uwsgi(address: str, workers: int) -> list[str]:
 
 
 #: How each host of the WSGI application is started: {name: (address, workers) -> command}.
-COMMANDS = {"serve": _serve, "gunicorn": _gunicorn, "uwsgi": _uwsgi}
+COMMANDS = {
+    "serve": _serve,
+    "serve with manager": _serve_managed,
+    "gunicorn": _gunicorn,
+    "uwsgi": _uwsgi,
+}
 
 
 class Service(fixtures.Fixture):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from typing import Any
 
 from cliff import command, lister, show
@@ -83,3 +84,13 @@ def config_sources(*namespaces: Any) -> tuple[list[str] | None, list[str] | None
     files = [path for found in namespaces for path in found.config_file]
     folders = [path for found in namespaces for path in found.config_dir]
     return files or None, folders or None
+
+
+def keep_loaded() -> None:
+    """Let the garbage collector pass over what a process has when it begins its work.
+
+    All of that stays. Walking through it again and again took half of the time of a large
+    answer, and a third of that of events.
+    """
+    gc.collect()
+    gc.freeze()

@@ -48,7 +48,8 @@ class Candidates(base.Shower):
             services.database.dispose()
         most = services.conf.placement.max_allocation_candidates
         document = dataclasses.asdict(
-            explain.candidates(world, request, max_candidates=most if most >= 0 else None))
+            explain.candidates(world, request, max_candidates=most if most >= 0 else None,
+                               fence=services.fence is not None))
         forms = {"groups": _Groups, "trees": _Trees, "combinations": _Combinations}
         return tuple(document), [
             forms[name](value) if name in forms else value for name, value in document.items()]

@@ -2,7 +2,8 @@
 
 The parent process checks everything that can be wrong before it opens the port,
 so that an operator sees one line and not the traceback of a worker. Workers are
-new processes (spawned, not forked): each builds its own application.
+new processes (spawned, not forked): each builds its own application. One more carries out
+what is due of leases.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,7 +29,7 @@ from oslo_config import cfg
 from oslo_log import log as oslo_logging
 
 from placement_core import conf, errors, metrics, services
-from placement_core.cli import base
+from placement_core.cli import base, children, manager
 from placement_core.migrations import sync
 
 LOG = logging.getLogger(__name__)
@@ -38,8 +37,6 @@ LOG = logging.getLogger(__name__)
 _DEFAULT_BIND = "127.0.0.1:8778"
 #: More make a worker slower (measured, design §4).
 _DEFAULT_THREADS = 4
-#: How long a worker may finish its requests after SIGTERM.
-_STOP_SECONDS = 30
 #: Options of mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD (bytes), M_ARENA_MAX.
 _MALLOC = {-3: 32 * 1024**2, -1: 64 * 1024**2, -8: 1}
 
@@ -48,7 +45,8 @@ class Serve(base.Command):
     """Serve the API over HTTP.
 
     An SQLite database is made or upgraded first; for others run "db sync".
-    SIGTERM and SIGINT let requests finish; SIGHUP starts new workers.
+    SIGTERM and SIGINT let requests finish; SIGHUP starts new workers. A manager runs
+    beside the workers: it starts and ends leases on time.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -63,6 +61,9 @@ class Serve(base.Command):
         parser.add_argument(
             "--threads", metavar="N", default=_DEFAULT_THREADS, type=_positive,
             help=f"threads of each worker (default: {_DEFAULT_THREADS}); more rarely help")
+        parser.add_argument(
+            "--no-manager", action="store_true",
+            help="leave the manager out; \"placement-core manager\" runs elsewhere")
         parser.add_argument(
             "--allow-insecure", action="store_true",
             help="listen on a public address although auth_strategy = noauth2 lets everybody in")
@@ -84,7 +85,12 @@ class Serve(base.Command):
             f"{parsed_args.threads} threads, {where}, {options.api.auth_strategy})"))
         files, folders = base.config_sources(self.app_args, parsed_args)
         multiprocessing.set_start_method("spawn", force=True)
-        with _counting_together(options):
+        with _counting_together(options), contextlib.ExitStack() as beside:
+            if not parsed_args.no_manager:
+                kept = children.Kept("manager", functools.partial(_manage, files, folders))
+                server.on_startup(kept.start)
+                server.on_reload(kept.renew)
+                beside.callback(kept.end)
             server.serve(
                 target_loader=functools.partial(_load, files, folders), wrap_loader=False)
         return 0
@@ -97,16 +103,39 @@ def _load(
     # Only workers need it, and it is most of what there is to import.
     from placement_core import app
 
-    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+    children.end_with_parent()
     _keep_memory()
-    options = conf.load(config_files=config_files, config_dirs=config_dirs)
-    oslo_logging.setup(options, "placement")
-    logging.captureWarnings(True)
+    options = _options(config_files, config_dirs)
     try:
-        return app.make_app(options)
+        made = app.make_app(options)
     except errors.ConfigurationError as error:
         LOG.critical("%s", error)
         sys.exit(1)
+    base.keep_loaded()
+    return made
+
+
+def _manage(config_files: list[str] | None, config_dirs: list[str] | None) -> None:
+    """Carry out events, in a process of its own, until the parent says that it ends."""
+    children.end_with_parent()
+    # It is the parent that a terminal's Ctrl-C is for.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        parts = manager.prepare(_options(config_files, config_dirs))
+    except errors.Error as error:
+        LOG.critical("%s", error)
+        sys.exit(1)
+    manager.run(parts, LOG.info, stop_at=(signal.SIGTERM,))
+
+
+def _options(
+    config_files: list[str] | None, config_dirs: list[str] | None
+) -> cfg.ConfigOpts:
+    """Read the configuration, and log as it says, in a new process."""
+    options = conf.load(config_files=config_files, config_dirs=config_dirs)
+    oslo_logging.setup(options, "placement")
+    logging.captureWarnings(True)
+    return options
 
 
 @contextlib.contextmanager
@@ -134,22 +163,6 @@ def _keep_memory() -> None:
             mallopt(option, value)
 
 
-def _end_with_parent() -> None:
-    """Stop this worker once its parent is gone, however that ended.
-
-    A worker without a parent would go on serving with nobody to stop it, and
-    keep the address from the next start.
-    """
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
-    # It may be waiting for a parent that will never answer.
-    time.sleep(_STOP_SECONDS)
-    os._exit(1)
-
-
 def _server(host: str, port: int, workers: int, threads: int) -> Any:
     return granian.Granian(
         __name__,  # names the application; ``_load`` makes it
@@ -163,7 +176,7 @@ def _server(host: str, port: int, workers: int, threads: int) -> Any:
         log_level=granian_log.LogLevels.warning,
         respawn_failed_workers=True,
         respawn_interval=1,
-        workers_kill_timeout=_STOP_SECONDS,
+        workers_kill_timeout=children.STOP_SECONDS,
     )
 
 

@@ -17,6 +17,7 @@ from placement_core.context import Context
 from placement_core.migrations import checks, sync
 from placement_core.placement import audit
 from placement_core.quota import resources
+from placement_core.reservations import budgets
 
 _SUCCESS = upgradecheck.Result(upgradecheck.Code.SUCCESS)
 #: The exit code when the checks themselves fail, as in every OpenStack service.
@@ -141,7 +142,8 @@ class Checks(upgradecheck.UpgradeCommands):
                         ctx, [], service_id=each.id, region_id=quota.region or None).defaults}
             except errors.Unavailable as error:
                 return _warning(f"The limits cannot be read now: {error}")
-        unknown = sorted(name for name in names if not known.knows(name))
+        unknown = sorted(
+            name for name in names - budgets.BUDGETS.keys() if not known.knows(name))
         if not unknown:
             return _SUCCESS
         return _warning(

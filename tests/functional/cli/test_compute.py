@@ -103,7 +103,8 @@ class ComputeCommandsTest(test_commands.CommandTestCase):
         folder = pathlib.Path(self.cell_url.removeprefix("sqlite:///")).parent
         catalog, limits = folder / "catalog.yaml", folder / "limits.yaml"
         catalog.write_text("services: [{type: compute, name: nova}, {type: network}]")
-        limits.write_text("{service: compute, resources: {'class:VCPU': 1, cores: 2, fips: 3}}")
+        limits.write_text("{service: compute, resources: {'class:VCPU': 1, cores: 2, fips: 3,"
+                          " 'lease:host_hours': 4}}")
         self.run_command("catalog", "load", str(catalog))
         self.run_command("limits", "register", str(limits))
         # Others are counted by their own services.

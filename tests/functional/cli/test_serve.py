@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+import re
 import signal
 import socket
 import time
+from collections.abc import Callable
 
+from placement_core.changes.journal import Journal
 from placement_core.cli import serve
+from placement_core.db.database import Database, Settings
+from placement_core.db.metadata import utcnow
 from placement_core.migrations import revisions
+from placement_core.reservations import notices
 from tests import base, databases, serving
 from tests.functional.cli import commands, test_commands
 from tests.functional.migrations import bare
+from tests.functional.reservations import eventful
 
 
 class RefusalsTest(test_commands.CommandTestCase):
@@ -114,3 +122,59 @@ class ServeTest(base.TestCase):
             done = commands.run("serve", connection=connection)
             self.assertEqual(1, done.returncode)
             self.assertIn("run `placement-core db sync`", done.stderr)
+
+
+class ManagedTest(base.TestCase):
+    """The manager that runs beside the workers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.connection = bare.database("sqlite", self.addCleanup)
+        self.service = self.useFixture(
+            serving.Service(self.connection, by="serve with manager"))
+
+    def test_it_works_is_replaced_and_ends_with_the_service(self) -> None:
+        [first] = self._managers(1)
+        os.kill(first, signal.SIGKILL)
+        _, second = self._managers(2)
+        database = Database(Settings(self.connection), Journal())
+        self.addCleanup(database.dispose)
+        now = utcnow().replace(microsecond=0)
+        [lease] = eventful.leases(
+            database, [eventful.Row(now, now + datetime.timedelta(hours=1))])
+        self._until(lambda: eventful.effects(database) == {(lease, notices.STARTED): 1})
+        os.kill(self.service.process.pid, signal.SIGTERM)
+        self.assertEqual(0, self.service.process.wait(60))
+        self.assertFalse(_is_there(second), self.service.log.read_text())
+
+    def test_it_ends_with_a_parent_that_was_killed(self) -> None:
+        [manager] = self._managers(1)
+        os.kill(self.service.process.pid, signal.SIGKILL)
+        self.service.process.wait(20)
+        self._until(lambda: not _is_there(manager))
+
+    def _managers(self, count: int) -> list[int]:
+        """Return the ids of the processes that were managers, once there were so many."""
+        found: list[str] = []
+
+        def there() -> bool:
+            found[:] = re.findall(r"manager \S+:(\d+):\w+ carries out events",
+                                  self.service.log.read_text())
+            return len(found) == count
+
+        self._until(there)
+        return [int(pid) for pid in found]
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + serving.SECONDS_TO_START
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, self.service.log.read_text())
+            time.sleep(0.1)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,94 @@
+"""Processes that a command starts beside itself, and that end with it."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import process
+
+LOG = logging.getLogger(__name__)
+
+#: How long a process may finish what it does after SIGTERM.
+STOP_SECONDS = 30
+#: How long one that died is waited for; doubled while it does not live.
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
+#: What lives for longer than this does not die of how it is started.
+_LIVES_SECONDS = 60.0
+
+
+class Kept:
+    """A process that is started anew when it dies.
+
+    :param name: what the log calls it.
+    :param target: what it does, as ``multiprocessing`` takes it for a new process.
+    """
+
+    def __init__(self, name: str, target: Callable[[], None]) -> None:
+        self._name = name
+        self._target = target
+        self._ending = threading.Event()
+        self._process: process.BaseProcess | None = None
+        self._watcher = threading.Thread(target=self._watch, name=f"keep-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start it, and watch over it in a thread of its own."""
+        self._watcher.start()
+
+    def renew(self) -> None:
+        """End the process that there is; another one takes its place."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def end(self) -> None:
+        """Let it finish what it does, and end it."""
+        self._ending.set()
+        if not self._watcher.is_alive():
+            return
+        self.renew()
+        self._watcher.join(STOP_SECONDS)
+        if self._watcher.is_alive() and self._process is not None:
+            LOG.warning("the %s did not end in %d s and is killed", self._name, STOP_SECONDS)
+            self._process.kill()
+
+    def _watch(self) -> None:
+        spawn, pause = multiprocessing.get_context("spawn"), _FIRST_PAUSE_SECONDS
+        while not self._ending.is_set():
+            began = time.monotonic()
+            started = spawn.Process(target=self._target, name=self._name, daemon=True)
+            started.start()
+            self._process = started
+            if self._ending.is_set():
+                started.terminate()
+            started.join()
+            if time.monotonic() - began > _LIVES_SECONDS:
+                pause = _FIRST_PAUSE_SECONDS
+            if self._ending.wait(pause):
+                return
+            LOG.warning("the %s ended (%s) and is started again", self._name, started.exitcode)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def end_with_parent() -> None:
+    """Stop this process once its parent is gone, however that ended; in a thread.
+
+    A worker without a parent would go on serving with nobody to stop it, and
+    keep the address from the next start.
+    """
+    threading.Thread(target=_wait_for_parent, name="end-with-parent", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    # It may be waiting for a parent that will never answer.
+    time.sleep(STOP_SECONDS)
+    os._exit(1)

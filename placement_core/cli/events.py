@@ -1,0 +1,68 @@
+"""``placement-core events …``: what is due of leases, and letting what failed be tried again."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from collections.abc import Iterable
+
+from placement_core.cli import base
+from placement_core.migrations import sync
+from placement_core.reservations import events, records
+
+_COLUMNS = ("id", "lease_id", "event_type", "due_at", "status", "owner", "attempts",
+            "failures", "deadline_at", "problem")
+_STATUSES = (records.UNDONE, records.IN_PROGRESS, records.DONE, records.E_ERROR)
+
+
+class List(base.Lister):
+    """List the events of leases that are not done, in the order in which they are due.
+
+    One that failed is tried again at deadline_at; one that somebody carries out is taken
+    by another manager after that.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--status", choices=_STATUSES, help="only these")
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterable[tuple[object, ...]]]:
+        """Run the command."""
+        parts = self.services(parsed_args)
+        try:
+            sync.require_newest(parts.database)
+            found = events.list_(parts.context(), status=parsed_args.status)
+        finally:
+            parts.database.dispose()
+        return _COLUMNS, [
+            (each.id, each.lease_id, each.event_type, each.due_at.isoformat(), each.status,
+             each.owner, each.attempts, each.failures, _time(each.deadline_at), each.problem)
+            for each in found]
+
+
+class Retry(base.Command):
+    """Let an event that was given up (ERROR) be tried again, as if it had never failed."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("event", metavar="EVENT", help="its id")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        parts = self.services(parsed_args)
+        try:
+            sync.require_newest(parts.database)
+            events.retry(parts.context(), parsed_args.event)
+        finally:
+            parts.database.dispose()
+        return 0
+
+
+def _time(moment: datetime.datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()

@@ -1,0 +1,306 @@
+"""``placement-core leases …``: who has reserved what, and what could still be."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cliff import columns
+
+from placement_core import services as service_parts
+from placement_core.cli import base
+from placement_core.context import Context
+from placement_core.migrations import sync
+from placement_core.plugin_api.reservations import DoesNotFit, Window
+from placement_core.reservations import leases
+from placement_core.reservations.errors import NoRoom
+from placement_core.reservations.fits import FreeStep
+from placement_core.reservations.records import Lease, NewLease, NewReservation
+
+#: How many leases are read at a time.
+_PAGE = 1000
+
+_FORMAT = "%Y-%m-%d %H:%M"
+#: As many characters as the longest bar of a timeline has.
+_BAR = 20
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
+
+
+class _Leases(base.Configured):
+    """A command that needs the service's parts; its exit code may say more."""
+
+    exit_code = 0
+
+    @contextlib.contextmanager
+    def parts(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[tuple[service_parts.Services, Context]]:
+        """Open the service's parts, and a context on its database."""
+        parts = self.services(parsed_args)
+        try:
+            sync.require_newest(parts.database)
+            yield parts, parts.context()
+        finally:
+            parts.database.dispose()
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        return super().run(parsed_args) or self.exit_code
+
+
+class List(_Leases, base.Lister):
+    """List leases, those that have ended included until they are deleted."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--project", metavar="ID", help="only those of this project")
+        parser.add_argument(
+            "--status", choices=["PENDING", "ACTIVE", "TERMINATED", "ERROR"], help="only these")
+        parser.add_argument(
+            "--host", type=int, metavar="ID", help="only those that hold something of this host")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        found: list[Lease] = []
+        with self.parts(parsed_args) as (_, ctx):
+            while True:
+                page = leases.page(
+                    ctx, project_id=parsed_args.project, status=parsed_args.status,
+                    host_id=parsed_args.host, after=found[-1].id if found else None,
+                    limit=_PAGE)
+                found += page
+                if len(page) < _PAGE:
+                    break
+        return ("id", "name", "project_id", "status", "start_at", "end_at", "reservations"), [
+            (each.id, each.name, each.project_id, each.status, _time(each.start_at),
+             _time(each.end_at), _Reservations(each)) for each in found]
+
+
+class Show(_Leases, base.Shower):
+    """Show a lease: its reservations and its events."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        return _with_lease(super().get_parser(prog_name))
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[object, ...]]:
+        """Run the command."""
+        with self.parts(parsed_args) as (_, ctx):
+            found = leases.get(ctx, parsed_args.lease)
+        return (
+            "id", "name", "project_id", "user_id", "status", "degraded", "start_at", "end_at",
+            "reservations", "events",
+        ), (
+            found.id, found.name, found.project_id, found.user_id, found.status,
+            found.degraded, _time(found.start_at), _time(found.end_at), _Reservations(found),
+            _Events(found))
+
+
+class Delete(_Leases, base.Command):
+    """End a lease if it is in force, and give it up."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        return _with_lease(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            parts.leases.delete(ctx, parsed_args.lease)
+        self.say(f"deleted {parsed_args.lease}")
+
+
+class WhatIf(_Leases, base.Shower):
+    """Say whether a lease would be admitted; nothing is written.
+
+    Exit code 1: there is no room for it.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = _with_reservations(super().get_parser(prog_name))
+        parser.add_argument("--start", type=_moment, metavar="TIME",
+                            help="YYYY-MM-DD HH:MM, in UTC; left out: now")
+        parser.add_argument("--end", type=_moment, metavar="TIME", required=True,
+                            help="YYYY-MM-DD HH:MM, in UTC")
+        parser.add_argument("--user", default="", metavar="ID", help="who asks for it")
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[object, ...]]:
+        """Run the command."""
+        refusal: DoesNotFit | None = None
+        with self.parts(parsed_args) as (parts, ctx):
+            try:
+                parts.leases.what_if(ctx, NewLease(
+                    name="what if", project_id=parsed_args.project, user_id=parsed_args.user,
+                    start_at=parsed_args.start, end_at=parsed_args.end,
+                    reservations=parsed_args.reservations))
+            except DoesNotFit as error:
+                refusal, self.exit_code = error, 1
+        fits_at = refusal.fits_at if isinstance(refusal, NoRoom) else None
+        return ("fits", "reason", "missing", "during", "fits_at"), (
+            refusal is None, refusal and str(refusal), refusal and dict(refusal.missing),
+            refusal and refusal.during and str(refusal.during), fits_at and _time(fits_at))
+
+
+class NextFit(_Leases, base.Shower):
+    """Say when a lease of some reservations would fit.
+
+    Exit code 1: at no time.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = _with_reservations(super().get_parser(prog_name))
+        parser.add_argument("--minutes", type=_count, metavar="N", required=True,
+                            help="how long it lasts")
+        parser.add_argument("--start", type=_moment, metavar="TIME",
+                            help="no earlier than YYYY-MM-DD HH:MM, in UTC; left out: now")
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[object, ...]]:
+        """Run the command."""
+        with self.parts(parsed_args) as (parts, ctx):
+            found = parts.leases.next_fit(
+                ctx, parsed_args.project, parsed_args.reservations, since=parsed_args.start,
+                seconds=60 * parsed_args.minutes)
+        names = ("start_at", "end_at", "earliest")
+        if found is None:
+            self.exit_code = 1
+            return names, (None, None, None)
+        return names, (
+            _time(found.window.start_at), _time(found.window.end_at), found.earliest)
+
+
+class Timeline(_Leases, base.Lister):
+    """Show how much of the freepool is free over time; the bar is of VCPUs."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--start", type=_moment, metavar="TIME",
+                            help="YYYY-MM-DD HH:MM, in UTC; left out: now")
+        parser.add_argument("--days", type=_count, default=365, metavar="N",
+                            help="how many; left out: 365")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the command."""
+        start_at = parsed_args.start or datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+        window = Window(start_at, start_at + datetime.timedelta(days=parsed_args.days))
+        with self.parts(parsed_args) as (parts, ctx):
+            steps = parts.leases.timeline(ctx, window)
+        names = ("start_at", "end_at", "hosts", "vcpus", "memory_mb", "disk_gb")
+        rows = [(_time(step.window.start_at), _time(step.window.end_at), step.hosts, step.vcpus,
+                 step.memory_mb, step.disk_gb) for step in steps]
+        if parsed_args.formatter != "table":
+            return names, rows
+        return (*names, "free"), [
+            (*row, bar) for row, bar in zip(rows, _bars(steps), strict=True)]
+
+
+def _bars(steps: Sequence[FreeStep]) -> list[str]:
+    most = max((step.vcpus for step in steps), default=0) or 1
+    return ["#" * -(-_BAR * step.vcpus // most) for step in steps]
+
+
+# Arguments ---------------------------------------------------------------------------
+
+
+def _with_lease(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("lease", metavar="LEASE", help="its id")
+    return parser
+
+
+def _with_reservations(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("--project", required=True, metavar="ID", help="whose lease it is")
+    parser.add_argument(
+        "--reservation", dest="reservations", type=_reservation, action="append",
+        required=True, metavar="JSON",
+        help='as in the body of a lease, such as \'{"resource_type": "physical:host", "min": 1, '
+        '"max": 1}\'; repeatable')
+    return parser
+
+
+def _reservation(text: str) -> NewReservation:
+    try:
+        given = json.loads(text)
+        return NewReservation(given.pop("resource_type"), given)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        raise argparse.ArgumentTypeError(
+            "expected a JSON object with resource_type") from None
+
+
+def _moment(text: str) -> datetime.datetime:
+    try:
+        return datetime.datetime.strptime(text, _FORMAT).replace(tzinfo=datetime.UTC)
+    except ValueError:
+        raise argparse.ArgumentTypeError("expected YYYY-MM-DD HH:MM") from None
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if not 1 <= count <= 10_000_000:
+        raise argparse.ArgumentTypeError("expected a number from 1 to 10000000")
+    return count
+
+
+# What is shown -----------------------------------------------------------------------
+
+
+def _time(at: datetime.datetime) -> str:
+    return at.isoformat()
+
+
+class _Reservations(columns.FormattableColumn):
+    """What a lease is made of."""
+
+    def human_readable(self) -> str:
+        """Return a line for each reservation."""
+        lease: Lease = self._value
+        return "\n".join(
+            f"{each.resource_type} {each.status}: " + ", ".join(
+                f"{name} {value}" for name, value in each.fields.items()
+                if value not in (None, ""))
+            for each in lease.reservations)
+
+    def machine_readable(self) -> list[Mapping[str, Any]]:
+        """Return the reservations with their fields."""
+        lease: Lease = self._value
+        return [
+            {"id": each.id, "resource_type": each.resource_type, "status": each.status,
+             "missing_resources": each.missing_resources,
+             "resources_changed": each.resources_changed, **each.fields, **each.made}
+            for each in lease.reservations]
+
+
+class _Events(columns.FormattableColumn):
+    """What happens to a lease."""
+
+    def human_readable(self) -> str:
+        """Return a line for each event."""
+        lease: Lease = self._value
+        return "\n".join(
+            f"{each.event_type} {each.status} {_time(each.due_at)}"
+            + (f": {each.problem}" if each.problem else "") for each in lease.events)
+
+    def machine_readable(self) -> list[Mapping[str, Any]]:
+        """Return the events."""
+        lease: Lease = self._value
+        return [
+            {"id": each.id, "event_type": each.event_type, "status": each.status,
+             "due_at": _time(each.due_at), "problem": each.problem}
+            for each in lease.events]
