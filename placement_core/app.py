@@ -18,6 +18,7 @@ from placement_core import errors, metrics, services
 from placement_core.http import conditional, identity, metering, pipeline, requestlog
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.identity import WSGIApplication
+from placement_core.http.leases_api.api import API as RESERVATIONS
 from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api.api import API as PLACEMENT
@@ -30,7 +31,7 @@ from placement_core.services import Services
 LOG = logging.getLogger(__name__)
 
 #: What the service speaks.
-APIS: Sequence[Api] = (PLACEMENT, LIMITS, CAPACITY)
+APIS: Sequence[Api] = (PLACEMENT, LIMITS, RESERVATIONS, CAPACITY)
 
 #: Answers whether the process is alive, to anybody, and asks nothing else for it.
 LIVENESS_PATH = "/healthcheck"

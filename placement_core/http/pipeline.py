@@ -44,6 +44,9 @@ LOG = logging.getLogger(__name__)
 
 _JSON = "application/json"
 
+#: As ``judge`` sees paths: with a slash at the end.
+_JSON_SUFFIX = ".json/"
+
 _IN_QUERIES = "/:~!$&'()*+,;=@?%"
 
 
@@ -63,6 +66,7 @@ class Api:
     :ivar wording: says what is wrong with a body or a query string.
     :ivar every_method: HEAD is answered wherever GET is, OPTIONS everywhere, and
         a path may end with a slash; only for an API without microversions.
+    :ivar json_suffix: a path may end with ``.json``, which asks for JSON.
     :ivar absolute_links: links are URLs, not paths.
     :ivar public_paths: below ``prefix``; they need no token.
     :ivar unauthorized: makes the answer to who has no token.
@@ -78,6 +82,7 @@ class Api:
     check_media: media.Check = media.json_or_415
     wording: validation.Wording = str
     every_method: bool = False
+    json_suffix: bool = False
     absolute_links: bool = False
     public_paths: tuple[str, ...] = ()
     unauthorized: identity.Unauthorized = identity.message_401
@@ -148,6 +153,9 @@ def judge(
                 _check_content_length(environ)
                 if api.every_method and path.endswith("//"):
                     environ["PATH_INFO"] = path.rstrip("/")
+            if api.json_suffix and path.endswith(_JSON_SUFFIX):
+                environ["PATH_INFO"] = path.removesuffix(_JSON_SUFFIX)
+                environ["HTTP_ACCEPT"] = _JSON
             response = handler(request)
         except Refusal as refusal:
             response = api.refuse(refusal.status, refusal, environ, version)

@@ -20,6 +20,7 @@ from placement_core.context import Identity
 from placement_core.http import roles
 from placement_core.http.capacity_api import policies as capacity_policies
 from placement_core.http.errors import NotAllowed
+from placement_core.http.leases_api import policies as leases_policies
 from placement_core.http.limits_api import policies as limits_policies
 from placement_core.http.placement_api import policies as placement_policies
 
@@ -34,7 +35,7 @@ def list_rules() -> list[policy.RuleDefault]:
     """Return the default rules of every API, aliases first."""
     return [
         *roles.RULES, *placement_policies.RULES, *limits_policies.RULES,
-        *capacity_policies.RULES]
+        *leases_policies.RULES, *capacity_policies.RULES]
 
 
 def sample_enforcer() -> policy.Enforcer:

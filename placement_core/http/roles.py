@@ -15,6 +15,9 @@ ADMIN = "rule:admin_api"
 SERVICE = "rule:service_api"
 ADMIN_OR_SERVICE = "rule:admin_or_service_api"
 ADMIN_OR_PROJECT_READER_OR_SERVICE = "rule:admin_or_project_reader_or_service_api"
+#: Who reads, and who changes, what is their own project's.
+ADMIN_OR_READER_OF_OWN = "rule:admin_or_project_reader_api"
+ADMIN_OR_MEMBER_OF_OWN = "rule:admin_or_project_member_api"
 
 # What ``[oslo_policy] enforce_new_defaults = false`` still lets pass.
 _LEGACY = policy.DeprecatedRule(
@@ -43,4 +46,15 @@ RULES: list[policy.RuleDefault] = [
         "role:admin or rule:project_reader_api or role:service",
         "An administrator, another service, or a reader of the project that is asked about.",
         scope_types=SCOPES, deprecated_rule=_LEGACY),
+    policy.RuleDefault(
+        "project_member_api", "role:member and project_id:%(project_id)s",
+        "A member of the project that it is about.", scope_types=SCOPES),
+    policy.RuleDefault(
+        "admin_or_project_member_api", "role:admin or rule:project_member_api",
+        "An administrator, or a member of the project that it is about.", scope_types=SCOPES),
+    policy.RuleDefault(
+        "admin_or_project_reader_api",
+        "role:admin or rule:project_reader_api or rule:project_member_api",
+        "An administrator, or a reader or member of the project that it is about.",
+        scope_types=SCOPES),
 ]

@@ -10,12 +10,14 @@ from pyramid.response import Response
 from placement_core import errors
 from placement_core.db.masking import masked_in
 from placement_core.http import errors as http_errors
-from placement_core.http.capacity_api import overruns, routes
+from placement_core.http.capacity_api import overruns, routes, windows
 from placement_core.http.operations import Version
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api import microversions
 from placement_core.http.versions import Versions
+from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.quota.errors import QuotaExceeded
+from placement_core.reservations.errors import NoRoom
 
 
 def _refuse(
@@ -26,11 +28,17 @@ def _refuse(
 ) -> Response:
     """Make the error document: the Placement API's, always with a code.
 
-    What exceeds limits says which, in ``excesses``, too.
+    What exceeds limits says which, in ``excesses``, too; a lease that does not fit says
+    what is ``missing``, ``during`` which part of it, and at which start it ``fits_at``.
     """
-    members = {}
+    members: dict[str, Any] = {}
     if isinstance(error, QuotaExceeded):
         members["excesses"] = [overruns.document(each) for each in error.overruns]
+    if isinstance(error, DoesNotFit):
+        members["missing"] = dict(error.missing)
+        members["during"] = error.during and windows.document(error.during)
+    if isinstance(error, NoRoom):
+        members["fits_at"] = error.fits_at
     return http_errors.document(status, error, environ, coded=True, members=members)
 
 

@@ -43,6 +43,13 @@ QUOTA_CHECK = "capacity:quota:check"
 QUOTA_MEMBERS = "capacity:quota:server_group_members"
 EXPLAIN_QUOTA = "capacity:explain:quota"
 
+RESERVATIONS_WHAT_IF = "capacity:reservations:whatif"
+RESERVATIONS_TIMELINE = "capacity:reservations:timeline"
+RESERVATIONS_NEXT_FIT = "capacity:reservations:next_fit"
+RESERVATIONS_HISTORY = "capacity:reservations:history"
+RESERVATIONS_NOTICES = "capacity:reservations:notices"
+RESERVATIONS_RETRY_EVENT = "capacity:reservations:events:retry"
+
 #: Of which projects a reader is told, ``limits_api.sights`` says: their own, and those
 #: below it. A re-check is for administrators and services alone.
 _READERS = "role:admin or role:service or role:reader"
@@ -100,4 +107,16 @@ RULES: list[policy.DocumentedRuleDefault] = [
           "POST /quota/server_group_members", _READERS),
     _rule(EXPLAIN_QUOTA, "Ask why a request does not fit into the limits.",
           "POST /explain/quota", _READERS),
+    _rule(RESERVATIONS_WHAT_IF, "Ask whether a lease would be admitted.",
+          "POST /reservations/whatif", roles.ADMIN_OR_MEMBER_OF_OWN),
+    _rule(RESERVATIONS_TIMELINE, "Show how much of the freepool is free over time.",
+          "GET /reservations/timeline", roles.ADMIN_OR_MEMBER_OF_OWN),
+    _rule(RESERVATIONS_NEXT_FIT, "Ask when a lease would fit.",
+          "GET /reservations/next_fit", roles.ADMIN_OR_MEMBER_OF_OWN),
+    _rule(RESERVATIONS_HISTORY, "List who held which hosts, from when to when.",
+          "GET /reservations/history"),
+    _rule(RESERVATIONS_NOTICES, "List what was done to leases.", "GET /reservations/notices",
+          roles.ADMIN_OR_PROJECT_READER_OR_SERVICE),
+    _rule(RESERVATIONS_RETRY_EVENT, "Let an event of a lease that failed be tried again.",
+          "POST /reservations/events/{id}/retry", roles.ADMIN),
 ]

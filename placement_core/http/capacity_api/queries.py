@@ -1,17 +1,20 @@
-"""Query strings of the routes about limits. Keys that nobody knows are refused."""
+"""Query strings of the capacity API. Keys that nobody knows are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from placement_core.http.limits_api import bodies, queries
+from placement_core.http import pages
+from placement_core.http.limits_api import bodies
 from placement_core.http.operations import ONLY, Ladder
 
 _TEXT = {"minLength": 1, "maxLength": 255}
 #: Fits a database key.
 _NUMBER = {"pattern": "^[0-9]{1,18}$"}
 _FLAG = {"enum": ["true", "false"]}
+#: How long something lasts, from 1 on.
+_LASTING = {"pattern": r"^[1-9][0-9]{0,11}\Z"}
 _SCHEMAS: dict[str, Any] = {
     "service_id": _TEXT,
     "region_id": _TEXT,
@@ -26,8 +29,15 @@ _SCHEMAS: dict[str, Any] = {
     "name": _TEXT,
     "kind": {"enum": ["registered_limit", "limit", "user_limit"]},
     "state": {"enum": ["held", "expired"]},
-    "limit": queries.LIMIT,
+    "limit": pages.LIMIT,
     "marker": _TEXT,
+    "host": _TEXT,
+    "lease_id": _TEXT,
+    "start": _TEXT,
+    "end": _TEXT,
+    "reservations": {"minLength": 1},
+    "minutes": _LASTING,
+    "seconds": _LASTING,
 }
 
 USER_LIMIT_FIELDS = ("project_id", "user_id", "service_id", "region_id", "resource_name")
@@ -58,3 +68,9 @@ INSTANCES = _schema(
     ("project_id", "user_id", "cell", "queued_for_delete", "limit", "marker"), project_id=_TEXT)
 QUOTA = _schema(("limit", "marker"))
 QUOTA_OF_PROJECT = _schema(("user_id",))
+TIMELINE = _schema(("start", "end"))
+NEXT_FIT = _schema(("reservations", "start", "minutes", "seconds"), ("reservations",))
+RESERVATION_HISTORY = _schema(
+    ("project_id", "host", "start", "end", "limit", "marker"), project_id=_TEXT)
+NOTICES = _schema(
+    ("project_id", "lease_id", "limit", "marker"), project_id=_TEXT, marker=_NUMBER)

@@ -14,8 +14,10 @@ from placement_core.http.capacity_api.views import (
     instances,
     limit_history,
     quota,
+    reservations,
     user_limits,
 )
+from placement_core.http.leases_api import bodies as lease_bodies
 from placement_core.http.operations import Operation
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.placement_api.queries import schemas
@@ -88,4 +90,19 @@ OPERATIONS = (
               policies.QUOTA_MEMBERS, body=bodies.SERVER_GROUP_MEMBERS, json_only=True),
     Operation("GET", "/quota/{project_id}", quota.show, policies.QUOTA_SHOW,
               query=queries.QUOTA_OF_PROJECT, json_only=True),
+
+    Operation("POST", "/reservations/whatif", reservations.what_if,
+              policies.RESERVATIONS_WHAT_IF, body=lease_bodies.LEASE, json_only=True),
+    Operation("GET", "/reservations/timeline", reservations.timeline,
+              policies.RESERVATIONS_TIMELINE, query=queries.TIMELINE, json_only=True),
+    Operation("GET", "/reservations/next_fit", reservations.next_fit,
+              policies.RESERVATIONS_NEXT_FIT, query=queries.NEXT_FIT, json_only=True),
+    Operation("GET", "/reservations/history", reservations.list_history,
+              policies.RESERVATIONS_HISTORY, query=queries.RESERVATION_HISTORY,
+              json_only=True),
+    Operation("GET", "/reservations/notices", reservations.list_notices,
+              policies.RESERVATIONS_NOTICES, query=queries.NOTICES, json_only=True,
+              target=_project),
+    Operation("POST", "/reservations/events/{id}/retry", reservations.retry_event,
+              policies.RESERVATIONS_RETRY_EVENT),
 )

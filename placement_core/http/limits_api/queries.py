@@ -1,4 +1,4 @@
-"""Query strings of lists: filters and pages.
+"""Query strings of lists: filters.
 
 Keys that nobody knows are ignored, as in Keystone.
 Source: spec limits §2; differs: pages work (B2).
@@ -6,24 +6,16 @@ Source: spec limits §2; differs: pages work (B2).
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, cast
 
+from placement_core.http import pages
 from placement_core.http.limits_api import bodies
 from placement_core.http.operations import ONLY, Ladder
 from placement_core.limits import records
 
-Query = Mapping[str, list[str]]
-
 _COMPARISONS = (
     "contains", "startswith", "endswith", "icontains", "istartswith", "iendswith")
-
-#: The most items of a page that can be asked for; more is as much.
-_LARGEST_PAGE = 100_000
-
-#: How many items a page has: an integer from 1 on.
-LIMIT = {"pattern": "^[1-9][0-9]{0,17}$"}
 
 _SCHEMAS: dict[str, Any] = {
     # Dashes are fine wherever they stand: an id is looked up literally.
@@ -32,7 +24,7 @@ _SCHEMAS: dict[str, Any] = {
     "resource_name": bodies.NAME,
     "project_id": bodies.NODE_ID,
     "domain_id": bodies.NODE_ID,
-    "limit": LIMIT,
+    "limit": pages.LIMIT,
 }
 
 REGISTERED_FIELDS = ("service_id", "region_id", "resource_name")
@@ -55,31 +47,7 @@ ENDPOINTS: Ladder[dict[str, Any]] = Ladder({ONLY: {
 }})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Page:
-    """Which part of a list is asked for.
-
-    :ivar size: None for all that follows.
-    :ivar marker: the id of the last item of the page before.
-    """
-
-    size: int | None
-    marker: str | None
-
-    @property
-    def wanted(self) -> int | None:
-        """How many items to look for: one more tells whether there is a next page."""
-        return None if self.size is None else self.size + 1
-
-
-def page(query: Query) -> Page:
-    """Return which page is asked for."""
-    asked = last(query, "limit")
-    size = min(int(asked), _LARGEST_PAGE) if asked is not None else None
-    return Page(size, last(query, "marker") or None)
-
-
-def filters(query: Query, fields: Collection[str]) -> list[records.Filter]:
+def filters(query: pages.Query, fields: Collection[str]) -> list[records.Filter]:
     """Return the filters that a query string names; all of them have to match."""
     found = []
     for key, values in query.items():
@@ -89,8 +57,3 @@ def filters(query: Query, fields: Collection[str]) -> list[records.Filter]:
         operator = cast(records.Operator, comparison or "equals")
         found += [records.Filter(field, operator, value) for value in values]
     return found
-
-
-def last(query: Query, key: str) -> str | None:
-    """Return what a key was given last, if it was."""
-    return query[key][-1] if key in query else None

@@ -6,10 +6,10 @@ Functions take records and return what JSON can hold. ``root`` is the URL of ``/
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from placement_core.http.limits_api.queries import Page
+from placement_core.http import pages
 from placement_core.http.operations import Call
 from placement_core.limits.records import Limit, RegisteredLimit
 from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region, Service
@@ -18,7 +18,7 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 Document = dict[str, Any]
 T = TypeVar("T")
 
-_WHOLE = Page(None, None)
+_WHOLE = pages.Page(None, None)
 
 
 def root(call: Call) -> str:
@@ -41,7 +41,7 @@ def made(
 
 def listed(
     call: Call, name: str, found: Sequence[T], show: Callable[[T, str], Document],
-    page: Page = _WHOLE,
+    page: pages.Page = _WHOLE,
 ) -> Document:
     """Return a list with its links.
 
@@ -53,18 +53,9 @@ def listed(
     links = {"next": None, "self": call.address, "previous": None}
     if not more:
         return {name: documents, "links": links}
-    links["next"] = following(
+    links["next"] = pages.following(
         call.address.partition("?")[0], call.query, str(documents[-1]["id"]))
     return {name: documents, "links": links, "truncated": True}
-
-
-def following(address: str, query: Mapping[str, list[str]], marker: str) -> str:
-    """Return where the next page is.
-
-    :param address: of the list, without a query string.
-    """
-    text = urllib.parse.urlencode({**query, "marker": [marker]}, doseq=True)
-    return f"{address}?{text}"
 
 
 def model(item: EnforcementModel) -> Document:

@@ -72,7 +72,7 @@ class TokensTest(LimitsTestCase):
         self.make("endpoints", "endpoint", service_id=off, interface="public", url=url)
         _, document = self.log_in({"password": {"user": {"name": "admin"}}})
         found = {entry["type"]: entry for entry in document["catalog"]}
-        self.assertEqual({"compute", "identity", "placement"}, set(found))
+        self.assertEqual({"compute", "identity", "placement", "reservation"}, set(found))
         (endpoint,) = found["compute"]["endpoints"]
         self.assertEqual(("public", url, "RegionOne", "RegionOne"), tuple(
             endpoint[name] for name in ("interface", "url", "region", "region_id")))
@@ -100,6 +100,7 @@ class ClientTest(LimitsTestCase):
             self.assertEqual(self.top, client.get_project_id())
             self.assertEqual(f"{url}/v3", client.get_endpoint(service_type="identity"))
             self.assertEqual(url, client.get_endpoint(service_type="placement").rstrip("/"))
+            self.assertEqual(f"{url}/v1", client.get_endpoint(service_type="reservation"))
             self.assertEqual(f"{url}/v3", client.get_endpoint(
                 service_type="identity", region_name="RegionOne", interface="internal"))
             found = client.get(

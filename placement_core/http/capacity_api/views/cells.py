@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_core.cells import mappings, schema
 from placement_core.cells.records import Cell
-from placement_core.http.limits_api import queries
+from placement_core.http import pages
 from placement_core.http.operations import Call, Reply
 
 
@@ -42,7 +42,7 @@ def delete(call: Call) -> Reply:
 
 def _shown(call: Call, found: list[Cell]) -> list[dict[str, Any]]:
     documents = [_document(cell) for cell in found]
-    if queries.last(call.query, "check") == "true":
+    if pages.last(call.query, "check") == "true":
         checked = schema.check(call.ctx, call.services.cells, found)
         reasons = {each.uuid: each.reason for each in checked.missing}
         for cell, document in zip(found, documents, strict=True):

@@ -6,7 +6,7 @@ import datetime
 import uuid
 from typing import Any
 
-from placement_core.http.limits_api import queries, representations
+from placement_core.http import pages
 from placement_core.http.operations import Call, Reply
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import claims, errors
@@ -32,18 +32,18 @@ def create(call: Call) -> Reply:
             asked["project_id"], asked["user_id"], asked["consumer_type"],
             expected_generation=None),
         guard=lambda: services.guard("enforce"), catalog=services.catalog,
-        hold_seconds=seconds)
+        fence=services.fence, hold_seconds=seconds)
     return Reply(201, _one(made), location=f"{_PATH}/{consumer}")
 
 
 def list_(call: Call) -> Reply:
     """Return the claims that are held, or expired not long ago."""
-    page = queries.page(call.query)
+    page = pages.page(call.query)
     found, end = claims.list_(
-        call.ctx, project_id=queries.last(call.query, "project_id"),
-        state=queries.last(call.query, "state"),  # type: ignore[arg-type]  # (the schema's)
+        call.ctx, project_id=pages.last(call.query, "project_id"),
+        state=pages.last(call.query, "state"),  # type: ignore[arg-type]  # (the schema's)
         after=int(page.marker or 0), most=page.size or _PAGE)
-    following = None if end is None else representations.following(
+    following = None if end is None else pages.following(
         f"{call.prefix}{_PATH}", call.query, str(end))
     return Reply(body={
         "claims": [_document(item) for item in found], "links": {"next": following}})

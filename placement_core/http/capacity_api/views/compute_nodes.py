@@ -8,7 +8,7 @@ from typing import Any
 from placement_core import errors
 from placement_core.compute.nodes import LARGEST_PAGE, Key
 from placement_core.compute.records import ComputeNode, State
-from placement_core.http.limits_api import queries, representations
+from placement_core.http import pages
 from placement_core.http.operations import Call, Reply
 
 _PATH = "/capacity/v1/compute_nodes"
@@ -29,15 +29,15 @@ class BadMarker(errors.Invalid):
 
 def list_(call: Call) -> Reply:
     """Return the compute nodes that pass every filter of the query, by cell."""
-    page = queries.page(call.query)
+    page = pages.page(call.query)
     found = call.services.compute_nodes.list_(
-        call.ctx, cell=queries.last(call.query, "cell"), named=queries.last(call.query, "name"),
+        call.ctx, cell=pages.last(call.query, "cell"), named=pages.last(call.query, "name"),
         after=None if page.marker is None else _place(page.marker),
         limit=min(page.size or _PAGE, LARGEST_PAGE))
     following = None
     if found.more:
         last = found.nodes[-1]
-        following = representations.following(
+        following = pages.following(
             f"{call.prefix}{_PATH}", call.query, f"{last.cell.uuid}.{last.id}")
     return Reply(body={
         "compute_nodes": [_document(node) for node in found.nodes],

@@ -14,5 +14,7 @@ def candidates(call: Call) -> Reply:
     request = query.parse(call.query, call.microversion)
     world = call.services.index.world(call.ctx)
     most = call.services.conf.placement.max_allocation_candidates
-    found = explain.candidates(world, request, max_candidates=most if most >= 0 else None)
+    found = explain.candidates(
+        world, request, max_candidates=most if most >= 0 else None,
+        fence=call.services.fence is not None)
     return Reply(body=dataclasses.asdict(found), last_modified=NOW, cacheable=True)

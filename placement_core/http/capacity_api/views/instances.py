@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_core.cells import instances
 from placement_core.cells.records import Instance
-from placement_core.http.limits_api import queries, representations
+from placement_core.http import pages
 from placement_core.http.operations import Call, Reply
 
 _PATH = "/capacity/v1/instances"
@@ -16,20 +16,20 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the instances that pass every filter of the query, the oldest first."""
-    page = queries.page(call.query)
+    page = pages.page(call.query)
     size = page.size or _PAGE
-    deleted = queries.last(call.query, "queued_for_delete")
+    deleted = pages.last(call.query, "queued_for_delete")
     found = instances.list_(
         call.ctx, call.services.cells,
-        project_id=queries.last(call.query, "project_id"),
-        user_id=queries.last(call.query, "user_id"),
-        cell=queries.last(call.query, "cell"),
+        project_id=pages.last(call.query, "project_id"),
+        user_id=pages.last(call.query, "user_id"),
+        cell=pages.last(call.query, "cell"),
         queued_for_delete=None if deleted is None else deleted == "true",
         marker=page.marker, limit=size + 1)
     following = None
     if len(found) > size:
         found = found[:size]
-        following = representations.following(
+        following = pages.following(
             f"{call.prefix}{_PATH}", call.query, found[-1].uuid)
     return Reply(body={
         "instances": [_document(each) for each in found], "links": {"next": following}})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from placement_core.http import pages
 from placement_core.http.capacity_api.queries import HISTORY_FIELDS
-from placement_core.http.limits_api import keepers, queries, representations
+from placement_core.http.limits_api import keepers
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import history
 
@@ -17,7 +18,7 @@ _PAGE = 1000
 def list_(call: Call) -> Reply:
     """Return the changes that pass every filter of the query, the newest first."""
     keepers.limits_here(call)
-    page = queries.page(call.query)
+    page = pages.page(call.query)
     size = page.size or _PAGE
     wanted = {name: call.query[name][-1] for name in HISTORY_FIELDS if name in call.query}
     found = history.list_(
@@ -26,7 +27,7 @@ def list_(call: Call) -> Reply:
     following = None
     if len(found) > size:
         found = found[:size]
-        following = representations.following(
+        following = pages.following(
             f"{call.prefix}{_PATH}", call.query, str(found[-1].id))
     return Reply(body={
         "changes": [dataclasses.asdict(item) for item in found],

@@ -14,9 +14,10 @@ from typing import Any
 from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.cells import server_groups
+from placement_core.http import pages
 from placement_core.http.capacity_api import overruns, policies
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import queries, representations, sights
+from placement_core.http.limits_api import sights
 from placement_core.http.limits_api.sights import Sight
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.counting import Count, MemberCount
@@ -36,7 +37,7 @@ def list_(call: Call) -> Reply:
     """Return the quota of all projects that the caller sees."""
     overview = call.services.overviews.make(call.ctx)
     seen = sights.nodes(call, _sight(call))
-    page = queries.page(call.query)
+    page = pages.page(call.query)
     ids = overview.project_ids
     first = bisect.bisect_right(ids, page.marker) if page.marker is not None else 0
     rows: Sequence[int] = range(first, len(ids))
@@ -45,7 +46,7 @@ def list_(call: Call) -> Reply:
     following = None
     if page.size is not None and len(rows) > page.size:
         rows = rows[:page.size]
-        following = representations.following(
+        following = pages.following(
             f"{call.prefix}{_PATH}", call.query, ids[rows[-1]])
     columns = [(name, _cells(column)) for name, column in overview.resources.items()]
     return Reply(body={
@@ -61,7 +62,7 @@ def show(call: Call) -> Reply:
     """Return the quota of one project."""
     project_id = call.path["project_id"]
     _require_sight(call, project_id, policies.QUOTA_SHOW)
-    user_id = queries.last(call.query, "user_id")
+    user_id = pages.last(call.query, "user_id")
     found = usage.of_project(call.ctx, call.services.quota, project_id, user_id)
     body: Document = {"project_id": project_id, "resources": _shares(found.shares)}
     if found.of_user is not None:

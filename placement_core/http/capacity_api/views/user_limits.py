@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from placement_core.http import pages
 from placement_core.http.capacity_api.queries import USER_LIMIT_FIELDS
-from placement_core.http.limits_api import keepers, queries, representations
+from placement_core.http.limits_api import keepers, queries
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import users
 from placement_core.limits.records import UserLimit
@@ -21,14 +22,14 @@ _PATH = "/capacity/v1/limits/users"
 def list_(call: Call) -> Reply:
     """Return the users' limits that pass every filter of the query."""
     keepers.limits_here(call)
-    page = queries.page(call.query)
+    page = pages.page(call.query)
     found = users.list_(
         call.ctx, queries.filters(call.query, USER_LIMIT_FIELDS),
         marker=page.marker, limit=page.wanted)
     following = None
     if page.size is not None and len(found) > page.size:
         found = found[:page.size]
-        following = representations.following(
+        following = pages.following(
             f"{call.prefix}{_PATH}", call.query, found[-1].id)
     return Reply(body={
         "user_limits": [dataclasses.asdict(item) for item in found],

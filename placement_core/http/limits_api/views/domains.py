@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from placement_core.catalog import domains
+from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
 from placement_core.http.limits_api import (
     catalogs,
     keepers,
     policies,
-    queries,
     representations,
     sights,
 )
@@ -19,7 +19,7 @@ from placement_core.plugin_api.catalog import Domain
 
 def list_(call: Call) -> Reply:
     """Return the domains that the caller sees."""
-    found = call.services.catalog.domains(call.ctx, name=queries.last(call.query, "name"))
+    found = call.services.catalog.domains(call.ctx, name=pages.last(call.query, "name"))
     seen = sights.nodes(call, sights.of(call.ctx.identity))
     if seen is not None:
         found = [each for each in found if each.id in seen]

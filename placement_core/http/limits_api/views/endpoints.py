@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from placement_core.catalog import endpoints
-from placement_core.http.limits_api import catalogs, keepers, queries, representations
+from placement_core.http import pages
+from placement_core.http.limits_api import catalogs, keepers, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.catalog import Endpoint
 
@@ -13,9 +14,9 @@ from placement_core.plugin_api.catalog import Endpoint
 def list_(call: Call) -> Reply:
     """Return the endpoints of a service, a region and an interface."""
     found = call.services.catalog.endpoints(
-        call.ctx, service_id=queries.last(call.query, "service_id"),
-        region_id=queries.last(call.query, "region_id"),
-        interface=queries.last(call.query, "interface"))
+        call.ctx, service_id=pages.last(call.query, "service_id"),
+        region_id=pages.last(call.query, "region_id"),
+        interface=pages.last(call.query, "interface"))
     return Reply(body=representations.listed(
         call, "endpoints", found, representations.endpoint))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
 from placement_core.http.limits_api import keepers, policies, queries, representations, sights
 from placement_core.http.operations import Call, Reply
@@ -17,9 +18,9 @@ def model(call: Call) -> Reply:
 def list_(call: Call) -> Reply:
     """Return the limits that the caller sees and that pass every filter of the query."""
     keepers.limits_here(call)
-    page = queries.page(call.query)
+    page = pages.page(call.query)
     visible = sights.nodes(
-        call, sights.of_limits(call), queries.last(call.query, "project_id"))
+        call, sights.of_limits(call), pages.last(call.query, "project_id"))
     found = limits.list_(
         call.ctx, queries.filters(call.query, queries.LIMIT_FIELDS), visible=visible,
         marker=page.marker, limit=page.wanted)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from placement_core import errors
 from placement_core.catalog import projects
+from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
 from placement_core.http.limits_api import (
     catalogs,
     keepers,
     policies,
-    queries,
     representations,
     sights,
 )
@@ -28,9 +28,9 @@ class NoDomain(errors.Invalid):
 def list_(call: Call) -> Reply:
     """Return the projects that the caller sees and that pass the filters of the query."""
     found = call.services.catalog.projects(
-        call.ctx, name=queries.last(call.query, "name"),
-        domain_id=queries.last(call.query, "domain_id"),
-        parent_id=queries.last(call.query, "parent_id"))
+        call.ctx, name=pages.last(call.query, "name"),
+        domain_id=pages.last(call.query, "domain_id"),
+        parent_id=pages.last(call.query, "parent_id"))
     seen = sights.nodes(call, sights.of(call.ctx.identity))
     if seen is not None:
         found = [each for each in found if each.id in seen]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from placement_core.catalog import regions
-from placement_core.http.limits_api import catalogs, keepers, queries, representations
+from placement_core.http import pages
+from placement_core.http.limits_api import catalogs, keepers, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup
 from placement_core.plugin_api.catalog import Region
@@ -12,7 +13,7 @@ from placement_core.plugin_api.catalog import Region
 def list_(call: Call) -> Reply:
     """Return regions: all, or those below one."""
     found = call.services.catalog.regions(
-        call.ctx, parent_region_id=queries.last(call.query, "parent_region_id"))
+        call.ctx, parent_region_id=pages.last(call.query, "parent_region_id"))
     return Reply(body=representations.listed(call, "regions", found, representations.region))
 
 

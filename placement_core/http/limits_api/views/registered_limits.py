@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from placement_core.http import pages
 from placement_core.http.limits_api import keepers, queries, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import registered
@@ -11,7 +12,7 @@ from placement_core.limits.records import RegisteredLimit
 def list_(call: Call) -> Reply:
     """Return the registered limits that pass every filter of the query."""
     keepers.limits_here(call)
-    page = queries.page(call.query)
+    page = pages.page(call.query)
     found = registered.list_(
         call.ctx, queries.filters(call.query, queries.REGISTERED_FIELDS),
         marker=page.marker, limit=page.wanted)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from placement_core.catalog import services
-from placement_core.http.limits_api import catalogs, keepers, queries, representations
+from placement_core.http import pages
+from placement_core.http.limits_api import catalogs, keepers, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup
 from placement_core.plugin_api.catalog import Service
@@ -12,8 +13,8 @@ from placement_core.plugin_api.catalog import Service
 def list_(call: Call) -> Reply:
     """Return the services of a type and a name."""
     found = call.services.catalog.services(
-        call.ctx, service_type=queries.last(call.query, "type"),
-        name=queries.last(call.query, "name"))
+        call.ctx, service_type=pages.last(call.query, "type"),
+        name=pages.last(call.query, "name"))
     return Reply(body=representations.listed(call, "services", found, representations.service))
 
 

@@ -19,7 +19,7 @@ _LIFETIME = datetime.timedelta(days=1)
 
 _INTERFACES = ("public", "internal", "admin")
 #: What this service is for clients, and where below its own root they reach it.
-_OWN_SERVICES = {"identity": "/v3", "placement": ""}
+_OWN_SERVICES = {"identity": "/v3", "placement": "", "reservation": "/v1"}
 
 
 class LogInElsewhere(errors.NotFound):

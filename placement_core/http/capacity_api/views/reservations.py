@@ -1,0 +1,134 @@
+"""/capacity/v1/reservations/…: what could be leased, and what was.
+
+Whether a lease would fit, and when, and what is free over time, says nothing of who has
+the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any
+
+from placement_core import errors
+from placement_core.http import pages, validation
+from placement_core.http.capacity_api import policies, windows
+from placement_core.http.errors import NotAllowed
+from placement_core.http.leases_api import bodies, dates, requests
+from placement_core.http.operations import Call, Reply
+from placement_core.plugin_api.reservations import Window
+from placement_core.reservations import events, history, notices
+from placement_core.reservations.errors import InvalidLease
+from placement_core.reservations.records import Holding
+
+_PATH = "/capacity/v1/reservations"
+#: Of a page whose size nobody named.
+_PAGE = 1000
+
+_YEAR = datetime.timedelta(days=365)
+
+_RESERVATIONS = validation.Schema(bodies.RESERVATIONS, validation.uuid_like)
+
+
+def what_if(call: Call) -> Reply:
+    """Say whether a lease would be admitted; a refusal is that of the lease."""
+    call.services.leases.what_if(call.ctx, requests.new_lease(
+        call.body, call.ctx.identity, policies.RESERVATIONS_WHAT_IF))
+    return Reply(body={"fits": True})
+
+
+def timeline(call: Call) -> Reply:
+    """Return how much of the freepool is free over time."""
+    start_at = _moment(call, "start") or _now()
+    end_at = _moment(call, "end") or start_at + _YEAR
+    if not start_at < end_at:
+        raise InvalidLease("end must be later than start.", "end")
+    steps = call.services.leases.timeline(call.ctx, Window(start_at, end_at))
+    return Reply(body={"timeline": [{
+        **windows.document(step.window), "hosts": step.hosts, "vcpus": step.vcpus,
+        "memory_mb": step.memory_mb, "disk_gb": step.disk_gb} for step in steps]})
+
+
+def next_fit(call: Call) -> Reply:
+    """Return the next window in which a lease of some reservations would fit."""
+    caller = call.ctx.identity
+    if caller.project_id is None:
+        raise NotAllowed(policies.RESERVATIONS_NEXT_FIT)
+    found = call.services.leases.next_fit(
+        call.ctx, caller.project_id, requests.reservations(_reservations(call)),
+        since=_moment(call, "start"), seconds=_seconds(call))
+    return Reply(body={"next_fit": None if found is None else {
+        **windows.document(found.window), "earliest": found.earliest}})
+
+
+def list_history(call: Call) -> Reply:
+    """Return who held which hosts, from when to when."""
+    page = pages.page(call.query)
+    size = page.size or _PAGE
+    found = history.page(
+        call.ctx, project_id=pages.last(call.query, "project_id"),
+        host=pages.last(call.query, "host"), since=_moment(call, "start"),
+        until=_moment(call, "end"), after=page.marker, limit=size + 1)
+    following = None if len(found) <= size else pages.following(
+        f"{call.prefix}{_PATH}/history", call.query, found[size - 1].marker)
+    return Reply(body={
+        "history": [_holding(each) for each in found[:size]], "links": {"next": following}})
+
+
+def list_notices(call: Call) -> Reply:
+    """Return what was done to leases, the oldest first; a next page may come later."""
+    page = pages.page(call.query)
+    after = int(page.marker or 0)
+    found = notices.page(
+        call.ctx, after=after, project_id=pages.last(call.query, "project_id"),
+        lease_id=pages.last(call.query, "lease_id"), limit=page.size or _PAGE)
+    following = pages.following(
+        f"{call.prefix}{_PATH}/notices", call.query,
+        str(found[-1].position if found else after))
+    return Reply(body={
+        "notices": [dataclasses.asdict(each) for each in found],
+        "links": {"next": following}})
+
+
+def retry_event(call: Call) -> Reply:
+    """Let an event that was given up be tried again."""
+    events.retry(call.ctx, call.path["id"])
+    return Reply(204)
+
+
+def _holding(item: Holding) -> dict[str, Any]:
+    fields = dataclasses.asdict(item)
+    del fields["marker"], fields["window"]
+    return {**fields, **windows.document(item.window)}
+
+
+def _reservations(call: Call) -> list[dict[str, Any]]:
+    """Read the reservations in the query: the list of a lease's body.
+
+    :raises errors.Invalid: they are no such list.
+    """
+    text = call.query["reservations"][-1]
+    found = validation.parse_body(text.encode())
+    fault = _RESERVATIONS.fault(found)
+    if fault is not None:
+        raise validation.InvalidQuery(fault)
+    if not found:
+        raise InvalidLease("Missing parameter reservations", "reservations")
+    reservations: list[dict[str, Any]] = found
+    return reservations
+
+
+def _seconds(call: Call) -> int:
+    minutes, seconds = (pages.last(call.query, key) for key in ("minutes", "seconds"))
+    if (minutes is None) == (seconds is None):
+        raise errors.Invalid("How long the lease lasts is said by minutes, or by seconds.")
+    return int(seconds or 0) + 60 * int(minutes or 0)
+
+
+def _moment(call: Call, key: str) -> datetime.datetime | None:
+    text = pages.last(call.query, key)
+    return None if text is None else dates.parse_or_now(text, key)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)

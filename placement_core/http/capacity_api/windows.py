@@ -1,0 +1,12 @@
+"""A window of time, as answers and refusals show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placement_core.plugin_api.reservations import Window
+
+
+def document(window: Window) -> dict[str, Any]:
+    """Return what a client sees of it."""
+    return {"start_at": window.start_at, "end_at": window.end_at}

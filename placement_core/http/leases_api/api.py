@@ -1,0 +1,81 @@
+"""The reservation API as the pipeline takes it: its routes and its habits.
+
+Source: spec blazar §2.
+"""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from pyramid.response import Response
+
+from placement_core import errors
+from placement_core.http import errors as http_errors, validation
+from placement_core.http.leases_api import routes
+from placement_core.http.operations import ONLY, Version
+from placement_core.http.pipeline import Api
+from placement_core.http.versions import Versions
+
+PREFIX = "/v1"
+
+
+def _refuse(
+    status: int,
+    error: errors.Error | http_errors.Refusal,
+    _environ: dict[str, Any],
+    _version: Version | None,
+) -> Response:
+    """Make the error document: who reached an operation learns its code, too."""
+    message = str(error) or f"{http.HTTPStatus(status).phrase}."
+    if isinstance(error, (validation.InvalidBody, validation.InvalidQuery)):
+        message = error.reason
+    headers: Sequence[tuple[str, str]] = ()
+    if isinstance(error, http_errors.Refusal):
+        headers = error.headers
+    if _of_the_form(error):
+        document = {"error": status, "error_message": message}
+    else:
+        document = {
+            "error_code": status, "error_message": message, "error_name": _name(error)}
+    body = orjson.dumps(document)
+    return Response(
+        status=status, app_iter=[body],
+        headerlist=[
+            ("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers])
+
+
+def _of_the_form(error: errors.Error | http_errors.Refusal) -> bool:
+    """Say whether a request was refused before it reached an operation."""
+    return isinstance(error, (http_errors.Refusal, validation.MalformedBody)) or (
+        type(error) in (errors.Error, errors.NotFound, errors.Invalid))
+
+
+def _name(error: errors.Error | http_errors.Refusal) -> str:
+    if isinstance(error, http_errors.NotAllowed):
+        return "reservations.not_allowed"
+    if error.code == errors.Error.code:
+        return "reservations.invalid"
+    return error.code
+
+
+def _unauthorized(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
+    """Make the 401 of who has no token."""
+    return [], orjson.dumps({
+        "error": 401, "error_message": "The request you have made requires authentication."})
+
+
+API = Api(
+    name="reservation",
+    prefix=PREFIX,
+    operations=routes.OPERATIONS,
+    versions=Versions("reservation", lowest=ONLY, newest=ONLY, default=ONLY),
+    refuse=_refuse,
+    wording=validation.in_one_line,
+    json_suffix=True,
+    absolute_links=True,
+    public_paths=("", "/", "/versions"),
+    unauthorized=_unauthorized,
+)

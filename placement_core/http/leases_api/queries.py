@@ -1,0 +1,79 @@
+"""Query strings: filters and the order of lists.
+
+The reference ignores every query string but those of allocations and properties, so keys
+that nobody knows are ignored here, too.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from placement_core.http import pages
+from placement_core.http.leases_api import dates
+from placement_core.http.operations import ONLY, Ladder
+from placement_core.plugin_api.reservations import Window
+from placement_core.reservations import records
+from placement_core.reservations.errors import InvalidLease
+
+_TEXT = {"minLength": 1, "maxLength": 255}
+#: Host ids are 31 bits.
+_HOST = {"pattern": r"^[0-9]{1,9}\Z"}
+_FLAG = {"enum": ["True", "true", "False", "false"]}
+
+#: How the records call what a list can be sorted by.
+_KEYS = {"created_at": "number", "start_date": "start_at", "end_date": "end_at",
+         "name": "name"}
+
+_FIRST = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_LAST = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC)
+
+
+def _schema(properties: Mapping[str, Any]) -> Ladder[dict[str, Any]]:
+    return Ladder({ONLY: {"type": "object", "properties": dict(properties)}})
+
+
+LEASES = _schema({
+    "status": {"enum": [
+        records.PENDING, records.ACTIVE, records.TERMINATED, records.ERROR]},
+    "name": _TEXT, "project_id": _TEXT, "host": _HOST,
+    "from": _TEXT, "to": _TEXT,
+    "sort": {"pattern": rf"^({'|'.join(_KEYS)})(:(asc|desc))?\Z"},
+    "limit": pages.LIMIT, "marker": _TEXT,
+})
+HOSTS = _schema({"limit": pages.LIMIT, "marker": _HOST})
+ALLOCATIONS = _schema({"lease_id": _TEXT, "reservation_id": _TEXT})
+PROPERTIES = _schema({"detail": _FLAG, "all": _FLAG})
+
+
+def order(query: pages.Query) -> tuple[str, bool]:
+    """Return what a list is sorted by, and whether the largest come first."""
+    key, _, direction = (pages.last(query, "sort") or "created_at").partition(":")
+    return _KEYS[key], direction == "desc"
+
+
+def overlaps(query: pages.Query) -> Window | None:
+    """Return the window with which leases shall have something in common.
+
+    :raises InvalidLease: it makes no sense.
+    """
+    since, until = pages.last(query, "from"), pages.last(query, "to")
+    if since is None and until is None:
+        return None
+    start_at = _FIRST if since is None else dates.parse(since, "from")
+    end_at = _LAST if until is None else dates.parse(until, "to")
+    if not start_at < end_at:
+        raise InvalidLease("to must be later than from.", "to")
+    return Window(start_at, end_at)
+
+
+def number(query: pages.Query, key: str) -> int | None:
+    """Return what a key was given last, as a number, if it was."""
+    text = pages.last(query, key)
+    return None if text is None else int(text)
+
+
+def flag(query: pages.Query, key: str) -> bool:
+    """Say whether a key was given as true."""
+    return (pages.last(query, key) or "").lower() == "true"

@@ -1,0 +1,48 @@
+"""Every URL of the reservation API, below ``/v1``, on one screen. Source: spec blazar §2."""
+
+from __future__ import annotations
+
+from placement_core.http.leases_api import bodies, policies, queries
+from placement_core.http.leases_api.views import (
+    allocations,
+    hosts,
+    leases,
+    properties,
+    versions,
+)
+from placement_core.http.operations import Operation
+
+OPERATIONS = (
+    # ``/`` and ``/versions`` in the reference; here, ``/`` is the Placement API's.
+    Operation("GET", "", versions.show, policy=None),
+    Operation("GET", "/", versions.show, policy=None),
+    Operation("GET", "/versions", versions.show, policy=None),
+
+    Operation("GET", "/leases", leases.list_, policies.LEASES_GET, query=queries.LEASES,
+              json_only=True),
+    Operation("POST", "/leases", leases.create, policies.LEASES_POST, body=bodies.LEASE,
+              json_only=True),
+    Operation("GET", "/leases/{id}", leases.show, policies.LEASES_GET, json_only=True),
+    Operation("PUT", "/leases/{id}", leases.update, policies.LEASES_PUT, body=bodies.LEASE,
+              json_only=True),
+    Operation("DELETE", "/leases/{id}", leases.delete, policies.LEASES_DELETE),
+
+    # Before the hosts: these are no ids.
+    Operation("GET", "/os-hosts/allocations", allocations.list_, policies.HOSTS_ALLOCATIONS,
+              query=queries.ALLOCATIONS, json_only=True),
+    Operation("GET", "/os-hosts/properties", properties.list_, policies.HOSTS_PROPERTIES,
+              query=queries.PROPERTIES, json_only=True),
+    Operation("PATCH", "/os-hosts/properties/{name}", properties.update,
+              policies.HOSTS_UPDATE_PROPERTY, body=bodies.PROPERTY_UPDATE, json_only=True),
+
+    Operation("GET", "/os-hosts", hosts.list_, policies.HOSTS_GET, query=queries.HOSTS,
+              json_only=True),
+    Operation("POST", "/os-hosts", hosts.create, policies.HOSTS_POST,
+              body=bodies.HOST_CREATE, json_only=True),
+    Operation("GET", "/os-hosts/{id}", hosts.show, policies.HOSTS_GET, json_only=True),
+    Operation("PUT", "/os-hosts/{id}", hosts.update, policies.HOSTS_PUT,
+              body=bodies.HOST_UPDATE, json_only=True),
+    Operation("DELETE", "/os-hosts/{id}", hosts.delete, policies.HOSTS_DELETE),
+    Operation("GET", "/os-hosts/{id}/allocation", allocations.show,
+              policies.HOSTS_ALLOCATIONS, query=queries.ALLOCATIONS, json_only=True),
+)

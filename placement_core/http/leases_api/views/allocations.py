@@ -1,0 +1,26 @@
+"""/v1/os-hosts/allocations, and /v1/os-hosts/{id}/allocation."""
+
+from __future__ import annotations
+
+from placement_core.http import pages
+from placement_core.http.leases_api import representations
+from placement_core.http.leases_api.representations import Document
+from placement_core.http.operations import Call, Reply
+from placement_core.reservations import hosts
+
+
+def list_(call: Call) -> Reply:
+    """Return what reservations hold of every host."""
+    return Reply(body={"allocations": _found(call)})
+
+
+def show(call: Call) -> Reply:
+    """Return what reservations hold of one host."""
+    (found,) = _found(call, call.path["id"])
+    return Reply(body={"allocation": found})
+
+
+def _found(call: Call, host_id: str | None = None) -> list[Document]:
+    return representations.allocations(*hosts.allocations(
+        call.ctx, host_id=host_id, lease_id=pages.last(call.query, "lease_id"),
+        reservation_id=pages.last(call.query, "reservation_id")))

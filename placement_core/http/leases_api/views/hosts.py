@@ -1,0 +1,50 @@
+"""/v1/os-hosts, and /v1/os-hosts/{id}."""
+
+from __future__ import annotations
+
+from placement_core.http import pages
+from placement_core.http.leases_api import queries, representations, requests
+from placement_core.http.operations import Call, Reply
+from placement_core.reservations import hosts
+from placement_core.reservations.records import Host
+
+
+def list_(call: Call) -> Reply:
+    """Return the hosts of the freepool."""
+    page = pages.page(call.query)
+    found = hosts.page(
+        call.ctx, after=queries.number(call.query, "marker"), limit=page.wanted)
+    body = {"hosts": [representations.host(each) for each in found[:page.size]]}
+    if page.size is not None and len(found) > page.size:
+        body["hosts_links"] = [{"rel": "next", "href": pages.following(
+            f"{call.prefix}/v1/os-hosts", call.query, str(found[page.size - 1].id))}]
+    return Reply(body=body)
+
+
+def create(call: Call) -> Reply:
+    """Let a host into the freepool."""
+    name, capabilities = requests.new_host(call.body)
+    return _shown(call.services.pool_hosts.register(call.ctx, name, capabilities), 201)
+
+
+def show(call: Call) -> Reply:
+    """Return a host."""
+    return _shown(hosts.get(call.ctx, call.path["id"]))
+
+
+def update(call: Call) -> Reply:
+    """Change capabilities of a host, or whether it can be promised."""
+    asked = requests.host_change(call.body)
+    return _shown(call.services.pool_hosts.change(
+        call.ctx, call.path["id"], asked.capabilities, name=asked.name,
+        reservable=asked.reservable, reason=asked.down_reason))
+
+
+def delete(call: Call) -> Reply:
+    """Let a host out of the freepool."""
+    call.services.pool_hosts.remove(call.ctx, call.path["id"])
+    return Reply(204)
+
+
+def _shown(item: Host, status: int = 200) -> Reply:
+    return Reply(status, {"host": representations.host(item)})

@@ -1,0 +1,57 @@
+"""/v1/leases, and /v1/leases/{id}."""
+
+from __future__ import annotations
+
+from placement_core.http import pages
+from placement_core.http.leases_api import owners, policies, queries, representations, requests
+from placement_core.http.operations import Call, Reply
+from placement_core.reservations import leases
+
+
+def list_(call: Call) -> Reply:
+    """Return the leases that the caller sees and that pass every filter of the query."""
+    query, page = call.query, pages.page(call.query)
+    sort_key, descending = queries.order(query)
+    found = leases.page(
+        call.ctx,
+        project_id=owners.visible(
+            call.ctx.identity, policies.LEASES_GET, pages.last(query, "project_id")),
+        status=pages.last(query, "status"), name=pages.last(query, "name"),
+        host_id=queries.number(query, "host"), overlaps=queries.overlaps(query),
+        sort_key=sort_key, descending=descending, after=page.marker, limit=page.wanted)
+    body = {"leases": [representations.lease(each) for each in found[:page.size]]}
+    if page.size is not None and len(found) > page.size:
+        body["leases_links"] = [{"rel": "next", "href": pages.following(
+            f"{call.prefix}/v1/leases", call.query, found[page.size - 1].id)}]
+    return Reply(body=body)
+
+
+def create(call: Call) -> Reply:
+    """Admit a lease, whole."""
+    new = requests.new_lease(call.body, call.ctx.identity, policies.LEASES_POST)
+    made = call.services.leases.create(call.ctx, new)
+    return Reply(201, {"lease": representations.lease(made)})
+
+
+def show(call: Call) -> Reply:
+    """Return a lease, if the caller sees it."""
+    found = leases.get(
+        call.ctx, call.path["id"],
+        project_id=owners.visible(call.ctx.identity, policies.LEASES_GET))
+    return Reply(body={"lease": representations.lease(found)})
+
+
+def update(call: Call) -> Reply:
+    """Change a lease, whole."""
+    changed = call.services.leases.change(
+        call.ctx, call.path["id"], requests.lease_change(call.body),
+        project_id=owners.visible(call.ctx.identity, policies.LEASES_PUT))
+    return Reply(body={"lease": representations.lease(changed)})
+
+
+def delete(call: Call) -> Reply:
+    """End a lease if it is in force, and give it up."""
+    call.services.leases.delete(
+        call.ctx, call.path["id"],
+        project_id=owners.visible(call.ctx.identity, policies.LEASES_DELETE))
+    return Reply(204)

@@ -1,0 +1,23 @@
+"""/v1/os-hosts/properties, and /v1/os-hosts/properties/{name}."""
+
+from __future__ import annotations
+
+from placement_core.http.leases_api import owners, queries, representations
+from placement_core.http.operations import Call, Reply
+from placement_core.reservations import hosts
+
+
+def list_(call: Call) -> Reply:
+    """Return the names of properties; private ones to administrators who ask for all."""
+    found = hosts.properties(
+        call.ctx, detail=queries.flag(call.query, "detail"),
+        private=queries.flag(call.query, "all")
+        and owners.is_administrator(call.ctx.identity))
+    return Reply(body={"resource_properties": representations.named_properties(found)})
+
+
+def update(call: Call) -> Reply:
+    """Make a property private, or public."""
+    changed = hosts.change_property(
+        call.ctx, call.path["name"], private=call.body["private"])
+    return Reply(body={"resource_property": representations.changed_property(changed)})
