@@ -11,6 +11,7 @@ databases      fresh databases, copies of them, on three kinds of server
 servers        the sides: how each is installed, set up and served
 worlds         what is loaded: hosts, trees, devices, pools, allocations
 limits         what is loaded: projects and their limits
+leases         what is loaded: hosts of the freepool and a year of leases
 filling        loading a world into one side, and keeping it for the next run
 workloads      what is asked, and what it must leave behind
 agreement      whether two answers say the same
@@ -18,6 +19,7 @@ rows           the table of what is measured, and its floors
 compare        turns of A and B, and their ratios
 growth         how cost grows with the world: ours alone
 decisions      one enforcement decision, made in this process
+leasing        leases: what they cost among others, and how late they start; ours alone
 cells          one count over cells that are some way off, made in this process
 report, plot   the run as lines, JSON and a picture
 """

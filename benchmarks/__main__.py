@@ -127,9 +127,12 @@ def _run(
         arena.close()
     bench = growth.Bench(
         server, keeper, options.build, ours, options.scale, options.seconds)
-    for name in growing:
-        grown.append(growth.measure(name, bench, options.rounds))
-        print(report.growth_line(grown[-1]), flush=True)
+    try:
+        for name in growing:
+            grown.append(growth.measure(name, bench, options.rounds))
+            print(report.growth_line(grown[-1]), flush=True)
+    finally:
+        bench.close()
     for text in keeper.said:
         print(text)
 

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from benchmarks import client, databases, limits, servers, worlds
+from benchmarks import client, databases, leases, limits, servers, worlds
 
 _Item = TypeVar("_Item")
 
 #: What can be loaded.
-World = worlds.World | limits.World
+World = worlds.World | limits.World | leases.World
 
 #: Two requests that make the same aggregate at once are a race that upstream can
 #: lose, so the first hosts, which have every rack and zone, are loaded one by one.
@@ -78,6 +78,11 @@ class Keeper:
         if isinstance(world, limits.World):
             way = self._over_http(
                 side, name, folder, lambda target: load_limits(target, world, clients))
+        elif isinstance(world, leases.World):
+            way = self._over_http(
+                side, name, folder, lambda target: enter_freepool(target, world, clients))
+            leases.insert(self._server, name, world.leases())
+            way += " and by SQL"
         elif world == world.empty:
             way = self._over_http(
                 side, name, folder, lambda target: load(target, world, clients))
@@ -122,8 +127,9 @@ class Keeper:
 
 
 def _fingerprint(side: servers.Side, world: World) -> str:
-    made_in = (limits, worlds) if isinstance(world, limits.World) else (worlds,)
-    code = b"".join(pathlib.Path(module.__file__).read_bytes() for module in made_in)
+    made_in = {limits.World: [limits], leases.World: [leases]}.get(type(world), [])
+    code = b"".join(
+        pathlib.Path(module.__file__).read_bytes() for module in [*made_in, worlds])
     return hashlib.sha256(code + side.fingerprint().encode()).hexdigest()
 
 
@@ -190,6 +196,16 @@ def _hold(target: client.Target, known: dict[str, str], clients: int) -> None:
     _send(target, [[target.request("POST", "/allocations", {
         worlds.uid("holds", name): allocation(limits.PROVIDER, worlds.CLAIM, known[name])
         for name in part})] for part in _batches(known, _CONSUMERS_IN_A_POST)], clients)
+
+
+def enter_freepool(target: client.Target, world: leases.World, clients: int) -> None:
+    """Let the hosts of a world into the freepool over HTTP."""
+    progress = Progress(f"hosts of {world.name}", world.hosts)
+    for batch in _batches(range(world.hosts), _UNITS_AT_ONCE):
+        _send(target, [[target.request("POST", "/v1/os-hosts", {"name": leases.host_name(number)})]
+                       for number in batch], clients)
+        progress.add(len(batch))
+    progress.end()
 
 
 def claim(target: client.Target, world: worlds.World) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import http.client
 import json
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import sqlalchemy as sa
 
 from benchmarks import (
     cells,
@@ -19,6 +22,8 @@ from benchmarks import (
     databases,
     decisions,
     filling,
+    leases,
+    leasing,
     limits,
     processes,
     rows,
@@ -95,6 +100,11 @@ class Bench:
         self._ours = ours
         self._scale = scale
         self.turn_seconds = turn_seconds
+        self._open = contextlib.ExitStack()
+
+    def close(self) -> None:
+        """Stop what serves still."""
+        self._open.close()
 
     def world(self, hosts: int) -> worlds.World:
         """Return the flat world of so many hosts, in this run's scale."""
@@ -107,6 +117,20 @@ class Bench:
     def trees(self, count: int) -> limits.World:
         """Return so many trees of projects beside 1,000 hosts, in this run's scale."""
         return limits.World("trees", count * limits.TREE, hosts=1000).scaled(self._scale)
+
+    def leased(self, hosts: int) -> leases.World:
+        """Return ten leases of each of so many hosts, in this run's scale."""
+        return leases.World(hosts).scaled(self._scale)
+
+    @functools.cached_property
+    def lessors(self) -> Mapping[str, tuple[client.Target, leases.World]]:
+        """Services on both worlds of leases, for all rows that ask them: {size: …}."""
+        found = {}
+        for size, hosts in leasing.HOSTS.items():
+            world = self.leased(hosts)
+            served = self._open.enter_context(self.serving(self.copy(world, f"_{size}")))
+            found[size] = served.target.at(None), world
+        return found
 
     def copy(self, world: filling.World, which: str = "") -> str:
         """Return a database with the world in it, beside those of other sizes.
@@ -125,13 +149,37 @@ class Bench:
     @contextlib.contextmanager
     def deciding(self, database: str, world: limits.World) -> Iterator[decisions.Decider]:
         """Decide in this process on claims of a project at the bottom of a tree."""
-        folder = self._folder / f"growth-{database}"
-        self._ours.configure(folder, self._ours.connection(database, self._server))
-        decider = decisions.Decider(folder / "placement.conf", world)
+        decider = decisions.Decider(self._configured(database), world)
         try:
             yield decider
         finally:
             decider.close()
+
+    @contextlib.contextmanager
+    def lessor(self, database: str) -> Iterator[leasing.Lessor]:
+        """Ask for leases in this process."""
+        lessor = leasing.Lessor(self._configured(database))
+        try:
+            yield lessor
+        finally:
+            lessor.close()
+
+    @contextlib.contextmanager
+    def managing(self, database: str) -> Iterator[sa.Connection]:
+        """Run a manager on a database; yield a connection to it."""
+        with (self._ours.managing(database, self._server, self._folder / f"managing-{database}"),
+              self._server.connect(database) as connection):
+            yield connection
+
+    def insert(self, database: str, rows: Iterable[leases.Lease]) -> None:
+        """Write leases into a database."""
+        leases.insert(self._server, database, rows)
+
+    def _configured(self, database: str) -> pathlib.Path:
+        """Return a ``placement.conf`` that names a database."""
+        folder = self._folder / f"growth-{database}"
+        self._ours.configure(folder, self._ours.connection(database, self._server))
+        return folder / "placement.conf"
 
     @contextlib.contextmanager
     def serving(
@@ -441,6 +489,32 @@ MEASURES: Mapping[str, Measure] = {
         "a count over 20 cells (legacy_cell), all / the slowest alone", 2, 30, count_in_cells),
     "growth-quota-all": Measure(
         "quota of 5,000 projects in one answer, all / one", 30, 30, quota_of_all),
+    # With 1,000 hosts and 10,000 leases; ms of processor time, server and database.
+    "leases-create": Measure(
+        "creating an instance lease of 4 slots among 10,000 leases, ms of processor",
+        40, 5, leasing.create),
+    "leases-create-statements": Measure(
+        "statements of creating it", 15, 3, leasing.create_statements),
+    "leases-refuse": Measure(
+        "refusing it for lack of room, with the time at which it fits, ms of processor",
+        40, 5, leasing.refuse),
+    "leases-refuse-statements": Measure(
+        "statements of refusing it", 15, 3, leasing.refuse_statements),
+    "leases-project": Measure(
+        "GET /v1/leases of a project with 20 leases, among 10,000 / 1,000", 1.5, 9,
+        leasing.of_a_project),
+    # A twentieth of what the reference takes.
+    "leases-all": Measure(
+        "GET /v1/leases, all 10,000, in one answer or in pages, ms of processor", 250, 5,
+        leasing.everything),
+    "leases-timeline": Measure(
+        "timeline of a year with 10,000 leases, ms of processor", 300, 5, leasing.timeline),
+    "leases-next-fit": Measure(
+        "next_fit for most of 1,000 hosts in that year, ms of processor", 300, 5,
+        leasing.next_fit),
+    "leases-starts": Measure(
+        "200 leases due in one second: the last one starts so many seconds late", 2, 5,
+        leasing.starts),
 }
 
 

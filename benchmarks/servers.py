@@ -9,6 +9,7 @@ a cache in each worker, the fastest that it has.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import http.client
@@ -21,7 +22,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks import client, databases, processes
 
@@ -153,13 +154,39 @@ class Ours(Side):
             digest.update(path.read_bytes())
         return digest.hexdigest()
 
+    @contextlib.contextmanager
+    def managing(
+        self, database: str, server: databases.Server, folder: pathlib.Path
+    ) -> Iterator[None]:
+        """Run a manager, alone, that carries out what is due in a database.
+
+        :raises RuntimeError: it ended, or says nothing: with the end of its log.
+        """
+        self.configure(folder, self.connection(database, server))
+        log = folder / "log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "placement_core", "manager"], cwd=folder,
+                env=self._environment(folder), stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True)
+        try:
+            deadline = time.monotonic() + _SECONDS_TO_START
+            while "carries out events" not in log.read_text():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"No manager:\n{log.read_text()[-4000:]}")
+                time.sleep(0.05)
+            yield
+        finally:
+            _end(process)
+
     def _sync_command(self, folder: pathlib.Path) -> Sequence[str]:
         return [sys.executable, "-m", "placement_core", "db", "sync"]
 
     def _serve_command(self, port: int, workers: int) -> Sequence[str]:
-        # Threads are left at their default, which is THREADS.
+        # Threads are left at their default, which is THREADS. A manager is no part of what
+        # answers requests: ``managing`` runs one.
         return [
-            *(sys.executable, "-m", "placement_core", "serve"),
+            *(sys.executable, "-m", "placement_core", "serve", "--no-manager"),
             *("--bind", f"127.0.0.1:{port}", "--workers", str(workers)),
         ]
 
@@ -323,13 +350,18 @@ class Served:
 
     def stop(self) -> None:
         """End the service and its workers."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGTERM)
-        try:
-            self.process.wait(_SECONDS_TO_STOP)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        _end(self.process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and those that it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_SECONDS_TO_STOP)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def install(package: str, folder: pathlib.Path) -> pathlib.Path:

@@ -1,6 +1,7 @@
 """The benchmark harness, run once in the smallest size against both sides."""
 
 import collections
+import datetime
 import importlib.util
 import io
 import json
@@ -17,6 +18,7 @@ from benchmarks import (
     client,
     databases,
     growth,
+    leases,
     limits,
     page,
     profile,
@@ -107,6 +109,25 @@ class TestSmoke(base.TestCase):
             detail[f"{when}_ms_all"] / detail[f"{when}_ms_one"]
             for when in ("after_claim", "after_nothing")))
 
+    def test_leases_are_measured(self):
+        found = {each["name"]: each for each in self.measured("leases-*")["growth"]}
+        self.assertEqual(
+            {name for name in growth.MEASURES if name.startswith("leases-")}, set(found))
+        self.assertTrue(all(each["bound"] for each in found.values()))
+        for name in ("leases-create-statements", "leases-refuse-statements"):
+            self.assertTrue(found[name]["met"], found[name])
+        self.assertGreater(found["leases-starts"]["value"], 0)
+        for name in ("leases-create", "leases-refuse", "leases-timeline", "leases-next-fit"):
+            detail = found[name]["detail"]
+            self.assertEqual(found[name]["value"], detail["ms_10k"])
+            self.assertAlmostEqual(detail["ms_10k"], detail["server_ms_10k"])
+        detail = found["leases-all"]["detail"]
+        self.assertEqual(found["leases-all"]["value"], max(
+            detail["at_once_ms_10k"], detail["in_pages_ms_10k"]))
+        detail = found["leases-project"]["detail"]
+        self.assertAlmostEqual(
+            found["leases-project"]["value"], detail["ms_10k"] / detail["ms_1k"])
+
 
 class TestWorlds(base.TestCase):
     """What is loaded is what the pages say."""
@@ -168,6 +189,44 @@ class TestWorlds(base.TestCase):
         self.assertIsNone(above[above[above[world.lowest]]])
         found = collections.Counter(project for project, _ in world.limits())
         self.assertEqual(dict.fromkeys(above, 4), found)
+
+    def test_leases_never_hold_more_of_a_host_than_it_has(self):
+        capacities = {"vcpus": 1024, "memory_mb": 524288 - 512, "disk_gb": 20480}
+        for hosts in (8, 30, 100):
+            world = leases.World(hosts)
+            found = list(world.leases())
+            self.assertEqual(world.size, len(found))
+            self.assertEqual(10 * hosts, len({lease.name for lease in found}))
+            turns = collections.defaultdict(list)
+            for lease in found:
+                self.assertLess(lease.start, lease.end)
+                for host, slots in lease.slots.items():
+                    amount = 10**9 if lease.whole else slots
+                    turns[host] += [(lease.start, amount), (lease.end, -amount)]
+            self.assertEqual(set(range(hosts)), set(turns))
+            for of_host in turns.values():
+                held = 0
+                # What ends comes before what begins at the same time.
+                for _, amount in sorted(of_host):
+                    held += amount
+                    for name, capacity in capacities.items():
+                        self.assertTrue(
+                            held == 10**9 or held * leases.SLOT[name] <= capacity, held)
+                self.assertEqual(0, held)
+
+    def test_a_project_has_as_many_leases_in_every_world_of_them(self):
+        for hosts in (8, 100, 1000):
+            found = collections.Counter(lease.project for lease in leases.World(hosts).leases())
+            self.assertEqual(leases.LESSEES_LEASES, found[leases.LESSEE])
+
+    def test_nothing_is_free_in_the_last_week_of_leases(self):
+        for hosts in (8, 50):
+            begins, ends = (
+                leases.YEAR + datetime.timedelta(days=day) for day in leases.FULL)
+            held = [host for lease in leases.World(hosts).leases()
+                    if lease.whole and (lease.start, lease.end) == (begins, ends)
+                    for host in lease.slots]
+            self.assertEqual(list(range(hosts)), sorted(held))
 
     def test_every_project_of_10_000_limits_has_20(self):
         found = [(project, limit["resource_name"])
