@@ -9,6 +9,7 @@ import yaml
 from doc import build
 from placement_core import conf
 from placement_core.http.capacity_api.api import API as CAPACITY
+from placement_core.http.leases_api.api import API as RESERVATIONS
 from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.placement_api import routes
 from tests import base
@@ -48,8 +49,9 @@ class TestDocuments(base.TestCase):
             path = f"``{operation.method} {CAPACITY.prefix}{operation.path}"
             self.assertIn(path, text, operation)
 
-        for operation in LIMITS.operations:
-            self.assertIn(f"``{LIMITS.prefix}{operation.path}``", text, operation)
+        for api in (LIMITS, RESERVATIONS):
+            for operation in api.operations:
+                self.assertIn(f"``{api.prefix}{operation.path}``", text, operation)
 
     def test_every_option_explains_itself(self) -> None:
         """Help that is more than the name in other words."""
