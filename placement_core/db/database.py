@@ -41,6 +41,9 @@ _NOBODY = "00000000-0000-0000-0000-000000000000"
 #: A pooled connection that was idle for longer than this is pinged first.
 _PING_AFTER_SECONDS = 2.0
 
+#: How long until SQLite is asked again for what it refuses without waiting.
+_SQLITE_PAUSE_SECONDS = 0.01
+
 #: The mark on our connections that the fence of an adopted database asks for
 #: (``migrations.fence``): a setting, a user variable, a function.
 POSTGRESQL_MARK = "placement_core.writer"
@@ -270,10 +273,14 @@ def _mysql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
             "write_timeout": patience}
 
 
+def _sqlite_patience(settings: Settings) -> int:
+    return settings.lock_timeout_seconds or 3600
+
+
 def _sqlite_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
     return {
         "check_same_thread": False,
-        "timeout": settings.lock_timeout_seconds or 3600,
+        "timeout": _sqlite_patience(settings),
         # We say BEGIN ourselves: the module's own is always deferred.
         "isolation_level": None,
     }
@@ -292,7 +299,7 @@ def _begin_on_sqlite(engine: sa.Engine, begin: str | None, settings: Settings) -
 
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _log_ahead(connection, _sqlite_patience(settings))
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.create_function(SQLITE_MARK, 0, lambda: 1)
 
@@ -301,6 +308,25 @@ def _begin_on_sqlite(engine: sa.Engine, begin: str | None, settings: Settings) -
         @sa.event.listens_for(engine, "begin")
         def say_begin(connection: sa.Connection) -> None:
             connection.exec_driver_sql(begin)
+
+
+def _log_ahead(connection: sqlite3.Connection, patience: float) -> None:
+    """Have a database write ahead, which it remembers.
+
+    Where somebody is about to write to one that does not yet, SQLite refuses at once, however
+    long it was told to wait.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or (
+                    time.monotonic() >= deadline):
+                raise
+            time.sleep(_SQLITE_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -> None:

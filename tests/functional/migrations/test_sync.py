@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 
 import sqlalchemy as sa
@@ -105,6 +106,19 @@ class NewDatabaseTest(BareTestCase):
         for function in (sync.sync, sync.release):
             with testtools.ExpectedException(sync.SchemaError, ".*9999.*newer version.*"):
                 function(self.settings)
+
+    def test_somebody_else_just_makes_it(self) -> None:
+        """SQLite would refuse at once while another is about to write to a new file."""
+        if self.kind != "sqlite":
+            self.skipTest("others have no file")
+        other = sqlite3.connect(
+            self.connect().engine.url.database, isolation_level=None, check_same_thread=False)
+        self.addCleanup(other.close)
+        other.execute("BEGIN IMMEDIATE")
+        timer = threading.Timer(0.5, other.execute, ["COMMIT"])
+        timer.start()
+        self.addCleanup(timer.join)
+        self.assertEqual(revisions.head(), sync.sync(self.settings))
 
     def test_waits_no_longer_than_told(self) -> None:
         sync.sync(self.settings)
