@@ -30,7 +30,7 @@ _Rows = Callable[[Sequence[Any]], list[Any]]
 class Question:
     """A statement that reads, and is asked all the time.
 
-    It returns numbers, texts and times. One statement sees one snapshot by itself: no
+    It takes and returns numbers, texts and times. One statement sees one snapshot by itself: no
     transaction is begun, but an open one is joined.
     """
 
@@ -75,8 +75,22 @@ def _form(statement: _Select, dialect: sa.Dialect) -> tuple[str, _Bind, _Rows]:
     if not compiled.positional:
         return str(compiled), lambda parameters: {**known, **parameters}, rows
     names = compiled.positiontup or []
-    return str(compiled), lambda parameters: [
-        parameters[name] if name in parameters else known[name] for name in names], rows
+    converters = {name: convert for name in names
+                  if (convert := _converter(compiled.binds[name].type, dialect))}
+
+    def bind(parameters: Mapping[str, Any]) -> list[Any]:
+        values = [parameters[name] if name in parameters else known[name] for name in names]
+        return values if not converters else [
+            converters[name](value) if name in converters else value
+            for name, value in zip(names, values, strict=True)]
+
+    return str(compiled), bind, rows
+
+
+def _converter(kind: sa.types.TypeEngine[Any], dialect: sa.Dialect) -> Any:
+    """Return what makes a parameter of a time where a driver does not (SQLite)."""
+    return kind.dialect_impl(dialect).bind_processor(dialect) if isinstance(
+        kind, sa.DateTime) else None
 
 
 def _rows(statement: _Select, dialect: sa.Dialect) -> _Rows:

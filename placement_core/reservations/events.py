@@ -26,12 +26,13 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Question, arrays, clock
-from placement_core.reservations import errors, records, tables
+from placement_core.reservations import errors, kept, records, tables
 from placement_core.reservations.records import EventWork
 from placement_core.reservations.turns import Turn
 
-_events, _reservations, _allocations = (
-    tables.lease_events, tables.lease_reservations, tables.computehost_allocations)
+_leases, _events, _reservations, _allocations = (
+    tables.leases, tables.lease_events, tables.lease_reservations,
+    tables.computehost_allocations)
 
 _OPEN = (records.UNDONE, records.IN_PROGRESS)
 #: So much of what is due is looked at, at first.
@@ -68,6 +69,7 @@ _HOSTS = {
 _LOCK = (
     sa.select(_events.c.id, _events.c.lease_id, _events.c.event_type, _events.c.attempt,
               _events.c.due_at, clock.now().label("at"))
+    .join(_leases, _leases.c.id == _events.c.lease_id)
     .where(_events.c.id.in_(sa.bindparam("ids", expanding=True)), _open,
            _events.c.due_at <= _NOW, _free)
     .order_by(*_ORDER).with_for_update(skip_locked=True))
@@ -98,6 +100,7 @@ _RETRY = (
     sa.update(_events)
     .where(_events.c.id == sa.bindparam("of_event"), _events.c.status == records.E_ERROR)
     .values(status=records.UNDONE, owner=None, failures=0, deadline_at=None, problem=None))
+_OF_EVENT = sa.select(_events.c.lease_id).where(_events.c.id == sa.bindparam("of_event"))
 _STATUS = sa.select(_events.c.status).where(_events.c.id == sa.bindparam("of_event"))
 _LIST = (
     sa.select(_events)
@@ -186,6 +189,7 @@ def _take(ctx: Context, owner: str, ids: Sequence[str], seconds: int) -> list[Tu
     with db.write(ctx) as session:
         rows = session.execute(_LOCK, {"ids": ids}).all()
         if rows:
+            kept.take_all(session, sorted({row.lease_id for row in rows}))
             session.execute(_TAKE, {
                 "ids": [row.id for row in rows], "by_owner": owner, "seconds": seconds})
     return [
@@ -215,6 +219,7 @@ def release(
     :returns: False: it may not fail any more, or is somebody else's; nothing was written.
     """
     with db.write(ctx) as session:
+        kept.take(session, turn.lease_id)
         return session.execute(_RELEASE, {
             **_of(turn), "why": problem, "seconds": again_in_seconds, "retries": retries,
         }).rowcount == 1
@@ -232,11 +237,12 @@ def retry(ctx: Context, event_id: str) -> None:
     :raises WrongStatus: it was not given up.
     """
     with db.write(ctx) as session:
+        lease_id = session.execute(_OF_EVENT, {"of_event": event_id}).scalar()
+        if lease_id is None or not kept.take(session, lease_id):
+            raise errors.EventNotFound(f"There is no event {event_id}.")
         if session.execute(_RETRY, {"of_event": event_id}).rowcount == 1:
             return
-        status = session.execute(_STATUS, {"of_event": event_id}).scalar()
-    if status is None:
-        raise errors.EventNotFound(f"There is no event {event_id}.")
+        status = session.execute(_STATUS, {"of_event": event_id}).scalar_one()
     raise errors.WrongStatus(
         f"The event {event_id} is {status}; only one that is {records.E_ERROR} can be retried.")
 

@@ -174,18 +174,17 @@ class Healing:
     def _would_change(self, ctx: Context, lease_id: str) -> bool:
         """Say whether healing a lease would change anything, without a lock."""
         with db.read(ctx) as session:
-            lease = kept.find(session, lease_id)
-            return lease is not None and bool(
-                self._repairs(session, lease, admission.present(session)))
+            found = kept.find(session, lease_id)
+            return found is not None and bool(self._repairs(session, *found))
 
     def _heal(self, ctx: Context, lease_id: str) -> bool | None:
         """Heal a lease; say whether it is whole then; None: there was nothing to do."""
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            lease = kept.find(session, lease_id) if kept.take(session, lease_id) else None
-            if lease is None:
+            found = kept.find(session, lease_id) if kept.take(session, lease_id) else None
+            if found is None:
                 return None
-            now = admission.present(session)
+            lease, now = found
             repairs = self._repairs(session, lease, now)
             if not repairs:
                 return None

@@ -18,7 +18,7 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session, arrays, clock, texts
 from placement_core.plugin_api.reservations import Size, Window
-from placement_core.reservations import records, tables
+from placement_core.reservations import kept, records, tables
 from placement_core.reservations.errors import InvalidLease
 from placement_core.reservations.records import Holding
 
@@ -178,7 +178,7 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
 
 def _remove(session: Session, lease_ids: Sequence[str]) -> None:
     # The leases' rows first, as everybody who changes one.
-    session.execute(_TAKE[session.dialect], {"ids": lease_ids})
+    kept.take_all(session, lease_ids)
     reservation_ids = list(session.execute(
         _RESERVATIONS[session.dialect], {"ids": lease_ids}).scalars())
     for table, key in _PARTS:
@@ -192,10 +192,6 @@ def _removing(table: sa.Table, key: str, dialect: str) -> sa.Delete:
     return sa.delete(table).where(arrays.among(table.c[key], "ids", dialect=dialect))
 
 
-_TAKE = {
-    dialect: sa.update(_leases).values(version=_leases.c.version + 1).where(
-        arrays.among(_leases.c.id, "ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
 _RESERVATIONS = {
     dialect: sa.select(_reservations.c.id).where(
         arrays.among(_reservations.c.lease_id, "ids", dialect=dialect))

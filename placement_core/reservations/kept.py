@@ -1,7 +1,10 @@
 """Leases as they are kept: with reservations, their fields, and events.
 
 The fields of ``virtual:instance`` and ``physical:host`` have tables (requirement R7),
-those of other plugins are JSON. However many leases are read, it takes three statements.
+those of other plugins are JSON. Up to a thousand leases are read with two statements.
+
+``leases.version`` rises with whatever changes of a lease: its row, its reservations, their
+fields, and its events. Two readings with the same version are the same.
 """
 
 from __future__ import annotations
@@ -14,11 +17,11 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from placement_core.db import Session
+from placement_core.db import Session, arrays, clock
 from placement_core.placement import inserts
 from placement_core.placement.index.capacity_index import no_garbage_collection
 from placement_core.plugin_api.reservations import Share, Size, Window
@@ -79,72 +82,96 @@ _ORDER = {records.START: 0, records.BEFORE_END: 1, records.END: 2}
 EXISTING = _leases.c.deleted_at.is_(None)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Chosen:
-    """Some leases: the statements that read them, with the same parameters."""
-
-    leases: sa.Select[Any]
-    reservations: sa.Select[Any]
-    events: sa.Select[Any]
-
-    @classmethod
-    def by(cls, choose: sa.Select[Any]) -> Chosen:
-        """Make the statements.
-
-        :param choose: selects from ``leases``, in the order in which they are wanted;
-            whatever columns.
-        """
-        chosen = choose.with_only_columns(_leases.c.id).subquery("chosen")
-        return cls(
-            choose.with_only_columns(*_COLUMNS),
-            _with_fields().join(chosen, chosen.c.id == _reservations.c.lease_id),
-            sa.select(*_OF_EVENTS).join(chosen, chosen.c.id == _events.c.lease_id))
-
-
-def _with_fields() -> sa.Select[Any]:
+def _with_reservations() -> sa.Select[Any]:
     columns = [
         column.label(f"{place}_{column.name}")
         for place, kept in enumerate(_TABLES.values()) for column in kept.columns()]
-    statement = sa.select(*_OF_RESERVATIONS, *columns)
+    statement = sa.select(*_COLUMNS, *_OF_RESERVATIONS, *columns).join(
+        _reservations, _reservations.c.lease_id == _leases.c.id)
     for kept in _TABLES.values():
         statement = statement.outerjoin(
             kept.table, kept.table.c.reservation_id == _reservations.c.id)
     return statement.order_by(_reservations.c.position)
 
 
-_ONE = Chosen(
-    sa.select(*_COLUMNS).where(_leases.c.id == sa.bindparam("lease_id"), EXISTING),
-    _with_fields().where(_reservations.c.lease_id == sa.bindparam("lease_id")),
+#: Leases, a row for each of their reservations; and their events. Of one lease, with the
+#: present, and of several.
+_ONE = (
+    _with_reservations().add_columns(clock.now())
+    .where(_leases.c.id == sa.bindparam("lease_id"), EXISTING),
     sa.select(*_OF_EVENTS).where(_events.c.lease_id == sa.bindparam("lease_id")))
+_SOME = {
+    dialect: (
+        _with_reservations().where(arrays.among(_leases.c.id, "ids", dialect=dialect)),
+        sa.select(*_OF_EVENTS).where(arrays.among(_events.c.lease_id, "ids", dialect=dialect)))
+    for dialect in ("postgresql", "mysql", "sqlite")}
 _TAKE = (
     sa.update(_leases)
     .where(_leases.c.id == sa.bindparam("lease_id"), EXISTING)
     # A time of change would be set otherwise, whether something changes or not.
     .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at))
-
+_TAKE_ALL = {
+    dialect: sa.update(_leases).where(arrays.among(_leases.c.id, "ids", dialect=dialect))
+    .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at)
+    for dialect in ("postgresql", "mysql", "sqlite")}
 
 #: From so many leases on, making them takes the garbage collector longer than us.
 _MANY = 500
+#: How many ids one statement names.
+_MOST_IDS = 1000
 
 
 # Reading -----------------------------------------------------------------------------
 
 
-def find(session: Session, lease_id: str) -> Lease | None:
+class Found(NamedTuple):
+    """A lease, and when it was read: by the database's clock, in whole seconds."""
+
+    lease: Lease
+    at: datetime.datetime
+
+
+def find(session: Session, lease_id: str) -> Found | None:
     """Return a lease that was not deleted; None: there is none of that id."""
     if not is_id(lease_id):
         return None
-    found = read(session, _ONE, {"lease_id": lease_id})
-    return found[0] if found else None
+    given = {"lease_id": lease_id}
+    of_leases, of_events = _ONE
+    rows: Sequence[Any] = session.execute(of_leases, given).all()
+    if not rows:
+        return None
+    [lease] = _leases_of(rows, session.execute(of_events, given).all())
+    return Found(lease, aware(rows[0][-1]).replace(microsecond=0))
+
+
+def read(session: Session, ids: Sequence[str]) -> list[Lease]:
+    """Return leases that there are, in the order of their ids in ``ids``."""
+    of_leases, of_events = _SOME[session.dialect]
+    found: dict[str, Lease] = {}
+    # The collector would look through all that is made, again and again.
+    with no_garbage_collection() if len(ids) > _MANY else contextlib.nullcontext():
+        for first in range(0, len(ids), _MOST_IDS):
+            given = {"ids": list(ids[first:first + _MOST_IDS])}
+            found |= {lease.id: lease for lease in _leases_of(
+                session.execute(of_leases, given).all(),
+                session.execute(of_events, given).all())}
+    return [found[id_] for id_ in ids]
 
 
 def take(session: Session, lease_id: str) -> bool:
     """Take the row of a lease, so that nobody else changes it until the commit.
 
+    Its version rises.
+
     :returns: False: there is none of that id.
     """
     return is_id(lease_id) and bool(
         session.execute(_TAKE, {"lease_id": lease_id}).rowcount)
+
+
+def take_all(session: Session, ids: Sequence[str]) -> None:
+    """Take the rows of several leases, as ``take`` does, also of those that were deleted."""
+    session.execute(_TAKE_ALL[session.dialect], {"ids": ids})
 
 
 def is_id(text: str) -> bool:
@@ -155,28 +182,13 @@ def is_id(text: str) -> bool:
         return False
 
 
-def read(session: Session, chosen: Chosen, given: Mapping[str, Any]) -> list[Lease]:
-    """Return leases, in their order."""
-    rows: Sequence[Any] = session.execute(chosen.leases, given).all()
-    if not rows:
-        return []
-    # The collector would look through all that is made, again and again.
-    with no_garbage_collection() if len(rows) > _MANY else contextlib.nullcontext():
-        return _assembled(session, chosen, given, rows)
-
-
-def _assembled(
-    session: Session, chosen: Chosen, given: Mapping[str, Any], rows: Sequence[Any]
-) -> list[Lease]:
+def _leases_of(rows: Sequence[Any], of_events: Sequence[Any]) -> list[Lease]:
     times = _Times()
     reservations: defaultdict[str, list[Reservation]] = defaultdict(list)
-    found: Sequence[Any] = session.execute(chosen.reservations, given).all()
-    for row in found:
-        reservations[row[1]].append(_reservation(row, times))
+    for row in rows:
+        reservations[row[1]].append(_reservation(row[_OWN:], times))
     events: defaultdict[str, list[Event]] = defaultdict(list)
-    occurrences: Sequence[Any] = session.execute(chosen.events, given).all()
-    for id_, lease_id, event_type, due_at, status, problem, created_at, updated_at in (
-            occurrences):
+    for id_, lease_id, event_type, due_at, status, problem, created_at, updated_at in of_events:
         events[lease_id].append(Event(
             id_, lease_id, event_type, times[due_at], status, problem, times[created_at],
             times[updated_at]))
@@ -185,7 +197,7 @@ def _assembled(
               degraded, trust_id, reservations[id_], sorted(events[id_], key=_place),
               times[created_at], times[updated_at])
         for number, id_, name, user_id, project_id, start_at, end_at, status, degraded,
-        trust_id, created_at, updated_at in rows]
+        trust_id, created_at, updated_at in {row[1]: row[:_OWN] for row in rows}.values()]
 
 
 class _Times(dict[Any, Any]):
@@ -212,7 +224,7 @@ def naive(at: datetime.datetime) -> datetime.datetime:
 
 def _reservation(row: Sequence[Any], times: _Times) -> Reservation:
     (id_, lease_id, resource_type, resource_id, status, missing, changed, created_at,
-     updated_at, fields) = row[:_OWN]
+     updated_at, fields) = row[:len(_OF_RESERVATIONS)]
     if resource_type in _TABLES:
         kept, first = _TABLES[resource_type], _PLACES[resource_type]
         then = first + len(kept.fields)
@@ -229,16 +241,16 @@ def _reservation(row: Sequence[Any], times: _Times) -> Reservation:
 
 
 def _places() -> dict[str, int]:
-    """Return at which place in a row the columns of each table begin."""
-    places, place = {}, _OWN
+    """Return at which place of a reservation's columns those of each table begin."""
+    places, place = {}, len(_OF_RESERVATIONS)
     for resource_type, kept in _TABLES.items():
         places[resource_type] = place
         place += len(kept.columns())
     return places
 
 
-#: How many columns of a row are the reservation's own.
-_OWN = len(_OF_RESERVATIONS)
+#: How many columns of a row are the lease's own; those of a reservation follow.
+_OWN = len(_COLUMNS)
 _PLACES = _places()
 
 

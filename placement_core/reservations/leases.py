@@ -12,14 +12,14 @@ import datetime
 import functools
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors
 from placement_core.changes import kinds, revisions
 from placement_core.context import Context
-from placement_core.db import Session, texts
+from placement_core.db import Question, Session, texts
 from placement_core.plugin_api.reservations import (
     Asked,
     DoesNotFit,
@@ -303,10 +303,9 @@ class Leases:
         self, ctx: Context, lease_id: str, name: str | None, project_id: str | None
     ) -> Lease:
         with db.write(ctx) as session:
-            lease = _taken(session, lease_id, project_id)
+            lease, now = _taken(session, lease_id, project_id)
             if name in (None, lease.name):
                 return lease
-            now = admission.present(session)
             kept.update(session, lease.number, {"name": name, "updated_at": kept.naive(now)})
             lease = dataclasses.replace(lease, name=name, updated_at=now)
             notices.add(ctx, notices.CHANGED, lease)
@@ -320,8 +319,7 @@ class Leases:
                 "Nothing but the name of a lease can change while it ends.", "end_date")
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            lease = _taken(session, lease_id, project_id)
-            now = admission.present(session)
+            lease, now = _taken(session, lease_id, project_id)
             _check_not_over(lease, now)
             if lease.status == records.PENDING:
                 raise errors.InvalidLease(
@@ -340,8 +338,7 @@ class Leases:
     ) -> Lease:
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            before = _taken(session, lease_id, project_id)
-            now = admission.present(session)
+            before, now = _taken(session, lease_id, project_id)
             _check_not_over(before, now)
             found = terms.of_change(before, change, now)
             after = changing.changed(
@@ -464,8 +461,7 @@ class Leases:
         """Delete a lease; return it if it has ended by that."""
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            lease = _taken(session, lease_id, project_id)
-            now = admission.present(session)
+            lease, now = _taken(session, lease_id, project_id)
             kept.update(session, lease.number, {"deleted_at": kept.naive(now)})
             if lease.status != records.TERMINATED:
                 return turns.end(ctx, session, self._plugins, self._effects, lease, now,
@@ -474,22 +470,23 @@ class Leases:
         return None
 
 
-def _taken(session: Session, lease_id: str, project_id: str | None) -> Lease:
+def _taken(session: Session, lease_id: str, project_id: str | None) -> kept.Found:
     """Take the row of a lease, and return the lease.
 
     :raises LeaseNotFound:
     """
     if not kept.take(session, lease_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
-    lease = _found(kept.find(session, lease_id), lease_id, project_id)
-    session.touch(kinds.LEASE, lease.number)
-    return lease
+    found = _found(session, lease_id, project_id)
+    session.touch(kinds.LEASE, found.lease.number)
+    return found
 
 
-def _found(lease: Lease | None, lease_id: str, project_id: str | None) -> Lease:
-    if lease is None or project_id not in (None, lease.project_id):
+def _found(session: Session, lease_id: str, project_id: str | None) -> kept.Found:
+    found = kept.find(session, lease_id)
+    if found is None or project_id not in (None, found.lease.project_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
-    return lease
+    return found
 
 
 def _check_not_over(lease: Lease, now: datetime.datetime) -> None:
@@ -570,52 +567,88 @@ def get(ctx: Context, lease_id: str, *, project_id: str | None = None) -> Lease:
     :raises LeaseNotFound:
     """
     with db.read(ctx) as session:
-        return _found(kept.find(session, lease_id), lease_id, project_id)
+        return _found(session, lease_id, project_id).lease
+
+
+class Filters(TypedDict, total=False):
+    """Which leases are wanted, and in which order; no filter: all.
+
+    * ``project_id``, ``status``, ``name``: of them.
+    * ``host_id``: only those that hold, or held, something of this host.
+    * ``overlaps``: only those whose window has something in common with this one.
+    * ``sort_key``: ``number``, ``start_at``, ``end_at`` or ``name``; the number decides
+      among equals. Without it, the number.
+    * ``descending``: the largest first.
+    * ``after``: the id of the last one of the page before; it may be deleted by now.
+    * ``limit``: at most so many.
+    """
+
+    project_id: str | None
+    status: str | None
+    name: str | None
+    host_id: int | None
+    overlaps: Window | None
+    sort_key: str
+    descending: bool
+    after: str | None
+    limit: int | None
 
 
 @db.retry_writes
-def page(
-    ctx: Context, *, project_id: str | None = None, status: str | None = None,
-    name: str | None = None, host_id: int | None = None, overlaps: Window | None = None,
-    sort_key: str = "number", descending: bool = False,
-    after: str | None = None, limit: int | None = None,
-) -> list[Lease]:
+def page(ctx: Context, **filters: Unpack[Filters]) -> list[Lease]:
     """Return leases that were not deleted.
 
-    :param overlaps: only those whose window has something in common with this one.
-    :param sort_key: ``number``, ``start_at``, ``end_at`` or ``name``; the number decides
-        among equals.
-    :param after: the id of the last one of the page before; it may be deleted by now.
+    :raises InvalidLease: ``after`` is no lease that can be seen.
+    """
+    with db.read(ctx) as session:
+        return kept.read(session, [row.id for row in versions(ctx, **filters)])
+
+
+@db.retry_writes
+def versions(ctx: Context, **filters: Unpack[Filters]) -> Sequence[Any]:
+    """Return which leases ``page`` would, as rows of an id and a version.
+
+    Of a lease that has the same version as before, everything is as before.
+
     :raises InvalidLease: ``after`` is no lease that can be seen.
     """
     wanted: dict[str, Any] = {
-        "project_id": project_id, "status": status, "name": name, "host_id": host_id,
-        "most": limit}
-    if overlaps is not None:
-        wanted |= {"starts": kept.naive(overlaps.start_at), "ends": kept.naive(overlaps.end_at)}
-    wanted = {key: value for key, value in wanted.items() if value is not None}
+        name: filters[name] for name in ("project_id", "status", "name", "host_id")
+        if filters.get(name) is not None}
     if not all(texts.storable(value) for value in wanted.values() if isinstance(value, str)):
         return []
-    with db.read(ctx) as session:
-        if after is not None:
-            row = None
-            if kept.is_id(after):
-                row = session.execute(_MARKED, {"lease_id": after}).first()
-            if row is None or project_id not in (None, row.project_id):
-                raise errors.InvalidLease(f"There is no lease {after[:64]}.", "marker")
-            wanted |= {"last_number": row.number, "last_value": row._mapping[sort_key]}
-        return kept.read(session, _chosen(
-            frozenset(wanted) - {"last_value"}, sort_key, descending), wanted)
+    if (limit := filters.get("limit")) is not None:
+        wanted["most"] = limit
+    if (overlaps := filters.get("overlaps")) is not None:
+        wanted |= {"starts": kept.naive(overlaps.start_at), "ends": kept.naive(overlaps.end_at)}
+    sort_key = filters.get("sort_key", "number")
+    if (after := filters.get("after")) is not None:
+        last = _marked(ctx, after, wanted.get("project_id"))
+        wanted |= {"last_number": last.number, "last_value": last._asdict()[sort_key]}
+    chosen = _chosen(
+        frozenset(wanted) - {"last_value"}, sort_key, filters.get("descending", False))
+    return chosen.ask(ctx, wanted)
 
 
-_MARKED = sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
-    _leases.c.id == sa.bindparam("lease_id"))
+def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
+    """Return the lease after which a page begins: what it can be sorted by.
+
+    :raises InvalidLease: it cannot be seen.
+    """
+    found = _MARKED.ask(ctx, {"lease_id": lease_id}) if kept.is_id(lease_id) else []
+    if not found or project_id not in (None, found[0].project_id):
+        raise errors.InvalidLease(f"There is no lease {lease_id[:64]}.", "marker")
+    return found[0]
+
+
+_MARKED = Question(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
+    _leases.c.id == sa.bindparam("lease_id")))
 
 
 @functools.lru_cache(256)
-def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> kept.Chosen:
+def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
     column, number = _SORT_KEYS[sort_key], _leases.c.number
-    statement = sa.select(_leases.c.id).where(kept.EXISTING, *(
+    statement = sa.select(_leases.c.id, _leases.c.version).where(kept.EXISTING, *(
         _leases.c[name] == sa.bindparam(name)
         for name in sorted(names & {"project_id", "status", "name"})))
     if "host_id" in names:
@@ -631,7 +664,7 @@ def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> kept.Chos
             [column, number] if column is not number else [number], descending))
     order = [column, number] if column is not number else [number]
     statement = statement.order_by(*(each.desc() if descending else each for each in order))
-    return kept.Chosen.by(
+    return Question(
         statement.limit(sa.bindparam("most", type_=sa.Integer)) if "most" in names
         else statement)
 

@@ -10,7 +10,7 @@ Order: a call waits for all that were written before it about the same host, or 
 same subject, unless both are about hosts, and different ones. So the hosts of a reservation
 do not wait for each other, and who comes to a host waits until it was left.
 
-Locks: a reservation's row, then rows of the outbox.
+Locks: a lease's row, a reservation's row, then rows of the outbox.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from placement_core.context import Context
 from placement_core.db import Session, clock
 from placement_core.db.metadata import utcnow
 from placement_core.plugin_api.compute import ComputeDriver, ComputeRefused
-from placement_core.reservations import calls, tables
+from placement_core.reservations import calls, kept, tables
 from placement_core.reservations.calls import Call
 from placement_core.reservations.records import R_DELETED
 
@@ -61,8 +61,8 @@ _mine = (_outbox.c.id == sa.bindparam("of_id"), _outbox.c.owner == sa.bindparam(
 
 _PUT = sa.insert(_outbox).inline().values(next_at=clock.now())
 _DUE = (
-    sa.select(_outbox.c.id, _outbox.c.attempt, _outbox.c.subject, _outbox.c.call,
-              _outbox.c.arguments)
+    sa.select(_outbox.c.id, _outbox.c.attempt, _outbox.c.subject, _outbox.c.lease_id,
+              _outbox.c.call, _outbox.c.arguments)
     .where(
         _outbox.c.next_at <= clock.now(), _free,
         ~sa.exists().where(
@@ -307,13 +307,15 @@ def _take(ctx: Context, row: sa.Row[Any], owner: str) -> dict[str, Any] | None:
 @db.retry_writes
 def _done(ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], result: Any) -> bool:
     """Remove a row, and keep what the call returned; False: it is somebody else's by now."""
-    kept = result
     if row.call in _NUMBERS:
-        kept = int(result) if result is not None and result.isdecimal() else None
+        result = int(result) if result is not None and result.isdecimal() else None
     try:
         with db.write(ctx) as session:
-            for statement in _KEEP.get(row.call, ()):
-                session.execute(statement, {"of_reservation": row.subject, "result": kept})
+            keep = _KEEP.get(row.call, ())
+            if keep:
+                kept.take_all(session, [row.lease_id])
+            for statement in keep:
+                session.execute(statement, {"of_reservation": row.subject, "result": result})
             if session.execute(_DONE, attempt).rowcount != 1:
                 raise _Lost
     except _Lost:

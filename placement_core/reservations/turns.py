@@ -19,7 +19,7 @@ from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, clock
 from placement_core.plugin_api.reservations import Asked, ReservationPlugin, Share
-from placement_core.reservations import admission, errors, kept, notices, records, tables
+from placement_core.reservations import errors, kept, notices, records, tables
 from placement_core.reservations.effects import Effects
 from placement_core.reservations.policy import LeaseRules
 from placement_core.reservations.records import Lease, Reservation
@@ -130,13 +130,14 @@ class Turns:
         kept.update(session, lease.number, {
             "status": records.ACTIVE, "updated_at": kept.naive(now)})
         lease = _with_statuses(lease, records.ACTIVE, before, records.R_ACTIVE, now)
+        # What others wait for, the ids of classes, comes last.
+        notices.add(ctx, notices.STARTED, lease)
         held = kept.shares(session, lease)
         for each in lease.reservations:
             plugin = self._plugins.get(each.resource_type)
             if plugin is not None:
                 plugin.started(ctx, _asked(lease, each, held[each.id]), lease.window)
             self._effects.started(ctx, lease, each, held[each.id])
-        notices.add(ctx, notices.STARTED, lease)
 
     def _prepare_end(
         self, ctx: Context, session: Session, lease: Lease, now: datetime.datetime
@@ -169,7 +170,7 @@ class Turns:
 
 def _take(
     session: Session, turn: Turn, mark: sa.Update, **values: Any
-) -> tuple[Lease, datetime.datetime]:
+) -> kept.Found:
     """Take a lease's row, mark its event, and return the lease as it is then.
 
     :raises _NotMine:
@@ -181,10 +182,10 @@ def _take(
         "of_attempt": turn.attempt, **values}).rowcount
     if not marked:
         raise _NotMine
-    lease = kept.find(session, turn.lease_id)
-    assert lease is not None  # its row is taken
-    session.touch(kinds.LEASE, lease.number)
-    return lease, admission.present(session)
+    found = kept.find(session, turn.lease_id)
+    assert found is not None  # its row is taken
+    session.touch(kinds.LEASE, found.lease.number)
+    return found
 
 
 # Ending ------------------------------------------------------------------------------

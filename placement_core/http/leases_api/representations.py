@@ -9,6 +9,8 @@ import datetime
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import orjson
+
 from placement_core.http.leases_api import dates
 from placement_core.reservations.records import Host, HostAllocation, HostProperty, Lease
 
@@ -74,6 +76,11 @@ def lease(item: Lease) -> Document:
             "updated_at": record(each.updated_at),
         } for each in item.events],
     }
+
+
+def lease_text(item: Lease) -> bytes:
+    """Return what ``lease`` does, as JSON."""
+    return orjson.dumps(lease(item))
 
 
 def host(item: Host) -> Document:

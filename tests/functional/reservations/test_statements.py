@@ -23,10 +23,10 @@ class TestStatements(world.LeasesTestCase):
         self.assertTrue(found <= most, f"{found} statements")
 
     def test_making(self):
-        self.assert_takes(17, self.create, self.instances(4), end=3)
-        self.assert_takes(17, self.create, self.instances(4, affinity=False), end=3)
-        self.assert_takes(17, self.create, self.whole(2), end=3)
-        self.assert_takes(17, self.create, *[self.instances(2) for _ in range(10)], end=3)
+        self.assert_takes(15, self.create, self.instances(4), end=3)
+        self.assert_takes(15, self.create, self.instances(4, affinity=False), end=3)
+        self.assert_takes(15, self.create, self.whole(2), end=3)
+        self.assert_takes(15, self.create, *[self.instances(2) for _ in range(10)], end=3)
 
         def refused(*arguments, **options):
             self.assertRaises(errors.NoRoom, self.create, *arguments, **options)
@@ -45,15 +45,15 @@ class TestStatements(world.LeasesTestCase):
 
     def test_changing(self):
         lease = self.create(self.instances(4), self.whole(), start=20, end=21)
-        self.assert_takes(31, self.change, lease, {"amount": 8}, {"max": 3, "min": 3},
+        self.assert_takes(28, self.change, lease, {"amount": 8}, {"max": 3, "min": 3},
                           start_at=22, end_at=25)
-        self.assert_takes(13, self.change, lease, name="other")
-        self.assert_takes(20, self.leases.delete, self.ctx, lease.id)
+        self.assert_takes(9, self.change, lease, name="other")
+        self.assert_takes(15, self.leases.delete, self.ctx, lease.id)
 
         lease = self.create(self.instances(4), self.whole(), start=None, end=21)
         for event in ("start_lease", "end_lease"):
             turn = self.claimed(lease, event)
-            self.assert_takes(17, self.turns.carry_out, self.ctx, turn)
+            self.assert_takes(14, self.turns.carry_out, self.ctx, turn)
         self.assert_takes(5, leases.page, self.ctx)
 
 
