@@ -38,6 +38,8 @@ _BY_PLACEMENT = "count_usage_from_placement = true\n"
 _GUARDS = {guard: f"{_LIMITS}{_BY_PLACEMENT}guard = {guard}\n" for guard in ("off", "enforce")}
 #: As in the rows about claims.
 _CLAIMERS = (8, 32)
+#: So many turns until every worker has seen claims of most projects.
+_WARM_TURNS = 6
 _QUOTA = "/capacity/v1/quota"
 
 #: A number, and those that it was made from.
@@ -360,6 +362,8 @@ def guard_of_one_tree(bench: Bench, rounds: int) -> Found:
 def _guarded(bench: Bench, world: limits.World, rounds: int) -> Found:
     """Let two services, one of which holds claims to limits, take turns.
 
+    Both know the projects' limits by then, as they do while nobody changes any.
+
     :returns: the larger of the ratios with few clients and with many.
     """
     workload = rows.guarded(world)
@@ -372,7 +376,8 @@ def _guarded(bench: Bench, world: limits.World, rounds: int) -> Found:
             for guard, settings in _GUARDS.items()}
         _check_guards(turns, world)
         for target in turns.values():
-            workload.measure(target, min(_CLAIMERS), bench.turn_seconds / 5)  # loads indexes
+            # Workers learn what binds each project when it first claims.
+            workload.measure(target, min(_CLAIMERS), _WARM_TURNS * bench.turn_seconds)
         for number in range(rounds):
             order = list(turns) if number % 2 else list(reversed(turns))
             for clients in _CLAIMERS:

@@ -30,6 +30,7 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
+from placement_core.db.lines import Lines
 from placement_core.db.masking import masked
 from placement_core.db.session import Session
 
@@ -108,6 +109,7 @@ class Database:
     """One database: its engines, its change log and its patience.
 
     :ivar retries: how often a transaction that lost a race is repeated.
+    :ivar lines: what questions are asked on.
     :ivar kept: what a process keeps of this database, one of each kind.
     :ivar incomplete_owner: the (project, user) of consumers that were written
         by clients too old to name theirs.
@@ -131,8 +133,12 @@ class Database:
                 f"{settings.named} = {masked(settings.connection)}: a driver or a parameter "
                 "of the URL cannot be used") from None
 
+        self.lines = Lines(self.autocommit, most=settings.max_pool_size,
+                           recycle_seconds=settings.connection_recycle_seconds)
+
     def dispose(self) -> None:
-        """Close every pooled connection."""
+        """Close every connection that nobody uses."""
+        self.lines.close()
         for engine in (self.writer, self.snapshot, self.autocommit):
             engine.dispose()
 

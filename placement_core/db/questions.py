@@ -49,21 +49,23 @@ class Question:
         """
         if ctx.session is not None:
             return ctx.session.execute(self._statement, parameters).all()
-        engine = ctx.database.autocommit
+        engine, lines = ctx.database.autocommit, ctx.database.lines
         form = self._forms.get(engine.dialect.name)
         if form is None:
             form = self._forms[engine.dialect.name] = _form(self._statement, engine.dialect)
         text, bind, rows = form
         with judged():
-            connection = engine.raw_connection()
+            line = lines.take()
             try:
-                cursor = connection.cursor()
-                cursor.execute(text, bind(parameters or {}))
-                return rows(cursor.fetchall())
-            except engine.dialect.loaded_dbapi.Error:
-                connection.invalidate()
-            finally:
-                connection.close()
+                line.cursor.execute(text, bind(parameters or {}))
+                found = rows(line.cursor.fetchall())
+            except BaseException as error:
+                line.close()
+                if not isinstance(error, engine.dialect.loaded_dbapi.Error):
+                    raise
+            else:
+                lines.give_back(line)
+                return found
             with engine.connect() as again:
                 return again.execute(self._statement, dict(parameters or {})).all()
 

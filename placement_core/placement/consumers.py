@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -19,7 +19,8 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import TransactionLost, arrays, failures, texts
 from placement_core.db.database import Database
-from placement_core.placement import counters, errors, locks, records, tables
+from placement_core.db.metadata import utcnow
+from placement_core.placement import counters, errors, inserts, locks, records, tables
 
 _consumers, _allocations = tables.consumers, tables.allocations
 _OWNERS = {
@@ -33,6 +34,8 @@ _OWNERS = {
 #: database was restored), the consumer's INSERT finds nothing and we forget.
 _known: weakref.WeakKeyDictionary[Database, set[tuple[str, str]]] = weakref.WeakKeyDictionary()
 _MOST_KNOWN = 100_000
+#: {database: {project: id of its row}}.
+_project_ids: weakref.WeakKeyDictionary[Database, dict[str, int]] = weakref.WeakKeyDictionary()
 
 #: How many consumers are made in one transaction, or removed by one statement.
 _BATCH = 100
@@ -116,6 +119,10 @@ def _insert_arrays() -> sa.Executable:
 
 _INSERT_ARRAYS = _insert_arrays()
 _MAKE_OWNER = {kind: _make_owner(*_OWNERS[kind]) for kind in _OWNERS}
+_PROJECT_IDS = {
+    dialect: sa.select(tables.projects.c.external_id, tables.projects.c.id).where(
+        arrays.among(tables.projects.c.external_id, "names", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
 _INSERT = {typed: _insert(typed=typed) for typed in (False, True)}
 _INSERT_VALUES = {typed: _insert_values(typed=typed) for typed in (False, True)}
 _RAISE = (
@@ -189,6 +196,33 @@ def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> No
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known.add((kind, name))
+
+
+def project_ids(ctx: Context, names: Collection[str]) -> dict[str, int]:
+    """Return the ids of the rows of projects; those that are missing are made.
+
+    Before the transaction that needs them, as ``ensure_owners``.
+
+    :returns: none of a name that no row can hold, or that a row has in another spelling.
+    """
+    known = _project_ids.setdefault(ctx.database, {})
+    missing = sorted(name for name in names if name not in known and texts.storable(name))
+    if missing:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+            missing = sorted(filter(texts.storable, names))
+        with ctx.database.autocommit.connect() as connection:
+            now = utcnow()
+            inserts.missing(connection, tables.projects, [
+                {"external_id": name, "created_at": now} for name in missing])
+            known.update(connection.execute(
+                _PROJECT_IDS[connection.dialect.name], {"names": missing}).tuples().all())
+    return {name: known[name] for name in names if name in known}
+
+
+def forget_projects(database: Database) -> None:
+    """Drop what is known of rows of projects, because the database is another one now."""
+    _project_ids.pop(database, None)
 
 
 def _owners_of(write: records.AllocationWrite) -> set[tuple[str, str]]:

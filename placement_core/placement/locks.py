@@ -52,7 +52,9 @@ def _hold_arrays() -> sa.Executable:
         .cte("taken"))
     return (
         sa.update(_providers)
-        .where(_providers.c.id == taken.c.id)
+        # Named twice: a plan that was made while there were few would look at all.
+        .where(_providers.c.id == taken.c.id,
+               arrays.among(_providers.c.id, "held_id", dialect="postgresql"))
         .values(revision=_providers.c.revision + 1,
                 generation=_providers.c.generation + taken.c.step))
 

@@ -8,6 +8,7 @@ before. Source: design §5, requirement Q9.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
@@ -16,7 +17,7 @@ from placement_core import amounts, metrics
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.db import TransactionLost
-from placement_core.placement import totals, usage_index
+from placement_core.placement import consumers, totals, usage_index
 from placement_core.placement.growth import Amounts, Growth
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.counting import CONSUMERS
@@ -61,6 +62,8 @@ class QuotaGuard:
         self._bounds: dict[str, Bounds] = {}
         self._users: dict[_User, Mapping[str, Amount]] = {}
         self._node_ids: dict[str, int] = {}
+        #: Of the projects that count against the bounds; None: they are too many to be read.
+        self._project_ids: dict[str, int] | None = {}
 
     def prepare(self, ctx: Context, writes: Sequence[AllocationWrite]) -> None:
         """Fetch what binds the projects, and make the rows that will be taken.
@@ -79,6 +82,12 @@ class QuotaGuard:
             limits = decisions.user_limits(ctx, project_id, user_id, key, bounds.revision)
             if limits:
                 self._users[project_id, user_id] = limits
+        counted = {
+            each for bounds in self._bounds.values()
+            for each in itertools.chain((node.id for node in bounds.lineage),
+                                        *bounds.subtrees.values())}
+        self._project_ids = None if len(counted) > settled.MOST_PROJECTS else (
+            consumers.project_ids(ctx, counted))
         self._node_ids = nodes.ensure(ctx, {
             *self._bounds, *(node_id for bounds in self._bounds.values()
                              for node_id in decisions.bound_nodes(bounds))})
@@ -144,17 +153,22 @@ class QuotaGuard:
         :raises TransactionLost: limits or the catalog changed since ``prepare``.
         """
         decisions, all_bounds = self._decisions, self._bounds.values()
-        counted = {
-            each for project_id, grown in deltas.items() for name in grown
-            for binding in decisions.bindings(self._bounds[project_id], name)
-            for each in self._bounds[project_id].counted(binding)}
-        if len(counted) > settled.MOST_PROJECTS:
+        if self._project_ids is None:
             usages = decisions.settled(ctx)
             if not all(decisions.holds(each, usages) for each in all_bounds):
                 raise TransactionLost
             return lambda bounds: decisions.used(usages, bounds)
         assert ctx.session is not None  # called inside the claim's transaction
-        state, of_projects = settled.read(ctx.session, counted)
+        counted = {
+            each for project_id, grown in deltas.items() for name in grown
+            for binding in decisions.bindings(self._bounds[project_id], name)
+            for each in self._bounds[project_id].counted(binding)}
+        try:
+            state, of_projects = settled.read(ctx.session, {
+                name: id_ for name, id_ in self._project_ids.items() if name in counted})
+        except TransactionLost:
+            consumers.forget_projects(ctx.database)
+            raise
         if not all(decisions.holds_in(each, state) for each in all_bounds):
             decisions.forget()
             raise TransactionLost

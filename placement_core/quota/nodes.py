@@ -41,8 +41,10 @@ def _hold_ordered() -> sa.Executable:
         .order_by(_nodes.c.id)
         .with_for_update(key_share=True)
         .cte("taken"))
-    return sa.update(_nodes).where(_nodes.c.id == taken.c.id).values(
-        revision=_nodes.c.revision + 1)
+    # Named twice: a plan that was made while there were few nodes would look at all.
+    return sa.update(_nodes).where(
+        _nodes.c.id == taken.c.id, arrays.among(_nodes.c.id, "ids", dialect="postgresql"),
+    ).values(revision=_nodes.c.revision + 1)
 
 
 _HOLD["postgresql"] = _hold_ordered()

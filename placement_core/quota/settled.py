@@ -7,14 +7,14 @@ usage index is for large ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core.changes import revisions
 from placement_core.changes.tables import revisions as revision_rows
-from placement_core.db import Session, arrays, texts
+from placement_core.db import Session, TransactionLost, arrays
 from placement_core.placement import tables
 from placement_core.plugin_api.counting import CONSUMERS
 
@@ -24,48 +24,68 @@ MOST_PROJECTS = 100
 _counters, _moves, _projects, _classes = (
     tables.usage_counters, tables.moves, tables.projects, tables.resource_classes)
 
-
-def _of_projects(of: sa.Table, sign: int, dialect: str) -> sa.Select[Any]:
-    used = sa.func.sum(of.c.used)
-    return (
-        sa.select(
-            _projects.c.external_id.label("project"), _classes.c.name.label("name"),
-            (used if sign > 0 else -used).label("used"),
-            sa.cast(sa.null(), sa.BigInteger).label("txn"))
-        .select_from(_projects)
-        .join(of, of.c.project_id == _projects.c.id)
-        .outerjoin(_classes, _classes.c.id == of.c.resource_class_id)
-        .where(arrays.among(_projects.c.external_id, "projects", dialect=dialect))
-        .group_by(_projects.c.external_id, _classes.c.name))
+_REVISION, _PROJECT, _USED = range(3)
+_NO_NUMBER, _NO_TEXT = sa.literal_column("0", sa.BigInteger), sa.cast(sa.null(), sa.String(255))
 
 
-_REVISION = sa.select(
-    sa.cast(sa.null(), _projects.c.external_id.type), sa.cast(sa.null(), _classes.c.name.type),
-    revision_rows.c.serial, revision_rows.c.txn,
-).where(revision_rows.c.name == revisions.LIMITS)
+def _branch(
+    what: int, text: sa.ColumnElement[Any], first: sa.ColumnElement[Any],
+    second: sa.ColumnElement[Any] = _NO_NUMBER,
+) -> sa.Select[Any]:
+    """Build one part of the statement: its label, a text and two numbers."""
+    return sa.select(sa.literal_column(str(what)).label("what"), text.label("text"),
+                     first.label("first"), second.label("second"))
+
+
+def _used(of: sa.Table, sign: int, dialect: str) -> sa.Select[Any]:
+    """Build what projects use, by the ids of their rows.
+
+    By ids, and named afterwards: a plan that was made while there were few projects would
+    look at all of them for their names. Whole numbers: drivers take long for decimal ones.
+    """
+    sums = (
+        sa.select(of.c.project_id, of.c.resource_class_id,
+                  sa.cast(sign * sa.func.sum(of.c.used), sa.BigInteger).label("used"))
+        .where(arrays.among(of.c.project_id, "ids", dialect=dialect))
+        .group_by(of.c.project_id, of.c.resource_class_id).subquery())
+    return _branch(_USED, _classes.c.name, sums.c.project_id, sums.c.used).select_from(
+        sums.outerjoin(_classes, _classes.c.id == sums.c.resource_class_id))
+
+
 _READ = {
     dialect: sa.union_all(
-        _of_projects(_counters, 1, dialect), _of_projects(_moves, -1, dialect), _REVISION)
+        _branch(_REVISION, _NO_TEXT, revision_rows.c.serial, revision_rows.c.txn)
+        .where(revision_rows.c.name == revisions.LIMITS),
+        _branch(_PROJECT, _projects.c.external_id, _projects.c.id)
+        .where(arrays.among(_projects.c.id, "ids", dialect=dialect)),
+        _used(_counters, 1, dialect), _used(_moves, -1, dialect))
     for dialect in ("postgresql", "mysql", "sqlite")}
 
 
 def read(
-    session: Session, project_ids: Collection[str]
+    session: Session, project_ids: Mapping[str, int]
 ) -> tuple[str, dict[tuple[str, str], int]]:
     """Return the revision of limits and catalog, as ``revisions.ask`` does, and usages.
 
     A consumer that moves counts once. Not yet written is what the transaction itself
     adds to counters and pairs.
 
+    :param project_ids: the ids of the rows of projects.
     :returns: usages are {(project, resource class or CONSUMERS): used}.
+    :raises TransactionLost: the rows are others: the database is another one now.
     """
-    asked = sorted(each for each in project_ids if texts.storable(each))
+    revision, found = "", {}
     used: dict[tuple[str, str], int] = {}
-    revision = ""
-    for row in session.execute(_READ[session.dialect], {"projects": asked}):
-        if row.project is None:
-            revision = revisions.text(row.used, row.txn)
+    names = {id_: name for name, id_ in project_ids.items()}
+    rows: Iterable[Any] = session.execute(_READ[session.dialect], {"ids": sorted(names)})
+    for what, text, first, second in rows:
+        if what == _USED:
+            key = names[first], text or CONSUMERS
+            used[key] = used.get(key, 0) + second
+        elif what == _PROJECT:
+            found[first] = text
         else:
-            key = row.project, row.name or CONSUMERS
-            used[key] = used.get(key, 0) + int(row.used)
+            revision = revisions.text(first, second)
+    if found != names:
+        raise TransactionLost
     return revision, used

@@ -1,7 +1,11 @@
+import dataclasses
+import datetime
+import os
+
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.db import Question
+from placement_core.db import Question, lines
 from placement_core.placement import tables
 from placement_core.testing import factories
 from tests import base, databases
@@ -39,11 +43,26 @@ class TestQuestion(base.DatabaseTestCase):
         asked = {"name": "one", "least": 0}
         factories.provider(self.ctx, "one")
         _NAMED.ask(self.ctx, asked)
-        pooled = self.database.autocommit.raw_connection()
-        pooled.dbapi_connection.close()
-        pooled.close()
+        line = self.database.lines.take()
+        line.connection.dbapi_connection.close()
+        self.database.lines.give_back(line)
         self.assertEqual(1, len(_NAMED.ask(self.ctx, asked)))
+        self.assertIsNot(line, self.database.lines.take())
         self.assertEqual(1, len(_NAMED.ask(self.ctx, asked)))
+
+    def test_times(self):
+        """Also where a driver writes them otherwise than the column does (SQLite)."""
+        made = tables.resource_providers.c.created_at
+        at = datetime.datetime(2026, 3, 1, 12)
+        factories.provider(self.ctx, "one")
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(_providers).values(created_at=at))
+        for found, question in (
+                (1, sa.select(made).where(made == sa.bindparam("at", type_=made.type))),
+                (0, sa.select(made).where(made > sa.bindparam("at", type_=made.type)))):
+            self.assertEqual(
+                [(at,)] * found,
+                [tuple(row) for row in Question(question).ask(self.ctx, {"at": at})])
 
     def test_errors_are_those_of_other_statements(self):
         wrong = sa.select(sa.column("nothing")).select_from(sa.table("nowhere"))
@@ -52,3 +71,58 @@ class TestQuestion(base.DatabaseTestCase):
         with self.assertRaises(type(usual.exception)):
             Question(wrong).ask(self.ctx)
         self.assertEqual([], list(_NAMED.ask(self.ctx, {"name": "x", "least": 0})))
+
+
+@databases.on_each_database
+class TestLines(base.DatabaseTestCase):
+
+    def lines(self, most=2, recycle_seconds=60.0):
+        made = lines.Lines(self.database.autocommit, most=most, recycle_seconds=recycle_seconds)
+        self.addCleanup(made.close)
+        return made
+
+    def works(self, line):
+        line.cursor.execute("SELECT 7")
+        return line.cursor.fetchall()[0][0] == 7
+
+    def test_one_after_the_other(self):
+        found = self.lines()
+        line = found.take()
+        self.assertTrue(self.works(line))
+        found.give_back(line)
+        self.assertIs(line, found.take())
+
+    def test_nobody_shares_one(self):
+        found = self.lines()
+        taken = [found.take() for _ in range(4)]
+        self.assertEqual(4, len({id(line.connection.dbapi_connection) for line in taken}))
+        for line in taken:
+            self.assertTrue(self.works(line))
+            found.give_back(line)
+        again = [found.take() for _ in range(3)]
+        self.assertEqual(2, len([line for line in again if line in taken]))
+
+    def test_what_is_old_or_a_parents_is_not_used(self):
+        found = self.lines(recycle_seconds=0)
+        line = found.take()
+        found.give_back(line)
+        self.assertIsNot(line, found.take())
+
+        found = self.lines()
+        line = dataclasses.replace(found.take(), pid=os.getpid() + 1)
+        found.give_back(line)
+        self.assertIsNot(line, found.take())
+        self.assertTrue(self.works(line))  # it was left alone
+
+    def test_they_do_not_use_up_the_pool(self):
+        taken = [self.database.lines.take() for _ in range(3)]
+        self.assertEqual(0, self.database.autocommit.pool.checkedout())
+        for line in taken:
+            line.close()
+
+    def test_all_are_closed_in_the_end(self):
+        found = self.lines()
+        line = found.take()
+        found.give_back(line)
+        found.close()
+        self.assertRaises(Exception, self.works, line)  # each driver has its own
