@@ -23,8 +23,9 @@ _counters = tables.usage_counters
 #: (project id, user id, consumer type id or UNTYPED, resource class id or CONSUMERS)
 Key: TypeAlias = tuple[int, int, int, int]
 
-#: How many rows one counter is split over.
-SLOTS = 64
+#: How many rows one counter is split over. Whoever asks for usage reads all of them: the
+#: guard does with each claim. A row is held for two statements and the commit.
+SLOTS = 8
 
 
 def _add_on_mysql() -> sa.Executable:

@@ -62,6 +62,7 @@ class Bounds:
         that is bound with its subtree.
     :ivar revision: of limits and catalog, as the usage index counts, when this was made.
     :ivar state: the same as the database says it, from before this was made.
+    :ivar known: {resource name: the bounds of it}, as far as somebody asked.
     """
 
     lineage: Sequence[Node]
@@ -69,6 +70,8 @@ class Bounds:
     subtrees: Mapping[str, Sequence[str]]
     revision: int
     state: str = ""
+    known: dict[str, list[Binding]] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False)
 
     @property
     def project_id(self) -> str:
@@ -262,7 +265,10 @@ class Decisions:
 
     def bindings(self, bounds: Bounds, name: str) -> list[Binding]:
         """Return the bounds of one resource, the project's own first, then upwards."""
-        return self.bindings_of(bounds.lineage, bounds.limits, name)
+        found = bounds.known.get(name)
+        if found is None:
+            found = bounds.known[name] = self.bindings_of(bounds.lineage, bounds.limits, name)
+        return found
 
     def bindings_of(
         self, lineage: Sequence[Node], limits: EffectiveLimits, name: str
