@@ -7,7 +7,9 @@ ask late. What came earlier and has not asked yet counts: it may stay.
 
 Counting may take its time and ask other services, so nothing is locked meanwhile: who
 has counted takes the limit nodes and looks whether somebody was accepted since; if so,
-the count starts again. Each such round is another one's acceptance.
+the count starts again. Each such round is another one's acceptance. And whoever does not
+fit looks whether rivals came, or were refused, while they were counted: these may be what
+did not fit, so the count starts again without them.
 """
 
 from __future__ import annotations
@@ -51,15 +53,16 @@ def recheck(
         if seen.keys() != row_ids:
             nodes.forget(ctx)
             continue
-        left_out = rivals.left_out(
-            ctx, enforcer.cells, first, uuids, _counted(enforcer, standing, names))
+        counted = _counted(enforcer, standing, names)
+        left_out = rivals.left_out(ctx, enforcer.cells, first, uuids, counted)
         measure = enforcer.measure(ctx, standing, names, without=left_out)
         enforcer.require_cells(measure.missing_cells)
         answer = Answer(enforcer.overruns(measure, dict.fromkeys(names, 0)), measure)
-        if not answer.fits:
+        if answer.fits:
+            if _accepted(ctx, seen, uuids):
+                return answer
+        elif left_out >= rivals.left_out(ctx, enforcer.cells, first, uuids, counted):
             rivals.refuse(ctx, uuids)
-            return answer
-        if _accepted(ctx, seen, uuids):
             return answer
         if time.monotonic() > deadline:
             raise errors.TooManyRivals

@@ -215,13 +215,14 @@ class TestConsumers(RechecksTestCase):
 
 
 class Slow:
-    """Stands before a counting driver: what was counted is handed out later."""
+    """Stands before a counting driver: something happens before it counts, or after."""
 
-    def __init__(self, driver, then):
-        self._driver, self._then = driver, then
+    def __init__(self, driver, then=lambda: None, first=lambda: None):
+        self._driver, self._then, self._first = driver, then, first
         self.units, self.folded = driver.units, driver.folded
 
     def count(self, ctx, project_ids, **options):
+        self._first()
         counted = self._driver.count(ctx, project_ids, **options)
         self._then()
         return counted
@@ -245,6 +246,21 @@ class TestRaces(RechecksTestCase):
             first = self.made(self.left, 6, 1001)
             self.assertTrue(self.recheck(self.left, first))
         self.assertIs(False, paused.outcome)
+        self.assertEqual({first: True, second: False}, self.answers())
+
+    def test_somebody_comes_while_another_counts(self):
+        """It came later, so it is not what the other has to go for."""
+        first = self.made(self.left, 6, 1001)
+
+        def play(paused):
+            slow = dataclasses.replace(self.enforcer, counting=Slow(
+                self.parts.counting, first=paused.here))
+            return self.recheck(self.left, first, enforcer=slow)
+
+        with races.Paused(play) as paused:
+            second = self.made(self.left, 6, 1002)
+        self.assertIs(True, paused.outcome)
+        self.assertFalse(self.recheck(self.left, second))
         self.assertEqual({first: True, second: False}, self.answers())
 
     def test_two_at_once(self):
