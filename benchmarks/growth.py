@@ -173,6 +173,10 @@ class Bench:
               self._server.connect(database) as connection):
             yield connection
 
+    def settle(self, database: str) -> None:
+        """Do for a database that is served what its server may leave out: vacuum, analyze."""
+        self._server.settle(database)
+
     def insert(self, database: str, rows: Iterable[leases.Lease]) -> None:
         """Write leases into a database."""
         leases.insert(self._server, database, rows)
@@ -369,15 +373,17 @@ def _guarded(bench: Bench, world: limits.World, rounds: int) -> Found:
     workload = rows.guarded(world)
     found: dict[str, list[float]] = collections.defaultdict(list)
     with contextlib.ExitStack() as stack:
+        databases_of = {guard: bench.copy(world, f"_{guard}") for guard in _GUARDS}
         turns = {
             guard: stack.enter_context(bench.serving(
-                bench.copy(world, f"_{guard}"), workers=servers.WORKERS,
-                settings=settings)).target
+                databases_of[guard], workers=servers.WORKERS, settings=settings)).target
             for guard, settings in _GUARDS.items()}
         _check_guards(turns, world)
         for target in turns.values():
             # Workers learn what binds each project when it first claims.
             workload.measure(target, min(_CLAIMERS), _WARM_TURNS * bench.turn_seconds)
+        for database in databases_of.values():
+            bench.settle(database)
         for number in range(rounds):
             order = list(turns) if number % 2 else list(reversed(turns))
             for clients in _CLAIMERS:
