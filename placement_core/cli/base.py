@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
+from collections.abc import Iterator
 from typing import Any
 
 from cliff import command, lister, show
 from oslo_config import cfg
 
 from placement_core import conf, errors, services
+from placement_core.cells import engines
+from placement_core.context import Context
 from placement_core.db.database import Settings
+from placement_core.migrations import sync
 
 
 class Failed(Exception):
@@ -18,7 +23,12 @@ class Failed(Exception):
 
 
 class Configured(command.Command):
-    """A command that needs the configuration, and perhaps the database."""
+    """A command that needs the configuration, and perhaps the database.
+
+    :ivar exit_code: what it ends with, if nothing goes wrong.
+    """
+
+    exit_code = 0
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser; the configuration options work after the command too."""
@@ -29,7 +39,7 @@ class Configured(command.Command):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; any error travels as one line."""
         try:
-            return super().run(parsed_args) or 0
+            return super().run(parsed_args) or self.exit_code
         except (errors.Error, Failed):
             raise
         except Exception as error:
@@ -50,6 +60,19 @@ class Configured(command.Command):
     def services(self, parsed_args: argparse.Namespace) -> services.Services:
         """Return the service's parts; the caller disposes of the database."""
         return services.build(self.conf(parsed_args))
+
+    @contextlib.contextmanager
+    def parts(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[tuple[services.Services, Context]]:
+        """Open the service's parts, and a context on its database, whose schema is the newest."""
+        parts = self.services(parsed_args)
+        try:
+            sync.require_newest(parts.database)
+            yield parts, parts.context()
+        finally:
+            parts.database.dispose()
+            engines.dispose()
 
     def say(self, line: str) -> None:
         """Print a line of progress at once."""

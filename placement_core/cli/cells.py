@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from cliff import columns
 
-from placement_core import errors, services as service_parts
-from placement_core.cells import engines, instances, mappings, schema
+from placement_core import errors
+from placement_core.cells import instances, mappings, schema
 from placement_core.cells.records import Cell
 from placement_core.cli import base
-from placement_core.context import Context
-from placement_core.migrations import sync
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 Fields = tuple[tuple[str, ...], tuple[object, ...]]
@@ -24,30 +21,7 @@ Fields = tuple[tuple[str, ...], tuple[object, ...]]
 _STDIN = "-"
 
 
-class _OnCells(base.Configured):
-    """A command that works on cells."""
-
-    exit_code = 0
-
-    @contextlib.contextmanager
-    def parts(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[service_parts.Services, Context]]:
-        """Open the service's parts, and a context on its database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            yield parts, parts.context()
-        finally:
-            parts.database.dispose()
-            engines.dispose()
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; its exit code may say more than that it ended."""
-        return super().run(parsed_args) or self.exit_code
-
-
-class _OnCell(_OnCells):
+class _OnCell(base.Configured):
     """A command about one cell."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -57,7 +31,7 @@ class _OnCell(_OnCells):
         return parser
 
 
-class Add(_OnCells, base.Shower):
+class Add(base.Shower):
     """Add a cell; nobody connects to its database yet."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -125,7 +99,7 @@ class Remove(_OnCell, base.Command):
         return 0
 
 
-class List(_OnCells, base.Lister):
+class List(base.Lister):
     """List cells. Passwords are not shown."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -134,7 +108,7 @@ class List(_OnCells, base.Lister):
             return _COLUMNS, [_row(cell) for cell in parts.cells.cells(ctx)]
 
 
-class Check(_OnCells, base.Lister):
+class Check(base.Lister):
     """Ask cells whether their databases answer, and have the tables that are needed.
 
     All are asked at the same time, and waited for as [cells] timeout_seconds says. Exit
@@ -171,7 +145,7 @@ class Check(_OnCells, base.Lister):
                 "reason"), rows
 
 
-class Sync(_OnCells, base.Lister):
+class Sync(base.Lister):
     """Make the tables that the databases of cells lack: instances, compute_nodes and so on.
 
     For cells that have no nova, which makes its own. A table that is there stays as it
@@ -203,7 +177,7 @@ class Sync(_OnCells, base.Lister):
         return ("name", "uuid", "made", "reason"), rows
 
 
-class Instances(_OnCells, base.Lister):
+class Instances(base.Lister):
     """List instances in the order of creation, those that are deleted too."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

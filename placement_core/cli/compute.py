@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from cliff import columns
 
-from placement_core import services as service_parts
-from placement_core.cells import engines, mappings
+from placement_core.cells import mappings
 from placement_core.cli import base
 from placement_core.compute.nodes import Key, Progress
 from placement_core.compute.records import ComputeNode
-from placement_core.context import Context
-from placement_core.migrations import contract, online, sync
+from placement_core.migrations import contract, online
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
@@ -24,30 +21,7 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 _WIDTH = 40
 
 
-class _OnNodes(base.Configured):
-    """A command that works on compute nodes."""
-
-    exit_code = 0
-
-    @contextlib.contextmanager
-    def parts(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[service_parts.Services, Context]]:
-        """Open the service's parts, and a context on its database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            yield parts, parts.context()
-        finally:
-            parts.database.dispose()
-            engines.dispose()
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; its exit code may say more than that it ended."""
-        return super().run(parsed_args) or self.exit_code
-
-
-class List(_OnNodes, base.Lister):
+class List(base.Lister):
     """List compute nodes: their capacity, and whether it is in inventories.
 
     A node that is not migrated yet is migrated when it is read, up to 50 for each 1000.
@@ -81,7 +55,7 @@ class List(_OnNodes, base.Lister):
                 "inventories", "state", "reason", "remarks"), [_row(node) for node in found]
 
 
-class Migrate(_OnNodes, base.Command):
+class Migrate(base.Command):
     """Make compute nodes resource providers with inventories, while everything runs.
 
     Safe to repeat: nodes that changed since are brought up to date. Exit code 0: nothing
@@ -112,7 +86,7 @@ class Migrate(_OnNodes, base.Command):
             self.say(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {done} of {waiting}")
 
 
-class Contract(_OnNodes, base.Command):
+class Contract(base.Command):
     """Make compute_nodes.uuid of a cell NOT NULL and unique.
 
     For cells whose tables "cells sync" made; nova's own databases stay as they are.

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cliff import columns
 
-from placement_core import services as service_parts
-from placement_core.cells import engines
 from placement_core.cli import base
-from placement_core.context import Context
-from placement_core.migrations import sync
 from placement_core.reservations import hosts
 from placement_core.reservations.records import Host
 
@@ -30,24 +25,7 @@ Table = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 Fields = tuple[tuple[str, ...], tuple[object, ...]]
 
 
-class _OnHosts(base.Configured):
-    """A command that works on the hosts of the freepool."""
-
-    @contextlib.contextmanager
-    def parts(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[service_parts.Services, Context]]:
-        """Open the service's parts, and a context on its database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            yield parts, parts.context()
-        finally:
-            parts.database.dispose()
-            engines.dispose()
-
-
-class Register(_OnHosts, base.Shower):
+class Register(base.Shower):
     """Let a resource provider, or compute node, into the freepool. Prints the host.
 
     It must not carry allocations: from then on only reservations may.
@@ -69,7 +47,7 @@ class Register(_OnHosts, base.Shower):
                 ctx, parsed_args.name, dict(parsed_args.property)))
 
 
-class List(_OnHosts, base.Lister):
+class List(base.Lister):
     """List the hosts of the freepool: what can be promised of them."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
@@ -81,7 +59,7 @@ class List(_OnHosts, base.Lister):
         return _COLUMNS, [_row(host, _COLUMNS) for host in found]
 
 
-class Show(_OnHosts, base.Shower):
+class Show(base.Shower):
     """Show a host of the freepool."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -94,7 +72,7 @@ class Show(_OnHosts, base.Shower):
             return _shown(hosts.find(ctx, parsed_args.host))
 
 
-class Set(_OnHosts, base.Shower):
+class Set(base.Shower):
     """Set properties of a host, and take it out of service or back. Prints the host.
 
     Leases that hold a host that is out of service get another one.
@@ -125,7 +103,7 @@ class Set(_OnHosts, base.Shower):
                 reservable=reservable, reason=reason))
 
 
-class Remove(_OnHosts, base.Command):
+class Remove(base.Command):
     """Let a host out of the freepool.
 
     Refused while leases hold it now or later, or while it carries allocations.

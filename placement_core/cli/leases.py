@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cliff import columns
 
-from placement_core import services as service_parts
 from placement_core.cli import base
-from placement_core.context import Context
-from placement_core.migrations import sync
 from placement_core.plugin_api.reservations import DoesNotFit, Window
 from placement_core.reservations import leases
 from placement_core.reservations.errors import NoRoom
@@ -31,29 +27,7 @@ _BAR = 20
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
-class _Leases(base.Configured):
-    """A command that needs the service's parts; its exit code may say more."""
-
-    exit_code = 0
-
-    @contextlib.contextmanager
-    def parts(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[service_parts.Services, Context]]:
-        """Open the service's parts, and a context on its database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            yield parts, parts.context()
-        finally:
-            parts.database.dispose()
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command."""
-        return super().run(parsed_args) or self.exit_code
-
-
-class List(_Leases, base.Lister):
+class List(base.Lister):
     """List leases, those that have ended included until they are deleted."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -83,7 +57,7 @@ class List(_Leases, base.Lister):
              _time(each.end_at), _Reservations(each)) for each in found]
 
 
-class Show(_Leases, base.Shower):
+class Show(base.Shower):
     """Show a lease: its reservations and its events."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -105,7 +79,7 @@ class Show(_Leases, base.Shower):
             _Events(found))
 
 
-class Delete(_Leases, base.Command):
+class Delete(base.Command):
     """End a lease if it is in force, and give it up."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -119,7 +93,7 @@ class Delete(_Leases, base.Command):
         self.say(f"deleted {parsed_args.lease}")
 
 
-class WhatIf(_Leases, base.Shower):
+class WhatIf(base.Shower):
     """Say whether a lease would be admitted; nothing is written.
 
     Exit code 1: there is no room for it.
@@ -154,7 +128,7 @@ class WhatIf(_Leases, base.Shower):
             refusal and refusal.during and str(refusal.during), fits_at and _time(fits_at))
 
 
-class NextFit(_Leases, base.Shower):
+class NextFit(base.Shower):
     """Say when a lease of some reservations would fit.
 
     Exit code 1: at no time.
@@ -185,7 +159,7 @@ class NextFit(_Leases, base.Shower):
             _time(found.window.start_at), _time(found.window.end_at), found.earliest)
 
 
-class Timeline(_Leases, base.Lister):
+class Timeline(base.Lister):
     """Show how much of the freepool is free over time; the bar is of VCPUs."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from cliff import columns
 
-from placement_core import services as service_parts
 from placement_core.cli import base
-from placement_core.context import Context
-from placement_core.migrations import sync
 from placement_core.reservations import outbox
 
 _COLUMNS = ("id", "subject", "call", "arguments", "attempts", "next_at", "problem")
@@ -19,23 +15,7 @@ _COLUMNS = ("id", "subject", "call", "arguments", "attempts", "next_at", "proble
 Table = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
-class _OnOutbox(base.Configured):
-    """A command that works on the outbox."""
-
-    @contextlib.contextmanager
-    def parts(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[service_parts.Services, Context]]:
-        """Open the service's parts, and a context on its database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            yield parts, parts.context()
-        finally:
-            parts.database.dispose()
-
-
-class List(_OnOutbox, base.Lister):
+class List(base.Lister):
     """List the calls that are still to be made, in their order, and what is wrong with them.
 
     The subject is the reservation that a call is about, or the host.
@@ -50,7 +30,7 @@ class List(_OnOutbox, base.Lister):
                 for each in outbox.list_(ctx)]
 
 
-class Retry(_OnOutbox, base.Command):
+class Retry(base.Command):
     """Have calls that wait to be made again made now; left out: all of them."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -68,7 +48,7 @@ class Retry(_OnOutbox, base.Command):
         return 0 if count or parsed_args.id is None else 1
 
 
-class Audit(_OnOutbox, base.Lister):
+class Audit(base.Lister):
     """Have removed what the compute service has of reservations that have ended.
 
     Managers do so now and then. Prints what will be removed, and what is left alone because

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cliff import columns
 
 from placement_core import amounts, services as service_parts
 from placement_core.cli import base
 from placement_core.context import Context
-from placement_core.migrations import sync
 from placement_core.plugin_api.counting import MissingCell
 from placement_core.quota import checks, explain, usage
 from placement_core.quota.checks import Answer
@@ -26,24 +24,6 @@ _LARGEST = 2**31 - 1
 
 class _Quota(base.Configured):
     """A command that needs the service's parts; its exit code may say more."""
-
-    exit_code = 0
-
-    @contextlib.contextmanager
-    def parts(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[service_parts.Services, Context]]:
-        """Open the service's parts, and a context on its database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            yield parts, parts.context()
-        finally:
-            parts.database.dispose()
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command."""
-        return super().run(parsed_args) or self.exit_code
 
     def warn(self, missing: Iterable[MissingCell]) -> None:
         """Say what the numbers lack."""
