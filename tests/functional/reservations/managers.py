@@ -191,19 +191,25 @@ class Storm:
         """Stop a process while it has events; return which."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < deadline:
+            # Not stopped to look: while it was, others would take everything.
+            if not self._taken_by(process):
+                time.sleep(0.005)
+                continue
             process.send_signal(signal.SIGSTOP)
             # What it had sent is in the database before this is asked.
             time.sleep(0.05)
-            with self._database.autocommit.connect() as connection:
-                had = set(connection.scalars(
-                    sa.select(_events.c.id).where(
-                        _events.c.status == records.IN_PROGRESS,
-                        _events.c.owner.like(f"%:{process.pid}:%"))))
-            if had:
+            if had := self._taken_by(process):
                 return had
             process.send_signal(signal.SIGCONT)
-            time.sleep(0.01)
         raise AssertionError("a manager had nothing to do")
+
+    def _taken_by(self, process: subprocess.Popen) -> set[str]:
+        """Return the events that a manager has."""
+        with self._database.autocommit.connect() as connection:
+            return set(connection.scalars(
+                sa.select(_events.c.id).where(
+                    _events.c.status == records.IN_PROGRESS,
+                    _events.c.owner.like(f"%:{process.pid}:%"))))
 
     def _count(self, notice: str) -> int:
         return sum(name == notice for _, name in eventful.effects(self._database))
