@@ -21,7 +21,14 @@ from alembic import migration, operations
 
 from placement_core import errors
 from placement_core.migrations import exclusive, fence, revisions
-from placement_core.migrations.versions import catalog, initial, limits, quota, reservations
+from placement_core.migrations.versions import (
+    catalog,
+    initial,
+    lease_texts,
+    limits,
+    quota,
+    reservations,
+)
 from placement_core.placement import inventories, records, tables
 
 #: The revision of upstream's schema that can be taken over (placement 9.0.0 on).
@@ -38,7 +45,7 @@ UPSTREAM_TABLES = (
 
 #: Every table of ours beside them, at the newest revision: what ``release`` drops.
 OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES, *limits.OWN_TABLES,
-              *quota.OWN_TABLES, *reservations.OWN_TABLES)
+              *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES)
 
 _COLLATION = "utf8mb4_bin"
 _BATCH = 1000

@@ -108,6 +108,20 @@ leases = sa.Table(
     **_MYSQL,
 )
 
+#: What clients are shown of leases, made beforehand: see ``lease_texts``. A row whose lease
+#: has another version by now, or is gone, counts for nothing; nor does one of an earlier lease
+#: whose number came back (SQLite). There is no foreign key: who writes a row would wait for
+#: those who change the lease (MySQL).
+lease_texts = sa.Table(
+    "lease_texts", metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("lease_id", sa.String(36), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("format", sa.Integer, nullable=False),
+    sa.Column("text", sa.Text().with_variant(mysql.MEDIUMTEXT, "mysql"), nullable=False),
+    **_MYSQL,
+)
+
 #: Named so because nova's API database has a table ``reservations``. ``fields`` is JSON,
 #: for plugins that have no table of their own here; ``position`` the order in the lease.
 lease_reservations = sa.Table(
