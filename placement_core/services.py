@@ -31,11 +31,12 @@ from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.guard import Mode, QuotaGuard, Rules
 from placement_core.quota.measured import MeasuredCounting
 from placement_core.quota.overview import Overviews
-from placement_core.reservations import events, history, manager, outbox, slots
+from placement_core.reservations import events, history, lease_texts, manager, outbox, slots
 from placement_core.reservations.effects import Effects
 from placement_core.reservations.fence import PoolFence
 from placement_core.reservations.healing import Healing
 from placement_core.reservations.hosts import PoolHosts
+from placement_core.reservations.lease_texts import Form
 from placement_core.reservations.leases import Leases
 from placement_core.reservations.manager import Manager, Pace, Step
 from placement_core.reservations.monitor import Monitor
@@ -101,8 +102,11 @@ class Services:
             self.decisions, _rules(self.conf), wanted,
             notes=wanted == "enforce" and options.guard != "enforce")
 
-    def manager(self) -> Manager:
-        """Return what carries out, in this process, what is due."""
+    def manager(self, form: Form) -> Manager:
+        """Return what carries out, in this process, what is due.
+
+        :param form: how clients are shown leases.
+        """
         options = self.conf.reservations
         pace = Pace(options.manager_threads, options.poll_seconds,
                     options.event_timeout_seconds, options.event_max_retries)
@@ -112,6 +116,7 @@ class Services:
             Step("notes of what starts wait for", 5, events.explain),
             Step("watch over hosts", 60, self.monitor.watch),
             Step("healing of leases", 10, self.healing.heal),
+            Step("texts of leases", 5, functools.partial(lease_texts.fill, form=form)),
             Step("removal of what is old", 600, functools.partial(
                 history.prune, keep_days=options.keep_days, most=_OLD)),
             Step("removal of slots that were in use when their lease ended", 60, slots.tidy),

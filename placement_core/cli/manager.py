@@ -13,6 +13,7 @@ from oslo_log import log as oslo_logging
 
 from placement_core import metrics, services
 from placement_core.cli import base
+from placement_core.http.leases_api import representations
 from placement_core.migrations import sync
 
 #: Of the database options.
@@ -58,7 +59,7 @@ def run(
         if parts.conf.metrics.enabled and metrics.FOLDER_VARIABLE in os.environ:
             # Whoever serves beside counts into the same folder, and shows it.
             metrics.start()
-        manager = parts.manager()
+        manager = parts.manager(representations.LEASE)
         for number in stop_at:
             signal.signal(number, lambda *_: manager.stop())
         say(f"placement-core manager {manager.owner} carries out events "

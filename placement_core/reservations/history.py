@@ -18,7 +18,7 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session, arrays, clock, texts
 from placement_core.plugin_api.reservations import Size, Window
-from placement_core.reservations import kept, records, tables
+from placement_core.reservations import kept, lease_texts, records, tables
 from placement_core.reservations.errors import InvalidLease
 from placement_core.reservations.records import Holding
 
@@ -160,6 +160,8 @@ def keep_name(session: Session, host_id: int, name: str) -> None:
 def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
     """Remove what was over long ago: leases with all that is theirs, and notices.
 
+    Texts of leases that were deleted go at once: nobody is shown these.
+
     However much there is, it takes the same number of statements. To remove all, repeat it
     until nothing was removed. Any number may do so at the same time.
 
@@ -173,6 +175,7 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
         old = list(session.execute(_OLD_LEASES, given).scalars())
         if old:
             _remove(session, old)
+        lease_texts.remove_needless(session, most)
     return Pruned(len(old), len(notices))
 
 

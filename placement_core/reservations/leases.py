@@ -34,6 +34,7 @@ from placement_core.reservations import (
     errors,
     fits,
     kept,
+    lease_texts,
     notices,
     planning,
     promised,
@@ -57,8 +58,9 @@ from placement_core.reservations.records import (
 from placement_core.reservations.schemas import PluginSchemas
 from placement_core.reservations.terms import Terms
 
-_leases, _reservations, _held = (
-    tables.leases, tables.lease_reservations, tables.computehost_allocations)
+_leases, _reservations, _held, _texts = (
+    tables.leases, tables.lease_reservations, tables.computehost_allocations,
+    tables.lease_texts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -612,7 +614,21 @@ def versions(ctx: Context, **filters: Unpack[Filters]) -> Sequence[Any]:
 
     :raises InvalidLease: ``after`` is no lease that can be seen.
     """
-    wanted: dict[str, Any] = {
+    return _page(ctx, filters, {})
+
+
+@db.retry_writes
+def texts_of(ctx: Context, format_: int, **filters: Unpack[Filters]) -> Sequence[Any]:
+    """Return what ``versions`` does, with what was written of each lease in that version.
+
+    :param format_: that of the texts, which are None where there is none.
+    :raises InvalidLease: ``after`` is no lease that can be seen.
+    """
+    return _page(ctx, filters, {"format": format_})
+
+
+def _page(ctx: Context, filters: Filters, values: Mapping[str, Any]) -> Sequence[Any]:
+    wanted: dict[str, Any] = {**values} | {
         name: filters[name] for name in ("project_id", "status", "name", "host_id")
         if filters.get(name) is not None}
     if not all(texts.storable(value) for value in wanted.values() if isinstance(value, str)):
@@ -651,6 +667,8 @@ def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
     statement = sa.select(_leases.c.id, _leases.c.version).where(kept.EXISTING, *(
         _leases.c[name] == sa.bindparam(name)
         for name in sorted(names & {"project_id", "status", "name"})))
+    if "format" in names:
+        statement = statement.add_columns(_texts.c.text).outerjoin(_texts, lease_texts.PRESENT)
     if "host_id" in names:
         statement = statement.where(sa.exists().where(
             _held.c.reservation_id == _reservations.c.id,

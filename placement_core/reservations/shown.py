@@ -2,35 +2,46 @@
 
 Long lists are asked for again and again, and little of them has changed since. The
 database says which leases a list has, and of which version each is (``kept``); only those
-that are not known in that version are read.
+that are not known in that version are read. Where these are many, as for a new process, the
+texts that managers have made of them come first (``lease_texts``).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from collections.abc import Iterable
+from typing import NamedTuple, Unpack
 
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.database import Database
 from placement_core.reservations import kept, leases
+from placement_core.reservations.lease_texts import Form
 from placement_core.reservations.leases import Filters
-from placement_core.reservations.records import Lease
 
 #: What the texts that a process keeps have together: those of some 40,000 leases.
 _MOST_BYTES = 64 * 1024 * 1024
+#: From this share of a list on, reading all its texts costs less than reading the leases
+#: that are not known.
+_MUCH = 1 / 16
+
+
+class _Listed(NamedTuple):
+    """A list: ids in their order, texts that are known, and the versions of the others."""
+
+    ids: list[str]
+    texts: dict[str, bytes]
+    new: dict[str, int]
 
 
 class Shown:
     """The texts of leases. Any thread may ask.
 
-    :param show: makes the text of a lease, of nothing but that.
     :param most_bytes: if the texts had more, those that were made first are forgotten.
     """
 
-    def __init__(self, show: Callable[[Lease], bytes], most_bytes: int = _MOST_BYTES) -> None:
-        self._show = show
+    def __init__(self, form: Form, most_bytes: int = _MOST_BYTES) -> None:
+        self._form = form
         self._most_bytes = most_bytes
         #: {id of a lease: its version, and the text}. Who changes it holds the lock.
         self._texts: dict[str, tuple[int, bytes]] = {}
@@ -42,44 +53,57 @@ class Shown:
 
         :param filters: those of ``leases.page``, whose errors it raises.
         """
-        rows = leases.versions(ctx, **filters)
-        texts = self._known(rows)
-        if len(texts) < len(rows):
-            rows, texts = db.retry_writes(self._read)(ctx, filters)
-        return [(row.id, texts[row.id]) for row in rows]
+        listed = self._look(ctx, filters, stored=not self._texts)
+        if listed.new:
+            many = len(listed.new) > _MUCH * len(listed.ids)
+            listed = db.retry_writes(self._read)(ctx, filters, stored=many)
+        return [(id_, listed.texts[id_]) for id_ in listed.ids]
 
-    def _known(self, rows: Sequence[Any]) -> dict[str, bytes]:
-        """Return the texts that are known, of those versions."""
-        found = {}
-        for id_, version in rows:
-            known = self._texts.get(id_)
-            if known is not None and known[0] == version:
-                found[id_] = known[1]
-        return found
-
-    def _read(self, ctx: Context, filters: Filters) -> tuple[Sequence[Any], dict[str, bytes]]:
+    def _read(self, ctx: Context, filters: Filters, *, stored: bool) -> _Listed:
         # In one snapshot, so that what is read is of the versions that are listed.
         with db.read(ctx) as session:
-            rows = leases.versions(ctx, **filters)
-            known = self._known(rows)
-            new = [row for row in rows if row.id not in known]
-            found = kept.read(session, [row.id for row in new])
-        texts = {lease.id: self._show(lease) for lease in found}
+            listed = self._look(ctx, filters, stored=stored)
+            found = kept.read(session, list(listed.new))
+        made = {lease.id: self._form.show(lease) for lease in found}
+        listed.texts.update(made)
+        self._keep((id_, listed.new[id_], text) for id_, text in made.items())
+        return listed
+
+    def _look(self, ctx: Context, filters: Filters, *, stored: bool) -> _Listed:
+        """Look at a list once.
+
+        :param stored: ask for the texts that are in the database, too.
+        """
+        rows = (leases.texts_of(ctx, self._form.format, **filters) if stored
+                else leases.versions(ctx, **filters))
+        listed = _Listed([], {}, {})
+        learnt: list[tuple[str, int, bytes]] = []
+        for id_, version, *text in rows:
+            listed.ids.append(id_)
+            known = self._texts.get(id_)
+            if known is not None and known[0] == version:
+                listed.texts[id_] = known[1]
+            elif text and text[0] is not None:
+                listed.texts[id_] = made = text[0].encode()
+                learnt.append((id_, version, made))
+            else:
+                listed.new[id_] = version
+        self._keep(learnt)
+        return listed
+
+    def _keep(self, texts: Iterable[tuple[str, int, bytes]]) -> None:
+        """Know texts from now on: ids, versions and texts."""
         with self._lock:
-            for id_, version in new:
-                self._keep(id_, version, texts[id_])
-        return rows, known | texts
-
-    def _keep(self, id_: str, version: int, text: bytes) -> None:
-        _, before = self._texts.pop(id_, (0, b""))
-        self._texts[id_] = (version, text)
-        self._bytes += len(text) - len(before)
-        while self._bytes > self._most_bytes:
-            _, forgotten = self._texts.pop(next(iter(self._texts)))
-            self._bytes -= len(forgotten)
+            for id_, version, text in texts:
+                _, before = self._texts.pop(id_, (0, b""))
+                self._texts[id_] = (version, text)
+                self._bytes += len(text) - len(before)
+                while self._bytes > self._most_bytes:
+                    _, forgotten = self._texts.pop(next(iter(self._texts)))
+                    self._bytes -= len(forgotten)
 
 
-def of(database: Database, show: Callable[[Lease], bytes]) -> Shown:
+def of(database: Database, form: Form) -> Shown:
     """Return what is shown of the leases of a database: one for all who ask in a process."""
     shown: Shown | None = database.kept.get(Shown)
-    return shown or database.kept.setdefault(Shown, Shown(show))
+    return shown or database.kept.setdefault(Shown, Shown(form))

@@ -10,13 +10,15 @@ import subprocess
 import sys
 import time
 
+import sqlalchemy as sa
+
 from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.db.metadata import utcnow
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import claims
-from placement_core.reservations import events
+from placement_core.reservations import events, tables
 from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from tests.functional.cli import commands, test_commands
@@ -76,13 +78,17 @@ class EventsCommandsTest(EventsTestCase):
 
 class ManagerCommandTest(EventsTestCase):
     def test_it_says_so_works_and_stops(self) -> None:
-        """What was missed while nobody ran is done at once; a held claim that is due ends."""
+        """What was missed while nobody ran is done at once.
+
+        A held claim that is due ends, and leases get their texts.
+        """
         host = factories.provider(self.ctx, inventory={"VCPU": 8}).uuid
         consumer = factories.new_uuid()
         claims.claim(
             self.ctx, AllocationWrite(consumer, {host: {"VCPU": 2}}, "web", "bob", None, None),
             guard=lambda: None, catalog=LocalCatalog(self.ctx), hold_seconds=600)
         self.execute("UPDATE held_claims SET expires_at = '2020-01-01 00:00:00.000000'")
+        self.lease(600, 1200)
         process = subprocess.Popen(
             [sys.executable, "-m", "placement_core", "manager"], text=True,
             env=commands.environment(self.connection), cwd=pathlib.Path(__file__).parents[3],
@@ -95,11 +101,17 @@ class ManagerCommandTest(EventsTestCase):
                   rf"\(4 threads, {self.connection}\)\n$")
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while claims.list_(self.ctx, state="held", most=1)[0] or claims.get(
-                self.ctx, consumer).state != "expired":
+                self.ctx, consumer).state != "expired" or not self._texts():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(0, process.wait(_PATIENCE_SECONDS))
+
+    def _texts(self) -> int | None:
+        """Return of how many leases there are texts."""
+        with self.database.autocommit.connect() as connection:
+            return connection.scalar(
+                sa.select(sa.func.count()).select_from(tables.lease_texts))
 
     def test_it_wants_the_newest_schema(self) -> None:
         self.execute("UPDATE placement_core_version SET version_num = '0001'")

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from placement_core import context
+from placement_core.changes import journal
+from placement_core.db.database import Database
+from placement_core.http.leases_api import representations
 from placement_core.migrations import revisions, sync
 from placement_core.migrations.versions import lease_texts as revision
+from placement_core.reservations import lease_texts, shown
 from tests import databases
 from tests.functional.migrations import test_adoption, test_sync
+from tests.functional.reservations import eventful
 
 
 @databases.on_each_database
 class LeaseTextsMigrationTest(test_sync.BareTestCase):
     def test_upgrade(self) -> None:
+        """Leases that are there are shown, before their texts are written and after."""
         sync.sync(self.settings)
         self.run_sql(*(f"DROP TABLE {name}" for name in revision.OWN_TABLES),
                      f"UPDATE {revisions.VERSION_TABLE} SET version_num = '0005'")
+        database = Database(self.settings, journal.Journal())
+        self.addCleanup(database.dispose)
+        ctx, at = context.Context(database), eventful.utcnow().replace(microsecond=0)
+        ids = eventful.leases(database, [eventful.Row(at, at)] * 3)
         self.assertEqual(revisions.head(), sync.sync(self.settings))
         self.assertEqual([], test_sync.differences(self.url))
+        for written in (3, 0):
+            found = shown.Shown(representations.LEASE).page(ctx)
+            self.assertEqual(sorted(ids), sorted(id_ for id_, _ in found))
+            self.assertEqual(written, lease_texts.fill(ctx, representations.LEASE))
 
 
 class LeaseTextsOfAnAdoptedDatabaseTest(test_adoption.AdoptionTestCase):

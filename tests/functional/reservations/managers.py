@@ -116,6 +116,7 @@ class Storm:
         assert other.wait(_PATIENCE_SECONDS) == 0
         self._bring_forward(self._end_at)
         _until(lambda: self._open() == 0)
+        _until(lambda: self._without_text() == 0)
         stopped.send_signal(signal.SIGTERM)
         assert stopped.wait(_PATIENCE_SECONDS) == 0
         self._check(had, [])
@@ -220,6 +221,16 @@ class Storm:
             return connection.scalar(
                 sa.select(sa.func.count()).select_from(_events)
                 .where(_events.c.status != records.DONE, _events.c.due_at <= utcnow()))
+
+    def _without_text(self) -> int:
+        """Return how many leases have no text of their version."""
+        texts = tables.lease_texts
+        with self._database.autocommit.connect() as connection:
+            return connection.scalar(
+                sa.select(sa.func.count()).select_from(_leases).outerjoin(
+                    texts, sa.and_(texts.c.number == _leases.c.number,
+                                   texts.c.version == _leases.c.version))
+                .where(texts.c.number.is_(None)))
 
 
 def _until(condition: Callable[[], bool]) -> None:

@@ -16,7 +16,7 @@ def list_(call: Call) -> Reply:
     """Return the leases that the caller sees and that pass every filter of the query."""
     query, page = call.query, pages.page(call.query)
     sort_key, descending = queries.order(query)
-    found = shown.of(call.ctx.database, representations.lease_text).page(
+    found = shown.of(call.ctx.database, representations.LEASE).page(
         call.ctx,
         project_id=owners.visible(
             call.ctx.identity, policies.LEASES_GET, pages.last(query, "project_id")),

@@ -1,0 +1,150 @@
+"""Texts of leases in the database: made once, for all workers, and never by a request.
+
+A manager writes them, some seconds after a lease has changed. A worker that knows few leases
+of a list finds their texts here, which costs it much less than making them. Whether a text
+is that of its lease is decided where it is read, by the lease's version: nothing depends on
+when it was written, by whom, or whether it was at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session, arrays
+from placement_core.reservations import kept, tables
+from placement_core.reservations.records import Lease
+
+_leases, _texts = tables.leases, tables.lease_texts
+
+#: So many are made at a time.
+_BATCH = 1000
+
+_Row: TypeAlias = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """How leases are shown.
+
+    :ivar format: a number, raised whenever the text of a lease that has not changed becomes
+        another one. Texts of a newer format are left alone by who knows an older one.
+    :ivar show: makes the text of a lease, of nothing but that.
+    """
+
+    format: int
+    show: Callable[[Lease], bytes]
+
+
+# Reading -----------------------------------------------------------------------------
+
+_FORMAT = sa.bindparam("format", type_=sa.Integer)
+_OF_LEASE = sa.and_(_texts.c.number == _leases.c.number, _texts.c.lease_id == _leases.c.id)
+_AS_IT_IS = sa.and_(_texts.c.format == _FORMAT, _texts.c.version == _leases.c.version)
+
+#: Which row, if any, is the text of a lease as it is, in the ``format``.
+PRESENT = sa.and_(_OF_LEASE, _AS_IT_IS)
+
+_MISSING = (
+    sa.select(_leases.c.number, _leases.c.id, _leases.c.version)
+    .outerjoin(_texts, sa.and_(_OF_LEASE, sa.or_(_AS_IT_IS, _texts.c.format > _FORMAT)))
+    .where(kept.EXISTING, _texts.c.number.is_(None), _leases.c.number > sa.bindparam("after"))
+    .order_by(_leases.c.number)
+    .limit(sa.bindparam("most", type_=sa.Integer)))
+_NEEDLESS = (
+    sa.select(_texts.c.number)
+    .outerjoin(_leases, sa.and_(_OF_LEASE, kept.EXISTING))
+    .where(_leases.c.number.is_(None))
+    .order_by(_texts.c.number)
+    .limit(sa.bindparam("most", type_=sa.Integer)))
+
+
+# Writing -----------------------------------------------------------------------------
+
+
+def _newer(given: Any) -> sa.ColumnElement[bool]:
+    """Return whether a text is newer than the one that is there."""
+    return sa.or_(
+        _texts.c.lease_id != given.lease_id, _texts.c.format < given.format,
+        sa.and_(_texts.c.format == given.format, _texts.c.version < given.version))
+
+
+def _write_by_conflict(insert: Any) -> sa.Executable:
+    given = insert.excluded
+    return insert.on_conflict_do_update(
+        index_elements=[_texts.c.number], where=_newer(given),
+        set_={name: given[name] for name in ("lease_id", "version", "format", "text")})
+
+
+def _write_on_mysql() -> sa.Executable:
+    insert = mysql.insert(_texts).inline()
+    given = insert.inserted
+    # Assignments see what those before them have set. What is left after the version either
+    # differs still, and is set, or is the same already.
+    return insert.on_duplicate_key_update([
+        (name, sa.func.if_(_newer(given), given[name], _texts.c[name]))
+        for name in ("text", "version", "format", "lease_id")])
+
+
+_WRITE = {
+    "mysql": _write_on_mysql(),
+    "postgresql": _write_by_conflict(arrays.insert(
+        postgresql.insert(_texts).inline(), _texts, _texts.c.keys())),
+    "sqlite": _write_by_conflict(sqlite.insert(_texts).inline()),
+}
+_REMOVE = {
+    dialect: sa.delete(_texts).where(arrays.among(_texts.c.number, "numbers", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+
+
+def fill(ctx: Context, form: Form) -> int:
+    """Write the texts that are missing; return how many were made.
+
+    Any number may do so at the same time: the newest text of a lease stays.
+    """
+    made, after = 0, 0
+    while True:
+        rows = _make(ctx, form, after)
+        if rows:
+            _write(ctx, rows)
+            made, after = made + len(rows), rows[-1]["number"]
+        if len(rows) < _BATCH:
+            return made
+
+
+@db.retry_writes
+def _make(ctx: Context, form: Form, after: int) -> list[_Row]:
+    """Make the next texts that are missing, of leases with higher numbers than ``after``."""
+    # In one snapshot, so that what is read is of the versions that were found.
+    with db.read(ctx) as session:
+        found = session.execute(
+            _MISSING, {"format": form.format, "after": after, "most": _BATCH}).all()
+        leases = kept.read(session, [row.id for row in found])
+    return [
+        {"number": row.number, "lease_id": row.id, "version": row.version,
+         "format": form.format, "text": form.show(lease).decode()}
+        for row, lease in zip(found, leases, strict=True)]
+
+
+@db.retry_writes
+def _write(ctx: Context, rows: Sequence[_Row]) -> None:
+    # In the order of their numbers, so that two who write the same wait for each other.
+    with db.write(ctx) as session:
+        session.execute(
+            _WRITE[session.dialect],
+            arrays.columns(rows) if session.dialect == "postgresql" else rows)
+
+
+def remove_needless(session: Session, most: int) -> None:
+    """Remove texts of leases that were deleted or are not kept any more, at most so many."""
+    # In two statements: MySQL, asked to delete what has no lease, would wait for everybody
+    # who changes one.
+    numbers = list(session.execute(_NEEDLESS, {"most": most}).scalars())
+    if numbers:
+        session.execute(_REMOVE[session.dialect], {"numbers": numbers})
