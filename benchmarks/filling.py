@@ -15,6 +15,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from benchmarks import client, databases, leases, limits, servers, worlds
+from placement_core.http.leases_api import representations
 
 _Item = TypeVar("_Item")
 
@@ -82,6 +83,7 @@ class Keeper:
             way = self._over_http(
                 side, name, folder, lambda target: enter_freepool(target, world, clients))
             leases.insert(self._server, name, world.leases())
+            leases.write_texts(self._server, name)
             way += " and by SQL"
         elif world == world.empty:
             way = self._over_http(
@@ -127,7 +129,8 @@ class Keeper:
 
 
 def _fingerprint(side: servers.Side, world: World) -> str:
-    made_in = {limits.World: [limits], leases.World: [leases]}.get(type(world), [])
+    made_in = {limits.World: [limits], leases.World: [leases, representations]}.get(
+        type(world), [])
     code = b"".join(
         pathlib.Path(module.__file__).read_bytes() for module in [*made_in, worlds])
     return hashlib.sha256(code + side.fingerprint().encode()).hexdigest()

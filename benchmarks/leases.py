@@ -6,7 +6,7 @@ others give slots to instance leases, of all three affinities, which begin at an
 Then comes a week in which every host is leased.
 
 Hosts enter the pool over HTTP. Leases are written as rows, as the service would leave
-them: one by one, ten thousand would take minutes.
+them: one by one, ten thousand would take minutes. Their texts are written as a manager does.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks import databases, worlds
+from placement_core.changes.journal import Journal
+from placement_core.context import Context
+from placement_core.db.database import Database, Settings
+from placement_core.http.leases_api import representations
 from placement_core.placement import tables as _placed  # noqa: F401 (foreign keys)
-from placement_core.reservations import records, tables
+from placement_core.reservations import lease_texts, records, tables
 
 #: The year, its days with room, and those without.
 YEAR = datetime.datetime(2040, 1, 1)
@@ -167,6 +171,16 @@ def insert(server: databases.Server, name: str, leases: Iterable[Lease]) -> None
     engine = sa.create_engine(server.url(name), poolclass=sa.NullPool)
     with engine.begin() as connection:
         _insert(connection, leases)
+
+
+def write_texts(server: databases.Server, name: str) -> None:
+    """Write the texts of leases, as a manager does soon after they were made."""
+    database = Database(
+        Settings(server.url(name).render_as_string(hide_password=False)), Journal())
+    try:
+        lease_texts.fill(Context(database), representations.LEASE)
+    finally:
+        database.dispose()
 
 
 def _insert(connection: sa.Connection, leases: Iterable[Lease]) -> None:
