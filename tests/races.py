@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -129,5 +130,6 @@ def _until_somebody_waits(database: Database, ended: threading.Event) -> None:
         while not ended.is_set() and not connection.scalar(sa.text(_WAITING[database.dialect])):
             if time.monotonic() > deadline:
                 raise AssertionError("nobody came to wait for the paused transaction")
-            # InnoDB does not look again for who asks within a tenth of a second.
-            time.sleep(0.15)
+            # InnoDB does not look again for who asks within a tenth of a second after anybody
+            # asked, and other tests ask, too.
+            time.sleep(random.uniform(0.15, 0.6))
