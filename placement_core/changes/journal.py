@@ -23,11 +23,15 @@ _PRUNE_EVERY = 256
 
 _heads, _changes = tables.change_heads, tables.changes
 
-_RAISE_HEAD = (
-    sa.update(_heads)
-    .where(_heads.c.slot == sa.bindparam("at_slot"))
-    .values(serial=_heads.c.serial + 1, txn=sa.bindparam("by_txn"))
-)
+
+def _raise_head() -> sa.Update:
+    return (
+        sa.update(_heads)
+        .where(_heads.c.slot == sa.bindparam("at_slot"))
+        .values(serial=_heads.c.serial + 1, txn=sa.bindparam("by_txn")))
+
+
+_RAISE_HEAD = _raise_head()
 _HEAD = (
     sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("of_slot")).scalar_subquery()
 )
@@ -79,11 +83,11 @@ class Journal:
                 parameters |= {f"position{place}": start + place, f"kind{place}": kind,
                                f"ref{place}": ref}
             if not raised and session.dialect == "postgresql":
-                session.execute(_raise_and_append(len(batch)), parameters)
+                session.change(_raise_and_append(len(batch)), parameters)
             else:
                 if not raised:
-                    session.execute(_RAISE_HEAD, parameters)
-                session.execute(_append(len(batch)), parameters)
+                    session.change(_RAISE_HEAD, parameters)
+                session.change(_append(len(batch)), parameters)
             raised = True
 
     def committed(self, database: Database, session: Session) -> None:
@@ -143,5 +147,6 @@ def _append(count: int) -> sa.Insert:
 @functools.cache
 def _raise_and_append(count: int) -> sa.Insert:
     """Build ``_RAISE_HEAD`` and ``_append`` in one statement, for PostgreSQL."""
-    head = _RAISE_HEAD.returning(_heads.c.slot, _heads.c.serial).cte("head")
+    # Made anew: one that was compiled has no columns any more when it shall return some.
+    head = _raise_head().returning(_heads.c.slot, _heads.c.serial).cte("head")
     return _insert(head, _rows(count))

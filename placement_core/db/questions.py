@@ -15,13 +15,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core.context import Context
+from placement_core.db import forms
 from placement_core.db.failures import judged
+from placement_core.db.forms import Form
 
 _Select = sa.Select[Any] | sa.CompoundSelect[Any]
-
-#: What a driver takes for the parameters of one statement.
-_Bind = Callable[[Mapping[str, Any]], Any]
-
 
 #: Makes rows of what a driver returned.
 _Rows = Callable[[Sequence[Any]], list[Any]]
@@ -38,8 +36,8 @@ class Question:
 
     def __init__(self, statement: _Select) -> None:
         self._statement = statement
-        #: For each dialect the text, how parameters are handed over, and rows made.
-        self._forms: dict[str, tuple[str, _Bind, _Rows]] = {}
+        #: For each dialect the form, and how rows are made.
+        self._forms: dict[str, tuple[Form, _Rows]] = {}
 
     def ask(self, ctx: Context, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
         """Return the rows, as named tuples.
@@ -50,14 +48,16 @@ class Question:
         if ctx.session is not None:
             return ctx.session.execute(self._statement, parameters).all()
         engine, lines = ctx.database.autocommit, ctx.database.lines
-        form = self._forms.get(engine.dialect.name)
-        if form is None:
-            form = self._forms[engine.dialect.name] = _form(self._statement, engine.dialect)
-        text, bind, rows = form
+        known = self._forms.get(engine.dialect.name)
+        if known is None:
+            known = self._forms[engine.dialect.name] = (
+                forms.of_select(self._statement, engine.dialect),
+                _rows(self._statement, engine.dialect))
+        form, rows = known
         with judged():
             line = lines.take()
             try:
-                line.cursor.execute(text, bind(parameters or {}))
+                line.cursor.execute(form.text, form.bind(parameters or {}))
                 found = rows(line.cursor.fetchall())
             except BaseException as error:
                 line.close()
@@ -68,31 +68,6 @@ class Question:
                 return found
             with engine.connect() as again:
                 return again.execute(self._statement, dict(parameters or {})).all()
-
-
-def _form(statement: _Select, dialect: sa.Dialect) -> tuple[str, _Bind, _Rows]:
-    compiled = statement.compile(dialect=dialect)
-    known = compiled.params
-    rows = _rows(statement, dialect)
-    if not compiled.positional:
-        return str(compiled), lambda parameters: {**known, **parameters}, rows
-    names = compiled.positiontup or []
-    converters = {name: convert for name in names
-                  if (convert := _converter(compiled.binds[name].type, dialect))}
-
-    def bind(parameters: Mapping[str, Any]) -> list[Any]:
-        values = [parameters[name] if name in parameters else known[name] for name in names]
-        return values if not converters else [
-            converters[name](value) if name in converters else value
-            for name, value in zip(names, values, strict=True)]
-
-    return str(compiled), bind, rows
-
-
-def _converter(kind: sa.types.TypeEngine[Any], dialect: sa.Dialect) -> Any:
-    """Return what makes a parameter of a time where a driver does not (SQLite)."""
-    return kind.dialect_impl(dialect).bind_processor(dialect) if isinstance(
-        kind, sa.DateTime) else None
 
 
 def _rows(statement: _Select, dialect: sa.Dialect) -> _Rows:

@@ -8,6 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from placement_core.db import forms
+from placement_core.db.forms import Change, Form
+
 #: A transaction's name: random, and small enough that 256 of them can be
 #: summed in a signed 64-bit integer (``changes`` sums them).
 _TXN_BITS = 48
@@ -38,6 +41,42 @@ class Session:
     ) -> sa.CursorResult[Any]:
         """Execute a statement; parameters as SQLAlchemy takes them."""
         return self.connection.execute(statement, parameters)
+
+    def change(
+        self, statement: Change, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> int:
+        """Execute a statement that writes; return how many rows it met.
+
+        Straight from the driver, where it can be: SQLAlchemy takes as long as the driver
+        does. Its errors are those of ``execute``.
+
+        :param parameters: of one execution, or of several, which all have the same names.
+        """
+        engine = self.connection.engine
+        first = parameters if isinstance(parameters, Mapping) else parameters[0]
+        # Who listens to what is executed hears SQLAlchemy only.
+        form = None if engine.dispatch.before_cursor_execute else forms.on(
+            engine.dialect).of(statement, first)
+        if form is None:
+            return self.connection.execute(statement, parameters).rowcount
+        return self._send(form, parameters)
+
+    def _send(
+        self, form: Form, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> int:
+        try:
+            cursor = self.connection.connection.cursor()
+            if isinstance(parameters, Mapping):
+                cursor.execute(form.text, form.bind(parameters))
+            else:
+                cursor.executemany(form.text, [form.bind(each) for each in parameters])
+            met: int = cursor.rowcount
+            cursor.close()
+        except self.connection.dialect.loaded_dbapi.Error as error:
+            # What it means, and whether the connection is lost, SQLAlchemy and oslo.db know.
+            self.connection._handle_dbapi_exception(
+                error, form.text, None, None, None)
+        return met
 
     def touch(self, kind: str, ref: int) -> None:
         """Note that ``ref`` of ``kind`` changed, for the change log.

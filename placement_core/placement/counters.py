@@ -28,12 +28,12 @@ Key: TypeAlias = tuple[int, int, int, int]
 SLOTS = 8
 
 
-def _add_on_mysql() -> sa.Executable:
-    insert = mysql.insert(_counters)
+def _add_on_mysql() -> sa.Insert:
+    insert = mysql.insert(_counters).inline()
     return insert.on_duplicate_key_update(used=_counters.c.used + insert.inserted.used)
 
 
-def _add_by_conflict(insert: Any) -> sa.Executable:
+def _add_by_conflict(insert: Any) -> sa.Insert:
     return insert.on_conflict_do_update(
         index_elements=list(_counters.primary_key),
         set_={"used": _counters.c.used + insert.excluded.used})
@@ -42,8 +42,8 @@ def _add_by_conflict(insert: Any) -> sa.Executable:
 _ADD = {
     "mysql": _add_on_mysql(),
     "postgresql": _add_by_conflict(arrays.insert(
-        postgresql.insert(_counters), _counters, _counters.c.keys())),
-    "sqlite": _add_by_conflict(sqlite.insert(_counters)),
+        postgresql.insert(_counters).inline(), _counters, _counters.c.keys())),
+    "sqlite": _add_by_conflict(sqlite.insert(_counters).inline()),
 }
 
 
@@ -57,7 +57,7 @@ def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
         if change
     ]
     if added:
-        session.execute(
+        session.change(
             _ADD[session.dialect],
             arrays.columns(added) if session.dialect == "postgresql" else added)
     for row in added:

@@ -179,7 +179,7 @@ def write_allocations(session: Session, planned: Plan) -> None:
     """
     for start in range(0, len(planned.gone), _MOST_IDS):
         ids = planned.gone[start:start + _MOST_IDS]
-        if session.execute(_DELETE[session.dialect], {"ids": ids}).rowcount != len(ids):
+        if session.change(_DELETE[session.dialect], {"ids": ids}) != len(ids):
             raise TransactionLost  # a consumer without a record: somebody else was first
     if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
         raise Short(planned)
@@ -234,13 +234,13 @@ def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
 def _move(session: Session, asked: Sequence[Mapping[str, int]]) -> int:
     """Change the inventories that allow it; return how many did."""
     if session.dialect == "postgresql":
-        return session.execute(_MOVE_ARRAYS, arrays.columns(asked)).rowcount
+        return session.change(_MOVE_ARRAYS, arrays.columns(asked))
     moved = 0
     for start in range(0, len(asked), _BATCH):
         batch = asked[start:start + _BATCH]
         parameters = {f"{name}{place}": value for place, values in enumerate(batch)
                       for name, value in values.items()}
-        moved += session.execute(_move_batch(len(batch)), parameters).rowcount
+        moved += session.change(_move_batch(len(batch)), parameters)
     return moved
 
 
@@ -274,7 +274,7 @@ _ASKED = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
           "let_in": sa.Integer}
 
 
-def _build_move_arrays() -> sa.Executable:
+def _build_move_arrays() -> sa.Update:
     asked = dict(arrays.rows("asked", _ASKED).c)
     return sa.update(_inventories).where(_is_allowed(asked)).values(
         used=_inventories.c.used + asked["delta"])
@@ -284,7 +284,7 @@ _MOVE_ARRAYS = _build_move_arrays()
 
 
 @functools.cache
-def _move_batch(count: int) -> sa.Executable:
+def _move_batch(count: int) -> sa.Update:
     """Build the same for ``count`` inventories as parameters one by one."""
     columns = _inventories.c
     changes, conditions = [], []

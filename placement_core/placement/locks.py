@@ -38,7 +38,7 @@ _HOLD = (
 )
 
 
-def _hold_arrays() -> sa.Executable:
+def _hold_arrays() -> sa.Update:
     """Build the same for any number of rows, for PostgreSQL.
 
     An UPDATE alone would take them in the order of its plan.
@@ -79,12 +79,12 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
         return
     rows = [{"held_id": key, "step": steps[key]} for key in sorted(steps)]
     if len(rows) == 1:
-        result = session.execute(_HOLD, rows[0])
+        met = session.change(_HOLD, rows[0])
     elif session.dialect == "postgresql":
-        result = session.execute(_HOLD_ARRAYS, arrays.columns(rows))
+        met = session.change(_HOLD_ARRAYS, arrays.columns(rows))
     else:
-        result = session.execute(_HOLD, rows)
-    if result.rowcount != len(rows):
+        met = session.change(_HOLD, rows)
+    if met != len(rows):
         raise failures.TransactionLost
     for key in steps:
         session.touch(kinds.PROVIDER, key)
@@ -97,8 +97,8 @@ def hold_seen(session: Session, provider_id: int, *, seen: int, step: int) -> bo
     """
     if not 0 <= seen <= LARGEST_INTEGER:
         return False
-    result = session.execute(_HOLD_SEEN, {"held_id": provider_id, "step": step, "seen": seen})
-    if result.rowcount != 1:
+    if session.change(
+            _HOLD_SEEN, {"held_id": provider_id, "step": step, "seen": seen}) != 1:
         return False
     session.touch(kinds.PROVIDER, provider_id)
     return True
@@ -109,4 +109,4 @@ def raise_generation(session: Session, provider_id: int) -> None:
 
     For writes that learn only under the lock whether they change anything.
     """
-    session.execute(_RAISE_GENERATION, {"held_id": provider_id})
+    session.change(_RAISE_GENERATION, {"held_id": provider_id})

@@ -25,7 +25,7 @@ _KNOWN = {
     dialect: sa.select(_nodes.c.node_id, _nodes.c.id).where(
         arrays.among(_nodes.c.node_id, "node_ids", dialect=dialect))
     for dialect in ("postgresql", "mysql", "sqlite")}
-_HOLD: dict[str, sa.Executable] = {
+_HOLD: dict[str, sa.Update] = {
     # MySQL takes rows in the order of the primary key, SQLite the whole file.
     dialect: sa.update(_nodes)
     .where(arrays.among(_nodes.c.id, "ids", dialect=dialect))
@@ -33,7 +33,7 @@ _HOLD: dict[str, sa.Executable] = {
     for dialect in ("mysql", "sqlite")}
 
 
-def _hold_ordered() -> sa.Executable:
+def _hold_ordered() -> sa.Update:
     """Build the same for PostgreSQL, whose UPDATE takes rows in the order of its plan."""
     taken = (
         sa.select(_nodes.c.id)
@@ -98,7 +98,7 @@ def hold(ctx: Context, session: Session, ids: Collection[int]) -> None:
     if not ids:
         return
     wanted = sorted(set(ids))
-    held = session.execute(_HOLD[session.dialect], {"ids": wanted}).rowcount
+    held = session.change(_HOLD[session.dialect], {"ids": wanted})
     if held != len(wanted):
         forget(ctx)
         raise TransactionLost

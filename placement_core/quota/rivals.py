@@ -106,10 +106,10 @@ def accept(session: Session, row_ids: Collection[int], uuids: Collection[str]) -
     :param row_ids: of the nodes that bind them, which the session holds
         (``nodes.hold``): rivals that are counting now will count again.
     """
-    session.execute(_RAISE[session.dialect], {"ids": sorted(set(row_ids))})
+    session.change(_RAISE[session.dialect], {"ids": sorted(set(row_ids))})
     _answer(session, uuids, stays=True)
     # Whatever a question asked twice at once wrote.
-    session.execute(_STAY[session.dialect], {"uuids": sorted(set(uuids))})
+    session.change(_STAY[session.dialect], {"uuids": sorted(set(uuids))})
 
 
 @db.retry_writes

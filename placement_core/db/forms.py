@@ -1,0 +1,130 @@
+"""Forms: statements as a driver takes them, compiled once.
+
+What SQLAlchemy does around a statement each time that it executes it takes longer than the
+driver takes to send it. A form does what is left of that: values of parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+
+#: Makes what a driver takes for the parameters of one statement.
+Bind: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+#: INSERT, UPDATE and DELETE.
+Change: TypeAlias = sa.Insert | sa.Update | sa.Delete
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """A statement for one dialect.
+
+    :ivar text: in the driver's own style of parameters.
+    """
+
+    text: str
+    bind: Bind
+
+
+def of_select(statement: sa.Select[Any] | sa.CompoundSelect[Any], dialect: sa.Dialect) -> Form:
+    """Return the form of a statement that reads."""
+    compiled = statement.compile(dialect=dialect)
+    return Form(str(compiled), _bind(compiled, dialect, {}))
+
+
+def of_change(
+    statement: Change, names: Iterable[str], dialect: sa.Dialect
+) -> Form | None:
+    """Return the form of a statement that writes, given parameters of these names.
+
+    :returns: None: it is none without SQLAlchemy: it returns something, its text depends on
+        values, or a parameter is missing.
+    """
+    compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))
+    if (compiled.effective_returning or compiled.post_compile_params
+            or compiled.literal_execute_params or compiled.escaped_bind_names
+            or (compiled.isinsert and not compiled.inline)):
+        return None
+    defaults: dict[str, Callable[[], Any]] = {}
+    for column in compiled.insert_prefetch or compiled.update_prefetch:
+        made = column.default if compiled.isinsert else column.onupdate
+        if column.key not in compiled.params or not (made.is_scalar or made.is_callable):
+            return None
+        defaults[column.key] = _constant(made.arg) if made.is_scalar else _called(made.arg)
+    wanted = {name for bind, name in compiled.bind_names.items() if bind.required}
+    if not wanted <= {*names, *defaults}:
+        return None
+    return Form(str(compiled), _bind(compiled, dialect, defaults))
+
+
+class Forms:
+    """The forms of statements that write, by who holds the statements."""
+
+    def __init__(self, dialect: sa.Dialect) -> None:
+        self._dialect = dialect
+        self._known: weakref.WeakKeyDictionary[
+            Change, dict[tuple[str, ...], Form | None]] = weakref.WeakKeyDictionary()
+
+    def of(self, statement: Change, parameters: Mapping[str, Any]) -> Form | None:
+        """Return the form of a statement with parameters of these names, as ``of_change``."""
+        names = tuple(parameters)
+        known = self._known.get(statement)
+        if known is None:
+            known = self._known.setdefault(statement, {})
+        try:
+            return known[names]
+        except KeyError:
+            form = known[names] = of_change(statement, names, self._dialect)
+            return form
+
+
+def _bind(
+    compiled: Any, dialect: sa.Dialect, defaults: Mapping[str, Callable[[], Any]]
+) -> Bind:
+    constants = {name: compiled.params[name] for bind, name in compiled.bind_names.items()
+                 if not bind.required and name not in defaults}
+    processors = {
+        name: process for bind, name in compiled.bind_names.items()
+        if (process := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
+
+    def values(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        found = {**constants, **parameters}
+        for name, make in defaults.items():
+            if name not in parameters:
+                found[name] = make()
+        for name, process in processors.items():
+            found[name] = process(found[name])
+        return found
+
+    if not compiled.positional:
+        return values
+    order = compiled.positiontup or []
+
+    def in_order(parameters: Mapping[str, Any]) -> list[Any]:
+        found = values(parameters)
+        return [found[name] for name in order]
+
+    return in_order
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _called(make: Callable[[Any], Any]) -> Callable[[], Any]:
+    # SQLAlchemy hands over what is being executed, which none of our defaults asks for.
+    return lambda: make(None)
+
+
+_FORMS: weakref.WeakKeyDictionary[sa.Dialect, Forms] = weakref.WeakKeyDictionary()
+
+
+def on(dialect: sa.Dialect) -> Forms:
+    """Return the forms of statements on one dialect."""
+    found = _FORMS.get(dialect)
+    return found or _FORMS.setdefault(dialect, Forms(dialect))

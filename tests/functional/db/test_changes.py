@@ -1,0 +1,136 @@
+"""Statements that write, straight from the driver."""
+
+import datetime
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.db import forms
+from placement_core.placement import tables
+from placement_core.testing import factories
+from tests import base, databases
+
+_providers = tables.resource_providers
+_INSERT = sa.insert(_providers).inline()
+_RAISE = (
+    sa.update(_providers)
+    .where(_providers.c.uuid == sa.bindparam("of_uuid"), _providers.c.generation < 7)
+    .values(generation=_providers.c.generation + sa.bindparam("step")))
+_SET_TIME = (
+    sa.update(_providers)
+    .where(_providers.c.uuid == sa.bindparam("of_uuid"))
+    .values(created_at=sa.bindparam("at")))
+_REMOVE = sa.delete(_providers).where(_providers.c.uuid == sa.bindparam("of_uuid"))
+_REMOVE_SOME = sa.delete(_providers).where(
+    _providers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+_MAKE_TRAIT = sa.insert(tables.resource_provider_traits).inline()
+
+
+@databases.on_each_database
+class TestChange(base.DatabaseTestCase):
+
+    def provider(self, name):
+        return {"uuid": factories.new_uuid(), "name": name, "generation": 0}
+
+    def change(self, statement, parameters, *, straight=True):
+        """Write in a transaction of its own; see that it went straight to the driver."""
+        first = parameters if isinstance(parameters, dict) else parameters[0]
+        form = forms.on(self.database.writer.dialect).of(statement, first)
+        self.assertEqual(straight, form is not None)
+        with db.write(self.ctx) as session:
+            return session.change(statement, parameters)
+
+    def rows(self):
+        with self.database.autocommit.connect() as connection:
+            return {row.name: row for row in connection.execute(sa.select(_providers))}
+
+    def test_one(self):
+        before = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        given = self.provider("100% one's")
+        self.assertEqual(1, self.change(_INSERT, given))
+        [row] = self.rows().values()
+        self.assertEqual(given, {name: row._mapping[name] for name in given})
+        # What the column says for itself.
+        self.assertIsNone(row.updated_at)
+        self.assertTrue(before <= row.created_at + datetime.timedelta(seconds=1))
+        raised = {"of_uuid": given["uuid"], "step": 5}
+        self.assertEqual(1, self.change(_RAISE, raised))
+        self.assertEqual(1, self.change(_RAISE, raised))
+        self.assertEqual(0, self.change(_RAISE, raised))
+        [row] = self.rows().values()
+        self.assertEqual(10, row.generation)
+        self.assertTrue(row.updated_at >= row.created_at)
+        at = datetime.datetime(2026, 3, 1, 12, 0, 5)
+        self.assertEqual(1, self.change(_SET_TIME, {"of_uuid": given["uuid"], "at": at}))
+        self.assertEqual(at, self.rows()[given["name"]].created_at)
+        self.assertEqual(1, self.change(_REMOVE, {"of_uuid": given["uuid"]}))
+        self.assertEqual(0, self.change(_REMOVE, {"of_uuid": given["uuid"]}))
+
+    def test_a_default_that_is_given(self):
+        at = datetime.datetime(2026, 3, 1)
+        self.change(_INSERT, self.provider("one") | {"created_at": at, "updated_at": None})
+        self.assertEqual(at, self.rows()["one"].created_at)
+
+    def test_several(self):
+        many = [self.provider(name) for name in ("one", "two", "three")]
+        self.assertEqual(3, self.change(_INSERT, many))
+        self.assertEqual({"one", "two", "three"}, set(self.rows()))
+        self.assertEqual(2, self.change(
+            _RAISE, [{"of_uuid": each["uuid"], "step": 1} for each in many[:2]]))
+
+    def test_errors_are_those_of_execute(self):
+        given = self.provider("one")
+        self.change(_INSERT, given)
+        self.assertRaises(db_exception.DBDuplicateEntry, self.change, _INSERT, given)
+        self.assertRaises(db_exception.DBDuplicateEntry, self.change, _INSERT, [given])
+        self.assertEqual({"one"}, set(self.rows()))
+        with db.write(self.ctx) as session:
+            session.change(_INSERT, self.provider("two"))
+            if self.kind == "mysql":
+                # There the transaction goes on.
+                self.assertRaises(
+                    db_exception.DBDuplicateEntry, session.change, _INSERT, given)
+        self.assertEqual({"one", "two"}, set(self.rows()))
+
+    def test_a_missing_row(self):
+        if self.kind == "sqlite":
+            self.skipTest("SQLite does not look")
+        self.assertRaises(
+            db_exception.DBReferenceError, self.change, _MAKE_TRAIT,
+            {"trait_id": 2**31 - 1, "resource_provider_id": 2**31 - 1})
+
+    def test_a_lost_connection(self):
+        """Nothing was written: it may be tried again."""
+        with self.assertRaises(db.TransactionLost), db.write(self.ctx) as session:
+            session.change(_INSERT, self.provider("one"))
+            session.connection.connection.dbapi_connection.close()
+            session.change(_INSERT, self.provider("two"))
+        self.assertEqual({}, self.rows())
+        self.change(_INSERT, self.provider("three"))
+        self.assertEqual({"three"}, set(self.rows()))
+
+    def test_a_missing_parameter(self):
+        """It is never taken for NULL."""
+        error = self.assertRaises(
+            db_exception.DBError, self.change, _RAISE, {"of_uuid": "x"}, straight=False)
+        self.assertIn("required for bind parameter 'step'", str(error))
+
+    def test_what_depends_on_values_is_sqlalchemys(self):
+        one, two = self.provider("one"), self.provider("two")
+        self.change(_INSERT, [one, two])
+        self.assertEqual(2, self.change(
+            _REMOVE_SOME, {"uuids": [one["uuid"], two["uuid"]]}, straight=False))
+
+    def test_who_listens_hears_it(self):
+        heard = []
+
+        def note(_connection, _cursor, statement, *_anything):
+            heard.append(statement)
+
+        sa.event.listen(self.database.writer, "before_cursor_execute", note)
+        try:
+            self.change(_INSERT, self.provider("one"))
+        finally:
+            sa.event.remove(self.database.writer, "before_cursor_execute", note)
+        self.assertTrue(any("INSERT INTO resource_providers" in each for each in heard), heard)
