@@ -72,10 +72,11 @@ class Session:
                 cursor.executemany(form.text, [form.bind(each) for each in parameters])
             met: int = cursor.rowcount
             cursor.close()
-        except self.connection.dialect.loaded_dbapi.Error as error:
+        except BaseException as error:  # noqa: BLE001  (it is raised again, judged)
             # What it means, and whether the connection is lost, SQLAlchemy and oslo.db know.
+            of_driver = isinstance(error, self.connection.dialect.loaded_dbapi.Error)
             self.connection._handle_dbapi_exception(
-                error, form.text, None, None, None)
+                error, form.text if of_driver else None, None, None, None)
         return met
 
     def touch(self, kind: str, ref: int) -> None:

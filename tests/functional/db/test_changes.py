@@ -5,7 +5,7 @@ import datetime
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from placement_core import db
+from placement_core import db, errors
 from placement_core.db import forms
 from placement_core.placement import tables
 from placement_core.testing import factories
@@ -92,6 +92,12 @@ class TestChange(base.DatabaseTestCase):
                 self.assertRaises(
                     db_exception.DBDuplicateEntry, session.change, _INSERT, given)
         self.assertEqual({"one", "two"}, set(self.rows()))
+
+    def test_what_no_row_can_hold(self):
+        given = self.provider("one")
+        for wrong in ({"name": "\ud800"}, {"generation": 2**70}):
+            self.assertRaises(errors.Invalid, self.change, _INSERT, given | wrong)
+        self.assertEqual({}, self.rows())
 
     def test_a_missing_row(self):
         if self.kind == "sqlite":
