@@ -16,6 +16,8 @@ import sqlalchemy as sa
 #: Makes what a driver takes for the parameters of one statement.
 Bind: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
+#: What reads.
+Select: TypeAlias = sa.Select[Any] | sa.CompoundSelect[Any]
 #: INSERT, UPDATE and DELETE.
 Change: TypeAlias = sa.Insert | sa.Update | sa.Delete
 
@@ -31,7 +33,7 @@ class Form:
     bind: Bind
 
 
-def of_select(statement: sa.Select[Any] | sa.CompoundSelect[Any], dialect: sa.Dialect) -> Form:
+def of_select(statement: Select, dialect: sa.Dialect) -> Form:
     """Return the form of a statement that reads."""
     compiled = statement.compile(dialect=dialect)
     return Form(str(compiled), _bind(compiled, dialect, {}))
@@ -63,12 +65,25 @@ def of_change(
 
 
 class Forms:
-    """The forms of statements that write, by who holds the statements."""
+    """The forms of statements, by who holds the statements."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
         self._dialect = dialect
         self._known: weakref.WeakKeyDictionary[
             Change, dict[tuple[str, ...], Form | None]] = weakref.WeakKeyDictionary()
+        self._selects: weakref.WeakKeyDictionary[
+            Select, Form | None] = weakref.WeakKeyDictionary()
+
+    def of_select(self, statement: Select) -> Form | None:
+        """Return the form of a statement that reads; None: its text depends on values."""
+        try:
+            return self._selects[statement]
+        except KeyError:
+            compiled: Any = statement.compile(dialect=self._dialect)
+            depends = compiled.post_compile_params or compiled.literal_execute_params
+            form = None if depends else of_select(statement, self._dialect)
+            self._selects[statement] = form
+            return form
 
     def of(self, statement: Change, parameters: Mapping[str, Any]) -> Form | None:
         """Return the form of a statement with parameters of these names, as ``of_change``."""

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core.db import forms
-from placement_core.db.forms import Change, Form
+from placement_core.db.forms import Change, Form, Select
 
 #: A transaction's name: random, and small enough that 256 of them can be
 #: summed in a signed 64-bit integer (``changes`` sums them).
@@ -52,18 +52,37 @@ class Session:
 
         :param parameters: of one execution, or of several, which all have the same names.
         """
-        engine = self.connection.engine
         first = parameters if isinstance(parameters, Mapping) else parameters[0]
-        # Who listens to what is executed hears SQLAlchemy only.
-        form = None if engine.dispatch.before_cursor_execute else forms.on(
-            engine.dialect).of(statement, first)
+        form = None if self._listened else self._forms.of(statement, first)
         if form is None:
             return self.connection.execute(statement, parameters).rowcount
-        return self._send(form, parameters)
+        met, _ = self._send(form, parameters)
+        return met
+
+    def tuples(self, statement: Select, parameters: Mapping[str, Any]) -> Sequence[Any]:
+        """Execute a statement that reads numbers and texts; return the rows, as ``change`` does.
+
+        Not for columns whose values SQLAlchemy makes of what a driver returns.
+        """
+        form = None if self._listened else self._forms.of_select(statement)
+        if form is None:
+            return self.connection.execute(statement, parameters).all()
+        _, rows = self._send(form, parameters, fetch=True)
+        return rows
+
+    @property
+    def _listened(self) -> bool:
+        """Whether somebody listens to what is executed, who hears SQLAlchemy only."""
+        return bool(self.connection.engine.dispatch.before_cursor_execute)
+
+    @property
+    def _forms(self) -> forms.Forms:
+        return forms.on(self.connection.engine.dialect)
 
     def _send(
-        self, form: Form, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    ) -> int:
+        self, form: Form, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]], *,
+        fetch: bool = False,
+    ) -> tuple[int, Sequence[Any]]:
         try:
             cursor = self.connection.connection.cursor()
             if isinstance(parameters, Mapping):
@@ -71,13 +90,14 @@ class Session:
             else:
                 cursor.executemany(form.text, [form.bind(each) for each in parameters])
             met: int = cursor.rowcount
+            rows: Sequence[Any] = cursor.fetchall() if fetch else ()
             cursor.close()
         except BaseException as error:  # noqa: BLE001  (it is raised again, judged)
             # What it means, and whether the connection is lost, SQLAlchemy and oslo.db know.
             of_driver = isinstance(error, self.connection.dialect.loaded_dbapi.Error)
             self.connection._handle_dbapi_exception(
                 error, form.text if of_driver else None, None, None, None)
-        return met
+        return met, rows
 
     def touch(self, kind: str, ref: int) -> None:
         """Note that ``ref`` of ``kind`` changed, for the change log.
