@@ -65,10 +65,11 @@ def of_change(
 
 
 class Forms:
-    """The forms of statements, by who holds the statements."""
+    """The forms of statements for one dialect, for as long as there are both."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
-        self._dialect = dialect
+        # Not held: forms are found by it, and shall end with it.
+        self._dialect = weakref.ref(dialect)
         self._known: weakref.WeakKeyDictionary[
             Change, dict[tuple[str, ...], Form | None]] = weakref.WeakKeyDictionary()
         self._selects: weakref.WeakKeyDictionary[
@@ -79,9 +80,9 @@ class Forms:
         try:
             return self._selects[statement]
         except KeyError:
-            compiled: Any = statement.compile(dialect=self._dialect)
+            compiled: Any = statement.compile(dialect=self._present())
             depends = compiled.post_compile_params or compiled.literal_execute_params
-            form = None if depends else of_select(statement, self._dialect)
+            form = None if depends else of_select(statement, self._present())
             self._selects[statement] = form
             return form
 
@@ -94,8 +95,13 @@ class Forms:
         try:
             return known[names]
         except KeyError:
-            form = known[names] = of_change(statement, names, self._dialect)
+            form = known[names] = of_change(statement, names, self._present())
             return form
+
+    def _present(self) -> sa.Dialect:
+        dialect = self._dialect()
+        assert dialect is not None  # whose forms somebody asks for
+        return dialect
 
 
 def _bind(

@@ -1,12 +1,16 @@
 """Statements that write, straight from the driver."""
 
 import datetime
+import gc
+import weakref
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import db, errors
+from placement_core.context import Context
 from placement_core.db import forms
+from placement_core.db.database import Database, Settings
 from placement_core.placement import tables
 from placement_core.testing import factories
 from tests import base, databases
@@ -143,6 +147,17 @@ class TestChange(base.DatabaseTestCase):
                     [tuple(row) for row in session.tuples(statement, given)])
         self.assertIsNotNone(forms.on(self.database.writer.dialect).of_select(_NAMED))
         self.assertIsNone(forms.on(self.database.writer.dialect).of_select(_SOME))
+
+    def test_forms_end_with_their_dialect(self):
+        other = Database(Settings(self.database.settings.connection), self.database.journal)
+        with db.write(Context(other)) as session:
+            session.change(_INSERT, self.provider("one"))
+            session.tuples(_NAMED, {"name": "one"})
+        dialect = weakref.ref(other.writer.dialect)
+        other.dispose()
+        del other, session
+        gc.collect()
+        self.assertIsNone(dialect())
 
     def test_who_listens_hears_it(self):
         heard = []
