@@ -167,7 +167,10 @@ def hold_pairs(
     """
     if facts.paired:
         facts.pairs = moves.hold(session, sorted(facts.paired))
-        written = {write.consumer_uuid for write in writes}
+        # A consumer that holds nothing, and shall hold nothing, may have no row that was taken:
+        # what it holds is known only now, with the pair taken.
+        written = {write.consumer_uuid for write in writes
+                   if write.allocations or write.consumer_uuid in facts.held}
         facts.others = moves.held(
             session, sorted({*facts.paired, *facts.paired.values()} - written))
 

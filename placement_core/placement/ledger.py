@@ -111,7 +111,8 @@ def plan(
         _count(changes, write, facts, existed, before, after, planned)
         project, user, _ = planned.owners.get(
             write.consumer_uuid, facts.owners.get(write.consumer_uuid, _NOBODY))
-        holdings[write.consumer_uuid] = moves.Holding(before, after, project, user)
+        if before or after:
+            holdings[write.consumer_uuid] = moves.Holding(before, after, project, user)
     planned.pairs = moves.plan(
         facts.pairs, holdings, facts.others, facts.classes.get(orc.MEMORY_MB))
     planned.deltas = dict(deltas)

@@ -187,8 +187,8 @@ def _kept(
         if holding is not None and holding.after and holding.project_id != pair.project_id:
             return None
     if pair.consumer_uuid == pair.moved_from:
-        holding = written[pair.consumer_uuid]
-        return pair if holding.after == holding.before else None
+        holding = written.get(pair.consumer_uuid)
+        return pair if holding is None or holding.after == holding.before else None
     return recounted(
         pair, by_class(_after(pair.moved_from, written, others)),
         by_class(_after(pair.consumer_uuid, written, others)))

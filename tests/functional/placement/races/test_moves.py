@@ -1,8 +1,9 @@
 """Moves: what is confirmed, reverted, deleted and claimed at the same moment."""
 
 import itertools
+from unittest import mock
 
-from placement_core.placement import allocations, errors
+from placement_core.placement import allocations, errors, moves
 from placement_core.placement.usage_index import CONSUMERS, UsageIndex
 from placement_core.testing import factories
 from tests import databases, races
@@ -51,6 +52,26 @@ class TestMoves(claims.ClaimsTestCase):
                 lambda migration=migration: allocations.delete(self.context(), migration)))
             self.assertEqual({**_LARGE, CONSUMERS: 1}, self.counted())
             allocations.delete(self.ctx, instance)
+
+    def test_a_claim_of_one_that_is_emptied_once_more(self):
+        """Who empties what holds nothing has looked at it before; then it claims."""
+        if self.kind == "sqlite":
+            self.skipTest("one writes at a time there, and looks when it is its turn")
+        instance, _ = self.moved()
+        hold = moves.hold
+
+        def empty(paused):
+            def wait(*arguments):
+                paused.here()
+                return hold(*arguments)
+
+            with mock.patch.object(moves, "hold", wait):
+                allocations.replace(self.context(), [self.write({}, consumer=instance)])
+
+        with races.Paused(empty) as paused:
+            self.claim({self.hosts[1]: _LARGE}, consumer=instance, ctx=self.context(), seen=None)
+        self.assertIsNone(paused.outcome)
+        self.assertEqual({**_LARGE, CONSUMERS: 1}, self.counted())
 
     def test_a_revert_and_deletes(self):
         for first, second in itertools.product(("revert", "delete"), ("instance", "migration")):
