@@ -15,14 +15,19 @@ from oslo_db import exception as db_exception
 from pyramid.config import Configurator
 
 from placement_core import errors, metrics, services
+from placement_core.db import sqlite_files
+from placement_core.db.masking import masked_in
 from placement_core.http import conditional, identity, metering, pipeline, requestlog
 from placement_core.http.capacity_api.api import API as CAPACITY
+from placement_core.http.concurrency import RequestGate
 from placement_core.http.identity import WSGIApplication
 from placement_core.http.leases_api.api import API as RESERVATIONS
 from placement_core.http.limits_api.api import API as LIMITS
+from placement_core.http.local_callers import LocalCallers
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer
+from placement_core.http.readiness import Readiness
 from placement_core.http.replays import Replays
 from placement_core.migrations import sync
 from placement_core.placement import standard
@@ -36,7 +41,8 @@ APIS: Sequence[Api] = (PLACEMENT, LIMITS, RESERVATIONS, CAPACITY)
 #: Answers whether the process is alive, to anybody, and asks nothing else for it.
 LIVENESS_PATH = "/healthcheck"
 #: Answers whether a request would be served now: the database answers, and the
-#: capacity index is loaded and fresh. For load balancers.
+#: capacity index is loaded and fresh. For load balancers, and anybody else: so it tells
+#: nothing more; the log does.
 READINESS_PATH = "/readiness"
 #: Shows Prometheus what was counted, if ``[metrics] enabled``.
 METRICS_PATH = "/metrics"
@@ -56,6 +62,14 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         _router(apis, parts, authorizer, kept),
         [api.prefix for api in apis if api.versions is None], parts, authorizer, kept)
     app = identity.authenticated(app, conf, apis)
+    if conf.api.auth_strategy == "noauth2":
+        if conf.api.allow_remote_noauth2:
+            LOG.warning("[api] allow_remote_noauth2: whatever a caller says is believed")
+        else:
+            app = LocalCallers(app, apis)
+    if conf.api.max_concurrent_requests:
+        app = RequestGate(
+            app, conf.api.max_concurrent_requests, parts.database.availability, apis)
     if conf.metrics.enabled:
         app = metering.Metering(app, apis)
     app = _with_health(app, parts)
@@ -67,7 +81,7 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
     _prepare_database(parts)
     LOG.info(
         "serving on %s, writes %s, worker %d, auth %s, catalog %s, limits %s, model %s",
-        parts.database.url.render_as_string(hide_password=True),
+        parts.database.shown,
         "BEGIN IMMEDIATE" if parts.database.dialect == "sqlite" else "READ COMMITTED",
         os.getpid(), conf.api.auth_strategy, conf.catalog.driver, conf.limits.driver,
         conf.limits.enforcement_model)
@@ -90,7 +104,7 @@ def _with_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
     """Answer for liveness, readiness and metrics before authentication and the API."""
     answers: dict[str, WSGIApplication] = {
         LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
-        READINESS_PATH: _readiness(parts),
+        READINESS_PATH: Readiness(parts),
     }
     if parts.conf.metrics.enabled:
         answers[METRICS_PATH] = metrics.page()
@@ -99,23 +113,6 @@ def _with_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
         return answers.get(environ.get("PATH_INFO", ""), app)(environ, start_response)
 
     return route
-
-
-def _readiness(parts: Services) -> WSGIApplication:
-    def answer(_environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        try:
-            world = parts.index.world(parts.context())
-            status, text = "200 OK", f"ready: {len(world.layout.row_of_id)} resource providers\n"
-        except (errors.Unavailable, db_exception.DBError, sa.exc.DBAPIError) as error:
-            LOG.warning("not ready: %s", error)
-            status, text = "503 Service Unavailable", "not ready: the database does not answer\n"
-        body = text.encode()
-        start_response(status, [
-            ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body))),
-            ("Cache-Control", "no-store")])
-        return [body]
-
-    return answer
 
 
 def _prepare_database(parts: Services) -> None:
@@ -127,6 +124,19 @@ def _prepare_database(parts: Services) -> None:
         sync.require_newest(parts.database)
     standard.ensure(parts.context())
     _check_depth(parts)
+    for path in sqlite_files.find_exposed(parts.conf.placement_database.connection):
+        LOG.warning("%s can be read by others than its owner, and passwords of cells' databases "
+                    "may be in it: chmod 600", path)
+    _warn_of_gaps(parts)
+
+
+def _warn_of_gaps(parts: Services) -> None:
+    """Say which registered limits bind nobody."""
+    try:
+        for gap in parts.limit_gaps(parts.context()):
+            LOG.warning("%s", gap)
+    except errors.Unavailable as error:
+        LOG.warning("whether every registered limit binds is not known now: %s", error)
 
 
 def _check_depth(parts: Services) -> None:
@@ -151,12 +161,11 @@ def _wait_for_database(parts: Services) -> None:
             with parts.database.autocommit.connect():
                 return
         except (db_exception.DBError, sa.exc.DBAPIError) as error:
-            reason = str(error).strip().splitlines()[0]
+            reason = masked_in(str(error).strip().partition("\n")[0])
             if attempts_left == 0:
-                url = parts.database.url.render_as_string(hide_password=True)
                 raise errors.ConfigurationError(
-                    f"[placement_database] connection = {url}: the database does not answer: "
-                    f"{reason}"
+                    f"[placement_database] connection = {parts.database.shown}: "
+                    f"the database does not answer: {reason}"
                 ) from error
             attempts_left -= 1
             LOG.warning(

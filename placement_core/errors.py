@@ -33,7 +33,12 @@ class OverLimit(Error):
 
 
 class Unavailable(Error):
-    """The answer is not known now: a database or service does not answer."""
+    """The answer is not known now: a database or service does not answer.
+
+    :cvar retry_after_seconds: when it is worth while to ask again.
+    """
+
+    retry_after_seconds = 5
 
 
 class ConfigurationError(Error):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 GuardMode = Literal["audit", "enforce"]
-GuardOutcome = Literal["allowed", "refused", "would_be_refused"]
+GuardOutcome = Literal["allowed", "refused", "would_be_refused", "unknown"]
 #: ``taken``: for good, at once.
 ClaimEvent = Literal["taken", "held", "confirmed", "expired", "released"]
 #: ``failed``: it is tried again; ``given_up``: it is not.

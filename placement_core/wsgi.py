@@ -13,9 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from oslo_log import log as oslo_logging
-
-from placement_core import app, conf, errors
+from placement_core import app, conf, errors, logs
 from placement_core.http.identity import WSGIApplication
 
 LOG = logging.getLogger(__name__)
@@ -53,8 +51,7 @@ class Application:
 def _build() -> WSGIApplication:
     try:
         options = conf.load()
-        oslo_logging.setup(options, "placement")
-        logging.captureWarnings(True)
+        logs.set_up(options)
         return app.make_app(options)
     except errors.ConfigurationError as error:
         LOG.critical("%s", error)

@@ -14,7 +14,8 @@ from placement_core.placement import audit
 class Sync(base.Command):
     """Make the database's schema, upgrade it, or take over that of upstream Placement.
 
-    Safe to repeat. Stop the services first: they must not write meanwhile.
+    Sets sequences that are behind their tables (PostgreSQL). Safe to repeat. Stop the
+    services first: they must not write meanwhile.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -73,7 +74,8 @@ class OnlineDataMigrations(base.Command):
     """Bring rows that older versions wrote up to date, in batches, while serving.
 
     Exit code 0: nothing is left that can be done. 1: --max-count was reached;
-    run again. 2: some migrations failed and none got any further.
+    run again. 2: some migrations failed and none got any further, or one was stopped
+    because it makes no progress.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

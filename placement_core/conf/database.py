@@ -115,4 +115,23 @@ OPTIONS: list[cfg.Opt] = [
         "(it hangs, or its machine is gone), so that its rows are free again; 0 is never. "
         "PostgreSQL and MariaDB only.",
     ),
+    cfg.IntOpt(
+        "network_timeout_seconds",
+        default=10,
+        min=0,
+        help="Seconds that the database server may say nothing to who connects. One that takes "
+        "longer counts as not answering, whoever waits for it is told so, and requests are "
+        "answered 503 at once until it answers again. Statements that take long on a server "
+        "that answers new connections are bounded by statement_timeout_seconds. Lower it where "
+        "clients wait less long than this; 0 leaves all waiting to the operating system. Not "
+        "for SQLite.",
+    ),
+    cfg.IntOpt(
+        "retry_timeout_seconds",
+        default=10,
+        min=0,
+        help="For how many seconds a request repeats a transaction that lost a race or its "
+        "connection, before it is answered 503. How often a transaction that lost a race is "
+        "repeated, [placement] allocation_conflict_retry_count bounds, too.",
+    ),
 ]

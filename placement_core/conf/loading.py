@@ -20,6 +20,10 @@ _FILE = "placement.conf"
 _LOCATION = re.compile(
     r"^Value for option \S+ from LocationInfo\(.*?detail='(.*?)'\) is not valid: ")
 
+#: What oslo.config says of a line that it cannot read, before it repeats the line, which
+#: may hold a password.
+_LINE = re.compile(r"( at \S+:[0-9]+, [^:]*).*")
+
 
 def load(
     argv: Sequence[str] = (),
@@ -53,6 +57,8 @@ def load(
         _read_everything(conf)
     except cfg.RequiredOptError as error:
         raise errors.ConfigurationError(_missing(error)) from None
+    except cfg.ConfigFileParseError as error:
+        raise errors.ConfigurationError(_LINE.sub(r"\1", " ".join(str(error).split()))) from None
     except (cfg.Error, ValueError) as error:
         raise errors.ConfigurationError(" ".join(str(error).split())) from None
     return conf

@@ -59,7 +59,10 @@ def register(conf: cfg.ConfigOpts) -> None:
             conf.register_group(cfg.OptGroup(group.name, group.title, group.help))
             conf.register_opts(options, group=group)
     log.register_options(conf)
-    conf.set_default("default_log_levels", [*log.get_default_log_levels(), "alembic=WARN"])
+    conf.set_default("default_log_levels", [
+        *log.get_default_log_levels(), "alembic=WARN",
+        # It warns, with a traceback, of each error that it does not know; we judge them all.
+        "oslo_db.sqlalchemy.exc_filters=ERROR"])
     policy_opts.set_defaults(conf)
     conf.register_opts(cors.OPTS, group="cors")
     for name, value in _CORS_DEFAULTS.items():

@@ -17,12 +17,15 @@ repeated, which costs nothing while all is well. Source: design §3 and §4.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
 import sqlite3
+import threading
 import time
 import urllib.parse
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -30,12 +33,18 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
+from placement_core.db import drivers, sequences, sqlite_files
+from placement_core.db.availability import GRACE_SECONDS, Availability
+from placement_core.db.failures import ConnectionLost, ReadOnly, judged, know_driver, verdict
 from placement_core.db.lines import Lines
 from placement_core.db.masking import masked
 from placement_core.db.session import Session
 
 #: The dialects we know, and the driver each uses when the URL names none.
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+
+#: The option that names the database whose schema is ours.
+OWN = "[placement_database] connection"
 
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 
@@ -44,12 +53,6 @@ _PING_AFTER_SECONDS = 2.0
 
 #: How long until SQLite is asked again for what it refuses without waiting.
 _SQLITE_PAUSE_SECONDS = 0.01
-
-#: The mark on our connections that the fence of an adopted database asks for
-#: (``migrations.fence``): a setting, a user variable, a function.
-POSTGRESQL_MARK = "placement_core.writer"
-MYSQL_MARK = "@placement_core_writer"
-SQLITE_MARK = "this_database_belongs_to_placement_core"
 
 
 class Journal(Protocol):
@@ -78,8 +81,11 @@ class Settings:
     :ivar connection: an SQLAlchemy URL; an SQLite database is a file.
     :ivar sqlite_create: whether an SQLite file that is not there is made.
     :ivar named: where the URL stands, for messages about it.
-    :ivar network_timeout_seconds: longest silence of the server, while connecting and
-        later; 0 is as long as the operating system waits. SQLite has none.
+    :ivar network_timeout_seconds: for how long a server may say nothing to who connects;
+        one that is silent for longer does not answer. 0 is as long as the operating system
+        waits. SQLite has none.
+    :ivar retry_timeout_seconds: for how long after its first failure a transaction is
+        repeated.
     :ivar statement_timeout_seconds: longest statement; 0 is no bound.
     :ivar lock_timeout_seconds: longest wait for a row lock (SQLite: for the
         file); 0 is the database's own bound.
@@ -100,58 +106,109 @@ class Settings:
     idle_in_transaction_timeout_seconds: int = 60
     sqlite_synchronous: bool = True
     mysql_sql_mode: str | None = "TRADITIONAL"
-    named: str = dataclasses.field(default="[placement_database] connection", compare=False)
-    network_timeout_seconds: int = 0
+    named: str = dataclasses.field(default=OWN, compare=False)
+    network_timeout_seconds: int = 10
+    retry_timeout_seconds: int = 10
     sqlite_create: bool = True
 
 
 class Database:
     """One database: its engines, its change log and its patience.
 
+    :param grace_seconds: for how long an outage may last before anybody is told of it;
+        None: during an outage, everybody tries to connect.
     :ivar retries: how often a transaction that lost a race is repeated.
+    :ivar retry_seconds: for how long after its first failure a transaction is repeated.
+    :ivar patience: what is left of that, for what each thread is doing (``transactions``).
+    :ivar availability: whether the database answers.
     :ivar lines: what questions are asked on.
     :ivar kept: what a process keeps of this database, one of each kind.
     :ivar incomplete_owner: the (project, user) of consumers that were written
         by clients too old to name theirs.
     """
 
-    def __init__(self, settings: Settings, journal: Journal, *, retries: int = 10) -> None:
-        self.url = _url(settings)
+    def __init__(
+        self, settings: Settings, journal: Journal, *, retries: int = 10,
+        grace_seconds: float | None = GRACE_SECONDS,
+    ) -> None:
+        self.url = resolve_url(settings)
+        #: The URL as people may see it.
+        self.shown = masked(settings.connection)
         self.settings = settings
         self.journal = journal
         self.retries = retries
+        self.retry_seconds = float(settings.retry_timeout_seconds)
+        self.patience = threading.local()
         self.kept: dict[type, Any] = {}
         self.incomplete_owner = (_NOBODY, _NOBODY)
         self.dialect = self.url.get_backend_name()
+        silence = 0 if self.dialect == "sqlite" else settings.network_timeout_seconds
+        self.availability = Availability(
+            f"the database {masked(settings.connection)}", self._probe,
+            str(self.url.password or ""), silence, grace_seconds)
         try:
-            self.writer = _engine(self.url, settings, "READ COMMITTED", "BEGIN IMMEDIATE")
-            self.snapshot = _engine(self.url, settings, "REPEATABLE READ", "BEGIN")
-            self.autocommit = _engine(self.url, settings, "AUTOCOMMIT", None)
+            self.writer = self._engine("READ COMMITTED", "BEGIN IMMEDIATE")
+            self.snapshot = self._engine("REPEATABLE READ", "BEGIN")
+            self.autocommit = self._engine("AUTOCOMMIT", None)
         except (ImportError, ValueError, sa.exc.ArgumentError):
             # Their words may repeat a part of the URL.
             raise errors.ConfigurationError(
                 f"{settings.named} = {masked(settings.connection)}: a driver or a parameter "
                 "of the URL cannot be used") from None
 
-        self.lines = Lines(self.autocommit, most=settings.max_pool_size,
+        self.lines = Lines(self.autocommit, self.availability, most=settings.max_pool_size,
                            recycle_seconds=settings.connection_recycle_seconds)
 
+    @contextlib.contextmanager
+    def connection(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        """Lend a connection of an engine. Every statement takes this road, or a line.
+
+        Its errors are judged, and one that is no good any more goes to nobody else.
+
+        :raises errors.Unavailable: the database does not answer, or cannot do it now.
+        """
+        self.availability.require()
+        with judged(), engine.connect() as connection:
+            try:
+                yield connection
+            except Exception as error:
+                if isinstance(verdict(error), (ConnectionLost, ReadOnly)):
+                    connection.invalidate(error)
+                raise
+
+    def _engine(self, isolation: str, sqlite_begin: str | None) -> sa.Engine:
+        return _engine(self.url, self.settings, isolation, sqlite_begin, self.availability)
+
+    def _probe(self) -> None:
+        """Connect, and no more; within the network timeout."""
+        dialect = self.autocommit.dialect
+        args, options = dialect.create_connect_args(self.url)
+        own = drivers.arguments(self.url, self.settings, writes=False)
+        drivers.connect(dialect, args, {**options, **own}).close()
+
     def dispose(self) -> None:
-        """Close every connection that nobody uses."""
+        """Close every connection that nobody uses, and look after none."""
+        self.availability.reset()
         self.lines.close()
         for engine in (self.writer, self.snapshot, self.autocommit):
             engine.dispose()
 
 
-def _url(settings: Settings) -> sa.URL:
+def resolve_url(settings: Settings) -> sa.URL:
+    """Return the URL of a database, with the driver that is used; nothing is connected to.
+
+    :raises errors.ConfigurationError: it is no URL, or of no database that we know.
+    """
     try:
         url = sa.make_url(settings.connection)
+        _check_logins(url)
     except (sa.exc.ArgumentError, ValueError):
         # The value is not shown: it may hold a password.
         raise errors.ConfigurationError(
             f"{settings.named}: expected a database URL such as "
             "sqlite:////var/lib/placement/placement.sqlite or "
-            "postgresql://user:password@host/placement"
+            "postgresql://user:password@host/placement, with what is not a letter or a "
+            "digit in user and password percent-encoded (@ is %40)"
         ) from None
     shown = masked(settings.connection)
     if settings.connection_parameters:
@@ -182,8 +239,15 @@ def _url(settings: Settings) -> sa.URL:
     return url
 
 
+def _check_logins(url: sa.URL) -> None:
+    """Refuse a URL that was cut at the wrong place: errors would show half a password."""
+    if url.get_backend_name() != "sqlite" and "@" in f"{url.host}{url.database}":
+        raise ValueError
+
+
 def _engine(
-    url: sa.URL, settings: Settings, isolation: str, sqlite_begin: str | None
+    url: sa.URL, settings: Settings, isolation: str, sqlite_begin: str | None,
+    availability: Availability,
 ) -> sa.Engine:
     """Build an engine all of whose connections have one isolation."""
     backend = url.get_backend_name()
@@ -193,8 +257,8 @@ def _engine(
         "max_overflow": settings.max_overflow,
         "pool_timeout": settings.pool_timeout_seconds,
         "pool_recycle": settings.connection_recycle_seconds,
-        "connect_args": _CONNECT_ARGS[backend](
-            settings, writes=isolation == "READ COMMITTED"),
+        "connect_args": drivers.arguments(
+            url, settings, writes=isolation == "READ COMMITTED"),
         # ``transactions`` ends every transaction itself; MySQL would be asked
         # to ROLLBACK nothing each time a connection goes back to the pool.
         "pool_reset_on_return": None,
@@ -202,15 +266,26 @@ def _engine(
     }
     if backend != "sqlite":
         arguments["isolation_level"] = isolation
-    if backend == "sqlite" and not settings.sqlite_create:
+    if backend == "sqlite" and (
+            not settings.sqlite_create or os.path.exists(url.database or "")):
+        # One that goes away later is an outage, and not a new, empty database.
         url = _existing(url)
     engine = sa.create_engine(url, **arguments)
+    sequences.watch(engine, own=settings.named == OWN)
+    know_driver(engine.dialect.loaded_dbapi.Error)
     exc_filters.register_engine(engine)
+    if backend != "sqlite":
+        _watch_connections(engine, availability)
     _distrust_old_connections(engine)
     if backend == "sqlite":
         _begin_on_sqlite(engine, sqlite_begin, settings)
     elif backend == "mysql":
         _prepare_mysql(engine, settings, reads_only=isolation != "READ COMMITTED")
+
+        @sa.event.listens_for(engine, "connect")
+        def let_wait(connection: Any, _record: object) -> None:
+            drivers.let_wait(connection, settings)
+
     return engine
 
 
@@ -218,6 +293,28 @@ def _existing(url: sa.URL) -> sa.URL:
     """Return the URL of an SQLite file with which it is opened only if it is there."""
     path = urllib.parse.quote(os.path.abspath(url.database or ""))
     return url.set(database=f"file:{path}").update_query_dict({"mode": "rw", "uri": "true"})
+
+
+def _watch_connections(engine: sa.Engine, availability: Availability) -> None:
+    """Tell ``availability`` which connections are in use, and which cannot be made."""
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(dialect: sa.Dialect, _record: object, args: Any, options: Any) -> Any:
+        with availability.connecting():
+            connection = drivers.connect(dialect, args, options)
+        # What it is set up with are statements, too.
+        availability.begin_use(connection)
+        return connection
+
+    @sa.event.listens_for(engine, "checkout")
+    def begin(connection: Any, _record: object, _proxy: object) -> None:
+        availability.begin_use(connection)
+
+    def end(connection: Any, *_anything: object) -> None:
+        availability.end_use(connection)
+
+    for name in ("checkin", "detach", "invalidate", "soft_invalidate", "close", "close_detached"):
+        sa.event.listen(engine, name, end)
 
 
 def _distrust_old_connections(engine: sa.Engine) -> None:
@@ -245,69 +342,23 @@ def _distrust_old_connections(engine: sa.Engine) -> None:
                 raise sa.exc.DisconnectionError("the connection died while idle") from error
 
 
-def _postgresql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
-    bounds = {
-        "statement_timeout": settings.statement_timeout_seconds,
-        "lock_timeout": settings.lock_timeout_seconds,
-        "idle_in_transaction_session_timeout": settings.idle_in_transaction_timeout_seconds,
-    }
-    options = " ".join(f"-c {name}={seconds * 1000}" for name, seconds in bounds.items())
-    options += f" -c {POSTGRESQL_MARK}=on"
-    if writes:
-        # What writes goes by a key. A plan made for the values at hand is the same
-        # one, and making it costs as much as carrying it out. But a plan that was
-        # made while a table was empty must not read all of it later.
-        options += " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
-    if not (patience := settings.network_timeout_seconds):
-        return {"options": options}
-    return {
-        "options": options,
-        "connect_timeout": patience,
-        # What was sent must be acknowledged; and where nothing was, the other end
-        # must show that it is there, while an answer is waited for.
-        "tcp_user_timeout": patience * 1000,
-        "keepalives_idle": patience,
-        "keepalives_interval": 1,
-        "keepalives_count": 3,
-    }
-
-
-def _mysql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
-    if not (patience := settings.network_timeout_seconds):
-        return {"charset": "utf8mb4"}
-    return {"charset": "utf8mb4", "connect_timeout": patience, "read_timeout": patience,
-            "write_timeout": patience}
-
-
-def _sqlite_patience(settings: Settings) -> int:
-    return settings.lock_timeout_seconds or 3600
-
-
-def _sqlite_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
-    return {
-        "check_same_thread": False,
-        "timeout": _sqlite_patience(settings),
-        # We say BEGIN ourselves: the module's own is always deferred.
-        "isolation_level": None,
-    }
-
-
-_CONNECT_ARGS = {
-    "postgresql": _postgresql_arguments,
-    "mysql": _mysql_arguments,
-    "sqlite": _sqlite_arguments,
-}
-
-
 def _begin_on_sqlite(engine: sa.Engine, begin: str | None, settings: Settings) -> None:
     """Say which BEGIN a transaction starts with, and set up connections."""
     synchronous = "FULL" if settings.sqlite_synchronous else "OFF"
 
+    @sa.event.listens_for(engine, "do_connect")
+    def make_private(
+        _dialect: object, _record: object, arguments: list[Any], _named: object
+    ) -> None:
+        path = str(arguments[0])
+        if not path.startswith("file:"):
+            sqlite_files.create_private(path)
+
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, _record: object) -> None:
-        _log_ahead(connection, _sqlite_patience(settings))
+        _log_ahead(connection, drivers.sqlite_patience(settings))
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-        connection.create_function(SQLITE_MARK, 0, lambda: 1)
+        connection.create_function(drivers.SQLITE_MARK, 0, lambda: 1)
 
     if begin is not None:
 
@@ -351,6 +402,8 @@ def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -
                 values["sql_mode"] = settings.mysql_sql_mode
             if settings.lock_timeout_seconds:
                 values["innodb_lock_wait_timeout"] = settings.lock_timeout_seconds
+                # Of whole tables, while somebody changes them.
+                values["lock_wait_timeout"] = settings.lock_timeout_seconds
             if "max_statement_time" in known:  # MariaDB, in seconds
                 values["max_statement_time"] = settings.statement_timeout_seconds
             elif "max_execution_time" in known:  # MySQL, in milliseconds, SELECT only
@@ -361,5 +414,5 @@ def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -
                 # Another node's acknowledged write must be seen (Galera).
                 values["wsrep_sync_wait"] = 1
             assignments = ", ".join(f"SESSION {name} = %s" for name in values)
-            assignments += f", {MYSQL_MARK} = 1"
+            assignments += f", {drivers.MYSQL_MARK} = 1"
             cursor.execute(f"SET {assignments}", tuple(values.values()))

@@ -1,55 +1,30 @@
 """What a database's complaint means for the caller.
 
-Four verdicts: the transaction lost a race or its connection and may be tried
-again (``TransactionLost``); the database cannot do it now (``Unavailable``);
-the request holds something that no row can (``Invalid``); or it is a defect of
-ours, and stays what it is. Duplicate keys and missing references stay too: the
-function that ran the statement knows what they mean.
+The one judge of every error of a database, whether SQLAlchemy, oslo.db or the driver
+itself raised it. Four verdicts: the transaction certainly did not happen and may be tried
+again (``TransactionLost``); the same, because the connection is gone (``ConnectionLost``:
+of a COMMIT nobody knows); the database cannot do it now (``Unavailable``); or the request
+holds something that no row can (``Invalid``). Whatever else there is, is a defect of ours,
+and stays what it is. Duplicate keys and missing references stay too: the function that
+ran the statement knows what they mean. ``server_errors`` has the codes.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import errors
-
-#: Deadlock, serialisation failure, certification failure (Galera, group
-#: replication), a snapshot that another writer made stale.
-_RACES: dict[str, set[Any]] = {
-    "postgresql": {"40001", "40P01"},
-    # 1467: a deadlock over a table's counter.
-    "mysql": {1020, 1213, 1467, 3101},
-    "sqlite": {517},
-}
-#: The connection or the server is gone; nothing was committed.
-_GONE: dict[str, set[Any]] = {
-    "postgresql": {"25P03", "57P01", "57P02", "57P03"},
-    "mysql": {1047, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2055, 4031},
-    "sqlite": set(),
-}
-#: Waited long enough for a lock or a statement, or there is no room or no
-#: permission to write: a repetition would only add to the load.
-_BUSY = {
-    "postgresql": {"25006", "55P03", "57014", "53000", "53100", "53200", "53300", "53400"},
-    "mysql": {1021, 1040, 1114, 1203, 1205, 1290, 1317, 1836, 1969, 3024},
-    "sqlite": {5, 6, 8, 10, 13, 14},
-}
-#: A value that a column or the protocol cannot hold.
-_DATA: dict[str, Any] = {
-    "postgresql": "22",
-    # 1267: compared with a column whose character set does not have it.
-    "mysql": {1264, 1265, 1267, 1292, 1366, 1406, 3988},
-    "sqlite": {18, 20},
-}
+from placement_core.db.server_errors import Meaning, meaning
 
 
 class TransactionLost(errors.Unavailable):
     """The transaction certainly did not happen; it may be tried again."""
+
+    retry_after_seconds = 1
 
     def __init__(
         self, message: str = "The database could not complete the change; please try again."
@@ -57,24 +32,49 @@ class TransactionLost(errors.Unavailable):
         super().__init__(message)
 
 
+class ConnectionLost(TransactionLost):
+    """The connection is gone, and a transaction on it unless it was being committed."""
+
+    def __init__(
+        self, message: str = "The database does not answer; please try again."
+    ) -> None:
+        super().__init__(message)
+
+
+class ReadOnly(errors.Unavailable):
+    """The server that this connection leads to takes no writes."""
+
+
+#: The classes of errors of the drivers in use (PEP 249).
+_driver_errors: set[type[Exception]] = set()
+
+
+def know_driver(error: type[Exception]) -> None:
+    """Have a driver's own errors judged, whoever lets them pass."""
+    _driver_errors.add(error)
+
+
 def verdict(error: Exception) -> Exception:
     """Return what ``error`` means; itself where it has no such meaning."""
-    if isinstance(error, errors.Error):
+    if isinstance(error, errors.Error) or not _is_of_database(error):
         return error
     if isinstance(error, (db_exception.DBDuplicateEntry, db_exception.DBReferenceError)):
         return error
     if isinstance(error, sa.exc.TimeoutError):
         return errors.Unavailable("Every connection to the database is in use.")
-    database, code = _code(error)
-    if _is_gone(error, database, code):
-        return TransactionLost("The database does not answer; please try again.")
-    if _in(_BUSY, database, code):
-        return errors.Unavailable("The database is too busy to complete this now.")
-    if isinstance(error, db_exception.DBDeadlock) or _in(_RACES, database, code):
-        return TransactionLost()
-    if _is_about_data(error, database, code):
-        return errors.Invalid("The request holds a value that the database cannot keep.")
-    return error
+    match _meaning(error):
+        case Meaning.RETRY:
+            return TransactionLost()
+        case Meaning.LOST:
+            return ConnectionLost()
+        case Meaning.REFUSED:
+            return errors.Unavailable("The database is too busy to complete this now.")
+        case Meaning.READ_ONLY:
+            return ReadOnly("The database does not take changes now.")
+        case Meaning.DATA:
+            return errors.Invalid("The request holds a value that the database cannot keep.")
+        case None:
+            return error
 
 
 @contextlib.contextmanager
@@ -82,22 +82,11 @@ def judged() -> Iterator[None]:
     """Raise the verdict on what the database complains about."""
     try:
         yield
-    except (db_exception.DBError, db_exception.DBInvalidUnicodeParameter,
-            sa.exc.SQLAlchemyError, UnicodeEncodeError) as error:
-        meaning = verdict(error)
-        if meaning is error:
+    except Exception as error:
+        judgement = verdict(error)
+        if judgement is error:
             raise
-        raise meaning from error
-
-
-def _is_gone(error: Exception, database: str | None, code: str | int | None) -> bool:
-    if isinstance(error, db_exception.DBConnectionError) or _in(_GONE, database, code):
-        return True
-    if database != "postgresql":
-        return False
-    # Without a state it is the driver that complains: it cannot reach the server.
-    return (code is None and isinstance(error, sa.exc.OperationalError)) or (
-        isinstance(code, str) and code.startswith("08"))
+        raise judgement from error
 
 
 def is_missing_value(error: Exception) -> bool:
@@ -105,29 +94,64 @@ def is_missing_value(error: Exception) -> bool:
     return _code(error) == ("mysql", 1048)
 
 
-def _is_about_data(error: Exception, database: str | None, code: str | int | None) -> bool:
-    if database == "postgresql" and isinstance(code, str):
-        return code.startswith("22")
-    return (
-        isinstance(error, (db_exception.DBDataError, db_exception.DBInvalidUnicodeParameter,
-                           sa.exc.DataError, UnicodeEncodeError))
-        or isinstance(getattr(error, "inner_exception", None), (OverflowError, sa.exc.DataError))
-        or _in(_DATA, database, code)
-    )
+def reason(error: BaseException) -> str:
+    """Return what a database said, in one line, for the log."""
+    cause = error.__cause__ or error
+    original = getattr(getattr(cause, "inner_exception", None) or cause, "orig", None) or cause
+    lines = str(original).strip().splitlines()
+    return " ".join(line.strip() for line in lines[:2]) or type(original).__name__
 
 
-def _in(codes: dict, database: str | None, code: str | int | None) -> bool:
-    return database is not None and code in codes[database]
+def _is_of_database(error: Exception) -> bool:
+    return isinstance(error, (
+        db_exception.DBError, db_exception.DBInvalidUnicodeParameter, sa.exc.SQLAlchemyError,
+        UnicodeEncodeError, *_driver_errors))
+
+
+def _meaning(error: Exception) -> Meaning | None:
+    dialect, code = _code(error)
+    if dialect is not None and code is not None:
+        found = meaning(dialect, code)
+        if found is not None:
+            return found
+    if isinstance(error, (db_exception.DBConnectionError, sa.exc.PendingRollbackError)) or (
+            code is None and _is_drivers_own(error)):
+        return Meaning.LOST
+    if isinstance(error, db_exception.DBDeadlock):
+        return Meaning.RETRY
+    if (dialect != "postgresql" or code is None) and _is_about_data(error):
+        return Meaning.DATA
+    return None
+
+
+def _is_drivers_own(error: Exception) -> bool:
+    """Say whether a driver complains about its connection, which no server gave a code."""
+    original = _original(error)
+    kinds = {kind.__name__ for kind in type(original).__mro__}
+    return (type(original).__module__.partition(".")[0] != "sqlite3"
+            and isinstance(original, tuple(_driver_errors))
+            and bool(kinds & {"OperationalError", "InterfaceError"}))
+
+
+def _is_about_data(error: Exception) -> bool:
+    return isinstance(error, (
+        db_exception.DBDataError, db_exception.DBInvalidUnicodeParameter, sa.exc.DataError,
+        UnicodeEncodeError)
+    ) or isinstance(
+        getattr(error, "inner_exception", None), (OverflowError, sa.exc.DataError))
+
+
+def _original(error: Exception) -> BaseException:
+    inner = getattr(error, "inner_exception", None) or error
+    return getattr(inner, "orig", None) or inner
 
 
 def _code(error: Exception) -> tuple[str | None, str | int | None]:
     """Return which database complains, and the code of its complaint."""
-    inner = getattr(error, "inner_exception", None) or error
-    original = getattr(inner, "orig", None) or inner
+    original = _original(error)
     if hasattr(original, "sqlite_errorcode"):
-        code = original.sqlite_errorcode
-        # The extended code says more only where we know it.
-        return "sqlite", code if code in _RACES["sqlite"] else code & 0xFF
+        return "sqlite", original.sqlite_errorcode
+    # PyMySQL's errors have a state, too, which says less than their number.
     if original.args and isinstance(original.args[0], int):
         return "mysql", original.args[0]
     if hasattr(original, "sqlstate"):

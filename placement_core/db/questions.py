@@ -2,13 +2,14 @@
 
 Executing a statement through SQLAlchemy takes several times the processor time of
 the driver that sends it. A search, or an answer that has not changed, consists of
-little else. Where anything goes wrong, the question is asked again in SQLAlchemy's
-way, which knows what every driver's errors mean.
+little else. Where a line turns out to be dead, the question is asked again on another
+connection; other errors mean what ``failures`` says.
 """
 
 from __future__ import annotations
 
 import collections
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,12 @@ import sqlalchemy as sa
 
 from placement_core.context import Context
 from placement_core.db import forms
-from placement_core.db.failures import judged
+from placement_core.db.failures import ConnectionLost, verdict
 from placement_core.db.forms import Form
+from placement_core.db.transactions import read_once, retry_writes
+
+#: What fails later than this was no connection that had died while it was idle.
+_QUICKLY_SECONDS = 1.0
 
 _Select = sa.Select[Any] | sa.CompoundSelect[Any]
 
@@ -43,31 +48,49 @@ class Question:
         """Return the rows, as named tuples.
 
         :raises errors.Unavailable: the database does not answer; and what else
-            ``judged`` makes of errors.
+            ``failures`` makes of errors.
         """
         if ctx.session is not None:
             return ctx.session.execute(self._statement, parameters).all()
-        engine, lines = ctx.database.autocommit, ctx.database.lines
-        known = self._forms.get(engine.dialect.name)
+        database = ctx.database
+        dialect = database.autocommit.dialect
+        known = self._forms.get(dialect.name)
         if known is None:
-            known = self._forms[engine.dialect.name] = (
-                forms.of_select(self._statement, engine.dialect),
-                _rows(self._statement, engine.dialect))
+            known = self._forms[dialect.name] = (
+                forms.of_select(self._statement, dialect), _rows(self._statement, dialect))
         form, rows = known
-        with judged():
-            line = lines.take()
+        database.availability.require()
+        began = time.monotonic()
+        try:
+            line = database.lines.take()
             try:
                 line.cursor.execute(form.text, form.bind(parameters or {}))
                 found = rows(line.cursor.fetchall())
-            except BaseException as error:
-                line.close()
-                if not isinstance(error, engine.dialect.loaded_dbapi.Error):
-                    raise
-            else:
-                lines.give_back(line)
-                return found
-            with engine.connect() as again:
-                return again.execute(self._statement, dict(parameters or {})).all()
+            except BaseException:
+                database.lines.discard(line)
+                raise
+        except Exception as error:
+            meaning = verdict(error)
+            if isinstance(meaning, ConnectionLost):
+                # Most likely those of the others, too.
+                database.lines.close()
+            elif meaning is not error:
+                raise meaning from error
+            elif not isinstance(error, dialect.loaded_dbapi.Error):
+                raise
+            if time.monotonic() - began > _QUICKLY_SECONDS:
+                raise meaning from error
+            return _ask_again(ctx, self._statement, dict(parameters or {}))
+        database.lines.give_back(line)
+        return found
+
+
+@retry_writes
+def _ask_again(
+    ctx: Context, statement: _Select, parameters: Mapping[str, Any]
+) -> Sequence[Any]:
+    with read_once(ctx) as session:
+        return session.execute(statement, parameters).all()
 
 
 def _rows(statement: _Select, dialect: sa.Dialect) -> _Rows:

@@ -20,8 +20,9 @@ from oslo_db import exception as db_exception
 
 from placement_core import errors
 from placement_core.context import Context
+from placement_core.db.availability import Away
 from placement_core.db.database import Database
-from placement_core.db.failures import TransactionLost, judged, verdict
+from placement_core.db.failures import ConnectionLost, TransactionLost, judged, reason, verdict
 from placement_core.db.session import OneStatement, Session
 
 LOG = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def read(ctx: Context) -> Iterator[Session]:
     if ctx.session is not None:
         yield ctx.session
         return
-    with (judged(), ctx.database.snapshot.connect() as connection,
+    with (ctx.database.connection(ctx.database.snapshot) as connection,
           _undone_on_error(connection), connection.begin()):
         ctx.session = Session(connection, writing=False)
         try:
@@ -63,7 +64,7 @@ def read_once(ctx: Context) -> Iterator[Session]:
     if ctx.session is not None:
         yield ctx.session
         return
-    with judged(), ctx.database.autocommit.connect() as connection:
+    with ctx.database.connection(ctx.database.autocommit) as connection:
         yield OneStatement(connection)
 
 
@@ -74,7 +75,7 @@ def read_each(ctx: Context) -> Iterator[Session]:
     Never the caller's transaction. For readers that can live with later rows beside
     earlier ones.
     """
-    with judged(), ctx.database.autocommit.connect() as connection:
+    with ctx.database.connection(ctx.database.autocommit) as connection:
         yield Session(connection, writing=False)
 
 
@@ -95,7 +96,7 @@ def write(ctx: Context) -> Iterator[Session]:
         yield ctx.session
         return
     database = ctx.database
-    with judged(), database.writer.connect() as connection:
+    with database.connection(database.writer) as connection:
         with _undone_on_error(connection):
             transaction = connection.begin()
             session = ctx.session = Session(connection, writing=True)
@@ -136,9 +137,7 @@ def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> Excep
     except Exception as error:
         connection.invalidate()
         meaning = verdict(error)
-        certainly_not = isinstance(meaning, TransactionLost) and not isinstance(
-            error, db_exception.DBConnectionError)
-        if certainly_not:
+        if isinstance(meaning, TransactionLost) and not isinstance(meaning, ConnectionLost):
             raise
         return error
     return None
@@ -149,13 +148,14 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
     if not session.touched:
         # Nothing that anybody could look up, and nothing that a repetition
         # would do twice: transactions that touch nothing only get-or-create.
-        raise TransactionLost from error
-    LOG.warning("the answer to a COMMIT was lost; looking for transaction %x", session.txn)
+        raise ConnectionLost from error
+    LOG.warning("a COMMIT was not confirmed (%s); looking for transaction %x",
+                reason(error), session.txn)
     for pause in (*_LOOK_UP_PAUSES_SECONDS, None):
         try:
             with judged():
                 landed = database.journal.landed(database, session)
-        except TransactionLost:
+        except (TransactionLost, Away):
             if pause is None:
                 break
             time.sleep(pause)
@@ -164,18 +164,29 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
         else:
             if landed:
                 return
-            meaning = verdict(error)
-            raise meaning if isinstance(meaning, errors.Error) else error
+            raise _not_committed(error) from error
     raise errors.Unavailable(
         "The database stopped answering while the change was being committed; "
         "whether it was made is not known yet."
     ) from error
 
 
+def _not_committed(error: Exception) -> Exception:
+    """Return what it means that a transaction did not happen that ``error`` ended."""
+    meaning = verdict(error)
+    if isinstance(meaning, errors.Error) or isinstance(
+            error, (db_exception.DBDuplicateEntry, db_exception.DBReferenceError)):
+        return meaning
+    return TransactionLost()
+
+
 def _housekeeping(database: Database, session: Session) -> None:
     """Let the journal tidy up; what was committed does not depend on it."""
     try:
-        database.journal.committed(database, session)
+        with judged():
+            database.journal.committed(database, session)
+    except errors.Unavailable as error:
+        LOG.warning("the change log could not be pruned: %s", reason(error))
     except Exception:
         LOG.warning("the change log could not be pruned", exc_info=True)
 
@@ -188,7 +199,8 @@ def retry_writes(
     Only the outermost transaction is repeated: inside another one the
     decorated function runs once and its error travels outwards. Arguments
     must therefore survive being used twice (no iterators). Functions that only
-    read take it too: their connection may be gone.
+    read take it too: their connection may be gone. Decorated functions that call
+    each other share one patience.
 
     :raises errors.Unavailable: the database went away and stayed away.
     """
@@ -197,17 +209,57 @@ def retry_writes(
     def attempt_until_done(ctx: Context, *args: P.args, **kwargs: P.kwargs) -> T:
         if ctx.session is not None:
             return function(ctx, *args, **kwargs)
-        pause = _FIRST_PAUSE_SECONDS
-        for attempts_left in range(ctx.database.retries, -1, -1):
-            try:
-                with judged():
-                    return function(ctx, *args, **kwargs)
-            except TransactionLost as error:
-                if not attempts_left:
-                    raise
-                LOG.debug("transaction is repeated: %s", error)
-                time.sleep(random.uniform(pause / 2, pause))  # noqa: S311
-                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
-        raise AssertionError("unreachable")
+        with _patience(ctx.database) as patience:
+            while True:
+                try:
+                    with judged():
+                        return function(ctx, *args, **kwargs)
+                except TransactionLost as error:
+                    patience.wait(error)
 
     return attempt_until_done
+
+
+class _Patience:
+    """How long one request goes on after its transactions were lost.
+
+    Races are bounded in number and in time, lost connections in time alone.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._races_left = database.retries
+        self._seconds = database.retry_seconds
+        self._until: float | None = None
+        self._pause = _FIRST_PAUSE_SECONDS
+
+    def wait(self, error: TransactionLost) -> None:
+        """Wait before the next attempt.
+
+        :raises TransactionLost: ``error``: there is no next attempt.
+        """
+        now = time.monotonic()
+        is_first, is_race = self._until is None, not isinstance(error, ConnectionLost)
+        if self._until is None:
+            self._until = now + self._seconds
+        if is_race:
+            self._races_left -= 1
+        # Who has no time for lost connections still repeats a race once.
+        if self._races_left < 0 or (now >= self._until and not (is_first and is_race)):
+            raise error
+        LOG.debug("transaction is repeated: %s", error)
+        time.sleep(random.uniform(self._pause / 2, self._pause))  # noqa: S311
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+@contextlib.contextmanager
+def _patience(database: Database) -> Iterator[_Patience]:
+    """Return the patience of what this thread is doing; the outermost brings it."""
+    patience: _Patience | None = getattr(database.patience, "present", None)
+    if patience is not None:
+        yield patience
+        return
+    patience = database.patience.present = _Patience(database)
+    try:
+        yield patience
+    finally:
+        database.patience.present = None

@@ -96,9 +96,10 @@ def document(
 
     :param coded: show the error's code.
     :param members: further members of the error object.
-    Source: spec placement_api §1.3.
+    Source: spec placement_api §1.3; as WebOb does, line breaks of a message become blanks,
+    because clients take the text after the last one for the reason.
     """
-    message = str(error)
+    message = str(error).replace("\n", " ").replace("\r", "")
     kind = exc.status_map[status]
     sentence = message if status == 405 else kind.explanation
     form = _form(environ.get("HTTP_ACCEPT"))

@@ -77,7 +77,8 @@ class TestQuestion(base.DatabaseTestCase):
 class TestLines(base.DatabaseTestCase):
 
     def lines(self, most=2, recycle_seconds=60.0):
-        made = lines.Lines(self.database.autocommit, most=most, recycle_seconds=recycle_seconds)
+        made = lines.Lines(self.database.autocommit, self.database.availability, most=most,
+                           recycle_seconds=recycle_seconds)
         self.addCleanup(made.close)
         return made
 

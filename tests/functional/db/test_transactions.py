@@ -264,8 +264,9 @@ class TestVerdicts(base.TestCase):
     def test_mysql(self):
         for code, kind in (
             (1213, db.TransactionLost), (1020, db.TransactionLost), (3101, db.TransactionLost),
-            (1047, db.TransactionLost), (2013, db.TransactionLost), (1205, errors.Unavailable),
-            (1290, errors.Unavailable), (1040, errors.Unavailable), (1406, errors.Invalid),
+            (1047, failures.ConnectionLost), (2013, failures.ConnectionLost),
+            (1205, errors.Unavailable), (1290, failures.ReadOnly),
+            (1040, errors.Unavailable), (1406, errors.Invalid),
         ):
             meaning = failures.verdict(self.complaint(pymysql.err.OperationalError(code, "…")))
             self.assertIs(kind, type(meaning), code)
@@ -274,10 +275,10 @@ class TestVerdicts(base.TestCase):
         for error, kind in (
             (postgresql.SerializationFailure, db.TransactionLost),
             (postgresql.DeadlockDetected, db.TransactionLost),
-            (postgresql.AdminShutdown, db.TransactionLost),
-            (postgresql.IdleInTransactionSessionTimeout, db.TransactionLost),
+            (postgresql.AdminShutdown, failures.ConnectionLost),
+            (postgresql.IdleInTransactionSessionTimeout, failures.ConnectionLost),
             (postgresql.LockNotAvailable, errors.Unavailable),
-            (postgresql.ReadOnlySqlTransaction, errors.Unavailable),
+            (postgresql.ReadOnlySqlTransaction, failures.ReadOnly),
             (postgresql.DiskFull, errors.Unavailable),
             (postgresql.NumericValueOutOfRange, errors.Invalid),
         ):

@@ -16,9 +16,9 @@ class TestHealth(base.HttpTestCase):
         return response.status_int, response.text
 
     def test_ready(self) -> None:
-        self.assertEqual((200, "ready: 0 resource providers\n"), self.probe("/readiness"))
+        self.assertEqual((200, "ready\n"), self.probe("/readiness"))
         self.ask("POST", "/resource_providers", {"name": "host"})
-        self.assertEqual((200, "ready: 1 resource providers\n"), self.probe("/readiness"))
+        self.assertEqual((200, "ready\n"), self.probe("/readiness"))
 
     def test_not_ready_without_an_answer_from_the_database(self) -> None:
         engine = sa.create_engine(self.conf.placement_database.connection)
@@ -27,8 +27,7 @@ class TestHealth(base.HttpTestCase):
             rows = [row._asdict() for row in connection.execute(sa.select(tables.change_heads))]
             connection.execute(sa.schema.DropTable(tables.change_heads))
         self.addCleanup(_restore, engine, rows)
-        self.assertEqual(
-            (503, "not ready: the database does not answer\n"), self.probe("/readiness"))
+        self.assertEqual((503, "not ready\n"), self.probe("/readiness"))
         self.assertEqual(200, self.probe("/healthcheck")[0])
 
 

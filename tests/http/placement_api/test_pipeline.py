@@ -282,7 +282,7 @@ class TestBodies(PipelineTestCase):
             b"", b"{", b"nul", b'{"name": "a"} x', b'{"name": NaN}', b'{"name": Infinity}',
             b'{"amount": 1e999, "name": "a"}', b'{"amount": 9223372036854775808, "name": "a"}',
             b'{"amount": ' + b"9" * 5000 + b', "name": "a"}', b'{"name": "\xff"}',
-            b"[" * 100000, b'{"name": "\\u0000"}', b'{"\\u0000": 1}', b'{"name": "\\ud800"}',
+            b"[" * 10000, b'{"name": "\\u0000"}', b'{"\\u0000": 1}', b'{"name": "\\ud800"}',
             b'\xff\xfe{\x00}\x00',
         ):
             with self.subTest(body[:40]):
@@ -316,8 +316,12 @@ class TestBodies(PipelineTestCase):
         self.assertLess(len(response.body), 20_000)
 
     def test_deep(self) -> None:
-        body = b'{"name": ' + b"[" * 900 + b"]" * 900 + b"}"
-        self.assert_refused(400, "JSON does not validate", self.ask("POST", "/things", body))
+        for levels, wording in ((32, "JSON does not validate"), (33, "32 levels deep"),
+                                (900, "32 levels deep"), (1100, "Malformed JSON")):
+            inner = levels - 1
+            body = b'{"name": ' + b"[" * inner + b"]" * inner + b"}"
+            with self.subTest(levels):
+                self.assert_refused(400, wording, self.ask("POST", "/things", body))
 
     def test_accepted(self) -> None:
         for body in (

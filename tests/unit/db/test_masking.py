@@ -1,5 +1,7 @@
 """URLs are shown without their secrets."""
 
+import time
+
 from placement_core.db.masking import masked, masked_in
 from tests import base
 
@@ -18,6 +20,8 @@ class TestMasking(base.TestCase):
             ("rabbit://u:secret@h:5672,v:secret@i:5672/v",
              "rabbit://u:***@h:5672,v:***@i:5672/v"),
             ("none:///", "none:///"),
+            ("mysql://h:3306/d", "mysql://h:3306/d"), ("mysql://[::1]:3306/d", "mysql://[::1]:3306/d"),
+            ("rabbit://h:5672,i:5672/v", "rabbit://h:5672,i:5672/v"),
         ):
             self.assertEqual(shown, masked(url), url)
 
@@ -28,8 +32,23 @@ class TestMasking(base.TestCase):
             "mysql://u:secret#x@h/d", "mysql://secret@h/d", "mysql://u:secret?x@h/d",
             "mysql://u:?secret@h/d", "mysql://u:secret@h/d?x=u:secret@h",
             "{scheme}://u:secret@{hostname}/d", "://u:secret@h",
+            # Without a host, or with something else that is missing.
+            "mysql://u:secret/d", "mysql://u:secret", "u:secret://h", "u:secret@h://d",
+            "mysql:/u:secret@h/d", "mysql//u:secret@h/d", "mysql://h,u:secret/d",
+            "mysql://u:1@secret:2@h:3/d", "mysql://u:1@h/d?auth=secret", "mysql://h?pwd=secret/d",
         ):
             self.assertNotIn("secret", masked(url), url)
+
+    def test_long_texts_take_no_longer(self) -> None:
+        """Clients make up what is masked in errors and in the log."""
+        for text in ("://" * 40_000, "?" * 100_000, "&pass" * 25_000, "?a=" * 40_000 + "@",
+                     "u:" * 50_000, ",u:p@h" * 20_000, "x://" + "u:p@h," * 20_000):
+            begun = time.process_time()
+            masked(text)
+            masked_in(text)
+            masked(f"mysql://{text}")
+            # The quadratic ones took from 3 seconds to minutes.
+            self.assertLess(time.process_time() - begun, 2)
 
     def test_in_the_midst_of_a_text(self) -> None:
         for text in (
@@ -37,6 +56,9 @@ class TestMasking(base.TestCase):
             "x://u:se/secret@h y://u:secret@h", '"postgresql:///d?user=u&password=secret"',
         ):
             self.assertNotIn("secret", masked_in(text))
+        masked_twice = masked_in(masked_in("cannot reach mysql://u:***@h/d"))
+        self.assertEqual("cannot reach mysql://u:***@h/d", masked_twice)
+        self.assertNotIn("secret", masked_in("rabbit://u:secret@h,v:***@i"))
         self.assertEqual("'x' is not of type 'object'", masked_in("'x' is not of type 'object'"))
         self.assertEqual("{'url': 'mysql://***@h/d', 'id': 1}",
                          masked_in("{'url': 'mysql://u:secret@h/d', 'id': 1}"))

@@ -1,0 +1,269 @@
+"""Whether a database answers: known in one place, found out once for all requests.
+
+Nobody waits for a database without a bound. A connection that cannot be made within the
+network timeout begins an *outage*. So does a silent server: once a connection has been in
+use for a moment, the *watch* makes another one; if that takes longer than the network
+timeout, the server hangs, and the threads that wait for it are woken up. During an outage
+only a *probe* goes to the database, and ends the outage when it connects. Statements that
+take long on a server that answers are left alone: the server bounds them itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from placement_core import errors
+from placement_core.db import drivers
+from placement_core.db.failures import ConnectionLost, reason, verdict
+from placement_core.db.masking import MASK
+
+LOG = logging.getLogger(__name__)
+
+#: A restart or a failover that is over by then is not noticed by clients: they wait.
+GRACE_SECONDS = 2.0
+#: Between two probes during an outage.
+_PROBE_SECONDS = 0.5
+#: A connection that has been in use for longer is a reason to look after the server.
+_SUSPICIOUS_SECONDS = 1.0
+#: How often the watch looks.
+_WATCH_SECONDS = 0.5
+
+
+class Away(errors.Unavailable):
+    """The database is known not to answer; it was not asked."""
+
+    retry_after_seconds = 2
+
+    def __init__(self) -> None:
+        super().__init__("The database does not answer; please try again.")
+
+
+class _Outage:
+    """A time in which the database does not answer.
+
+    :ivar since: the monotonic time at which it began.
+    :ivar error: how it showed.
+    :ivar over: set when the database answers.
+    :ivar logged: whether the log tells of it: not if one probe was enough to end it.
+    """
+
+    def __init__(self, since: float, error: Exception) -> None:
+        self.since = since
+        self.error = error
+        self.over = threading.Event()
+        self.logged = False
+
+
+class Availability:
+    """What this process knows about one database; any thread may ask.
+
+    :param name: of the database, for the log.
+    :param probe: connects once, within ``silence_seconds``.
+    :param password: is not shown in the log, whatever a driver says.
+    :param silence_seconds: for how long a server may say nothing to a new connection;
+        0: it is not watched.
+    :param grace_seconds: for how long an outage may last before anybody is told of it;
+        None: everybody finds out, and who waits for a silent server is woken up all the same.
+    """
+
+    def __init__(
+        self, name: str, probe: Callable[[], None], password: str, silence_seconds: float,
+        grace_seconds: float | None,
+    ) -> None:
+        self._name = name
+        self._grace_seconds = grace_seconds
+        self._probe = probe
+        self._password = password
+        self._silence_seconds = silence_seconds
+        self.forget()
+        _ALL.append(weakref.ref(self, _ALL.remove))
+
+    def forget(self) -> None:
+        """Know nothing, as in a process that was just forked."""
+        self._lock = threading.Lock()
+        self._outage: _Outage | None = None
+        self._in_use: dict[int, tuple[Any, float]] = {}
+        self._looked_at = 0.0
+        self._looking = False
+        self._watched = False
+
+    def reset(self) -> None:
+        """End an outage: the next connection shows how things are."""
+        with self._lock:
+            outage, self._outage = self._outage, None
+        if outage is not None:
+            outage.over.set()
+
+    @property
+    def away(self) -> bool:
+        """Whether the database is known not to answer."""
+        return self._outage is not None
+
+    @property
+    def troubled(self) -> bool:
+        """Whether it is away, or somebody has been waiting for it for a while."""
+        return self.away or self._longest_use() > _SUSPICIOUS_SECONDS
+
+    def require(self) -> None:
+        """Let nobody pass who would only wait; at the beginning of an outage, wait for its end.
+
+        :raises Away: the database does not answer.
+        """
+        outage = self._outage
+        if outage is None or self._grace_seconds is None:
+            return
+        patience = outage.since + self._grace_seconds - time.monotonic()
+        if patience <= 0 or not outage.over.wait(patience):
+            raise Away from outage.error
+
+    @contextlib.contextmanager
+    def connecting(self) -> Iterator[None]:
+        """Note an outage if the database cannot be connected to."""
+        try:
+            yield
+        except Exception as error:
+            if self._silence_seconds and isinstance(verdict(error), ConnectionLost):
+                self._begin_outage(time.monotonic(), error)
+            raise
+
+    def begin_use(self, connection: Any) -> None:
+        """Note that a thread uses a connection; ``end_use`` when it is done."""
+        self._in_use[id(connection)] = connection, time.monotonic()
+        if not self._watched and self._silence_seconds:
+            self._watched = True
+            _start_watch()
+
+    def end_use(self, connection: Any) -> None:
+        """Note that a connection is not in use, or is none any more."""
+        self._in_use.pop(id(connection), None)
+
+    def look_after(self) -> None:
+        """Find out whether the server hangs, if somebody waits for it; for the watch."""
+        now = time.monotonic()
+        if (not self._silence_seconds or self._looking or self.away
+                or now - self._looked_at < 2 * _SUSPICIOUS_SECONDS
+                or self._longest_use() < _SUSPICIOUS_SECONDS):
+            return
+        self._looking, self._looked_at = True, now
+        threading.Thread(target=self._look, name="database watch", daemon=True).start()
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        try:
+            self._probe()
+        except Exception as error:  # noqa: BLE001  whatever it is, requests meet it themselves.
+            if isinstance(verdict(error), ConnectionLost):
+                self._log(self._begin_outage(began, error))
+                self._wake_up(began)
+        finally:
+            self._looking = False
+
+    def _begin_outage(self, since: float, error: Exception) -> _Outage:
+        """Send nobody to the database until a probe says that it answers."""
+        with self._lock:
+            if self._outage is not None:
+                return self._outage
+            outage = self._outage = _Outage(since, error)
+        threading.Thread(
+            target=self._end_outage, args=(outage,), name="database probe", daemon=True).start()
+        return outage
+
+    def _log(self, outage: _Outage) -> None:
+        """Tell once that an outage began."""
+        if not outage.logged:
+            outage.logged = True
+            LOG.warning("%s does not answer; requests are refused until it does: %s",
+                        self._name, self._said(outage.error))
+
+    def _said(self, error: Exception) -> str:
+        text = reason(error)
+        return text.replace(self._password, MASK) if self._password else text
+
+    def _end_outage(self, outage: _Outage) -> None:
+        """Probe until the database answers, or nobody wants to know."""
+        while True:
+            time.sleep(_PROBE_SECONDS)
+            if self._outage is not outage:
+                return
+            began = time.monotonic()
+            try:
+                self._probe()
+            except Exception as error:  # noqa: BLE001  the same
+                if isinstance(verdict(error), ConnectionLost):
+                    self._log(outage)
+                    self._wake_up(began)
+                    continue
+                # It answers, if only to say that it is full.
+                LOG.warning("%s refuses connections: %s", self._name, self._said(error))
+            break
+        self.reset()
+        if outage.logged:
+            LOG.warning("%s answers again after %.1f seconds", self._name,
+                        time.monotonic() - outage.since)
+
+    def _wake_up(self, probed_at: float) -> None:
+        """Abort what has been waited for in vain, if it is a silent server that failed the probe.
+
+        Where it was refused at once, what still runs may end well.
+        """
+        now = time.monotonic()
+        silent = now - probed_at > self._silence_seconds / 2
+        longest = probed_at if silent else now - self._silence_seconds
+        for connection, since in list(self._in_use.values()):
+            if since <= longest:
+                drivers.abort(connection)
+
+    def _longest_use(self) -> float:
+        started = [since for _, since in list(self._in_use.values())]
+        return time.monotonic() - min(started) if started else 0.0
+
+
+class _Watch:
+    """The thread that looks after every database of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._started = False
+
+    def start(self) -> None:
+        with self._lock:
+            if not self._started:
+                self._started = True
+                threading.Thread(target=self._run, name="database watch", daemon=True).start()
+
+    @staticmethod
+    def _run() -> None:
+        while True:
+            time.sleep(_WATCH_SECONDS)
+            for each in _all():
+                each.look_after()
+
+
+#: Weak references, in a list that can be copied while another thread adds to it.
+_ALL: list[weakref.ref[Availability]] = []
+_watch = _Watch()
+
+
+def _all() -> list[Availability]:
+    return [each for each in (ref() for ref in list(_ALL)) if each is not None]
+
+
+def _start_watch() -> None:
+    _watch.start()
+
+
+def _forget_after_fork() -> None:
+    global _watch
+    _watch = _Watch()
+    for each in _all():
+        each.forget()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,80 @@
+"""How many requests a process works on, so that one thread is left to answer for its health.
+
+A WSGI server has so many threads for each worker. Requests that wait for a database hold
+theirs; if they held all of them, the worker could not even say that it is alive. So the
+server has one thread more than there may be requests at work. In that thread a request
+waits until another one is done, which takes milliseconds. Only where nobody gets done,
+because the database lets all of them wait, it is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from placement_core import errors
+from placement_core.db.availability import Availability
+from placement_core.http import pipeline
+from placement_core.http.identity import WSGIApplication
+from placement_core.http.pipeline import Api
+
+#: For how long nobody must have got done until requests are refused.
+_PATIENCE_SECONDS = 1.0
+#: How often a request that waits looks whether the database lets it wait in vain.
+_LOOK_SECONDS = 0.1
+
+
+class Overloaded(errors.Unavailable):
+    """Every request that this process works on waits for the database."""
+
+    retry_after_seconds = 2
+
+    def __init__(self) -> None:
+        super().__init__("Too many requests wait for the database; please try again.")
+
+
+class RequestGate:
+    """WSGI middleware that lets a number of requests in at a time.
+
+    :param most: the number.
+    :param apis: say how a refusal looks.
+    """
+
+    def __init__(
+        self, app: WSGIApplication, most: int, availability: Availability, apis: Sequence[Api]
+    ) -> None:
+        self._app = app
+        self._most = most
+        self._availability = availability
+        self._apis = apis
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._slots = threading.Semaphore(self._most)
+        self._left_at = time.monotonic()
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """Answer one request."""
+        if not self._slots.acquire(blocking=False) and not self._wait():
+            refused: Iterable[bytes] = pipeline.refusal(
+                self._apis, Overloaded(), environ)(environ, start_response)
+            return refused
+        try:
+            return self._app(environ, start_response)
+        finally:
+            self._left_at = time.monotonic()
+            self._slots.release()
+
+    def _wait(self) -> bool:
+        """Wait for a slot; return whether there is one."""
+        while not self._slots.acquire(timeout=_LOOK_SECONDS):
+            stuck = time.monotonic() - self._left_at > _PATIENCE_SECONDS
+            if stuck and self._availability.troubled:
+                return False
+        return True

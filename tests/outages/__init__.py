@@ -1,0 +1,1 @@
+"""The service while its database is away, hangs or conflicts."""
