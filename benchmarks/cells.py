@@ -103,6 +103,9 @@ class Counter:
         :param placement_conf: names a database that has no cells yet.
         """
         conf = loading.load(config_files=[str(placement_conf)], config_dirs=[])
+        conf.set_override("directories", [
+            str(pathlib.Path(url.database or "").parent) for url in cells
+            if url.get_backend_name() == "sqlite"], "cells")
         self._parts = services.build(conf)
         self._counting = LegacyCellCounting(conf)
         self._instances = _COUNTED * len(cells)

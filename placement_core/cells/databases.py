@@ -8,6 +8,7 @@ back by itself.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import logging
 import os.path
@@ -21,11 +22,11 @@ from oslo_config import cfg
 from oslo_db import exception as db_exception
 
 from placement_core import db, errors
-from placement_core.cells import engines, tables
+from placement_core.cells import engines, tables, urls
 from placement_core.cells.records import Cell
 from placement_core.context import Context
 from placement_core.db import Session
-from placement_core.db.database import Settings
+from placement_core.db.database import Settings, resolve_url
 from placement_core.db.failures import judged
 from placement_core.db.masking import MASK
 from placement_core.plugin_api.counting import MissingCell
@@ -70,10 +71,14 @@ class _Late(errors.Unavailable):
 
 
 class _Question(Generic[T]):
-    """A question on its way to one cell."""
+    """A question on its way to one cell.
+
+    :ivar password: what must not be logged of the cell's URL.
+    """
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
+        self.password: str | None = None
         self.answer: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._started = time.monotonic()
         self._ended: float | None = None
@@ -85,6 +90,7 @@ class _Question(Generic[T]):
 
     def start(self, ctx: Context, ask: Callable[[Context, Cell], T]) -> None:
         """Ask in a thread of its own."""
+        self.password = ctx.database.url.password
         # A daemon, so that a cell that hangs does not keep the process from ending.
         threading.Thread(
             target=self._run, args=(ctx, ask), name=f"cell {self.cell.title}", daemon=True,
@@ -128,6 +134,8 @@ class CellDatabases:
             sqlite_synchronous=own.sqlite_synchronous,
             mysql_sql_mode=own.mysql_sql_mode or None,
             network_timeout_seconds=self._timeout_seconds,
+            # The deadline is for answers; who asks repeats a question by itself.
+            retry_timeout_seconds=0,
             sqlite_create=False,
         )
         self._api: Settings | None = None
@@ -137,36 +145,78 @@ class CellDatabases:
                 pool_timeout_seconds=own.pool_timeout,
                 statement_timeout_seconds=own.statement_timeout_seconds,
                 lock_timeout_seconds=own.lock_timeout_seconds,
-                network_timeout_seconds=own.statement_timeout_seconds,
+                network_timeout_seconds=own.network_timeout_seconds,
+                retry_timeout_seconds=own.retry_timeout_seconds,
                 named="[api_database] connection")
-            engines.database(self._api)
+            engines.database(self._api, of_cell=False)
+        self._rules = urls.Rules(tuple(conf.cells.database_hosts), tuple(conf.cells.directories))
+        self._template_source = (
+            conf.cells.template_connection or conf.api_database.connection or own.connection)
         #: {cell uuid: why it did not answer last}; what changes is logged.
         self._down: dict[str, str] = {}
 
     def api(self, ctx: Context) -> Context:
         """Return a context on the database of the mappings; ``ctx`` where that is its own."""
-        return ctx if self._api is None else _beside(ctx, self._api)
+        if self._api is None or _is_own(ctx, engines.database(self._api, of_cell=False).url):
+            return ctx
+        return Context(engines.database(self._api, of_cell=False), ctx.identity, ctx.request_id)
 
     def of(self, ctx: Context, cell: Cell) -> Context:
         """Return a context on a cell's database; ``ctx`` where that is its own.
 
-        :raises errors.ConfigurationError: the cell's URL makes no sense.
+        :raises errors.ConfigurationError: the cell's URL makes no sense, or is not allowed.
         """
-        return _beside(ctx, dataclasses.replace(
-            self._cell, connection=cell.database_connection,
-            named=f"the database_connection of cell {cell.title}"))
+        settings = self._settings(cell)
+        if _is_own(ctx, self._allowed_url(ctx, settings)):
+            return ctx
+        return Context(engines.database(settings, of_cell=True), ctx.identity, ctx.request_id)
+
+    def require_usable(self, ctx: Context, cell: Cell) -> None:
+        """Refuse a cell that could not be asked, whether or not its database is there.
+
+        :raises errors.ConfigurationError: the cell's URL makes no sense, or is not allowed.
+        """
+        self._allowed_url(ctx, self._settings(cell))
 
     def same_database(self, ctx: Context, one: Cell, other: Cell) -> bool:
         """Say whether two cells have one database; one whose URL makes no sense has none."""
         try:
-            places = [_place(self.of(ctx, cell).database.url) for cell in (one, other)]
+            places = [_place(self._allowed_url(ctx, self._settings(cell)))
+                      for cell in (one, other)]
         except errors.ConfigurationError:
             return False
         return places[0] == places[1]
 
+    def _settings(self, cell: Cell) -> Settings:
+        named = f"the database_connection of cell {cell.title}"
+        try:
+            connection = urls.fill(cell.database_connection, self._template_source)
+        except errors.ConfigurationError as error:
+            raise errors.ConfigurationError(f"{named}: {error}") from None
+        return dataclasses.replace(self._cell, connection=connection, named=named)
+
+    def _allowed_url(self, ctx: Context, settings: Settings) -> sa.URL:
+        url = resolve_url(settings)
+        if not _is_own(ctx, url):
+            try:
+                urls.require_allowed(url, self._rules)
+            except errors.ConfigurationError as error:
+                raise errors.ConfigurationError(f"{settings.named}: {error}") from None
+        return url
+
     def cells(self, ctx: Context) -> list[Cell]:
         """Return all cells in the order of creation, disabled ones and cell0 too."""
-        return _read(self.api(ctx))
+        cells = _read(self.api(ctx))
+        self._forget_others(cells)
+        return cells
+
+    def _forget_others(self, cells: Sequence[Cell]) -> None:
+        """Close the connections to databases that no cell has any more."""
+        standing = {"" if self._api is None else self._api.connection}
+        for cell in cells:
+            with contextlib.suppress(errors.ConfigurationError):
+                standing.add(urls.fill(cell.database_connection, self._template_source))
+        engines.retain(standing)
 
     def ask(
         self, ctx: Context, question: Callable[[Context, Cell], T],
@@ -268,18 +318,27 @@ def _asked(ctx: Context, ask: Callable[[Context, Cell], T], cell: Cell) -> T:
             raise
         with judged():
             return ask(ctx, cell)
-    except (OSError, TypeError, ValueError) as error:
-        _require_connection(ctx, error)
+    except (errors.Error, db_exception.DBError, sa.exc.SQLAlchemyError):
+        raise
+    except Exception as error:
+        if _driver_stumbles(ctx):
+            raise errors.ConfigurationError("the driver cannot connect") from error
         raise
 
 
-def _require_connection(ctx: Context, error: Exception) -> None:
-    """Tell what a driver makes of a parameter of the URL from a defect of the question."""
+def _driver_stumbles(ctx: Context) -> bool:
+    """Say whether the driver cannot even try to connect.
+
+    It then raises whatever Python does with an odd part of the URL; and so may a question
+    that is defective.
+    """
     try:
-        with ctx.database.autocommit.connect():
-            return
+        with ctx.database.connection(ctx.database.autocommit):
+            return False
+    except (errors.Error, db_exception.DBError, sa.exc.SQLAlchemyError):
+        return False
     except Exception:  # noqa: BLE001  whatever the driver raises
-        raise errors.ConfigurationError("the driver cannot connect") from error
+        return True
 
 
 def _detail(question: _Question[Any]) -> str:
@@ -293,17 +352,13 @@ def _detail(question: _Question[Any]) -> str:
     while cause.__cause__ is not None:
         cause = cause.__cause__
     said = str(cause).strip().partition("\n")[0]
-    password = sa.make_url(question.cell.database_connection).password
-    return f" ({said.replace(str(password), MASK) if password else said})"
+    return f" ({said.replace(question.password, MASK) if question.password else said})"
 
 
-def _beside(ctx: Context, settings: Settings) -> Context:
-    """Return a context on another database; ``ctx`` where it is the same."""
-    database = engines.database(settings)
-    here, there = ctx.database.url, database.url
-    if _place(here) == _place(there) and here.username == there.username:
-        return ctx
-    return Context(database, ctx.identity, ctx.request_id)
+def _is_own(ctx: Context, url: sa.URL) -> bool:
+    """Say whether a URL is that of the context's own database, with the same login."""
+    return (_place(ctx.database.url) == _place(url)
+            and ctx.database.url.username == url.username)
 
 
 def _place(url: sa.URL) -> tuple[object, ...]:

@@ -10,10 +10,11 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from placement_core import errors
 from placement_core.db import Session
+from placement_core.db.availability import GRACE_SECONDS
 from placement_core.db.database import Database, Settings
 
 
@@ -51,18 +52,31 @@ _processes = [_Engines()]
 os.register_at_fork(after_in_child=lambda: _processes.append(_Engines()))
 
 
-def database(settings: Settings) -> Database:
+def database(settings: Settings, *, of_cell: bool) -> Database:
     """Return the process's database of these settings; nothing is connected to.
 
+    :param of_cell: who asks has a deadline and repeats a question by itself. So a cell that
+        is gone is not waited for, and one that is back is noticed at once.
     :raises errors.ConfigurationError: the URL makes no sense.
     """
     engines = _processes[-1]
     with engines.lock:
-        found = engines.made.get(settings)
-        if found is None:
-            # Who asks repeats a question by itself; a cell that is gone is not waited for.
-            found = engines.made[settings] = Database(settings, _NoJournal(), retries=1)
-        return found
+        made = engines.made.get(settings)
+        if made is None:
+            made = engines.made[settings] = Database(
+                settings, _NoJournal(), retries=1,
+                grace_seconds=None if of_cell else GRACE_SECONDS)
+        return made
+
+
+def retain(connections: Collection[str]) -> None:
+    """Close and forget the databases whose URL is none of these: their cells are gone."""
+    engines = _processes[-1]
+    with engines.lock:
+        gone = [settings for settings in engines.made if settings.connection not in connections]
+        databases = [engines.made.pop(settings) for settings in gone]
+    for each in databases:
+        each.dispose()
 
 
 def dispose() -> None:

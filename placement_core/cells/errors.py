@@ -131,3 +131,14 @@ class AmbiguousServerGroup(errors.Invalid):
             f"Several server groups are called {group}: {', '.join(uuids)}. Name one by its "
             "uuid.")
         self.uuids = uuids
+
+
+class KeptByNova(errors.Conflict):
+    """Instance mappings are nova's, which removes those of deleted instances itself."""
+
+    code = "instances.kept_by_nova"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The instance mappings are in nova's API database ([api_database] connection): "
+            "`nova-manage db archive_deleted_rows` removes those of deleted instances.")

@@ -87,6 +87,16 @@ def populate_queued_for_delete(
     return _populate(ctx, max_count, cells, _QUEUED_FOR_DELETE)
 
 
+def count_without_user_id(ctx: Context, cells: CellDatabases) -> int:
+    """Return how many instance mappings lack ``user_id``."""
+    return sum(_count_left(cells.api(ctx), _USER_ID).values())
+
+
+def count_without_queued_for_delete(ctx: Context, cells: CellDatabases) -> int:
+    """Return how many instance mappings lack ``queued_for_delete``."""
+    return sum(_count_left(cells.api(ctx), _QUEUED_FOR_DELETE).values())
+
+
 def _users(ctx: Context, uuids: Collection[str]) -> Values:
     with db.read_once(ctx) as session:
         return {row.uuid: row.user_id for row in session.execute(_USERS, {"uuids": list(uuids)})

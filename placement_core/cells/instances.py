@@ -55,6 +55,18 @@ _HEAL = {
     ).values({column: sa.bindparam("found")})
     for column in (_instances.c.user_id, _instances.c.queued_for_delete)}
 
+#: Those that were marked as deleted, and not touched since.
+_DELETED = sa.and_(
+    _instances.c.queued_for_delete.is_(sa.true()),
+    sa.func.coalesce(_instances.c.updated_at, _instances.c.created_at) < sa.bindparam("before"))
+_OLD = (
+    sa.select(_instances.c.id).where(_DELETED, _instances.c.id > sa.bindparam("after"))
+    .order_by(_instances.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
+_PURGE = sa.delete(_instances).where(
+    _DELETED, _instances.c.id.in_(sa.bindparam("ids", expanding=True)))
+#: So many rows are removed in one transaction.
+_BATCH = 1000
+
 
 @db.retry_writes
 def register(
@@ -173,6 +185,39 @@ def update(
         except db_exception.DBReferenceError:
             raise errors.UnknownCell(cell or "") from None
         return _get(session, uuid)
+
+
+def purge(ctx: Context, cells: CellDatabases, *, before: datetime.datetime) -> int:
+    """Remove the rows of instances that were marked as deleted before a time.
+
+    Any number may do so at the same time.
+
+    :param before: aware.
+    :returns: how many were removed.
+    :raises errors.KeptByNova: the rows are in nova's API database.
+    """
+    if cells.api(ctx) is not ctx:
+        raise errors.KeptByNova
+    wanted = {"before": before.astimezone(datetime.UTC).replace(tzinfo=None), "most": _BATCH}
+    removed = after = 0
+    while True:
+        ids = _old(ctx, {**wanted, "after": after})
+        if not ids:
+            return removed
+        removed += _remove(ctx, {"ids": ids, "before": wanted["before"]})
+        after = ids[-1]
+
+
+@db.retry_writes
+def _old(ctx: Context, wanted: Mapping[str, Any]) -> list[int]:
+    with db.read_once(ctx) as session:
+        return list(session.execute(_OLD, wanted).scalars())
+
+
+@db.retry_writes
+def _remove(ctx: Context, wanted: Mapping[str, Any]) -> int:
+    with db.write(ctx) as session:
+        return session.execute(_PURGE, wanted).rowcount
 
 
 def is_deleted(deleted: int | None, vm_state: str | None) -> bool:

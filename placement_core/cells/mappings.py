@@ -75,7 +75,8 @@ def create(
     except ValueError:
         raise errors.InvalidCell("uuid", "it is not a uuid") from None
     made = Cell(0, uuid, name, transport_url, database_connection, disabled)
-    _require_sense(ctx, cells, made)
+    _require_sense(made)
+    _require_usable(ctx, cells, made)
     return _create(ctx, cells, made)
 
 
@@ -98,8 +99,13 @@ def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, 
             after = dataclasses.replace(before, **changes)
             if after == before:
                 return before
-            _require_sense(ctx, cells, after)
-            _require_unique(ctx, cells, after, found)
+            _require_sense(after)
+            # What somebody else wrote is no reason to keep the rest of a cell as it is.
+            if after.database_connection != before.database_connection:
+                _require_usable(ctx, cells, after)
+                _require_own_database(ctx, cells, after, found)
+            if after.name != before.name:
+                _require_unique_name(after, found)
             session.execute(_UPDATE, {"of_id": before.id, **_values(after)})
     return after
 
@@ -136,7 +142,11 @@ def _create(ctx: Context, cells: CellDatabases, made: Cell) -> Cell:
                 if each == dataclasses.replace(made, id=each.id):
                     # Ours: it was committed before our own database failed.
                     return each
-            _require_unique(ctx, cells, made, found)
+            for each in found:
+                if each.uuid == made.uuid:
+                    raise errors.DuplicateCell("uuid", each.title)
+            _require_unique_name(made, found)
+            _require_own_database(ctx, cells, made, found)
             result = session.execute(sa.insert(_mappings), _values(made) | {"uuid": made.uuid})
             id_: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
             return dataclasses.replace(made, id=id_)
@@ -147,7 +157,7 @@ def _values(cell: Cell) -> dict[str, Any]:
             "database_connection": cell.database_connection, "disabled": cell.disabled}
 
 
-def _require_sense(ctx: Context, cells: CellDatabases, cell: Cell) -> None:
+def _require_sense(cell: Cell) -> None:
     if not (cell.name.strip() and len(cell.name) <= _LONGEST_NAME
             and texts.storable(cell.name)):
         raise errors.InvalidCell(
@@ -162,25 +172,28 @@ def _require_sense(ctx: Context, cells: CellDatabases, cell: Cell) -> None:
             raise errors.InvalidCell(field, f"it has {MASK} in place of a password")
     if cell.disabled and cell.uuid == CELL0:
         raise errors.InvalidCell("disabled", "cell0 cannot be disabled")
+
+
+def _require_usable(ctx: Context, cells: CellDatabases, cell: Cell) -> None:
     try:
-        cells.of(ctx, cell)
+        cells.require_usable(ctx, cell)
     except core_errors.ConfigurationError as error:
         raise errors.InvalidCell("database_connection", str(error)) from None
 
 
-def _require_unique(
-    ctx: Context, cells: CellDatabases, made: Cell, found: list[Cell]
+def _require_unique_name(cell: Cell, cells: list[Cell]) -> None:
+    for other in cells:
+        if other.id != cell.id and other.name == cell.name:
+            raise errors.DuplicateCell("name", other.title)
+
+
+def _require_own_database(
+    ctx: Context, databases: CellDatabases, cell: Cell, cells: list[Cell]
 ) -> None:
-    """Refuse what another cell has: of two with one database, everything counts twice."""
-    for each in found:
-        if each.id == made.id:
-            continue
-        if each.uuid == made.uuid:
-            raise errors.DuplicateCell("uuid", each.title)
-        if each.name == made.name:
-            raise errors.DuplicateCell("name", each.title)
-        if cells.same_database(ctx, each, made):
-            raise errors.DuplicateCell("database_connection", each.title)
+    """Refuse the database of another cell: what is in it would count twice."""
+    for other in cells:
+        if other.id != cell.id and databases.same_database(ctx, other, cell):
+            raise errors.DuplicateCell("database_connection", other.title)
 
 
 def _is_uuid(text: str) -> bool:

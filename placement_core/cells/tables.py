@@ -71,6 +71,14 @@ instance_group_member = sa.Table(
     **_MYSQL,
 )
 
+#: Nova's alone: it is read where ``[api_database]`` is nova's, and made nowhere.
+build_requests = sa.Table(
+    "build_requests", sa.MetaData(),
+    sa.Column("id", sa.Integer, primary_key=True, nullable=False),
+    sa.Column("instance_uuid", sa.String(36)),
+    sa.Column("instance", sa.Text),
+)
+
 #: How far a pass over many rows has come: {name of the pass: the last id it saw}.
 marks = sa.Table(
     "marks", metadata,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,9 @@ Fields = tuple[tuple[str, ...], tuple[object, ...]]
 
 #: Instead of a URL: read it where nobody else can see it.
 _STDIN = "-"
+
+#: A century.
+_MOST_DAYS = 36_500
 
 
 class _OnCell(base.Configured):
@@ -209,6 +213,31 @@ class Instances(base.Lister):
             for each in found]
 
 
+class Purge(base.Command):
+    """Remove the rows of instances that were deleted long ago.
+
+    Only in the service's own database; nova removes those in its own.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--days", metavar="N", type=int, required=True,
+                            help="those that were marked as deleted before so many days, from 1 "
+                            "on; until then they can be brought back")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        if not 1 <= parsed_args.days <= _MOST_DAYS:
+            raise base.Failed(f"--days: expected a number from 1 to {_MOST_DAYS}")
+        before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=parsed_args.days)
+        with self.parts(parsed_args) as (parts, ctx):
+            removed = instances.purge(ctx, parts.cells, before=before)
+        self.say(f"{removed} instances removed")
+        return 0
+
+
 def _add_urls(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--database", metavar="URL", required=required,
                         help=f"its database, as an SQLAlchemy URL; {_STDIN} reads the URL from "
@@ -255,4 +284,5 @@ COMMANDS: dict[str, type[Any]] = {
     "cells remove": Remove,
     "cells sync": Sync,
     "instances list": Instances,
+    "instances purge": Purge,
 }

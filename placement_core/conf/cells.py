@@ -26,4 +26,29 @@ OPTIONS: list[cfg.Opt] = [
         "has not answered by then is named as missing in the answer. Lower it where a "
         "caller's patience is shorter.",
     ),
+    cfg.ListOpt(
+        "database_hosts",
+        default=[],
+        help="The hosts that databases of cells may be on, as names, addresses or patterns "
+        "such as *.db.example.org; a path is a socket in the file system. Empty allows every "
+        "host and no socket. Whoever may write cell mappings can make this service connect to "
+        "what is allowed here, so name the hosts where cells are not written by the operator "
+        "alone. The hosts of the service's own databases are not concerned.",
+    ),
+    cfg.ListOpt(
+        "directories",
+        default=[],
+        help="The folders of this machine that URLs of cells may name files in: SQLite "
+        "databases, and certificates (ssl_ca, sslrootcert and the like). Empty allows no "
+        "files. A cell whose database is the service's own is not concerned.",
+    ),
+    cfg.StrOpt(
+        "template_connection",
+        default="",
+        secret=True,
+        help="What fills templates in nova's cell mappings, such as "
+        "{scheme}://{username}:{password}@{hostname}:{port}/nova_cell1?{query}: the "
+        "connection of nova's [database]. Empty is [api_database] connection, or the "
+        "service's own where that is empty, too.",
+    ),
 ]

@@ -254,8 +254,8 @@ class CommandTest(testtools.TestCase):
     def test_names_and_order(self) -> None:
         names = list(online.migrations(_Parts()))  # type: ignore[arg-type]
         self.assertEqual(
-            ["create_incomplete_consumers", "populate_queued_for_delete", "populate_user_id",
-             "migrate_compute_nodes"], names)
+            ["create_incomplete_consumers", "sum_up_usage_counters",
+             "populate_queued_for_delete", "populate_user_id", "migrate_compute_nodes"], names)
 
 
 class _Parts:

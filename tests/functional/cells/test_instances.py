@@ -1,9 +1,13 @@
 """Instance mappings, in our database and in nova's; healed from ours and nova's cells."""
 
+import datetime
 import functools
 import uuid
 
-from placement_core.cells import errors, instances, mappings, schema
+import fixtures
+import sqlalchemy as sa
+
+from placement_core.cells import errors, instances, mappings, schema, tables
 from tests import databases, nova_databases, races
 from tests.functional.cells import rivals, world
 from tests.functional.placement.races import processes
@@ -46,6 +50,32 @@ class InstancesTest(InstancesTestCase):
         self.assertEqual(cell.uuid, self.get().cell_uuid)
         self.assertFalse(self.update(queued_for_delete=False, cell=cell.uuid).queued_for_delete)
         self.assertEqual(self.get(), self.update())
+
+    def test_purge(self):
+        """What was marked long ago goes; what lives, or was brought back, stays."""
+        self.useFixture(fixtures.MonkeyPatch("placement_core.cells.instances._BATCH", 2))
+        now = datetime.datetime.now(datetime.UTC)
+        table = tables.instance_mappings
+        if self.nova:
+            error = self.assertRaises(
+                errors.KeptByNova, instances.purge, self.ctx, self.cells, before=now)
+            self.assertIn("nova-manage db archive_deleted_rows", str(error))
+            return
+        old = [str(uuid.UUID(int=number)) for number in range(10, 15)]
+        for each in (A, B, C, *old):
+            self.register(each)
+        for each in (B, *old):
+            self.update(each, queued_for_delete=True)
+        with self.ctx.database.writer.begin() as connection:
+            connection.execute(sa.update(table).where(table.c.instance_uuid != B).values(
+                updated_at=now.replace(tzinfo=None) - datetime.timedelta(days=10)))
+        purge = functools.partial(instances.purge, self.ctx, self.cells)
+        self.assertEqual(0, purge(before=now - datetime.timedelta(days=11)))
+        self.assertEqual(5, purge(before=now - datetime.timedelta(days=9)))
+        self.assertEqual("123", self.listed())
+        self.assertEqual(0, purge(before=now - datetime.timedelta(days=9)))
+        self.assertEqual(1, purge(before=now + datetime.timedelta(days=1)))
+        self.assertEqual("13", self.listed())
 
     def test_the_row_is_what_nova_would_write(self):
         cell = self.cell()

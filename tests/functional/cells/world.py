@@ -22,10 +22,12 @@ class CellsTestCase(base.DatabaseTestCase):
 
     :cvar nova: whether the mappings and the cells are in databases that nova made.
     :cvar timeout: how long cells are waited for, in seconds.
+    :ivar template_source: what fills templates of URLs.
     """
 
     nova = False
     timeout = 5
+    template_source = ""
 
     def setUp(self) -> None:
         super().setUp()
@@ -37,7 +39,12 @@ class CellsTestCase(base.DatabaseTestCase):
         """Return what a service of this test would have."""
         return CellDatabases(http_base.configuration(self.database.settings.connection, {
             ("api_database", "connection"): self.api_url,
-            ("cells", "timeout_seconds"): self.timeout}))
+            ("cells", "timeout_seconds"): self.timeout,
+            ("cells", "template_connection"): self.template_source, **self.options()}))
+
+    def options(self) -> http_base.Options:
+        """Return what else the service is configured with."""
+        return {}
 
     def cell(self, name: str = "cell1", url: str | None = None, **fields: Any) -> Cell:
         """Map a cell, by default one of a database that is not there."""

@@ -77,6 +77,7 @@ class CellsCommandsTest(test_commands.CommandTestCase):
             (("cells", "sync", "north", "--all"), "name cells, or say --all"),
             (("instances", "list", "--cell", "south"), "no cell of uuid or name south"),
             (("instances", "list", "--limit", "0"), "from 1 on"),
+            (("instances", "purge", "--days", "0"), "from 1 to 36500"),
         ):
             self.assertIn(said, self.refused(*arguments))
 
@@ -112,3 +113,8 @@ class CellsCommandsTest(test_commands.CommandTestCase):
         ):
             listed = json.loads(self.run_command("instances", "list", *arguments, "-f", "json"))
             self.assertEqual(found, "".join(each["uuid"] for each in listed))
+        self.execute("UPDATE instance_mappings SET updated_at = '2020-01-01 00:00:00.000000'")
+        self.assertEqual("1 instances removed\n",
+                         self.run_command("instances", "purge", "--days", "1"))
+        listed = json.loads(self.run_command("instances", "list", "-f", "json"))
+        self.assertEqual(["1"], [each["uuid"] for each in listed])

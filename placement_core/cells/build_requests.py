@@ -1,0 +1,51 @@
+"""Nova's build requests: which instances one request asked for.
+
+Nova keeps one for each instance from the moment its API accepts the request until the
+instance is in its cell, which is after the re-check of its quota. What was registered
+with this service has none. Source: spec nova_quota N6.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.cells import tables
+from placement_core.cells.databases import CellDatabases
+from placement_core.context import Context
+from placement_core.db import arrays
+
+_requests = tables.build_requests
+_INSTANCES = {
+    dialect: sa.select(_requests.c.instance_uuid, _requests.c.instance).where(
+        arrays.among(_requests.c.instance_uuid, "uuids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+
+
+@db.retry_writes
+def reservation_ids(
+    ctx: Context, cells: CellDatabases, uuids: Collection[str]
+) -> Mapping[str, str]:
+    """Return {instance uuid: what nova calls its request}, of those that nova is building.
+
+    Instances of one request have the same ``reservation_id``, and no others have it.
+    """
+    api = cells.api(ctx)
+    if api is ctx or not uuids:
+        return {}
+    with db.read_once(api) as session:
+        rows = session.execute(_INSTANCES[session.dialect], {"uuids": sorted(uuids)}).all()
+    named = {row.instance_uuid: _reservation_id(row.instance) for row in rows}
+    return {uuid: name for uuid, name in named.items() if name is not None}
+
+
+def _reservation_id(instance: str | None) -> str | None:
+    """Return it from an Instance as nova writes one; None: it says nothing."""
+    try:
+        name = json.loads(instance or "")["nova_object.data"]["reservation_id"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return name if isinstance(name, str) else None
