@@ -101,6 +101,24 @@ def replace_for_provider(
             rows.generation(session, provider.id), tuple(dict.fromkeys(uuids)))
 
 
+@db.retry_writes
+def join(ctx: Context, provider_uuid: str, uuid: str) -> None:
+    """Make a provider a member of one more aggregate; its generation rises if it was none.
+
+    :raises errors.ProviderNotFound: no such provider.
+    """
+    if uuid in list_for_provider(ctx, provider_uuid).uuids:
+        return
+    [aggregate_id] = _ensure(ctx, [uuid])
+    with db.write(ctx) as session:
+        provider = rows.by_uuid(session, provider_uuid)
+        locks.hold(session, {provider.id: 1})
+        present = session.execute(_MEMBERSHIPS, {"provider_id": provider.id}).scalars()
+        if aggregate_id not in present.all():
+            session.execute(_JOIN, [
+                {"resource_provider_id": provider.id, "aggregate_id": aggregate_id}])
+
+
 def _ensure(ctx: Context, uuids: list[str]) -> set[int]:
     """Return the ids of aggregates, making those that are missing.
 

@@ -3,29 +3,78 @@
 A counter is split over slots, so that the claims of one project do not queue on
 one row; its value is the sum over the slots, and a slot alone may be negative.
 Counters are a transaction's last locks before the change log. Source: design §4.
+
+Beside the counters of each user are those of everybody in a project, so that who asks
+for projects reads no more rows than there are classes, however many users came and went.
+Databases of older versions have them once they were summed up (``sum_up``); until then
+the counters of the users are read (``PARTS``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import collections
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, arrays
+from placement_core.db import Session, TransactionLost, arrays
 from placement_core.placement import tables
 
-_counters = tables.usage_counters
+_counters, _migrations, _projects = (
+    tables.usage_counters, tables.online_migrations, tables.projects)
 
-#: (project id, user id, consumer type id or UNTYPED, resource class id or CONSUMERS)
+#: (project id, user id, consumer type id or UNTYPED, resource class id or CONSUMERS); that
+#: of everybody: (the project's id with a minus, EVERYBODY, …).
 Key: TypeAlias = tuple[int, int, int, int]
 
 #: How many rows one counter is split over. Whoever asks for usage reads all of them: the
 #: guard does with each claim. A row is held for two statements and the commit.
 SLOTS = 8
+
+
+#: Among ``online_migrations``: the sums over all users.
+SUMS = "usage_sums"
+
+_of_sums = _migrations.c.name == SUMS
+#: Whether the counters of everybody are there. Asked by the statement that reads them, so
+#: that no process has to be told.
+SUMMED_UP = sa.exists(sa.select(_migrations.c.name).where(_of_sums, _migrations.c.finished))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the counters; what projects use is in just one part at a time.
+
+    :ivar sign: -1: a project goes by its id with a minus (``number``).
+    :ivar condition: whether this is the part, and its rows.
+    :ivar parameter: the name of the parameter with the ids of projects (``ids``).
+    """
+
+    sign: int
+    condition: sa.ColumnElement[bool]
+    parameter: str
+
+    def number(self, project_id: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+        """Return what a project of some id goes by, or the id of what goes by that."""
+        return -project_id if self.sign < 0 else project_id
+
+
+PARTS = (
+    Part(-1, sa.and_(SUMMED_UP, _counters.c.project_id < 0), "sum_ids"),
+    Part(1, sa.and_(sa.not_(SUMMED_UP), _counters.c.project_id > 0), "ids"),
+)
+
+
+def ids(project_ids: Collection[int]) -> dict[str, list[int]]:
+    """Return the parameters of a statement that reads the parts of some projects."""
+    ordered = sorted(project_ids)
+    return {part.parameter: [part.sign * id_ for id_ in ordered] for part in PARTS}
 
 
 def _add_on_mysql() -> sa.Insert:
@@ -48,7 +97,15 @@ _ADD = {
 
 
 def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
-    """Add ``changes`` to the counters, in the thread's own slot."""
+    """Add ``changes`` to the counters of users, and of everybody."""
+    sums: collections.Counter[Key] = collections.Counter()
+    for (project, _, consumer_type, resource_class), change in changes.items():
+        sums[-project, tables.EVERYBODY, consumer_type, resource_class] += change
+    put(ctx, session, {**changes, **sums})
+
+
+def put(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
+    """Add ``changes`` to just these counters, in the thread's own slot."""
     slot = ctx.database.journal.slot() % SLOTS
     added = [
         {"project_id": project, "user_id": user, "consumer_type_id": consumer_type,
@@ -61,4 +118,153 @@ def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
             _ADD[session.dialect],
             arrays.columns(added) if session.dialect == "postgresql" else added)
     for row in added:
-        session.touch(kinds.PROJECT, row["project_id"])
+        session.touch(kinds.PROJECT, abs(row["project_id"]))
+
+
+# Summing up -------------------------------------------------------------------
+
+_STATE = sa.select(_migrations.c.position, _migrations.c.finished).where(_of_sums)
+_MOVE_ON = (
+    sa.update(_migrations)
+    .where(_of_sums, _migrations.c.position == sa.bindparam("before"),
+           _migrations.c.finished == sa.false())
+    .values(position=sa.bindparam("after"), finished=sa.bindparam("is_last")))
+_FOLLOWING = (
+    sa.select(_projects.c.id).where(_projects.c.id > sa.bindparam("after"))
+    .order_by(_projects.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
+
+_COUNT_FOLLOWING = (
+    sa.select(sa.func.count()).select_from(_projects)
+    .join(_migrations, sa.and_(
+        _of_sums, _migrations.c.finished == sa.false(),
+        _projects.c.id > _migrations.c.position)))
+
+
+def _differences() -> sa.Select[Any]:
+    """Build what the counters of some projects' users have more than those of everybody."""
+    counted = sa.union_all(*(
+        sa.select(part.number(_counters.c.project_id).label("project_id"),
+                  _counters.c.consumer_type_id, _counters.c.resource_class_id,
+                  (part.sign * _counters.c.used).label("used"))
+        .where(_counters.c.project_id.in_(sa.bindparam(part.parameter, expanding=True)))
+        for part in PARTS)).subquery()
+    key = (counted.c.project_id, counted.c.consumer_type_id, counted.c.resource_class_id)
+    used = sa.func.sum(counted.c.used)
+    return sa.select(*key, used.label("used")).group_by(*key).having(used != 0)
+
+
+_DIFFERENCES = _differences()
+
+
+@db.retry_writes
+def sum_up(ctx: Context, max_count: int) -> tuple[int, int]:
+    """Make the counters of everybody in some more projects (an online migration).
+
+    Claims may go on: they change both sides by the same amount, and the difference is
+    read in one statement. Only versions that know the sums may be running.
+
+    :returns: how many projects were looked at, twice.
+    """
+    with db.write(ctx) as session:
+        position, finished = tuple(session.execute(_STATE).one())
+        if finished:
+            return 0, 0
+        batch = list(session.execute(
+            _FOLLOWING, {"after": position, "most": max_count}).scalars())
+        put(ctx, session, {
+            (-row.project_id, tables.EVERYBODY, row.consumer_type_id, row.resource_class_id):
+            int(row.used)
+            for row in (session.execute(_DIFFERENCES, ids(batch)) if batch else ())})
+        moved = session.execute(_MOVE_ON, {
+            "before": position, "after": batch[-1] if batch else position,
+            "is_last": not batch}).rowcount
+        if moved != 1:
+            raise TransactionLost  # somebody else did the same
+    return len(batch), len(batch)
+
+
+def count_not_summed_up(ctx: Context) -> int:
+    """Return in how many projects the counters of everybody are still to be made."""
+    with db.read_once(ctx) as session:
+        return session.execute(_COUNT_FOLLOWING).scalar_one()
+
+
+@db.retry_writes
+def are_summed_up(ctx: Context) -> bool:
+    """Say whether ``sum_up`` is through."""
+    with db.read_once(ctx) as session:
+        return bool(session.execute(sa.select(SUMMED_UP)).scalar())
+
+
+def declare_summed_up(connection: sa.Connection) -> None:
+    """Note that the counters of everybody are there: the database is new, or was counted."""
+    connection.execute(sa.update(_migrations).where(_of_sums).values(finished=True))
+
+
+# Folding ----------------------------------------------------------------------
+
+#: How many projects are looked at together, and how many counters removed.
+_PROJECTS_AT_ONCE, _COUNTERS_AT_ONCE = 100, 100
+
+_key = (_counters.c.project_id, _counters.c.user_id, _counters.c.consumer_type_id,
+        _counters.c.resource_class_id)
+_NAMES = tuple(column.name for column in _key)
+_COUNTED = (
+    sa.select(_counters.c.project_id).distinct()
+    .where(_counters.c.project_id > sa.bindparam("after"))
+    .order_by(_counters.c.project_id).limit(_PROJECTS_AT_ONCE))
+_ZERO = (
+    sa.select(*_key)
+    .where(_counters.c.project_id.between(sa.bindparam("first"), sa.bindparam("last")))
+    .group_by(*_key).having(sa.func.sum(_counters.c.used) == 0).order_by(*_key))
+_SLOTS_OF = sa.select(_counters.c.slot, _counters.c.used).where(*(
+    column == sa.bindparam(f"of_{column.name}") for column in _key))
+_REMOVE = sa.delete(_counters).where(
+    *(column == sa.bindparam(f"of_{column.name}")
+      for column in (*_key, _counters.c.slot, _counters.c.used)))
+
+
+def fold(ctx: Context) -> int:
+    """Remove counters that are 0: of users, classes and types that are used no more.
+
+    Safe beside claims and other managers: the slots of a counter go together, and each
+    only while it is what it was when they were added up.
+
+    :returns: how many counters were removed.
+    """
+    removed = 0
+    for first, last in _ranges(ctx):
+        with db.read(ctx) as session:
+            zero = [tuple(row) for row in session.execute(
+                _ZERO, {"first": first, "last": last})]
+        for start in range(0, len(zero), _COUNTERS_AT_ONCE):
+            removed += _remove(ctx, zero[start:start + _COUNTERS_AT_ONCE])
+    return removed
+
+
+def _ranges(ctx: Context) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of some projects that are counted, then of the next."""
+    after = -2**31
+    while True:
+        with db.read(ctx) as session:
+            batch = session.execute(_COUNTED, {"after": after}).scalars().all()
+        if not batch:
+            return
+        yield batch[0], batch[-1]
+        after = batch[-1]
+
+
+@db.retry_writes
+def _remove(ctx: Context, keys: Sequence[Key]) -> int:
+    removed = 0
+    with db.write(ctx) as session:
+        gone = []
+        for key in keys:
+            of_key = {f"of_{name}": value for name, value in zip(_NAMES, key, strict=True)}
+            slots = session.execute(_SLOTS_OF, of_key).all()
+            if sum(row.used for row in slots) == 0:
+                removed += 1
+                gone += [{**of_key, "of_slot": row.slot, "of_used": row.used} for row in slots]
+        if gone and session.change(_REMOVE, gone) != len(gone):
+            raise TransactionLost  # a claim was faster
+    return removed

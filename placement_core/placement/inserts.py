@@ -44,12 +44,25 @@ def skipping(table: sa.Table, dialect: str) -> sa.Insert:
     """
     statement: sa.Insert
     if dialect == "postgresql":
-        statement = postgresql.insert(table).on_conflict_do_nothing()
+        statement = postgresql.insert(table).on_conflict_do_nothing(
+            index_elements=_natural_key(table))
     elif dialect == "mysql":
         statement = mysql.insert(table).prefix_with("IGNORE")
     else:
         statement = sqlite.insert(table).on_conflict_do_nothing()
     return statement.inline().execution_options(preserve_rowcount=True)
+
+
+def _natural_key(table: sa.Table) -> list[str] | None:
+    """Return the columns that tell rows apart where the database numbers them; else None.
+
+    A number that is taken is not the same row: its sequence is behind the table.
+    """
+    if table.autoincrement_column is None:
+        return None
+    [unique] = [constraint for constraint in table.constraints
+                if isinstance(constraint, sa.UniqueConstraint)]
+    return unique.columns.keys()
 
 
 def missing(

@@ -21,7 +21,8 @@ from typing import NamedTuple, TypeAlias
 import sqlalchemy as sa
 
 from placement_core.changes import kinds
-from placement_core.db import Session, arrays
+from placement_core.context import Context
+from placement_core.db import Session, arrays, read_once, retry_writes
 from placement_core.db.transactions import TransactionLost
 from placement_core.placement import inserts, tables
 
@@ -31,6 +32,8 @@ _moves, _allocations = tables.moves, tables.allocations
 Held: TypeAlias = Mapping[tuple[int, int], int]
 #: {resource class id, or ``tables.CONSUMERS``: amount}
 Amounts: TypeAlias = Mapping[int, int]
+#: The ``consumer_uuid`` above the first and up to the second one.
+Range: TypeAlias = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,14 +98,19 @@ _HELD = {
         _allocations.c.resource_class_id, _allocations.c.used,
     ).where(arrays.among(_allocations.c.consumer_id, "uuids", dialect=dialect))
     for dialect in ("postgresql", "mysql", "sqlite")}
-_EVERY = sa.union_all(
+_IN_RANGE = sa.and_(_moves.c.consumer_uuid > sa.bindparam("after"),
+                    _moves.c.consumer_uuid <= sa.bindparam("until"))
+# Joined, so that MySQL does not look at every allocation for each range.
+_MOVING = (
+    sa.select(_moves.c.consumer_uuid.label("uuid")).where(_IN_RANGE)
+    .union(sa.select(_moves.c.moved_from).where(_IN_RANGE)).subquery("moving"))
+_RECOUNTED = sa.union_all(
     sa.select(_moves.c.consumer_uuid, _moves.c.moved_from, _moves.c.project_id,
-              _moves.c.user_id, _moves.c.resource_class_id, _moves.c.used),
+              _moves.c.user_id, _moves.c.resource_class_id, _moves.c.used).where(_IN_RANGE),
     sa.select(_allocations.c.consumer_id, sa.null(), sa.literal_column("0"),
               sa.literal_column("0"), _allocations.c.resource_class_id,
               sa.func.sum(_allocations.c.used))
-    .where(_allocations.c.consumer_id.in_(
-        sa.select(_moves.c.consumer_uuid).union(sa.select(_moves.c.moved_from))))
+    .join(_MOVING, _MOVING.c.uuid == _allocations.c.consumer_id)
     .group_by(_allocations.c.consumer_id, _allocations.c.resource_class_id))
 _END = {
     dialect: sa.delete(_moves).where(
@@ -139,12 +147,31 @@ def held(session: Session, uuids: Sequence[str]) -> dict[str, dict[tuple[int, in
     return found
 
 
-def every(session: Session) -> list[tuple[Pair, Pair | None]]:
-    """Return all pairs, each as it is kept and as it should be; of one moment."""
+def ranges(ctx: Context, size: int) -> Iterator[Range]:
+    """Yield ranges that together have all pairs, each with so many of them at most."""
+    uuid = _moves.c.consumer_uuid
+    following = (sa.select(uuid).distinct().where(uuid > sa.bindparam("after"))
+                 .order_by(uuid).limit(size).subquery())
+    last = sa.select(sa.func.max(following.c.consumer_uuid))
+    after = ""
+    while until := _last(ctx, last, after):
+        yield after, until
+        after = until
+
+
+@retry_writes
+def _last(ctx: Context, statement: sa.Select[tuple[str]], after: str) -> str | None:
+    with read_once(ctx) as session:
+        return session.execute(statement, {"after": after}).scalar_one()
+
+
+def recounted_all(session: Session, uuids: Range) -> list[tuple[Pair, Pair | None]]:
+    """Return the pairs of a range, each as it is kept and as it should be; of one moment."""
     amounts: dict[str, dict[int, int]] = collections.defaultdict(dict)
     owners: dict[str, tuple[str, int, int]] = {}
     sums: dict[str, dict[int, int]] = collections.defaultdict(dict)
-    for row in session.execute(_EVERY):
+    after, until = uuids
+    for row in session.execute(_RECOUNTED, {"after": after, "until": until}):
         if row.moved_from is None:
             sums[row.consumer_uuid][row.resource_class_id] = int(row.used)
         else:

@@ -7,7 +7,7 @@ Source: spec placement_api §3.12.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -30,6 +30,9 @@ from placement_core.placement import (
 #: {provider uuid: (its generation as the caller saw it, {resource class: values})}
 NewInventories = Mapping[str, tuple[int, Mapping[str, records.InventoryValues]]]
 
+#: Told of a transaction, and what it makes consumers hold.
+Rewriting = Callable[[db.Session, Sequence[records.AllocationWrite]], None]
+
 _providers = tables.resource_providers
 _GENERATIONS = sa.select(_providers.c.uuid, _providers.c.generation).where(
     _providers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
@@ -38,7 +41,7 @@ _GENERATIONS = sa.select(_providers.c.uuid, _providers.c.generation).where(
 @db.retry_writes
 def reshape(
     ctx: Context, inventories: NewInventories, writes: Sequence[records.AllocationWrite], *,
-    fence: fencing.Fence | None = None,
+    fence: fencing.Fence | None = None, rewriting: Rewriting | None = None,
 ) -> None:
     """Give providers these inventories and consumers these allocations, as one.
 
@@ -47,6 +50,8 @@ def reshape(
 
     :param inventories: all inventories that each named provider shall have.
     :param fence: lets in who claims of pooled trees; None: everybody is let in.
+    :param rewriting: called in the transaction, with the rows of the consumers held, before
+        what they hold is written anew.
     :raises errors.ReshapedProviderNotFound, errors.ReshapedProviderConflict,
         errors.InventoryInUse, and what ``allocations.replace`` raises: nothing
         was changed.
@@ -65,6 +70,8 @@ def reshape(
             _check_names(writes, new, known)
             facts.hold_pairs(session, known, writes)
             planned = ledger.plan(writes, known, existed)
+        if rewriting is not None:
+            rewriting(session, writes)
         ledger.write_allocations(session, planned)
         if fence is not None:
             fencing.hold_roots(known, planned)

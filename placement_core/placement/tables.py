@@ -173,6 +173,10 @@ CONSUMERS = -1
 #: ``usage_counters.consumer_type_id`` of consumers without a type.
 UNTYPED = 0
 
+#: ``usage_counters.user_id`` of the sums over all users of a project. They are kept under
+#: the project's id with a minus, where no version that does not know them looks.
+EVERYBODY = 0
+
 usage_counters = sa.Table(
     "usage_counters", metadata,
     sa.Column("project_id", sa.Integer, primary_key=True, autoincrement=False),
@@ -181,6 +185,15 @@ usage_counters = sa.Table(
     sa.Column("resource_class_id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
     sa.Column("used", sa.BigInteger, nullable=False),
+    **_MYSQL,
+)
+
+#: How far those migrations that run beside the service are whose end readers have to know.
+online_migrations = sa.Table(
+    "online_migrations", metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("finished", sa.Boolean, nullable=False),
     **_MYSQL,
 )
 

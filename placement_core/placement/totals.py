@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import arrays, texts
-from placement_core.placement import tables, usage_index
+from placement_core.placement import counters, tables, usage_index
 from placement_core.plugin_api.counting import CONSUMERS
 
 #: {project: {resource class or CONSUMERS: used}}; what is 0 is not there.
@@ -74,26 +74,20 @@ def known(
     It knows what is committed, whatever the transaction of ``ctx`` has done.
     """
     usages = usage_index.of(ctx.database).usages(ctx)
-    columns = {
-        name or CONSUMERS: (column - usages.moved[name]
-                            if name in usages.moved and (moves_once or name == "") else column
-                            ).tolist()
-        for name, column in usages.columns.items()}
-    totals = {}
-    for project_id in usages.rows if project_ids is None else project_ids:
-        row = usages.rows.get(project_id)
-        if row is not None:
-            totals[project_id] = {
-                name: column[row] for name, column in columns.items() if column[row]}
-    return totals
+    return {
+        project_id: {name or CONSUMERS: used for name, used in of_project.items()}
+        for project_id, of_project in usages.by_project(
+            project_ids, moves_once=moves_once).items()}
 
 
 @functools.cache
 def _statement(
     dialect: str, *, some: bool, user: bool, without: bool, moves_once: bool
 ) -> sa.Select[Any]:
-    def narrowed(statement: sa.Select[Any], owner: Any) -> sa.Select[Any]:
-        statement = statement.join(_projects, _projects.c.id == owner.c.project_id)
+    def narrowed(
+        statement: sa.Select[Any], owner: Any, project: Any = _projects.c.id
+    ) -> sa.Select[Any]:
+        statement = statement.join(_projects, owner.c.project_id == project)
         if some:
             statement = statement.where(
                 arrays.among(_projects.c.external_id, "projects", dialect=dialect))
@@ -111,8 +105,10 @@ def _statement(
             used.label("used")).select_from(owner)
 
     consumer = sa.literal_column(str(tables.CONSUMERS))
-    parts = [narrowed(part(_counters, _counters.c.resource_class_id, _counters.c.used),
-                      _counters)]
+    counted = part(_counters, _counters.c.resource_class_id, _counters.c.used)
+    parts = [narrowed(counted, _counters)] if user else [
+        narrowed(counted.where(each.condition), _counters, each.number(_projects.c.id))
+        for each in counters.PARTS]
     moved = narrowed(part(_moves, _moves.c.resource_class_id, -_moves.c.used), _moves)
     if not moves_once:
         moved = moved.where(_moves.c.resource_class_id == tables.CONSUMERS)

@@ -9,7 +9,9 @@ loads them when it is first asked.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+import weakref
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ from placement_core.changes.follower import Follower, Version
 from placement_core.context import Context
 from placement_core.db import Session, arrays
 from placement_core.db.database import Database
-from placement_core.placement import tables
+from placement_core.placement import counters, tables
+from placement_core.placement.counters import Part
 
 #: Among the resource classes: how many consumers there are.
 CONSUMERS = ""
@@ -32,25 +35,32 @@ _counters, _moves, _projects, _classes = (
     tables.usage_counters, tables.moves, tables.projects, tables.resource_classes)
 
 
-def _sums(of: sa.Table, moved: int, dialect: str | None, *, named: bool) -> sa.Select[Any]:
+def _sums(
+    of: sa.Table, moved: int, dialect: str | None, part: Part, *, named: bool
+) -> sa.Select[Any]:
     """Build the sums of counters, or of pairs; of some projects, or (None) of all."""
     keys = (of.c.project_id, of.c.resource_class_id)
     names = (_projects.c.external_id, _classes.c.name) if named else ()
     sums = sa.select(
-        *keys, *names, sa.func.sum(of.c.used).label("used"),
-        sa.literal_column(str(moved)).label("moved")).group_by(*keys, *names)
+        part.number(of.c.project_id).label("project_id"), of.c.resource_class_id, *names,
+        sa.func.sum(of.c.used).label("used"), sa.literal_column(str(moved)).label("moved"),
+    ).where(part.condition).group_by(*keys, *names)
     if named:
         sums = (
             sums.select_from(of)
-            .join(_projects, _projects.c.id == of.c.project_id)
+            .join(_projects, of.c.project_id == part.number(_projects.c.id))
             .outerjoin(_classes, _classes.c.id == of.c.resource_class_id))
     return sums if dialect is None else sums.where(
-        arrays.among(of.c.project_id, "ids", dialect=dialect))
+        arrays.among(of.c.project_id, part.parameter, dialect=dialect))
+
+
+_PAIRS = Part(1, sa.true(), "ids")
 
 
 def _statement(dialect: str | None, *, named: bool) -> sa.CompoundSelect[Any]:
     return sa.union_all(
-        _sums(_counters, 0, dialect, named=named), _sums(_moves, 1, dialect, named=named))
+        *(_sums(_counters, 0, dialect, part, named=named) for part in counters.PARTS),
+        _sums(_moves, 1, dialect, _PAIRS, named=named))
 
 
 _DIALECTS = ("postgresql", "mysql", "sqlite")
@@ -61,60 +71,125 @@ _SOME = {dialect: _statement(dialect, named=False) for dialect in _DIALECTS}
 _SOME_ON_POSTGRESQL = db.Question(_SOME["postgresql"])
 
 
+#: Given to usages, each once in a process and those that are forked from it.
+_revisions = itertools.count(1)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Names:
     """What numbers in the database stand for; a project's never changes.
 
     :ivar classes: {id of a resource class, or ``tables.CONSUMERS``: its name, or
-        CONSUMERS}.
+        CONSUMERS}; None: the class was removed.
     """
 
     projects: Mapping[int, str]
-    classes: Mapping[int, str]
+    classes: Mapping[int, str | None]
 
     def with_those_of(self, found: Sequence[Any]) -> _Names:
         """Return them with the names beside some sums."""
         return _Names(
             {**self.projects, **{row.project_id: row.external_id for row in found}},
-            {**self.classes, **{row.resource_class_id: row.name or CONSUMERS for row in found}})
+            {**self.classes, **{row.resource_class_id: row.name for row in found},
+             tables.CONSUMERS: CONSUMERS})
 
 
 _NO_NAMES = _Names({}, {})
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class ProjectSet:
+    """Projects whose usage is summed again and again.
+
+    Usages remember where its projects are for as long as it lives; so it is told from
+    others by identity, and never changes.
+    """
+
+    project_ids: Sequence[str]
+
+
+class _Layout:
+    """Which row of the columns is which project's.
+
+    Usages that number their projects alike share one. Rows mean nothing without it, so it
+    keeps for itself which rows a set of projects has, and nobody else sees them.
+    """
+
+    __slots__ = ("_of_sets", "rows")
+
+    def __init__(self, rows: Mapping[str, int]) -> None:
+        self.rows = rows
+        self._of_sets: weakref.WeakKeyDictionary[ProjectSet, np.ndarray] = (
+            weakref.WeakKeyDictionary())
+
+    def rows_of(self, projects: ProjectSet) -> np.ndarray:
+        """Return the rows of those projects that have one."""
+        rows = self._of_sets.get(projects)
+        if rows is None:
+            known = (self.rows.get(project_id) for project_id in projects.project_ids)
+            rows = np.array([row for row in known if row is not None], dtype=np.intp)
+            self._of_sets[projects] = rows
+        return rows
+
+    def extended(self, project_ids: Collection[str]) -> _Layout:
+        """Return a layout that has rows for these projects, too."""
+        if all(project_id in self.rows for project_id in project_ids):
+            return self
+        rows = dict(self.rows)
+        for project_id in project_ids:
+            rows.setdefault(project_id, len(rows))
+        return _Layout(rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Usages:
     """What every project uses; immutable.
 
-    :ivar rows: {project: its place in the columns}; projects that never used
-        anything are not there.
-    :ivar columns: {resource class or CONSUMERS: what is used of it, by row}.
-    :ivar moved: the same of what is counted there a second time (``moves``).
-    :ivar revision: rises when limits or the catalog changed, as far as this
+    :ivar revision: another one whenever limits or the catalog changed, as far as this
         process saw: what was made of them before may be outdated.
     """
 
-    rows: Mapping[str, int]
-    columns: Mapping[str, np.ndarray]
-    moved: Mapping[str, np.ndarray]
+    _layout: _Layout
+    #: {resource class or CONSUMERS: what is used of it, by row}.
+    _columns: Mapping[str, np.ndarray]
+    #: The same of what is counted there a second time (``moves``).
+    _moved: Mapping[str, np.ndarray]
     revision: int = 0
     names: _Names = _NO_NAMES
 
-    def rows_of(self, projects: Iterable[str]) -> np.ndarray:
-        """Return the rows of those projects that have one."""
-        known = (self.rows.get(project) for project in projects)
-        return np.array([row for row in known if row is not None], dtype=np.intp)
-
-    def total(self, rows: np.ndarray, resource_class: str) -> int:
-        """Return what the projects of some rows use of a class together.
+    def total(self, projects: ProjectSet, resource_class: str) -> int:
+        """Return what some projects use of a class together.
 
         What is being moved counts once.
         """
-        return self.total_twice(rows, resource_class) - _sum(self.moved, rows, resource_class)
+        rows = self._layout.rows_of(projects)
+        return (_sum(self._columns, rows, resource_class)
+                - _sum(self._moved, rows, resource_class))
 
-    def total_twice(self, rows: np.ndarray, resource_class: str) -> int:
-        """Return the same, where what is being moved counts where it was, too."""
-        return _sum(self.columns, rows, resource_class)
+    def has_usage(self, project_id: str) -> bool:
+        """Say whether a project uses anything."""
+        row = self._layout.rows.get(project_id)
+        return row is not None and any(column[row] for column in self._columns.values())
+
+    def by_project(
+        self, project_ids: Iterable[str] | None = None, *, moves_once: bool
+    ) -> dict[str, dict[str, int]]:
+        """Return what projects use, each by itself; what is 0 is not there.
+
+        :param project_ids: None: of all; those that never used anything are left out.
+        :param moves_once: what is being moved counts once; otherwise only consumers do.
+        :returns: {project: {resource class or CONSUMERS: used}}.
+        """
+        columns = {
+            name: (column - self._moved[name]
+                   if name in self._moved and (moves_once or name == CONSUMERS) else column
+                   ).tolist()
+            for name, column in self._columns.items()}
+        rows = self._layout.rows
+        return {
+            project_id: {name: column[row] for name, column in columns.items() if column[row]}
+            for project_id in (rows if project_ids is None else project_ids)
+            if (row := rows.get(project_id)) is not None}
 
 
 def _sum(columns: Mapping[str, np.ndarray], rows: np.ndarray, resource_class: str) -> int:
@@ -161,14 +236,14 @@ def _refresh(ctx: Context, before: Version[Usages] | None) -> Version[Usages]:
     if before is None:
         with db.read_each(ctx) as session:
             now = vector.current(session)
-            return Version(now, _loaded(session, 1))
+            return Version(now, _loaded(session))
     now, changed = vector.follow(ctx, before.vector)
     if changed is None:
         with db.read_each(ctx) as session:
-            return Version(now, _loaded(session, before.value.revision + 1))
+            return Version(now, _loaded(session))
     ids = sorted(ref for kind, ref in changed if kind == kinds.PROJECT)
     of_kinds = {kind for kind, _ in changed}
-    revision = before.value.revision + (kinds.REVISION in of_kinds)
+    revision = next(_revisions) if kinds.REVISION in of_kinds else before.value.revision
     if kinds.RESOURCE_CLASS in of_kinds or len(ids) > _FEW:
         with db.read_each(ctx) as session:
             return Version(now, _loaded(session, revision))
@@ -176,10 +251,12 @@ def _refresh(ctx: Context, before: Version[Usages] | None) -> Version[Usages]:
     return Version(now, dataclasses.replace(value, revision=revision))
 
 
-def _loaded(session: Session, revision: int) -> Usages:
+def _loaded(session: Session, revision: int | None = None) -> Usages:
+    """Read what all projects use; a new revision unless one is handed in."""
     found = session.execute(_EVERY).all()
-    names = _NO_NAMES.with_those_of(found)
-    return dataclasses.replace(_with(Usages({}, {}, {}), found, names), revision=revision)
+    return _with(
+        Usages(_Layout({}), {}, {}, next(_revisions) if revision is None else revision),
+        (), found, _NO_NAMES.with_those_of(found))
 
 
 def _changed(ctx: Context, before: Usages, ids: list[int]) -> Usages:
@@ -187,36 +264,41 @@ def _changed(ctx: Context, before: Usages, ids: list[int]) -> Usages:
     if all(id_ in names.projects for id_ in ids):
         found = _sums_of(ctx, ids)
         if all(row.resource_class_id in names.classes for row in found):
-            return _with(before, found, names)
+            return _with(before, ids, found, names)
     with db.read_each(ctx) as session:
-        named = session.execute(_SOME_NAMED[session.dialect], {"ids": ids}).all()
-    return _with(before, named, names.with_those_of(named))
+        named = session.execute(_SOME_NAMED[session.dialect], counters.ids(ids)).all()
+    return _with(before, ids, named, names.with_those_of(named))
 
 
 def _sums_of(ctx: Context, ids: list[int]) -> Sequence[Any]:
     if ctx.database.url.get_backend_name() == "postgresql":
-        return _SOME_ON_POSTGRESQL.ask(ctx, {"ids": ids})
+        return _SOME_ON_POSTGRESQL.ask(ctx, counters.ids(ids))
     with db.read_each(ctx) as session:
-        return session.execute(_SOME[session.dialect], {"ids": ids}).all()
+        return session.execute(_SOME[session.dialect], counters.ids(ids)).all()
 
 
-def _with(before: Usages, found: Iterable[Any], names: _Names) -> Usages:
-    """Return usages with all that some projects use now."""
-    used: dict[str, dict[str, int]] = {}
+def _with(before: Usages, ids: Iterable[int], found: Iterable[Any], names: _Names) -> Usages:
+    """Return usages with all that some projects use now.
+
+    :param ids: of projects that may have no counters any more; what they have is found.
+    """
+    used: dict[str, dict[str, int]] = {
+        names.projects[id_]: {} for id_ in ids if id_ in names.projects}
     moved: dict[str, dict[str, int]] = {}
     for row in found:
-        amounts = moved if row.moved else used
-        of_project = amounts.setdefault(names.projects[row.project_id], {})
-        of_project[names.classes[row.resource_class_id]] = int(row.used)
-    rows = before.rows
-    if not used.keys() <= rows.keys():
-        rows = dict(rows)
-        for project in used:
-            rows.setdefault(project, len(rows))
-    at = np.array([rows[project] for project in used], dtype=np.intp)
+        resource_class = names.classes[row.resource_class_id]
+        of_project = used.setdefault(names.projects[row.project_id], {})
+        if row.moved:
+            of_project = moved.setdefault(names.projects[row.project_id], {})
+        if resource_class is not None:
+            of_project[resource_class] = int(row.used)
+    layout = before._layout.extended(used)
+    at = np.array([layout.rows[project] for project in used], dtype=np.intp)
     return Usages(
-        rows, _columns(before.columns, len(rows), at, [used[project] for project in used]),
-        _columns(before.moved, len(rows), at, [moved.get(project, {}) for project in used]),
+        layout,
+        _columns(before._columns, len(layout.rows), at, [used[project] for project in used]),
+        _columns(before._moved, len(layout.rows), at,
+                 [moved.get(project, {}) for project in used]),
         before.revision, names)
 
 

@@ -6,12 +6,14 @@ exact by the writes. Source: spec placement_api §3.6 and §3.11.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Question, texts
-from placement_core.placement import records, rows, tables
+from placement_core.placement import counters, records, rows, tables
 
 #: As ``consumer_type``: consumers of every type, and those without one.
 ALL_TYPES = "all"
@@ -28,21 +30,36 @@ _OF_PROVIDER = (
     .where(_inventories.c.resource_provider_id == sa.bindparam("id"))
     .order_by(_classes.c.id)
 )
-_used = sa.func.sum(_counters.c.used)
-_OF_PROJECT = (
-    sa.select(_types.c.name.label("consumer_type"), _classes.c.name.label("resource_class"),
-              _counters.c.resource_class_id, _used.label("used"))
-    .join(_projects, _projects.c.id == _counters.c.project_id)
-    .outerjoin(_types, _types.c.id == _counters.c.consumer_type_id)
-    .outerjoin(_classes, _classes.c.id == _counters.c.resource_class_id)
-    .where(_projects.c.external_id == sa.bindparam("project"))
-    .group_by(_types.c.name, _classes.c.name, _counters.c.resource_class_id)
-    .having(_used != 0)
-    .order_by(_types.c.name, _counters.c.resource_class_id)
-)
-_OF_USER = Question(_OF_PROJECT.join(_users, _users.c.id == _counters.c.user_id).where(
-    _users.c.external_id == sa.bindparam("user")))
-_OF_ANYBODY = Question(_OF_PROJECT)
+
+
+def _of_project(*, user: bool) -> sa.Select[Any]:
+    """Build what everybody in a project uses, or one user in it."""
+    counted = sa.select(
+        _counters.c.consumer_type_id, _counters.c.resource_class_id, _counters.c.used)
+    of_project = _projects.c.external_id == sa.bindparam("project")
+    parts = [
+        counted.join(_projects, _counters.c.project_id == _projects.c.id)
+        .join(_users, _users.c.id == _counters.c.user_id)
+        .where(of_project, _users.c.external_id == sa.bindparam("user")),
+    ] if user else [
+        counted.join(_projects, _counters.c.project_id == part.number(_projects.c.id))
+        .where(of_project, part.condition)
+        for part in counters.PARTS]
+    rows = sa.union_all(*parts).subquery()
+    used = sa.func.sum(rows.c.used)
+    return (
+        sa.select(_types.c.name.label("consumer_type"), _classes.c.name.label("resource_class"),
+                  rows.c.resource_class_id, used.label("used"))
+        .select_from(rows)
+        .outerjoin(_types, _types.c.id == rows.c.consumer_type_id)
+        .outerjoin(_classes, _classes.c.id == rows.c.resource_class_id)
+        .group_by(_types.c.name, _classes.c.name, rows.c.resource_class_id)
+        .having(used != 0)
+        .order_by(_types.c.name, rows.c.resource_class_id))
+
+
+_OF_USER = Question(_of_project(user=True))
+_OF_ANYBODY = Question(_of_project(user=False))
 
 
 @db.retry_writes

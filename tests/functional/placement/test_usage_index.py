@@ -3,12 +3,13 @@ import random
 from placement_core import db
 from placement_core.changes import revisions
 from placement_core.placement import usage_index, usages
-from placement_core.placement.usage_index import CONSUMERS, UsageIndex
+from placement_core.placement.usage_index import CONSUMERS, ProjectSet, UsageIndex
 from placement_core.testing import factories
 from tests import databases, round_trips
 from tests.functional.placement import claims
 
 _PROJECTS = ("one", "two", "three", "four")
+_CLASSES = ("VCPU", "MEMORY_MB", "CUSTOM_GPU", CONSUMERS)
 
 
 @databases.on_each_database
@@ -21,8 +22,8 @@ class TestUsageIndex(claims.ClaimsTestCase):
     def of(self, *projects):
         """Return what the projects use together, by class; without zeros."""
         found = self.index.usages(self.ctx)
-        rows = found.rows_of(projects)
-        amounts = {name: found.total(rows, name) for name in found.columns}
+        together = ProjectSet(projects)
+        amounts = {name: found.total(together, name) for name in _CLASSES}
         return {name: amount for name, amount in amounts.items() if amount}
 
     def counted(self, *projects):
@@ -54,7 +55,7 @@ class TestUsageIndex(claims.ClaimsTestCase):
         self.index, followed = later, self.index.usages(self.ctx)
         for project in _PROJECTS:
             self.assertEqual(
-                followed.total(followed.rows_of([project]), "VCPU"),
+                followed.total(ProjectSet([project]), "VCPU"),
                 self.of(project).get("VCPU", 0))
 
     def test_versions_do_not_change(self):
@@ -63,7 +64,7 @@ class TestUsageIndex(claims.ClaimsTestCase):
         before = self.index.usages(self.ctx)
         self.claim({host: {"VCPU": 5}}, project="one")
         self.claim({host: {"VCPU": 1}}, project="two", consumer=factories.new_uuid())
-        self.assertEqual(2, before.total(before.rows_of(["one", "two"]), "VCPU"))
+        self.assertEqual(2, before.total(ProjectSet(["one", "two"]), "VCPU"))
         self.assertEqual({"VCPU": 6, CONSUMERS: 2}, self.of("one", "two"))
 
     def test_many_changes_are_loaded_at_once(self):

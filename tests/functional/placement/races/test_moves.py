@@ -4,7 +4,7 @@ import itertools
 from unittest import mock
 
 from placement_core.placement import allocations, errors, moves
-from placement_core.placement.usage_index import CONSUMERS, UsageIndex
+from placement_core.placement.usage_index import CONSUMERS, ProjectSet, UsageIndex
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.placement import claims
@@ -32,8 +32,8 @@ class TestMoves(claims.ClaimsTestCase):
 
     def counted(self):
         usages = self.index.usages(self.ctx)
-        rows = usages.rows_of(["project"])
-        return {name: usages.total(rows, name) for name in ("VCPU", "MEMORY_MB", CONSUMERS)}
+        project = ProjectSet(["project"])
+        return {name: usages.total(project, name) for name in ("VCPU", "MEMORY_MB", CONSUMERS)}
 
     def race(self, *functions):
         """Run them at once; return those that were refused."""
