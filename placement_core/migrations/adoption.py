@@ -13,6 +13,7 @@ Source: design §4, "Adoption".
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
@@ -28,6 +29,7 @@ from placement_core.migrations.versions import (
     limits,
     quota,
     reservations,
+    usage_sums,
 )
 from placement_core.placement import inventories, records, tables
 
@@ -45,7 +47,8 @@ UPSTREAM_TABLES = (
 
 #: Every table of ours beside them, at the newest revision: what ``release`` drops.
 OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES, *limits.OWN_TABLES,
-              *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES)
+              *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES,
+              *usage_sums.OWN_TABLES)
 
 _COLLATION = "utf8mb4_bin"
 _BATCH = 1000
@@ -262,7 +265,10 @@ def _fill_inventories(connection: sa.Connection) -> None:
 
 
 def _fill_counters(connection: sa.Connection) -> None:
-    """Sum usage by project, user, type and class; count the consumers too."""
+    """Sum usage by project, user, type and class; count the consumers too.
+
+    And the same of everybody in a project.
+    """
     held = _allocations.join(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
     owner = (
         _consumers.c.project_id,
@@ -285,6 +291,14 @@ def _fill_counters(connection: sa.Connection) -> None:
         {**row._mapping, "used": int(row.used), "slot": 0,
          "resource_class_id": tables.CONSUMERS}
         for row in connection.execute(counts)
+    ]
+    sums: dict[tuple[int, int, int], int] = collections.Counter()
+    for row in rows:
+        sums[row["project_id"], row["consumer_type_id"], row["resource_class_id"]] += row["used"]
+    rows += [
+        {"project_id": -project, "user_id": tables.EVERYBODY, "consumer_type_id": consumer_type,
+         "resource_class_id": resource_class, "slot": 0, "used": used}
+        for (project, consumer_type, resource_class), used in sums.items()
     ]
     connection.execute(sa.delete(tables.usage_counters))
     for batch in _batches(rows):

@@ -13,7 +13,7 @@ from placement_core import db
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
 from placement_core.db.database import Settings
-from placement_core.migrations import adoption, contract, exclusive, fence, revisions
+from placement_core.migrations import adoption, contract, exclusive, fence, revisions, sequences
 from placement_core.placement import tables
 
 
@@ -27,6 +27,7 @@ class State:
     :ivar rootless: providers without a root provider.
     :ivar fenced: whether upstream's processes are kept from writing.
     :ivar unrecorded: consumers that hold allocations and have no record.
+    :ivar behind_sequences: those that would give ids that are taken.
     """
 
     revision: str | None
@@ -35,6 +36,7 @@ class State:
     rootless: int = 0
     unrecorded: int = 0
     fenced: bool = False
+    behind_sequences: tuple[sequences.Behind, ...] = ()
 
     @property
     def behind(self) -> bool:
@@ -70,6 +72,7 @@ def state(settings: Settings) -> State:
                 sa.select(sa.func.count(sa.distinct(allocations.c.consumer_id)))
                 .where(~recorded)) or 0,
             fenced=fence.is_up(connection),
+            behind_sequences=tuple(sequences.find_behind(connection)),
         )
 
 

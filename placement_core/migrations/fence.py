@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from placement_core.db import database
+from placement_core.db import drivers
 
 #: What upstream writes and we keep copies or sums of.
 TABLES = (
@@ -37,7 +37,7 @@ _MYSQL_TRIGGERS = (
 _POSTGRESQL_FUNCTION = f"""
 CREATE OR REPLACE FUNCTION {_NAME}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF current_setting('{database.POSTGRESQL_MARK}', true) IS DISTINCT FROM 'on' THEN
+  IF current_setting('{drivers.POSTGRESQL_MARK}', true) IS DISTINCT FROM 'on' THEN
     RAISE EXCEPTION '{_REFUSAL}';
   END IF;
   RETURN NULL;
@@ -102,10 +102,10 @@ def _making(dialect: str) -> Iterator[str]:
     if dialect == "sqlite":
         # A connection of another program lacks the function; its name is the
         # message that program shows.
-        body = f"BEGIN SELECT {database.SQLITE_MARK}(); END"
+        body = f"BEGIN SELECT {drivers.SQLITE_MARK}(); END"
     else:
         body = (
-            f"BEGIN IF {database.MYSQL_MARK} IS NULL THEN SIGNAL SQLSTATE '45000' "
+            f"BEGIN IF {drivers.MYSQL_MARK} IS NULL THEN SIGNAL SQLSTATE '45000' "
             f"SET MESSAGE_TEXT = '{_REFUSAL}'; END IF; END"
         )
     for table in TABLES:

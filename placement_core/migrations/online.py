@@ -1,9 +1,9 @@
 """Data migrations that run beside the service, in batches.
 
-A migration is a function ``(ctx, max_count) -> (found, done)``: it changes at
-most ``max_count`` rows, may be repeated, and says how many rows were waiting when
-it began and how many of them it finished. Found without done means that what is
-left cannot be migrated.
+A migration changes at most ``max_count`` rows, may be repeated, and says how many rows it
+met that wait for it, and how many of them it finished. Rows that were met and not finished
+cannot be migrated. What migrations say of themselves is checked while they run: how many
+rows wait is counted again, and has to fall.
 Source: spec placement_api §7.
 """
 
@@ -14,22 +14,76 @@ import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
 
+from placement_core import errors
 from placement_core.cells import gaps
 from placement_core.compute import nodes
 from placement_core.context import Context
-from placement_core.placement import consumers
+from placement_core.placement import consumers, counters
 from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
 
-Migration = Callable[[Context, int], tuple[int, int]]
-
 #: Rows in one batch when the operator sets no bound.
 BATCH = 50
+
+#: So many rows may be finished beyond those that waited before they are counted again:
+#: the service goes on meanwhile, and may add some.
+_SLACK = 4 * BATCH
 
 #: Exit codes: nothing is left, a bound was reached, errors and no progress,
 #: and a bound that is no bound.
 DONE, MORE, FAILED, INVALID = 0, 1, 2, 127
+
+
+class NoProgress(errors.Error):
+    """A migration finishes rows, as it says, and as many wait as before."""
+
+    def __init__(self, done: int, waiting: int) -> None:
+        super().__init__(f"it makes no progress: {done} rows were migrated, and {waiting} "
+                         "wait, no fewer than before; it is stopped")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Migration:
+    """One data migration.
+
+    :ivar migrate: (ctx, max_count) -> (found, done).
+    :ivar count: how many rows wait for it.
+    """
+
+    migrate: Callable[[Context, int], tuple[int, int]]
+    count: Callable[[Context], int]
+
+
+class Progress:
+    """Sees to it that rows which a migration says it finished are fewer afterwards.
+
+    Counts when as many were finished as had waited, so rarely.
+
+    :param count: returns how many rows wait.
+    :ivar waiting: how many did when they were counted last.
+    """
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self.waiting = count()
+        self._count = count
+        self._done = 0
+        self._fell = True
+
+    def add(self, done: int) -> None:
+        """Note that so many rows were finished.
+
+        :raises NoProgress: as many wait as before, twice in a row: once may be a cell
+            that is back.
+        """
+        self._done += done
+        if self._done <= self.waiting + _SLACK:
+            return
+        waiting, fell = self._count(), self._fell
+        self._fell = waiting < self.waiting
+        if not (fell or self._fell):
+            raise NoProgress(self._done, waiting)
+        self.waiting, self._done = waiting, 0
 
 
 @dataclasses.dataclass(slots=True)
@@ -45,16 +99,20 @@ class Outcome:
 
 def migrations(services: Services) -> Mapping[str, Migration]:
     """Return every migration by the name operators see, in the order they run."""
-    of_cells = {
-        "populate_queued_for_delete": gaps.populate_queued_for_delete,
-        "populate_user_id": gaps.populate_user_id,
-    }
+    cells, compute_nodes = services.cells, services.compute_nodes
     return {
-        "create_incomplete_consumers": consumers.create_incomplete,
-        **{name: functools.partial(migration, cells=services.cells)
-           for name, migration in of_cells.items()},
-        "migrate_compute_nodes": functools.partial(
-            nodes.migrate_compute_nodes, nodes=services.compute_nodes),
+        "create_incomplete_consumers": Migration(
+            consumers.create_incomplete, consumers.count_missing),
+        "sum_up_usage_counters": Migration(counters.sum_up, counters.count_not_summed_up),
+        "populate_queued_for_delete": Migration(
+            functools.partial(gaps.populate_queued_for_delete, cells=cells),
+            functools.partial(gaps.count_without_queued_for_delete, cells=cells)),
+        "populate_user_id": Migration(
+            functools.partial(gaps.populate_user_id, cells=cells),
+            functools.partial(gaps.count_without_user_id, cells=cells)),
+        "migrate_compute_nodes": Migration(
+            functools.partial(nodes.migrate_compute_nodes, nodes=compute_nodes),
+            functools.partial(nodes.count_waiting, nodes=compute_nodes)),
     }
 
 
@@ -66,50 +124,83 @@ def run(
 ) -> Outcome:
     """Run the migrations until nothing moves any more, or ``max_count`` rows did.
 
+    One that makes no progress is stopped, and the others go on; the run has failed then.
+
     :param max_count: None runs batches of ``BATCH`` until the end.
     :param say: called with a line for each batch that found something.
     """
     if max_count is None:
         say(f"Running batches of {BATCH} until complete")
-    outcome = Outcome({})
+    run = _Run(ctx, say, dict(migrations), counts=max_count is None)
     while True:
-        done, failed = _batch(ctx, max_count or BATCH, say, migrations, outcome)
+        done, failed = run.batch(max_count or BATCH)
         if max_count is not None or not done:
             break
-    if failed and not (max_count is not None and done):
-        outcome.exit_code = FAILED
+    if (failed and not (max_count is not None and done)) or run.stopped:
+        run.outcome.exit_code = FAILED
     elif done:
-        outcome.exit_code = MORE
-    return outcome
+        run.outcome.exit_code = MORE
+    return run.outcome
 
 
-def _batch(
-    ctx: Context,
-    size: int,
-    say: Callable[[str], None],
-    migrations: Mapping[str, Migration],
-    outcome: Outcome,
-) -> tuple[int, bool]:
-    """Run each migration once, ``size`` rows between them.
+class _Run:
+    """A run of migrations.
 
-    :returns: how many rows were migrated, and whether one of them failed.
+    :param counts: look whether they make progress.
+    :ivar stopped: whether one of them made none.
     """
-    ran, failed = 0, False
-    for name, migration in migrations.items():
-        try:
-            found, done = migration(ctx, size - ran)
-        except Exception as error:
-            LOG.debug("%s failed", name, exc_info=True)
-            say(f"Error attempting to run {name}: {str(error).partition(chr(10))[0]}")
-            found, done, failed = 0, 0, True
-        if found:
-            say(f"{found} rows matched query {name}, {done} migrated")
-        total_found, total_done = outcome.counts.get(name, (0, 0))
-        outcome.counts[name] = total_found + found, total_done + done
-        ran += done
-        if ran >= size:
-            break
-    return ran, failed
+
+    def __init__(
+        self, ctx: Context, say: Callable[[str], None], migrations: dict[str, Migration], *,
+        counts: bool,
+    ) -> None:
+        self.outcome = Outcome({})
+        self.stopped = False
+        self._ctx = ctx
+        self._say = say
+        self._migrations = migrations
+        self._counts = counts
+        self._progress: dict[str, Progress] = {}
+
+    def batch(self, size: int) -> tuple[int, bool]:
+        """Run each migration once, ``size`` rows between them.
+
+        :returns: how many rows were migrated, and whether one of them failed.
+        """
+        ran, failed = 0, False
+        for name in list(self._migrations):
+            found, done = 0, 0
+            try:
+                found, done = self._migrate(name, size - ran)
+            except NoProgress as error:
+                self._say(f"{name} failed: {error}")
+                del self._migrations[name]
+                self.stopped = True
+            except Exception as error:
+                LOG.debug("%s failed", name, exc_info=True)
+                self._say(f"Error attempting to run {name}: {str(error).partition(chr(10))[0]}")
+                failed = True
+            if found:
+                self._say(f"{found} rows matched query {name}, {done} migrated")
+            total_found, total_done = self.outcome.counts.get(name, (0, 0))
+            self.outcome.counts[name] = total_found + found, total_done + done
+            ran += done
+            if ran >= size:
+                break
+        return ran, failed
+
+    def _migrate(self, name: str, size: int) -> tuple[int, int]:
+        """Run one batch of a migration.
+
+        :raises NoProgress: those before it changed nothing.
+        """
+        migration = self._migrations[name]
+        if self._counts and name not in self._progress:
+            self._progress[name] = Progress(lambda: migration.count(self._ctx))
+        found, done = migration.migrate(self._ctx, size)
+        if self._counts:
+            self._progress[name].add(done)
+        return found, done
 
 
 def table(outcome: Outcome) -> Iterator[str]:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from placement_core.catalog import tables as catalog_tables  # noqa: F401  (registers)
-from placement_core.cells import tables as cell_tables  # noqa: F401  (registers)
 from placement_core.changes import tables as change_tables
-from placement_core.compute import tables as compute_tables  # noqa: F401  (registers)
-from placement_core.db import metadata
 from placement_core.db.database import Settings
-from placement_core.limits import tables as limit_tables  # noqa: F401  (registers)
 from placement_core.migrations import sync
+from placement_core.migrations.all_tables import metadata
 from placement_core.placement import tables as placement_tables
-from placement_core.quota import tables as quota_tables  # noqa: F401  (registers)
-from placement_core.reservations import tables as reservation_tables  # noqa: F401  (registers)
 
-_KEPT = {"resource_classes", "traits", "change_heads", "revisions"}
+_KEPT = {"resource_classes", "traits", "change_heads", "revisions", "online_migrations"}
 
 
 def create(connection_url: str) -> None:

@@ -25,16 +25,19 @@ def create_table(
     :param times: with the two columns of times that upstream's tables have.
     :param options: of the table, for one dialect.
     """
-    found = sa.inspect(on.get_bind())
     stamps = (sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime))
-    present: set[str | None] = set()
-    if found.has_table(name):
-        present = {index["name"] for index in found.get_indexes(name)}
-    else:
+    if not sa.inspect(on.get_bind()).has_table(name):
         on.create_table(name, *(stamps if times else ()), *items, **_MYSQL, **options)
     for index, columns in (indexes or {}).items():
-        if index not in present:
-            on.create_index(index, name, columns)
+        create_index(on, index, name, columns)
+
+
+def create_index(
+    on: operations.Operations, name: str, table: str, columns: list[str]
+) -> None:
+    """Create an index of a table unless it is there."""
+    if name not in {index["name"] for index in sa.inspect(on.get_bind()).get_indexes(table)}:
+        on.create_index(name, table, columns)
 
 
 def add_revision(on: operations.Operations, name: str) -> None:

@@ -8,9 +8,16 @@ import sqlalchemy as sa
 
 from placement_core import errors
 from placement_core.db.database import Database, Settings
-from placement_core.migrations import adoption, contract, exclusive, fence, revisions
+from placement_core.migrations import (
+    adoption,
+    contract,
+    exclusive,
+    fence,
+    revisions,
+    sequences,
+)
 from placement_core.migrations.versions import initial
-from placement_core.placement import standard
+from placement_core.placement import counters, standard
 
 Say = Callable[[str], None]
 
@@ -26,7 +33,8 @@ def _silent(_line: str) -> None:
 def sync(settings: Settings, say: Say = _silent, *, contracted: bool = False) -> str:
     """Make the schema, take over upstream's, or upgrade ours to the newest.
 
-    Safe to repeat, and safe to run on several machines at once.
+    Sequences that are behind their tables are set. Safe to repeat, and safe to run on
+    several machines at once.
 
     :param say: called with one line for each thing done.
     :param contracted: take the contract step, too: columns that older versions left
@@ -108,9 +116,11 @@ def _sync(connection: sa.Connection, say: Say) -> str:
             # A revision may have made a fenced table anew (SQLite).
             fence.put_up(connection, say)
         say(f"the schema is at {revisions.head()}")
+    sequences.put_right(connection, say)
     if found is None:
         # Later, workers insert new names when they start, and log the change.
         standard.insert(connection)
+        counters.declare_summed_up(connection)
     return revisions.head()
 
 

@@ -188,7 +188,7 @@ def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> No
             if ctx.session is not None:
                 ctx.session.execute(_MAKE_OWNER[kind], {"name": name})
                 continue  # not known before that transaction is committed
-            with ctx.database.autocommit.connect() as connection:
+            with ctx.database.connection(ctx.database.autocommit) as connection:
                 connection.execute(_MAKE_OWNER[kind], {"name": name})
         except db_exception.DBDuplicateEntry:
             if ctx.session is not None:
@@ -211,7 +211,7 @@ def project_ids(ctx: Context, names: Collection[str]) -> dict[str, int]:
         if len(known) >= _MOST_KNOWN:
             known.clear()
             missing = sorted(filter(texts.storable, names))
-        with ctx.database.autocommit.connect() as connection:
+        with ctx.database.connection(ctx.database.autocommit) as connection:
             now = utcnow()
             inserts.missing(connection, tables.projects, [
                 {"external_id": name, "created_at": now} for name in missing])
@@ -406,18 +406,27 @@ def create_incomplete(ctx: Context, max_count: int) -> tuple[int, int]:
     with db.read(ctx) as session:
         found = session.execute(_COUNT_MISSING).scalar_one()
         uuids = list(session.execute(_MISSING, {"most": max_count}).scalars())
-    record_missing(ctx, uuids)
-    return found, len(uuids)
-
-
-def record_missing(ctx: Context, uuids: Sequence[str]) -> None:
-    """Record those of these consumers that hold allocations without a record."""
-    for start in range(0, len(uuids), _BATCH):
-        _record(ctx, uuids[start:start + _BATCH])
+    return found, record_missing(ctx, uuids)
 
 
 @db.retry_writes
-def _record(ctx: Context, uuids: Sequence[str]) -> None:
+def count_missing(ctx: Context) -> int:
+    """Return how many consumers hold allocations but have no record."""
+    with db.read_once(ctx) as session:
+        return int(session.execute(_COUNT_MISSING).scalar_one())
+
+
+def record_missing(ctx: Context, uuids: Sequence[str]) -> int:
+    """Record those of these consumers that hold allocations without a record.
+
+    :returns: how many were recorded now.
+    """
+    return sum(_record(ctx, uuids[start:start + _BATCH])
+               for start in range(0, len(uuids), _BATCH))
+
+
+@db.retry_writes
+def _record(ctx: Context, uuids: Sequence[str]) -> int:
     project, user = ctx.database.incomplete_owner
     writes = [
         records.AllocationWrite(uuid, allocations={"": {}}, project_id=project, user_id=user)
@@ -430,11 +439,13 @@ def _record(ctx: Context, uuids: Sequence[str]) -> None:
             if _insert_row(session, {
                 "uuid": write.consumer_uuid, "project": project, "user": user, "generation": 0,
             }, typed=False)]
-        if made:
-            holders, changes = _holdings(session, made)
-            # What one of them held may have been released before its row was made.
-            remove(session, sorted(set(made) - holders))
-            counters.add(ctx, session, changes)
+        if not made:
+            return 0
+        holders, changes = _holdings(session, made)
+        # What one of them held may have been released before its row was made.
+        remove(session, sorted(set(made) - holders))
+        counters.add(ctx, session, changes)
+        return len(holders)
 
 
 def _holdings(

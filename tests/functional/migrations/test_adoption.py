@@ -21,7 +21,9 @@ from placement_core.placement import (
     inventories,
     providers,
     records,
+    traits,
 )
+from placement_core.testing import factories
 from tests import databases
 from tests.functional.migrations import test_sync, upstream
 
@@ -338,7 +340,8 @@ class AdoptionTest(AdoptionTestCase):
         self.assertEqual(["inventory"], [
             finding.what for finding in audit.audit(ctx, repair=False)])
         outcome = online.run(
-            ctx, None, lines.append, {"create_incomplete_consumers": consumers.create_incomplete})
+            ctx, None, lines.append, {"create_incomplete_consumers": online.Migration(
+                consumers.create_incomplete, consumers.count_missing)})
         self.assertEqual(online.DONE, outcome.exit_code)
         self.assertEqual(1, self.counters()[uuid(0), uuid(0), None, "VCPU"])
         self.assertEqual((0, 0), consumers.create_incomplete(ctx, 50))
@@ -346,6 +349,30 @@ class AdoptionTest(AdoptionTestCase):
         for sentence in ("3 providers lacked their root", "1 consumers hold allocations without",
                          "1 allocations are of a class", "2 inventories have more used"):
             self.assertIn(sentence, said)
+
+    def test_sequences_are_behind(self) -> None:
+        """The rows were copied by logical replication, which leaves sequences where they are."""
+        if self.kind != "postgresql":
+            self.skipTest("has no sequences")
+        fill(self.upstream)
+        self.upstream.stop()
+        behind = {"allocations", "consumers", "inventories", "placement_aggregates", "projects",
+                  "resource_providers", "traits", "users"}
+        self.run_sql(
+            *(f"SELECT setval('{table}_id_seq', 1, false)" for table in behind),
+            "DELETE FROM traits WHERE name = 'HW_CPU_X86_AVX'")
+        self.assertEqual(behind, {
+            each.table for each in checks.state(self.settings).behind_sequences})
+        lines: list[str] = []
+        sync.sync(self.settings, lines.append)
+        self.assertEqual(len(behind), sum("is behind it" in line for line in lines))
+        self.assertEqual((), checks.state(self.settings).behind_sequences)
+        ctx = self.service_context()
+        traits.get(ctx, "HW_CPU_X86_AVX")
+        host = factories.provider(ctx, inventory={"VCPU": 8}, aggregates=[uuid(202)])
+        allocations.replace(ctx, [records.AllocationWrite(
+            uuid(150), {host.uuid: {"VCPU": 1}}, "another", "another", "INSTANCE", None)])
+        self.assertEqual([], audit.audit(ctx, repair=False))
 
     def test_a_circle_of_parents_is_refused(self) -> None:
         fill(self.upstream)

@@ -1,7 +1,8 @@
-"""Online data migrations: batches, the table, exit codes."""
+"""Online data migrations: batches, the table, exit codes, no progress."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from placement_core.migrations import online
@@ -22,17 +23,36 @@ class Rows:
         self.batches.append(max_count)
         return found, done
 
+    @property
+    def migration(self) -> online.Migration:
+        return online.Migration(self, lambda _ctx: self.movable + self.stuck)
 
-def broken(_ctx: Any, _max_count: int) -> tuple[int, int]:
+
+class Pretended(Rows):
+    """A migration that says that it finished what it met, and changes nothing."""
+
+    def __call__(self, _ctx: Any, max_count: int) -> tuple[int, int]:
+        self.batches.append(max_count)
+        if len(self.batches) > 1000:
+            raise AssertionError("it does not end")
+        return min(max_count, self.movable), min(max_count, self.movable)
+
+
+def _raise(_ctx: Any, _max_count: int) -> tuple[int, int]:
     raise ValueError("no such\ncolumn")
+
+
+broken = online.Migration(_raise, lambda _ctx: 1)
 
 
 class OnlineTest(base.TestCase):
     def run_migrations(
-        self, max_count: int | None = None, **migrations: online.Migration
+        self, max_count: int | None = None, **migrations: Rows | online.Migration
     ) -> online.Outcome:
         self.lines: list[str] = []
-        return online.run(None, max_count, self.lines.append, migrations)  # type: ignore[arg-type]
+        return online.run(None, max_count, self.lines.append, {  # type: ignore[arg-type]
+            name: each.migration if isinstance(each, Rows) else each
+            for name, each in migrations.items()})
 
     def test_until_complete(self) -> None:
         first, second = Rows(120), Rows(7)
@@ -65,6 +85,41 @@ class OnlineTest(base.TestCase):
         self.assertEqual(online.MORE, self.run_migrations(
             5, broken=broken, rows=Rows(60)).exit_code)
         self.assertEqual(online.FAILED, self.run_migrations(5, broken=broken).exit_code)
+
+    def test_no_progress(self) -> None:
+        """What finishes the same rows again and again is stopped; the others go on."""
+        for movable in (1, 120):
+            pretended, rows = Pretended(movable), Rows(60)
+            outcome = self.run_migrations(pretended=pretended, rows=rows)
+            self.assertEqual(online.FAILED, outcome.exit_code)
+            self.assertEqual((60, 0), (outcome.counts["rows"][1], rows.movable))
+            [line] = [line for line in self.lines if "progress" in line]
+            self.assertIn(f"{movable} wait, no fewer than before", line)
+
+    def test_rows_that_come_meanwhile(self) -> None:
+        """The service adds rows while they are migrated."""
+        rows, added = Rows(1), itertools.repeat(1, 150)
+
+        def add_one(ctx: Any, max_count: int) -> tuple[int, int]:
+            counts = rows(ctx, max_count)
+            rows.movable += next(added, 0)
+            return counts
+
+        outcome = self.run_migrations(rows=online.Migration(add_one, lambda _ctx: rows.movable))
+        self.assertEqual((online.DONE, 151), (outcome.exit_code, outcome.counts["rows"][1]))
+
+    def test_rows_that_come_back(self) -> None:
+        """A cell that was down has more rows than waited before."""
+        rows = Rows(300)
+
+        def come_back(ctx: Any, max_count: int) -> tuple[int, int]:
+            counts = rows(ctx, max_count)
+            if len(rows.batches) == 5:
+                rows.movable += 5000
+            return counts
+
+        outcome = self.run_migrations(rows=online.Migration(come_back, lambda _ctx: rows.movable))
+        self.assertEqual((online.DONE, 5300), (outcome.exit_code, outcome.counts["rows"][1]))
 
     def test_table(self) -> None:
         self.assertEqual(
