@@ -65,11 +65,12 @@ class Migrate(base.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            waiting = parts.compute_nodes.waiting(ctx).found
-            done = 0
+            bound = online.Progress(lambda: parts.compute_nodes.waiting(ctx).found)
+            waiting, done = bound.waiting, 0
             while True:
                 progress = parts.compute_nodes.migrate(ctx, online.BATCH)
                 done += progress.done
+                bound.add(progress.done)
                 self._tell(progress, done, max(waiting, done))
                 if progress.done < online.BATCH:
                     break

@@ -9,9 +9,8 @@ import signal
 from collections.abc import Callable
 
 from oslo_config import cfg
-from oslo_log import log as oslo_logging
 
-from placement_core import metrics, services
+from placement_core import logs, metrics, services
 from placement_core.cli import base
 from placement_core.http.leases_api import representations
 from placement_core.migrations import sync
@@ -32,7 +31,7 @@ class Manage(base.Command):
         options = self.conf(parsed_args)
         parts = prepare(options)
         # What is wrong until here is one line.
-        oslo_logging.setup(options, "placement")
+        logs.set_up(options)
         run(parts, self.say, stop_at=(signal.SIGTERM, signal.SIGINT))
         return 0
 
@@ -64,7 +63,7 @@ def run(
             signal.signal(number, lambda *_: manager.stop())
         say(f"placement-core manager {manager.owner} carries out events "
             f"({manager.pace.threads} threads, "
-            f"{parts.database.url.render_as_string(hide_password=True)})")
+            f"{parts.database.shown})")
         base.keep_loaded()
         manager.run()
         logging.getLogger(__name__).info("manager %s has stopped", manager.owner)

@@ -31,14 +31,15 @@ OPTIONS: list[cfg.Opt] = [
         default="placement",
         choices=[
             ("placement", "a resource class of its own, with an inventory of slots"),
-            ("aggregate", "a host aggregate and a server group of nova; needs a compute driver")],
-        help="What an instance reservation consists of while it is in force.",
+            ("aggregate", "that, and a host aggregate of nova; needs a compute driver")],
+        help="What an instance reservation consists of while it is in force. It can be changed "
+        "while there are leases: those in force stay as they are until they end.",
     ),
     cfg.StrOpt(
         "compute_driver",
         default="none",
-        help="The compute service in which flavors, server groups and aggregates are made: the "
-        "name of an installed compute driver (none, nova).",
+        help="The compute service in which flavors and aggregates are made: the name of an "
+        "installed compute driver (none, nova).",
     ),
     cfg.IntOpt(
         "server_deletion_timeout",

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from placement_core.db import Session, arrays, clock
 from placement_core.plugin_api.reservations import Hosts, Share, Window
-from placement_core.reservations import tables
+from placement_core.reservations import occupancy, tables
 from placement_core.reservations.planning import Wanted
 from placement_core.reservations.pools import AmountPromise, Pool, Promises
 
@@ -59,9 +59,17 @@ _FOR_EVER = 2**40
 
 def _during(table: sa.Table, *columns: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
     """Return the statements that read what is promised: all, and without some."""
+    since, until = (sa.bindparam(name, type_=sa.BigInteger) for name in ("since", "until"))
+    of_class = table.c.duration_class
+    begins_in_time = sa.or_(*(
+        sa.and_(of_class == sa.literal_column(str(number)),
+                table.c.start_second > since - sa.literal_column(str(bound)),
+                table.c.start_second < until)
+        for number, bound in enumerate(tables.DURATION_BOUNDS)),
+        sa.and_(of_class == sa.literal_column(str(len(tables.DURATION_BOUNDS))),
+                table.c.start_second < until))
     every = sa.select(*columns).where(
-        table.c.end_second > sa.bindparam("since", type_=sa.BigInteger),
-        table.c.start_second < sa.bindparam("until", type_=sa.BigInteger))
+        begins_in_time, table.c.end_second > since, table.c.start_second < until)
     return every, every.where(
         table.c.reservation_id.not_in(sa.bindparam("reservation_ids", expanding=True)))
 
@@ -90,6 +98,9 @@ def read(
 ) -> Pool:
     """Return the pool with what is promised of it during a window.
 
+    Who plans for a reservation that is in force comes to hosts at once, others when they
+    start, and that waits: see ``occupancy``.
+
     :param wanted: what is to be planned: properties that it does not ask for are left out.
     :param without: ids of reservations whose promises are left out.
     """
@@ -98,7 +109,8 @@ def read(
         *_besides(_PROMISES, given, without)).all()
     return Pool(_read_hosts(session, wanted), Promises.of(promised),
                 _read_amounts(session, wanted, given, without),
-                cleaning_seconds=cleaning_seconds)
+                cleaning_seconds=cleaning_seconds,
+                occupied=_occupied(session, wanted, window, cleaning_seconds))
 
 
 def foresee(
@@ -112,9 +124,26 @@ def foresee(
     :param without: as in ``read``; ``promises`` are without them already.
     """
     given = {"since": since, "until": _FOR_EVER}
+    if cleaning_seconds:
+        promises = promises.beside(Promises.of([
+            (each.host_id, each.due_second, each.free_second - cleaning_seconds, 0, 0, 0, True)
+            for each in occupancy.find(session, cleaning_seconds=cleaning_seconds)
+            if each.free_second is not None]))
     return Pool(_read_hosts(session, wanted), promises,
                 _read_amounts(session, wanted, given, without),
                 cleaning_seconds=cleaning_seconds)
+
+
+def _occupied(
+    session: Session, wanted: Sequence[Wanted], window: Window, cleaning_seconds: int
+) -> set[int]:
+    """Return the ids of the hosts that nobody can come to in a window."""
+    at_once = any(each.asked.started for each in wanted)
+    if not wanted or not (at_once or cleaning_seconds):
+        return set()
+    return {
+        each.host_id for each in occupancy.find(session, cleaning_seconds=cleaning_seconds)
+        if (at_once if each.free_second is None else each.free_second > window.start)}
 
 
 def mark_promised(session: Session, pool: Pool, shares: Iterable[Share]) -> None:

@@ -31,19 +31,25 @@ class Call:
 
 #: Makes images of the servers on a host.
 IMAGES = "snapshot_host_servers"
+#: Change which hosts are in an aggregate: of the subject's reservation, and the freepool.
+#: Nova's schedulers miss one of two such changes of an aggregate that are made at once.
+OF_AGGREGATE = frozenset({"add_host", "remove_host"})
+OF_FREEPOOL = frozenset({"add_to_freepool", "remove_from_freepool"})
+#: Answers with the aggregate in which the host's provider has to be.
+JOINING = "add_host"
 #: Answers with how much is left: it is made again until that is nothing.
 COUNTING = frozenset({
     "delete_flavor_servers", "delete_preemptible_servers", "delete_host_servers",
     IMAGES})
-#: They are told which server group the reservation has by then.
-TOLD_OF_GROUP = frozenset({"put_flavor", "put_slot_aggregate"})
+#: Earlier releases wrote them; there is nothing to do about them any more.
+OBSOLETE = frozenset({"put_server_group", "open_freepool"})
 #: Takes away what others make: it has to be made, however late.
 UNDOING = frozenset({
     "remove_from_freepool", "revoke_flavor", "delete_flavor_servers", "remove_flavor",
     "remove_server_group", "remove_aggregate", "remove_host", "delete_host_servers",
     "add_to_freepool"})
-KNOWN = COUNTING | TOLD_OF_GROUP | UNDOING | {
-    "open_freepool", "put_server_group", "grant_flavor", "put_host_aggregate", "add_host"}
+KNOWN = COUNTING | UNDOING | {
+    "put_flavor", "put_slot_aggregate", "grant_flavor", "put_host_aggregate", "add_host"}
 
 
 # The freepool ---------------------------------------------------------------
@@ -51,8 +57,7 @@ KNOWN = COUNTING | TOLD_OF_GROUP | UNDOING | {
 
 def host_enters(host_id: int, name: str) -> list[Call]:
     """Return what lets a host into the freepool."""
-    return [Call("open_freepool", {}),
-            Call("add_to_freepool", {"host": name}, host_id)]
+    return [Call("add_to_freepool", {"host": name}, host_id)]
 
 
 def host_leaves(host_id: int, name: str) -> list[Call]:
@@ -64,23 +69,30 @@ def host_leaves(host_id: int, name: str) -> list[Call]:
 
 
 def make_slots(
-    id_: str, project_id: str, fields: Mapping[str, Any], resource_class: str | None
+    id_: str, project_id: str, fields: Mapping[str, Any], resource_class: str, *,
+    in_aggregate: bool, had_group: bool,
 ) -> list[Call]:
     """Return what makes an instance reservation, or makes it another one.
 
-    :param fields: of the reservation: ``vcpus`` and so on, and ``affinity``.
-    :param resource_class: of its slots; None: they are hosts of an aggregate.
+    :param fields: of the reservation: ``vcpus`` and so on.
+    :param resource_class: of its slots.
+    :param in_aggregate: the hosts of its slots are in an aggregate, too.
+    :param had_group: an earlier release made a server group for it.
     """
-    reservation = {"reservation_id": id_}
-    in_aggregate = resource_class is None
-    group = (Call("remove_server_group", reservation) if fields["affinity"] is None else
-             Call("put_server_group", {**reservation, "affinity": fields["affinity"]}))
     size = {name: fields[name] for name in ("vcpus", "memory_mb", "disk_gb")}
-    made = [group, Call("put_flavor", {
-        **reservation, **size, "in_aggregate": in_aggregate, "resource_class": resource_class})]
-    if in_aggregate:
-        made.append(Call("put_slot_aggregate", {**reservation, "project_id": project_id}))
-    return made
+    flavor = Call("put_flavor", {
+        "reservation_id": id_, **size, "in_aggregate": in_aggregate,
+        "resource_class": resource_class})
+    group = [Call("remove_server_group", {"reservation_id": id_})] if had_group else []
+    return [*group, flavor, *(make_slot_aggregate(id_, project_id) if in_aggregate else ())]
+
+
+def make_slot_aggregate(id_: str, project_id: str | None) -> list[Call]:
+    """Return what makes the aggregate of an instance reservation.
+
+    :param project_id: to which it is open; None: there is no freepool beside which it is closed.
+    """
+    return [Call("put_slot_aggregate", {"reservation_id": id_, "project_id": project_id})]
 
 
 def add_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[Call]:
@@ -132,7 +144,7 @@ def give_up_hosts(id_: str, hosts: Iterable[PoolHost], *, freepool: bool) -> lis
     """Return what takes failed hosts from a host reservation; their servers stay on them."""
     return [
         call for host in hosts for call in (
-            *(host_enters(host.id, host.name)[1:] if freepool else ()),
+            *(host_enters(host.id, host.name) if freepool else ()),
             _on("remove_host", id_, host))]
 
 
@@ -149,7 +161,9 @@ def end_hosts(id_: str, hosts: Sequence[PoolHost], *, freepool: bool) -> list[Ca
     return [
         *(call for host in hosts for call in (
             _on("delete_host_servers", id_, host),
-            *(host_enters(host.id, host.name)[1:] if freepool else ()))),
+            *(host_enters(host.id, host.name) if freepool else ()),
+            # Who comes to the host next waits for calls about it, not for the other hosts.
+            _on("remove_host", id_, host))),
         Call("remove_aggregate", {"reservation_id": id_})]
 
 

@@ -28,18 +28,23 @@ INSTANCE, HOST = "virtual:instance", "physical:host"
 #: How many leftovers a message names.
 _SHOWN = 5
 
-_hosts, _allocations, _providers = (
-    tables.computehosts, placed.allocations, placed.resource_providers)
+_hosts, _allocations, _providers, _consumers, _projects = (
+    tables.computehosts, placed.allocations, placed.resource_providers, placed.consumers,
+    placed.projects)
 
 _POOL_HOSTS = sa.select(
     _hosts.c.id, _hosts.c.name, _hosts.c.provider_id, _hosts.c.reservation_provider_id,
 ).where(_hosts.c.id.in_(sa.bindparam("ids", expanding=True))).order_by(_hosts.c.id)
 _IN_TREES = _providers.c.root_provider_id.in_(sa.bindparam("roots", expanding=True))
 _TREES = sa.select(_providers.c.id).where(_IN_TREES)
-_ON_TREES = (
+#: What others have there is none of a reservation's business: it may be of one before.
+_OWN_ON_TREES = (
     sa.select(_allocations.c.consumer_id)
     .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
-    .where(_IN_TREES).distinct().order_by(_allocations.c.consumer_id))
+    .join(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+    .join(_projects, _projects.c.id == _consumers.c.project_id)
+    .where(_IN_TREES, _projects.c.external_id == sa.bindparam("of_project"))
+    .distinct().order_by(_allocations.c.consumer_id))
 
 
 class Effects:
@@ -47,8 +52,9 @@ class Effects:
 
     Used from any thread.
 
-    :param design: ``placement``: slots are inventories of a class of the reservation's own;
-        ``aggregate``: they are hosts of an aggregate in the compute service.
+    :param design: ``placement``: an instance reservation is slots in placement;
+        ``aggregate``: and an aggregate of their hosts in the compute service, as well as one
+        of all hosts that can be reserved.
     :param leftovers: what becomes of allocations that outlive their reservation:
         ``report``, ``delete`` or ``refuse``.
     :param acts: there is a compute service.
@@ -58,23 +64,22 @@ class Effects:
     def __init__(
         self, *, design: str, leftovers: str, acts: bool, patience_seconds: int
     ) -> None:
-        self._in_placement = design == "placement"
         self._leftovers = leftovers
         self._acts = acts
         self._patience_seconds = patience_seconds
-        # Slots that placement counts need no closed aggregate: the fence keeps others off.
-        self._freepool = acts and not self._in_placement
+        self._in_aggregate = acts and design == "aggregate"
 
     def host_entered(self, ctx: Context, host: Host) -> None:
         """A host is in the freepool from now on."""
-        if self._freepool:
+        if self._in_aggregate:
             with db.write(ctx) as session:
                 outbox.put(
                     session, f"host:{host.id}", None, calls.host_enters(host.id, host.name))
 
     def host_left(self, ctx: Context, host: Host) -> None:
         """A host is in the freepool no longer."""
-        if self._freepool:
+        # Also of a freepool that is there from another design.
+        if self._acts:
             with db.write(ctx) as session:
                 outbox.cancel(session, f"host:{host.id}")
                 outbox.put(
@@ -106,7 +111,11 @@ class Effects:
     ) -> None:
         """A reservation comes into force."""
         with db.write(ctx) as session:
-            self._take(session, lease, reservation, shares, _pool_hosts(session, shares))
+            if self._acts and reservation.resource_type == INSTANCE:
+                # It may have been made under another design.
+                outbox.put(session, reservation.id, lease.id, self._making(lease, reservation))
+            self._take(session, lease, reservation, shares, _pool_hosts(session, shares),
+                       in_aggregate=self._in_aggregate)
             if self._acts and reservation.resource_type == INSTANCE:
                 outbox.put(session, reservation.id, lease.id,
                            calls.grant_slots(reservation.id, lease.project_id))
@@ -137,7 +146,7 @@ class Effects:
                 # Also of one that began when the design was another.
                 self._end_slots(ctx, session, reservation, hosts)
             elif hosts and reservation.resource_type == HOST:
-                self._end_hosts(ctx, session, reservation, hosts)
+                self._end_hosts(ctx, session, lease, reservation, hosts)
             else:
                 _hold_roots(session, hosts)
             if self._acts:
@@ -151,28 +160,33 @@ class Effects:
         if reservation.resource_type == INSTANCE:
             return calls.make_slots(
                 reservation.id, lease.project_id, reservation.fields,
-                slots.resource_class(reservation.id) if self._in_placement else None)
+                slots.resource_class(reservation.id), in_aggregate=self._in_aggregate,
+                had_group=reservation.made.get("server_group_id") is not None)
         if reservation.resource_type == HOST:
             return calls.make_hosts(reservation.id, lease.project_id)
         return []
 
     def _take(
         self, session: Session, lease: Lease, reservation: Reservation,
-        shares: Sequence[Share], hosts: Sequence[PoolHost],
+        shares: Sequence[Share], hosts: Sequence[PoolHost], *, in_aggregate: bool,
+        counted: bool = True,
     ) -> None:
-        """Bring shares into force: of a reservation that starts, or that gets more."""
+        """Bring shares into force: of a reservation that starts, or that gets more.
+
+        :param in_aggregate: it has an aggregate, or shall have one.
+        :param counted: its slots are inventories; False: it began in an earlier release.
+        """
         id_ = reservation.id
-        if reservation.resource_type == INSTANCE and self._in_placement:
+        if reservation.resource_type == INSTANCE and counted and hosts:
             counts = {share.host_id: share.slots for share in shares}
-            if hosts:
-                slots.put(session, id_, {host: counts[host.id] for host in hosts})
-            return
-        _hold_roots(session, hosts)
-        if self._acts and reservation.resource_type == INSTANCE:
+            slots.put(session, id_, {host: counts[host.id] for host in hosts})
+        else:
+            _hold_roots(session, hosts)
+        if in_aggregate and reservation.resource_type == INSTANCE:
             outbox.put(session, id_, lease.id, calls.add_hosts(id_, hosts))
         elif self._acts and reservation.resource_type == HOST:
             outbox.put(session, id_, lease.id, calls.take_hosts(
-                id_, hosts, freepool=self._freepool))
+                id_, hosts, freepool=self._in_aggregate))
 
     def _move(
         self, session: Session, lease: Lease, reservation: Reservation,
@@ -182,22 +196,28 @@ class Effects:
         held, kept = ({share.host_id: share.slots for share in shares}
                       for shares in (before, after))
         grown = [share for share in after if held.get(share.host_id) != share.slots]
-        if not self._in_placement:
-            grown = [share for share in grown if share.host_id not in held]
         lost = [share for share in before if share.host_id not in kept]
-        self._take(session, lease, reservation, grown, _pool_hosts(session, grown))
-        hosts = _pool_hosts(session, lost)
         id_ = reservation.id
-        if reservation.resource_type == INSTANCE and self._in_placement:
-            if hosts:
-                slots.withdraw(session, id_, hosts)
-            return
-        _hold_roots(session, hosts)
-        if self._acts and reservation.resource_type == INSTANCE:
+        # It may have begun under another design, whose flavor its users have still.
+        in_aggregate = self._in_aggregate or (
+            self._acts and reservation.made.get("aggregate_id") is not None)
+        if in_aggregate and grown and reservation.resource_type == INSTANCE:
+            outbox.put(session, id_, lease.id,
+                       calls.make_slot_aggregate(
+                           id_, lease.project_id if self._in_aggregate else None))
+        self._take(session, lease, reservation, grown, _pool_hosts(session, grown),
+                   in_aggregate=in_aggregate,
+                   counted=not before or slots.are_there(session, id_))
+        hosts = _pool_hosts(session, lost)
+        if reservation.resource_type == INSTANCE and hosts:
+            slots.withdraw(session, id_, hosts)
+        else:
+            _hold_roots(session, hosts)
+        if in_aggregate and reservation.resource_type == INSTANCE:
             self._leave(session, lease, id_, hosts, calls.remove_hosts(id_, hosts))
         elif self._acts and reservation.resource_type == HOST:
             self._leave(session, lease, id_, hosts, calls.give_up_hosts(
-                id_, hosts, freepool=self._freepool))
+                id_, hosts, freepool=self._in_aggregate))
 
     @staticmethod
     def _leave(
@@ -216,7 +236,7 @@ class Effects:
             return calls.end_slots(
                 reservation.id, lease.project_id, was_in_force=was_in_force)
         if reservation.resource_type == HOST:
-            return calls.end_hosts(reservation.id, hosts, freepool=self._freepool)
+            return calls.end_hosts(reservation.id, hosts, freepool=self._in_aggregate)
         return []
 
     # What outlives its reservation ---------------------------------------------
@@ -230,15 +250,16 @@ class Effects:
         self._judge(reservation, slots.remove(ctx, session, reservation.id, hosts))
 
     def _end_hosts(
-        self, ctx: Context, session: Session, reservation: Reservation,
+        self, ctx: Context, session: Session, lease: Lease, reservation: Reservation,
         hosts: Sequence[PoolHost],
     ) -> None:
         roots = {"roots": [host.root_id for host in hosts]}
+        own = {**roots, "of_project": lease.project_id}
         if self._leftovers == "delete":
-            _delete(ctx, session.execute(_ON_TREES, roots).scalars().all())
+            _delete(ctx, session.execute(_OWN_ON_TREES, own).scalars().all())
         # Who claims of these hosts at this moment is seen, or sees that the lease has ended.
         locks.hold(session, dict.fromkeys(session.execute(_TREES, roots).scalars(), 0))
-        self._judge(reservation, session.execute(_ON_TREES, roots).scalars().all())
+        self._judge(reservation, session.execute(_OWN_ON_TREES, own).scalars().all())
 
     def _judge(self, reservation: Reservation, consumers: Sequence[str]) -> None:
         """Do what the options say about those who hold something still.

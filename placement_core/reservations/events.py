@@ -9,7 +9,8 @@ What is due late is done in the order of the times; at one time, ends come befor
 Two things have to wait, whoever does them:
 
 * A start waits for every end of another lease that was due by then on one of its hosts,
-  also for one that failed: until that is done, its hosts are not free.
+  also for one that failed, and for the cleaning after one that was late: until then its
+  hosts are not free (``occupancy``).
 * A lease is ended after it was started and after its ``before_end_lease``, however late
   all of them are; not if that failed, and not if the start itself waits for other leases:
   then it never starts.
@@ -26,7 +27,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Question, arrays, clock
-from placement_core.reservations import errors, kept, records, tables
+from placement_core.reservations import errors, kept, occupancy, records, tables
 from placement_core.reservations.records import EventWork
 from placement_core.reservations.turns import Turn
 
@@ -110,15 +111,18 @@ _LIST = (
 _STATUSES = (records.UNDONE, records.IN_PROGRESS, records.DONE, records.E_ERROR)
 
 
-def take(ctx: Context, owner: str, *, most: int, seconds: int) -> list[Turn]:
+def take(
+    ctx: Context, owner: str, *, most: int, seconds: int, cleaning_seconds: int = 0
+) -> list[Turn]:
     """Take events that are due, and whose turn it is; nobody else has them for a time.
 
     :param seconds: for how long.
+    :param cleaning_seconds: how long hosts are cleaned after a lease.
     :returns: at most so many, in the order in which they are to be begun; none: there
         are none.
     """
     for _ in range(_TRIES):
-        found = _in_turn(ctx, most)
+        found = _in_turn(ctx, most, cleaning_seconds)
         taken = _take(ctx, owner, found, seconds) if found else []
         if taken or not found:
             return taken
@@ -126,23 +130,25 @@ def take(ctx: Context, owner: str, *, most: int, seconds: int) -> list[Turn]:
 
 
 @db.retry_writes
-def _in_turn(ctx: Context, most: int) -> list[str]:
+def _in_turn(ctx: Context, most: int, cleaning_seconds: int) -> list[str]:
     """Return the ids of events that are free and have nothing to wait for, in order."""
     window = _WINDOW
     while True:
         due = _DUE.ask(ctx, {"window": window})
-        found = _without_waiting(ctx, due)
+        found = _without_waiting(ctx, due, cleaning_seconds)
         # Of what is due, all that comes before an event is in the window, too.
         if len(found) >= most or len(due) < window:
             return found[:most]
         window *= 4
 
 
-def _without_waiting(ctx: Context, due: Sequence[Any]) -> list[str]:
+def _without_waiting(
+    ctx: Context, due: Sequence[Any], cleaning_seconds: int
+) -> list[str]:
     starts = {row.lease_id: row for row in due if row.event_type == records.START}
     befores = {row.lease_id for row in due
                if row.event_type == records.BEFORE_END and not row.failures}
-    waiting = _waiting_for_hosts(ctx, due, starts)
+    waiting = _waiting_for_hosts(ctx, starts, cleaning_seconds)
     found = []
     for row in due:
         lease = row.lease_id
@@ -161,26 +167,21 @@ def _without_waiting(ctx: Context, due: Sequence[Any]) -> list[str]:
 
 
 def _waiting_for_hosts(
-    ctx: Context, due: Sequence[Any], starts: Mapping[str, Any]
+    ctx: Context, starts: Mapping[str, Any], cleaning_seconds: int
 ) -> set[str]:
     """Return the leases that cannot start because others have not ended on their hosts."""
-    ends = [row for row in due if row.event_type == records.END]
-    last = max((row.due_at for row in starts.values()), default=None)
-    if last is None or not ends or ends[0].due_at > last:
+    if not starts:
         return set()
-    hosts: dict[str, list[int]] = {}
-    with db.read_once(ctx) as session:
-        asked = sorted({*starts, *(row.lease_id for row in ends)})
-        for row in session.execute(_HOSTS[session.dialect], {"leases": asked}):
+    with db.read_each(ctx) as session:
+        occupied = occupancy.find(session, cleaning_seconds=cleaning_seconds)
+        if not occupied:
+            return set()
+        hosts: dict[str, list[int]] = {}
+        for row in session.execute(_HOSTS[session.dialect], {"leases": sorted(starts)}):
             hosts.setdefault(row.lease_id, []).append(row.computehost_id)
-    since: dict[int, datetime.datetime] = {}
-    for end in ends:  # the earliest first
-        for host in hosts.get(end.lease_id, ()):
-            since.setdefault(host, end.due_at)
-    # Its own end comes later than it.
     return {
         lease for lease, start in starts.items()
-        if any(host in since and since[host] <= start.due_at for host in hosts.get(lease, ()))}
+        if occupancy.keeps_waiting(occupied, lease, start.due_at, hosts.get(lease, ()))}
 
 
 @db.retry_writes

@@ -359,7 +359,7 @@ def _write(session: Session, lease: Lease, repair: _Repair, now: datetime.dateti
     if repair.was.status == R_ACTIVE:
         left = Window(max(now, lease.start_at), lease.end_at)
         gone = _slots(repair.before).keys() - _slots(repair.after).keys()
-        kept.give_up(session, repair.was, gone, left.start)
+        kept.give_up(session, repair.was, gone, left)
         kept.hold_more(session, [(repair.was, repair.before, granted)], left)
     elif repair.moves:
         kept.hold_otherwise(session, [(repair.was, granted)], lease.window)

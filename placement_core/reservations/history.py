@@ -27,9 +27,12 @@ _leases, _reservations, _held, _hosts, _notices = (
     tables.computehosts, tables.lease_notices)
 
 _SECONDS_A_DAY = 86_400
+#: Later than any start.
+_NEVER = 2**40
 
-#: ``Holding.marker``: a lease's number, a reservation's place in it, a host.
-_MARKER = re.compile("([0-9]{1,18})-([0-9]{1,9})-([0-9]{1,18})")
+#: ``Holding.marker``: a lease's number, a reservation's place in it, a host, a start. Without
+#: the start, as it was once: all of the host.
+_MARKER = re.compile("([0-9]{1,18})-([0-9]{1,9})-([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 # The name that a row has is that of a host which is gone; its id may be another's by now.
 _HOST_NAME = sa.func.coalesce(_held.c.host_name, _hosts.c.name)
@@ -46,7 +49,8 @@ _PAGE = (
     # What has not begun is no history yet; what was given up before it began never was.
     .where(_reservations.c.status != records.R_PENDING,
            _held.c.end_second > _held.c.start_second)
-    .order_by(_leases.c.number, _reservations.c.position, _held.c.computehost_id))
+    .order_by(_leases.c.number, _reservations.c.position, _held.c.computehost_id,
+              _held.c.start_second))
 
 _FILTERS = {
     "project_id": _leases.c.project_id == sa.bindparam("project_id"),
@@ -61,7 +65,12 @@ _FILTERS = {
                 _reservations.c.position > sa.bindparam("after_position"),
                 sa.and_(
                     _reservations.c.position == sa.bindparam("after_position"),
-                    _held.c.computehost_id > sa.bindparam("after_host"))))),
+                    sa.or_(
+                        _held.c.computehost_id > sa.bindparam("after_host"),
+                        sa.and_(
+                            _held.c.computehost_id == sa.bindparam("after_host"),
+                            _held.c.start_second > sa.bindparam(
+                                "after_start", type_=sa.BigInteger))))))),
 }
 
 _KEEP_NAME = (
@@ -96,6 +105,7 @@ class Pruned:
 
     leases: int
     notices: int
+    texts: int
 
 
 @db.retry_writes
@@ -126,8 +136,8 @@ def page(
         marked = _MARKER.fullmatch(after)
         if marked is None:
             raise InvalidLease(f"{after[:64]} is no marker of the history.", "marker")
-        keys = ("after_lease", "after_position", "after_host")
-        values |= zip(keys, map(int, marked.groups()), strict=True)
+        keys = ("after_lease", "after_position", "after_host", "after_start")
+        values |= zip(keys, map(int, marked.groups(default=str(_NEVER))), strict=True)
         names += ("after",)
     if limit is not None:
         values["most"] = limit
@@ -148,12 +158,28 @@ def _holding(row: sa.Row[Any]) -> Holding:
         row.project_id, row.user_id, row.reservation_id, row.resource_type, row.slots,
         Size(row.vcpus, row.memory_mb, row.disk_gb), bool(row.whole),
         Window.of(row.start_second, row.end_second), row.status == records.R_DELETED,
-        row.deleted_at is not None, f"{row.number}-{row.position}-{row.computehost_id}")
+        row.deleted_at is not None,
+        f"{row.number}-{row.position}-{row.computehost_id}-{row.start_second}")
 
 
 def keep_name(session: Session, host_id: int, name: str) -> None:
     """Remember how a host was called that leaves the freepool."""
     session.execute(_KEEP_NAME, {"of_host": host_id, "name": name})
+
+
+def remove_old(ctx: Context, *, keep_days: int, most: int = 1000) -> Pruned:
+    """Remove all that was over long ago; any number may do so at the same time.
+
+    :param most: how many leases, and how many notices and texts, one transaction removes.
+    :returns: how many were removed.
+    """
+    removed = Pruned(0, 0, 0)
+    while True:
+        pruned = prune(ctx, keep_days=keep_days, most=most)
+        removed = Pruned(removed.leases + pruned.leases, removed.notices + pruned.notices,
+                         removed.texts + pruned.texts)
+        if max(pruned.leases, pruned.notices, pruned.texts) < most:
+            return removed
 
 
 @db.retry_writes
@@ -175,8 +201,8 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
         old = list(session.execute(_OLD_LEASES, given).scalars())
         if old:
             _remove(session, old)
-        lease_texts.remove_needless(session, most)
-    return Pruned(len(old), len(notices))
+        texts_removed = lease_texts.remove_needless(session, most)
+    return Pruned(len(old), len(notices), texts_removed)
 
 
 def _remove(session: Session, lease_ids: Sequence[str]) -> None:

@@ -32,7 +32,12 @@ from placement_core.placement import (
     tables as placement_tables,
 )
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import capabilities as host_capabilities, history, tables
+from placement_core.reservations import (
+    capabilities as host_capabilities,
+    history,
+    occupancy,
+    tables,
+)
 from placement_core.reservations.effects import Effects
 from placement_core.reservations.errors import (
     AmbiguousHost,
@@ -483,6 +488,9 @@ def _leave(ctx: Context, host_id: int, effects: Effects) -> None:
         if session.execute(
                 _PROMISED, {"of_id": host_id, "now": _second(row.asked_at)}).first():
             raise HostInUse(f"Leases hold host {host.name} now, or will later.")
+        if any(each.host_id == host_id
+               for each in occupancy.find(session, cleaning_seconds=0)):
+            raise HostInUse(f"A lease that holds host {host.name} has yet to be ended.")
         _refuse_consumers(session, _hold_tree(session, row.provider_id), host.name)
         fencing.unmark(session, row.provider_id)
         child = session.execute(_UUID, {"of_id": row.reservation_provider_id}).scalar()

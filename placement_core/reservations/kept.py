@@ -443,10 +443,6 @@ def _of_lease_until(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
 _SHARES = (
     sa.select(_held).where(*_of_lease_until(_held))
     .order_by(_held.c.reservation_id, _held.c.computehost_id))
-#: What would have been held no second.
-_FORGET = {
-    table.name: sa.delete(table).where(_of_some(table), table.c.start_second >= _END)
-    for table in (_held, _amounts)}
 _CUT = {
     table.name: sa.update(table).where(*_of_lease_until(table)).values(end_second=_END)
     for table in (_held, _amounts)}
@@ -462,15 +458,21 @@ _MOVE = {
 _DROP_ALL = {
     table.name: sa.delete(table).where(_of_some(table)) for table in (_held, _amounts)}
 _of_share = (_held.c.reservation_id == sa.bindparam("of_reservation"),
-             _held.c.computehost_id == sa.bindparam("of_host"))
-_DROP = sa.delete(_held).where(*_of_share)
+             _held.c.computehost_id == sa.bindparam("of_host"),
+             _held.c.end_second >= sa.bindparam("lease_end", type_=sa.BigInteger))
 _LOSE = sa.update(_held).where(*_of_share).values(end_second=_END)
+#: What was held for less than a second: it is kept because the host is cleaned after it, until
+#: the reservation has the host again.
+_DROP_MOMENT = sa.delete(_held).where(
+    _held.c.reservation_id == sa.bindparam("of_reservation"),
+    _held.c.computehost_id == sa.bindparam("of_host"),
+    _held.c.start_second == _held.c.end_second,
+    _held.c.start_second == sa.bindparam("new_start", type_=sa.BigInteger))
 _SET_AMOUNT = (
     sa.update(_amounts)
     .where(_amounts.c.reservation_id == sa.bindparam("of_reservation"),
            _amounts.c.what == sa.bindparam("of_what"))
     .values(amount=sa.bindparam("new_amount")))
-_GROW = sa.update(_held).where(*_of_share).values(slots=sa.bindparam("new_slots"))
 
 
 def shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
@@ -517,6 +519,9 @@ def hold_more(
 ) -> None:
     """Write down what reservations that are in force hold besides what they held.
 
+    What they had before stays known: a host that one gets again, or gets more slots of, has
+    another row from then on.
+
     :param granted: with what each one held.
     :param window: what is left of the lease's: what is new is held from its start on.
     """
@@ -524,13 +529,13 @@ def hold_more(
     for each, before, given in granted:
         held = {share.host_id: share for share in before}
         for share in given.shares:
-            of_share = {"of_reservation": each.id, "of_host": share.host_id}
-            if share.host_id not in held:
-                # It may have had the host before that failed.
-                session.execute(_DROP, of_share)
+            if share != held.get(share.host_id):
+                if share.host_id in held:
+                    give_up(session, each, [share.host_id], window)
                 new.append((each, share))
-            elif share != held[share.host_id]:
-                session.execute(_GROW, {**of_share, "new_slots": share.slots})
+                session.execute(_DROP_MOMENT, {
+                    "of_reservation": each.id, "of_host": share.host_id,
+                    "new_start": window.start})
         added = {
             what: amount for what, amount in given.amounts.items()
             if not session.execute(_SET_AMOUNT, {
@@ -540,15 +545,16 @@ def hold_more(
 
 
 def give_up(
-    session: Session, reservation: Reservation, host_ids: Collection[int], second: int
+    session: Session, reservation: Reservation, host_ids: Collection[int], window: Window
 ) -> None:
-    """Write down that a reservation that is in force lost hosts.
+    """Write down that a reservation that is in force has what it had of hosts no longer.
 
-    :param second: when, in seconds since the epoch.
+    :param window: what is left of the lease's: its start is when.
     """
     for host_id in host_ids:
-        of_share = {"of_reservation": reservation.id, "of_host": host_id}
-        session.execute(_LOSE, {**of_share, "end": second})
+        session.execute(_LOSE, {
+            "of_reservation": reservation.id, "of_host": host_id,
+            "lease_end": window.end, "end": window.start})
 
 
 def move(session: Session, lease: Lease, window: Window, *, started: bool) -> None:
@@ -569,14 +575,21 @@ def move(session: Session, lease: Lease, window: Window, *, started: bool) -> No
 def let_go(session: Session, lease: Lease, second: int) -> None:
     """End what the reservations of a lease hold, if that is not over.
 
+    What was not in force was never held: nothing is left of it. What was in force for less than
+    a second was: its hosts are cleaned.
+
+    :param lease: as it was.
     :param second: when, in seconds since the epoch.
     """
-    if second < lease.window.end:
-        given = {**_ids(lease.reservations), "end": second}
-        for table in _holding(lease.reservations):
-            session.execute(_FORGET[table.name], given)
-            if lease.window.start < second:
-                session.execute(_CUT[table.name], given)
+    in_force = [each for each in lease.reservations if each.status == records.R_ACTIVE]
+    others = [each for each in lease.reservations if each.status != records.R_ACTIVE]
+    if others:
+        for table in _holding(others):
+            session.execute(_DROP_ALL[table.name], _ids(others))
+    if in_force and second < lease.window.end:
+        given = {**_ids(in_force), "end": max(second, lease.window.start)}
+        for table in _holding(in_force):
+            session.execute(_CUT[table.name], given)
 
 
 def _ids(reservations: Iterable[Reservation]) -> dict[str, Any]:

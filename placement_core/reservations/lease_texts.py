@@ -141,10 +141,14 @@ def _write(ctx: Context, rows: Sequence[_Row]) -> None:
             arrays.columns(rows) if session.dialect == "postgresql" else rows)
 
 
-def remove_needless(session: Session, most: int) -> None:
-    """Remove texts of leases that were deleted or are not kept any more, at most so many."""
+def remove_needless(session: Session, most: int) -> int:
+    """Remove texts of leases that were deleted or are not kept any more, at most so many.
+
+    :returns: how many there were.
+    """
     # In two statements: MySQL, asked to delete what has no lease, would wait for everybody
     # who changes one.
     numbers = list(session.execute(_NEEDLESS, {"most": most}).scalars())
     if numbers:
         session.execute(_REMOVE[session.dialect], {"numbers": numbers})
+    return len(numbers)

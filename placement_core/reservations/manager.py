@@ -56,6 +56,8 @@ class Pace:
     poll_seconds: float
     event_timeout_seconds: int
     event_max_retries: int
+    #: How long hosts are cleaned after a lease: ``[reservations] cleaning_time``.
+    cleaning_seconds: int = 0
 
 
 @dataclasses.dataclass(slots=True)
@@ -165,7 +167,8 @@ class Manager:
         following = events.next_due(ctx)
         began = time.monotonic()
         taken = events.take(
-            ctx, self.owner, most=room, seconds=self.pace.event_timeout_seconds)
+            ctx, self.owner, most=room, seconds=self.pace.event_timeout_seconds,
+            cleaning_seconds=self.pace.cleaning_seconds)
         with self._lock:
             self._pending += len(taken)
         for turn in taken:

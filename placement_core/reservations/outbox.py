@@ -8,7 +8,8 @@ takes at its deadline: a call is made at least once, and made twice is made once
 
 Order: a call waits for all that were written before it about the same host, or about the
 same subject, unless both are about hosts, and different ones. So the hosts of a reservation
-do not wait for each other, and who comes to a host waits until it was left.
+do not wait for each other, and who comes to a host waits until it was left. Two calls that
+change which hosts are in one aggregate may come in any order, but never at the same time.
 
 Locks: a lease's row, a reservation's row, then rows of the outbox.
 """
@@ -30,6 +31,7 @@ from placement_core import db, errors
 from placement_core.context import Context
 from placement_core.db import Session, clock
 from placement_core.db.metadata import utcnow
+from placement_core.placement import aggregates
 from placement_core.plugin_api.compute import ComputeDriver, ComputeRefused
 from placement_core.reservations import calls, kept, tables
 from placement_core.reservations.calls import Call
@@ -62,7 +64,7 @@ _mine = (_outbox.c.id == sa.bindparam("of_id"), _outbox.c.owner == sa.bindparam(
 _PUT = sa.insert(_outbox).inline().values(next_at=clock.now())
 _DUE = (
     sa.select(_outbox.c.id, _outbox.c.attempt, _outbox.c.subject, _outbox.c.lease_id,
-              _outbox.c.call, _outbox.c.arguments)
+              _outbox.c.host_id, _outbox.c.call, _outbox.c.arguments)
     .where(
         _outbox.c.next_at <= clock.now(), _free,
         ~sa.exists().where(
@@ -77,8 +79,21 @@ _TAKE = (
            _outbox.c.attempt == sa.bindparam("of_attempt"), _free)
     .values(owner=sa.bindparam("new_owner"), attempt=_outbox.c.attempt + 1,
             deadline_at=clock.in_seconds(sa.literal_column(str(_DEADLINE_SECONDS), sa.Integer))))
-_GROUP = sa.select(_slots.c.server_group_id).where(
-    _slots.c.reservation_id == sa.bindparam("of_reservation"))
+_PROVIDER = sa.select(tables.computehosts.c.provider_uuid).where(
+    tables.computehosts.c.id == sa.bindparam("of_host"))
+_of_aggregate = _outbox.c.call.in_(sorted(calls.OF_AGGREGATE)) & (
+    _outbox.c.subject == sa.bindparam("of_subject"))
+_of_freepool = _outbox.c.call.in_(sorted(calls.OF_FREEPOOL))
+#: For calls of either kind: the first row of the same aggregate, and those that are being made.
+_SAME_AGGREGATE = {
+    name: (sa.select(sa.func.min(_outbox.c.id)).where(same),
+           sa.select(_outbox.c.id).where(
+               same, _outbox.c.owner.is_not(None), _outbox.c.deadline_at > clock.now(),
+               _outbox.c.id != sa.bindparam("but_id")).limit(1))
+    for names, same in ((calls.OF_AGGREGATE, _of_aggregate), (calls.OF_FREEPOOL, _of_freepool))
+    for name in names}
+_HOLD = sa.update(_outbox).where(_outbox.c.id == sa.bindparam("of_id")).values(
+    updated_at=sa.bindparam("now"))
 _DONE = sa.delete(_outbox).where(*_mine)
 _DONE_IF_LATE = _DONE.where(_outbox.c.give_up_at <= clock.now())
 _AGAIN = sa.update(_outbox).where(*_mine).values(
@@ -119,7 +134,6 @@ def _keep(column: sa.Column[Any]) -> sa.Update:
 _KEEP: dict[str, tuple[sa.Update, ...]] = {
     call: tuple(_keep(column) for column in columns)
     for call, columns in {
-        "put_server_group": [_slots.c.server_group_id],
         "remove_server_group": [_slots.c.server_group_id],
         "put_flavor": [_slots.c.flavor_id],
         "remove_flavor": [_slots.c.flavor_id],
@@ -270,9 +284,9 @@ def _work_off_one(
     if arguments is None or time.monotonic() - began > _DEADLINE_SECONDS / 2:
         return
     try:
-        if row.call not in calls.KNOWN:
-            raise ComputeRefused(f"This release knows no call {row.call}.")
-        result = getattr(driver, row.call)(**arguments)
+        result = _call(driver, row.call, arguments)
+        if row.call == calls.JOINING and result:
+            _join(ctx, row.host_id, result)
     except Exception as error:  # noqa: BLE001 (one call that goes wrong keeps no other back)
         _failed(ctx, attempt, row, error)
         worked.failed += 1
@@ -289,19 +303,53 @@ def _work_off_one(
         worked.made += _done(ctx, attempt, row, result)
 
 
+def _call(driver: ComputeDriver, name: str, arguments: Mapping[str, Any]) -> Any:
+    if name in calls.OBSOLETE:
+        return None
+    if name not in calls.KNOWN:
+        raise ComputeRefused(f"This release knows no call {name}.")
+    return getattr(driver, name)(**arguments)
+
+
+@db.retry_writes
+def _provider(ctx: Context, host_id: int) -> str | None:
+    with db.read_once(ctx) as session:
+        uuid: str | None = session.execute(_PROVIDER, {"of_host": host_id}).scalar()
+        return uuid
+
+
+def _join(ctx: Context, host_id: int, aggregate: str) -> None:
+    """Have a host's provider in an aggregate, whether or not the compute service told us so."""
+    provider = _provider(ctx, host_id)
+    if provider is not None:
+        aggregates.join(ctx, provider, aggregate)
+
+
 @db.retry_writes
 def _take(ctx: Context, row: sa.Row[Any], owner: str) -> dict[str, Any] | None:
     """Take a row and return the arguments of its call; None: somebody else was first."""
     with db.write(ctx) as session:
+        if row.call in _SAME_AGGREGATE and not _hold_aggregate(session, row):
+            return None
         taken = session.execute(
             _TAKE, {"of_id": row.id, "of_attempt": row.attempt, "new_owner": owner})
         if taken.rowcount != 1:
             return None
         arguments: dict[str, Any] = json.loads(row.arguments)
-        if row.call in calls.TOLD_OF_GROUP:
-            arguments["server_group_id"] = session.execute(
-                _GROUP, {"of_reservation": row.subject}).scalar()
         return arguments
+
+
+def _hold_aggregate(session: Session, row: sa.Row[Any]) -> bool:
+    """Hold an aggregate until the commit; False: somebody changes its hosts at this moment.
+
+    Who holds it has its first row, which all who come see: ids only rise.
+    """
+    first, others = _SAME_AGGREGATE[row.call]
+    of_subject = {"of_subject": row.subject} if row.call in calls.OF_AGGREGATE else {}
+    first_id = session.execute(first, of_subject).scalar()
+    if session.execute(_HOLD, {"of_id": first_id, "now": utcnow()}).rowcount != 1:
+        return False
+    return session.execute(others, {**of_subject, "but_id": row.id}).first() is None
 
 
 @db.retry_writes

@@ -240,6 +240,10 @@ def _refusal(
     beside = "" if alone else " beside the other reservations of the lease"
     if not short.proven:
         beside += " in any of the arrangements that were tried"
+    if pool.occupied:
+        hosts = "host is" if pool.occupied == 1 else "hosts are"
+        why += (f"; {pool.occupied} {hosts} not free yet: the end of a lease there is late, "
+                "or cleaning after it")
     if during and during != window:
         why += f"; least is free {during}"
     elif during is None and alone:

@@ -78,7 +78,7 @@ class Judgement:
         if not self.bindings:
             return
         counted = {
-            (binding.node_id, binding.scope): self.bounds.counted(binding)
+            (binding.node_id, binding.scope): self.bounds.counted(binding).project_ids
             for bindings in self.bindings.values() for binding in bindings}
         with db.read_once(ctx) as session:
             held, own = budgets.held(

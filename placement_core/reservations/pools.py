@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -44,6 +44,12 @@ class Promises:
             np.fromiter(column, dtype=np.int64, count=count)
             for column in (zip(*rows, strict=True) if rows else [()] * 7))
         return cls(host_ids, starts, ends, np.stack(amounts, axis=1), whole)
+
+    def beside(self, others: Promises) -> Promises:
+        """Return these promises and others."""
+        return Promises(*(
+            np.concatenate((getattr(self, field.name), getattr(others, field.name)))
+            for field in dataclasses.fields(Promises)))
 
     @classmethod
     def of_shares(cls, shares: Iterable[tuple[Share, int, int]]) -> Promises:
@@ -93,13 +99,18 @@ class Pool:
 
     :param promises: of these hosts, or of others, which do not matter.
     :param cleaning_seconds: how long after its end a promise still takes its host.
+    :param occupied: ids of hosts that give nothing to those who do not have it already,
+        whatever is promised of them: see ``occupancy``.
     """
 
     def __init__(
         self, hosts: Hosts, promises: Promises, amounts: Sequence[AmountPromise] = (), *,
-        cleaning_seconds: int = 0,
+        cleaning_seconds: int = 0, occupied: Collection[int] = (),
     ) -> None:
-        self.hosts = hosts
+        kept_back = np.isin(hosts.ids, np.fromiter(occupied, dtype=np.int64))
+        self.occupied = int(np.count_nonzero(kept_back))
+        self.hosts = hosts if not self.occupied else dataclasses.replace(
+            hosts, reservable=hosts.reservable & ~kept_back)
         self.cleaning_seconds = cleaning_seconds
         self._amounts = amounts
         rows = np.searchsorted(hosts.ids, promises.host_ids)
@@ -117,6 +128,7 @@ class Pool:
                     cleaning_seconds=self.cleaning_seconds).track
         made = Pool(self.hosts, Promises.of(()), self._amounts,
                     cleaning_seconds=self.cleaning_seconds)
+        made.occupied = self.occupied
         made.track = Track(len(self.hosts), *(
             np.concatenate(columns) for columns in (
                 (self.track.things, more.things), (self.track.starts, more.starts),

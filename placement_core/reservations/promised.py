@@ -75,9 +75,7 @@ class Promised:
             ~np.isin(self.leases, np.array(numbers)) & (self.promises.ends > since))
         return Promised(
             np.concatenate((kept.leases, now.leases)),
-            Promises(*(np.concatenate((getattr(kept.promises, field.name),
-                                       getattr(now.promises, field.name)))
-                       for field in dataclasses.fields(Promises))))
+            kept.promises.beside(now.promises))
 
     def _where(self, rows: np.ndarray) -> Promised:
         return Promised(self.leases[rows], Promises(*(

@@ -82,6 +82,11 @@ def put(session: Session, reservation_id: str, slots: Mapping[PoolHost, int]) ->
         for host, count in slots.items()}, is_new=is_new)
 
 
+def are_there(session: Session, reservation_id: str) -> bool:
+    """Say whether placement counts the slots of a reservation in force."""
+    return _find(session, reservation_id) is not None
+
+
 def withdraw(session: Session, reservation_id: str, hosts: Collection[PoolHost]) -> None:
     """Have no slots of a reservation on some hosts; what is allocated stays, closed."""
     class_id = _find(session, reservation_id)

@@ -22,6 +22,21 @@ _MYSQL: dict[str, Any] = {
     "mysql_collate": "utf8mb4_bin",
 }
 
+#: Windows by how long they are, in seconds: class ``n`` are those shorter than its bound and no
+#: shorter than the one before, the class after the last those of any length. Which windows
+#: overlap another one is then a short range of starts in each class, which an index finds.
+DURATION_BOUNDS = tuple(4**power for power in range(6, 14))
+
+
+def _duration_class() -> sa.Column[Any]:
+    """Return the column of a window's class, which the database computes."""
+    cases = " ".join(
+        f"WHEN end_second - start_second < {bound} THEN {number}"
+        for number, bound in enumerate(DURATION_BOUNDS))
+    return sa.Column("duration_class", sa.SmallInteger, sa.Computed(
+        f"CASE {cases} ELSE {len(DURATION_BOUNDS)} END", persisted=True))
+
+
 #: The hosts of the freepool. ``name`` is that of the compute node or resource provider,
 #: ``provider_id`` the root of its tree; ``reservation_provider_id`` is the child that is
 #: made with the host and kept: leases add classes and inventory to it, and remove them.
@@ -105,6 +120,7 @@ leases = sa.Table(
     sa.UniqueConstraint("id", name="uniq_leases0id"),
     sa.Index("leases_project_id_number_idx", "project_id", "deleted_at", "number"),
     sa.Index("leases_end_at_idx", "end_at"),
+    sa.Index("leases_ended_at_idx", "ended_at"),
     **_MYSQL,
 )
 
@@ -187,7 +203,8 @@ computehost_reservations = sa.Table(
 #: What reservations hold of hosts: ``slots`` of the size in the three columns; a whole
 #: host is one slot of its size. When a reservation ends, ``end_second`` becomes the
 #: second in which it did; the row is kept, for the history: with the host's name, once
-#: that has left the freepool.
+#: that has left the freepool. Of a reservation that had a host several times, or other numbers of
+#: its slots, each time is a row; those before the last end before their lease does.
 computehost_allocations = sa.Table(
     "computehost_allocations", metadata,
     sa.Column("reservation_id", sa.String(36),
@@ -200,9 +217,11 @@ computehost_allocations = sa.Table(
     sa.Column("memory_mb", sa.BigInteger, nullable=False),
     sa.Column("disk_gb", sa.BigInteger, nullable=False),
     sa.Column("whole", sa.Boolean, nullable=False),
-    sa.Column("start_second", sa.BigInteger, nullable=False),
+    sa.Column("start_second", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("end_second", sa.BigInteger, nullable=False),
     sa.Column("host_name", sa.String(255)),
+    _duration_class(),
+    sa.Index("computehost_allocations_window_idx", "duration_class", "start_second"),
     sa.Index("computehost_allocations_host_end_idx", "computehost_id", "end_second"),
     sa.Index("computehost_allocations_end_idx", "end_second"),
     **_MYSQL,
@@ -220,6 +239,8 @@ reservation_amounts = sa.Table(
     sa.Column("amount", sa.BigInteger, nullable=False),
     sa.Column("start_second", sa.BigInteger, nullable=False),
     sa.Column("end_second", sa.BigInteger, nullable=False),
+    _duration_class(),
+    sa.Index("reservation_amounts_window_idx", "duration_class", "start_second"),
     sa.Index("reservation_amounts_end_idx", "end_second"),
     **_MYSQL,
 )

@@ -19,7 +19,7 @@ from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, clock
 from placement_core.plugin_api.reservations import Asked, ReservationPlugin, Share
-from placement_core.reservations import errors, kept, notices, records, tables
+from placement_core.reservations import errors, kept, notices, occupancy, records, tables
 from placement_core.reservations.effects import Effects
 from placement_core.reservations.policy import LeaseRules
 from placement_core.reservations.records import Lease, Reservation
@@ -35,6 +35,9 @@ _DONE = sa.update(_events).where(*_mine).values(
     status=records.DONE, owner=None, deadline_at=None, problem=None, done_at=clock.now())
 _FAILED = sa.update(_events).where(*_mine).values(
     status=records.E_ERROR, owner=None, deadline_at=None, problem=sa.bindparam("why"))
+
+_POSTPONED = sa.update(_events).where(*_mine).values(
+    status=records.UNDONE, owner=None, deadline_at=None)
 
 _NOT_DELETED = (records.R_PENDING, records.R_ACTIVE, records.R_ERROR)
 
@@ -63,16 +66,23 @@ class _NotMine(Exception):
     """Somebody else has the event, or it is not to be done any more."""
 
 
+class _Waits(Exception):
+    """It is not time yet: hosts of the lease are not free."""
+
+
 class Turns:
     """Carries out the events of leases.
 
     :param plugins: by resource type.
     :param rules: are told of leases that have ended.
+    :param cleaning_seconds: how long hosts are cleaned after a lease.
     """
 
     def __init__(
-        self, plugins: Mapping[str, ReservationPlugin], effects: Effects, rules: LeaseRules
+        self, plugins: Mapping[str, ReservationPlugin], effects: Effects, rules: LeaseRules, *,
+        cleaning_seconds: int = 0,
     ) -> None:
+        self._cleaning_seconds = cleaning_seconds
         self._plugins = plugins
         self._effects = effects
         self._rules = rules
@@ -81,13 +91,16 @@ class Turns:
         """Do what an event says, and mark it as done, in one transaction.
 
         :returns: False: somebody else has it, or it is not to be done any more; nothing
-            was written.
+            was written. Or it has to wait: then it is nobody's again.
         :raises errors.WrongStatus: the lease has to start before.
         :raises errors.Error: it could not be done now; nothing was written.
         """
         try:
             ended = db.retry_writes(self._carry_out)(ctx, turn)
         except _NotMine:
+            return False
+        except _Waits:
+            db.retry_writes(self._postpone)(ctx, turn)
             return False
         if ended is not None:
             self._rules.ended(ctx, ended)
@@ -125,6 +138,8 @@ class Turns:
         if lease.status not in (records.PENDING, records.ERROR) or lease.end_at <= now:
             # What it has had no time for does not begin; others may have the hosts.
             return
+        held = kept.shares(session, lease)
+        self._check_free(session, lease, held)
         before = (records.R_PENDING, records.R_ERROR)
         kept.set_status(session, lease.id, before, records.R_ACTIVE, now)
         kept.update(session, lease.number, {
@@ -132,12 +147,32 @@ class Turns:
         lease = _with_statuses(lease, records.ACTIVE, before, records.R_ACTIVE, now)
         # What others wait for, the ids of classes, comes last.
         notices.add(ctx, notices.STARTED, lease)
-        held = kept.shares(session, lease)
         for each in lease.reservations:
             plugin = self._plugins.get(each.resource_type)
             if plugin is not None:
                 plugin.started(ctx, _asked(lease, each, held[each.id]), lease.window)
             self._effects.started(ctx, lease, each, held[each.id])
+
+    def _check_free(
+        self, session: Session, lease: Lease, held: Mapping[str, Sequence[Share]]
+    ) -> None:
+        """Check once more that others have ended on the hosts of a lease.
+
+        It may have got other hosts since somebody found that it can start.
+
+        :raises _Waits:
+        """
+        occupied = occupancy.find(session, cleaning_seconds=self._cleaning_seconds)
+        hosts = [share.host_id for shares in held.values() for share in shares]
+        if occupancy.keeps_waiting(occupied, lease.id, lease.start_at, hosts):
+            raise _Waits
+
+    def _postpone(self, ctx: Context, turn: Turn) -> None:
+        with db.write(ctx) as session:
+            kept.take(session, turn.lease_id)
+            session.execute(_POSTPONED, {
+                "event_id": turn.event_id, "of_lease": turn.lease_id, "by": turn.owner,
+                "of_attempt": turn.attempt})
 
     def _prepare_end(
         self, ctx: Context, session: Session, lease: Lease, now: datetime.datetime

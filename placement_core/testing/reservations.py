@@ -10,7 +10,7 @@ import dataclasses
 import json
 import threading
 import unittest
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -57,6 +57,9 @@ class ReservationsContract(_Mixin):
 
     #: Fields that are wrong: {what is changed in ``fields``}, each refused.
     refused: Sequence[Mapping[str, Any]] = ()
+
+    #: Fields whose numbers may be 0.
+    may_be_zero: Collection[str] = ()
 
     def plugin(self) -> ReservationPlugin:
         """Return the plugin with the options that it is tested with."""
@@ -116,10 +119,15 @@ class ReservationsContract(_Mixin):
                 plugin.need(_asked(plugin, plugin.values(given)), HOSTS)
 
     def test_numbers(self) -> None:
-        """What is a number is a whole one, not a boolean, from 1 on, and not too large."""
+        """What is a number is a whole one, not a boolean, from 1 on, and not too large.
+
+        Of some fields, it is from 0 on.
+        """
         numbers = [field for field, value in self.fields.items() if type(value) is int]
         for field in numbers:
-            for value in (0, -1, 1.0, 1.5, True, False, 2**31, 10**30, [], {}, "", "-1", "1.0",
+            if field not in self.may_be_zero:
+                self._assert_refused({field: 0})
+            for value in (-1, 1.0, 1.5, True, False, 2**31, 10**30, [], {}, "", "-1", "1.0",
                           "1e3", " 1", "1\n", "٣", "\0", "🙂", None):
                 self._assert_refused({field: value})
 

@@ -92,6 +92,8 @@ LEASE = Form(1, lease_text)
 def host(item: Host) -> Document:
     """Return a host; its capabilities stand beside its fields. Ids of hosts are text."""
     return {
+        # Blazar has the field, and never a value for it.
+        "status": None,
         **item.capabilities,
         "id": str(item.id),
         "hypervisor_hostname": item.name,

@@ -17,13 +17,20 @@ from placement_core.reservations import requirements
 
 _DIGITS = re.compile("[0-9]{1,10}")
 
-#: A number from 1 on. To validators, 1.0 is an integer; to ``count`` it is not.
-COUNT: Mapping[str, Any] = {
-    "anyOf": [
-        {"type": "integer", "minimum": 1, "maximum": LARGEST},
-        {"type": "string", "pattern": r"^[0-9]{1,10}\Z"},
-    ],
-}
+
+
+def _number(least: int) -> Mapping[str, Any]:
+    return {
+        "anyOf": [
+            {"type": "integer", "minimum": least, "maximum": LARGEST},
+            {"type": "string", "pattern": r"^[0-9]{1,10}\Z"},
+        ],
+    }
+
+
+#: A number from 1 on, and one from 0 on. To validators, 1.0 is an integer; to ``count`` it is
+#: not.
+COUNT, COUNT_OR_NONE = _number(1), _number(0)
 
 #: A requirement; see ``placement_core.reservations.requirements``.
 REQUIREMENT: Mapping[str, Any] = {"type": "string", "maxLength": requirements.LONGEST}
@@ -37,16 +44,17 @@ def record(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dic
     }
 
 
-def count(given: Mapping[str, Any], field: str) -> int:
+def count(given: Mapping[str, Any], field: str, *, least: int = 1) -> int:
     """Return a number of a reservation.
 
-    :raises InvalidReservation: it is missing, not a whole number, below 1 or too large.
+    :raises InvalidReservation: it is missing, not a whole number, too small or too large.
     """
     value = given.get(field)
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
-        raise InvalidReservation(f"{field} must be a whole number from 1 to {LARGEST}.", field)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
+        raise InvalidReservation(
+            f"{field} must be a whole number from {least} to {LARGEST}.", field)
     return value
 
 

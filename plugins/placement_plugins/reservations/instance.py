@@ -1,7 +1,7 @@
 """Reservations of slots for instances.
 
-Source: seed 003, requirement R2, spec blazar §2; differs: sizes are at least 1, and
-``resource_properties`` may be left out, as the seed does.
+Source: seed 003, requirement R2, spec blazar §2; differs: a slot has at least a processor
+and a MiB, and ``resource_properties`` may be left out, as the seed does.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from placement_core.plugin_api.reservations import (
 )
 from placement_plugins.reservations import fields
 
-_SIZES = ("vcpus", "memory_mb", "disk_gb")
+#: The sizes of a slot, and the least of each: servers that boot from volumes have no disk.
+_SIZES: Mapping[str, int] = {"vcpus": 1, "memory_mb": 1, "disk_gb": 0}
 
 _FIELDS: Mapping[str, Any] = {
-    **dict.fromkeys((*_SIZES, "amount"), fields.COUNT),
+    **dict.fromkeys(("vcpus", "memory_mb", "amount"), fields.COUNT),
+    "disk_gb": fields.COUNT_OR_NONE,
     "affinity": {"anyOf": [
         {"type": ["boolean", "null"]},
         {"type": "string", "pattern": r"^([Tt]rue|[Ff]alse|[Nn]one)\Z"},
@@ -55,7 +57,9 @@ class InstanceReservations(ReservationPlugin):
         """Return the fields, numbers as numbers and the affinity as True, False or None."""
         said = {**(before or {}), **given}
         found = {
-            **{field: fields.count(said, field) for field in (*_SIZES, "amount")},
+            **{field: fields.count(said, field, least=least)
+               for field, least in _SIZES.items()},
+            "amount": fields.count(said, "amount"),
             "affinity": _affinity(said.get("affinity")),
             "resource_properties": fields.requirement(said, "resource_properties"),
         }

@@ -72,7 +72,10 @@ class TestChanging(ChangingTestCase):
         self.change(lease, {"amount": 10})
         self.assertEqual([{self.one: 8, self.two: 2}], self.slots(lease))
         held, = self.held(lease)
-        self.assertEqual(lease.window, held[self.one][1])
+        # As many as that are held from now on.
+        window = held[self.one][1]
+        self.assertTrue(self.now <= window.start_at <= self.now + MINUTE)
+        self.assertEqual(lease.window.end_at, window.end_at)
 
     def test_shorter(self):
         lease = self.started(self.whole(2), end=4)

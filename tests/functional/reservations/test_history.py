@@ -111,7 +111,7 @@ class TestHistory(HistoryTestCase):
                 found += page
                 after = page[-1].marker
             self.assertEqual(whole, found)
-        for marker in ("", "1", "1-2", "a-b-c", "1-2-3-4", "-1-2-3", "9" * 19 + "-0-1"):
+        for marker in ("", "1", "1-2", "a-b-c", "1-2-3-4-5", "-1-2-3", "9" * 19 + "-0-1"):
             self.assertRaises(InvalidLease, self.page, after=marker)
 
     def test_what_it_costs(self):
@@ -134,8 +134,10 @@ class TestPruning(HistoryTestCase):
         self._set(given_up, deleted_at=self.now - 11 * DAY, ended_at=None)
         before = self.everything()
         young = self.past(self.instances(2), ago=9 * DAY)
-        active = self.back(self.started(self.instances(), end=self.now + HOUR), 20 * DAY)
-        failed = self.back(self.started(self.instances(), end=self.now + HOUR), 20 * DAY)
+        active, failed = (
+            self.started(self.instances(), end=self.now + HOUR) for _ in range(2))
+        for lease in (active, failed):
+            self.back(lease, 20 * DAY)
         self.turns.fail(self.ctx, self.claimed(failed, "end_lease"), "no")
         pending = self.create(self.instances())
         self.assertEqual((3, 0), self.prune(10))
@@ -187,6 +189,20 @@ class TestPruning(HistoryTestCase):
         self.assertEqual((1, 0), self.prune(10, most=2))
         self.assertEqual([young.id], [each.lease_id for each in history.page(self.ctx)])
         self.assertEqual((1, 0), self.prune(4))
+
+    def test_all_that_is_old(self):
+        """Leases and notices come faster than one batch every ten minutes."""
+        for days in (14, 13, 12, 11, 11):
+            self.past(self.instances(), ago=days * DAY)
+        young = self.past(self.instances(), ago=5 * DAY)
+        lease_texts.fill(self.context(), representations.LEASE)
+        self._age_notices(7, 11 * DAY)
+        before = len(self.rows(tables.lease_notices))
+        removed = history.remove_old(self.context(), keep_days=10, most=2)
+        self.assertEqual((5, 7), (removed.leases, removed.notices))
+        self.assertEqual([young.id], [row.id for row in self.rows(tables.leases)])
+        self.assertEqual([young.id], [row.lease_id for row in self.rows(tables.lease_texts)])
+        self.assertEqual(before - 7, len(self.rows(tables.lease_notices)))
 
     def test_a_century(self):
         """The longest time that can be asked for."""

@@ -7,13 +7,18 @@ import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors
 from placement_core.db import clock
-from placement_core.placement import allocations, tables as placement_tables
+from placement_core.placement import (
+    allocations,
+    errors as placement_errors,
+    tables as placement_tables,
+)
 from placement_core.placement.candidates import search
 from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import outbox, records, slots as placed_slots, tables
 from placement_core.reservations.effects import Effects
+from placement_core.reservations.fence import PoolFence
 from placement_core.reservations.healing import Healing
 from placement_core.reservations.hosts import PoolHosts
 from placement_core.reservations.leases import Leases
@@ -33,6 +38,7 @@ class LifeTestCase(PoolTestCase):
 
     design = "placement"
     leftovers = "report"
+    cleaning_seconds = 0
 
     def setUp(self):
         super().setUp()
@@ -42,12 +48,14 @@ class LifeTestCase(PoolTestCase):
             design=self.design, leftovers=self.leftovers, acts=self.compute.acts,
             patience_seconds=600)
         plugins, rules = self.parts.reservation_plugins, NotedRules()
-        self.healing = Healing(plugins, self.effects, cleaning_seconds=0, interval_seconds=0)
+        self.healing = Healing(
+            plugins, self.effects, cleaning_seconds=self.cleaning_seconds, interval_seconds=0)
         self.pool = PoolHosts(self.effects, self.nodes, self.healing)
         self.leases = Leases(
-            plugins, self.effects, rules, cleaning_seconds=0, minutes_before_end=60,
-            max_reservations=10)
-        self.turns = Turns(plugins, self.effects, rules)
+            plugins, self.effects, rules, cleaning_seconds=self.cleaning_seconds,
+            minutes_before_end=60, max_reservations=10)
+        self.turns = Turns(
+            plugins, self.effects, rules, cleaning_seconds=self.cleaning_seconds)
         self.hosts = [self.host(name) for name in ("one", "two")]
         self.work()
 
@@ -96,7 +104,22 @@ class TestInPlacement(LifeTestCase):
         found = search.find(self.parts.index.world(self.context()), request)
         return len(found)
 
-    def boot(self, host, name):
+    def test_slots_without_disk(self):
+        """Servers that boot from volumes take none of the host."""
+        lease = self.lease(slots(9, vcpus=1, disk_gb=0))
+        name = placed_slots.resource_class(lease.reservations[0].id)
+        self.happen(lease, records.START)
+        with db.read_once(self.ctx) as session:
+            held = session.execute(sa.select(
+                tables.computehost_allocations.c.slots,
+                tables.computehost_allocations.c.disk_gb)).all()
+        self.assertEqual([(8, 0), (1, 0)], sorted(map(tuple, held), reverse=True))
+        full = next(each for each in self.hosts if self.held(lease)[each.name] == 8)
+        self.boot(full, name, fence=PoolFence(), VCPU=1)
+        self.assertRaises(placement_errors.Fenced, self.boot, full, name,
+                          fence=PoolFence(), VCPU=1, DISK_GB=1)
+
+    def boot(self, host, name, *, fence=None, **resources):
         """Claim as nova does with the reservation's flavor; return the consumer."""
         consumer = factories.new_uuid()
         providers, hosts = placement_tables.resource_providers, tables.computehosts
@@ -106,7 +129,8 @@ class TestInPlacement(LifeTestCase):
                 .join(hosts, hosts.c.reservation_provider_id == providers.c.id)
                 .where(hosts.c.id == host.id)).scalar_one()
         allocations.replace(self.context(), [AllocationWrite(
-            consumer, {child: {name: 1}, host.provider_uuid: {"VCPU": 2}}, "project", "user")])
+            consumer, {child: {name: 1}, host.provider_uuid: resources or {"VCPU": 2}},
+            "project", "user")], fence=fence)
         return consumer
 
     def test_a_life(self):
@@ -226,7 +250,7 @@ class TestInNova(LifeTestCase):
         self.work()
         made = self.reservation(lease).made
         world = self.nova.world()
-        self.assertEqual([made["server_group_id"]], list(world["groups"]))
+        self.assertEqual((None, {}), (made["server_group_id"], world["groups"]))
         self.assertEqual([id_], list(world["flavors"]))
         self.assertEqual([], world["flavors"][id_]["projects"])
         self.happen(lease, records.START)
@@ -239,11 +263,10 @@ class TestInNova(LifeTestCase):
             self.assertEqual(
                 made["aggregate_id"],
                 next(each["id"] for each in world["aggregates"].values() if each["name"] == id_))
-            self.assertEqual({"aggregate_instance_extra_specs:reservation": id_,
-                              "affinity_id": made["server_group_id"]}, flavor["specs"])
-        else:
-            self.assertEqual(
-                {f"resources:{placed_slots.resource_class(id_)}": "1"}, flavor["specs"])
+            self.assertEqual(id_, flavor["specs"].pop(
+                "aggregate_instance_extra_specs:reservation"))
+        self.assertEqual(
+            {f"resources:{placed_slots.resource_class(id_)}": "1"}, flavor["specs"])
         self.nova.boot("compute-1", project="project", flavor=id_)
         self.nova.set(delete_after=2)
         self.happen(lease, records.END)
@@ -288,7 +311,7 @@ class TestInNova(LifeTestCase):
         self.happen(lease, records.START)
         self.work_in_trouble()
         world = self.nova.world()
-        self.assertEqual((1, 1, 3 if self.design == "aggregate" else 1), tuple(
+        self.assertEqual((1, 0, 3 if self.design == "aggregate" else 1), tuple(
             len(world[kind]) for kind in ("flavors", "groups", "aggregates")))
         self.happen(lease, records.END)
         self.work_in_trouble()
@@ -307,6 +330,6 @@ class TestInNova(LifeTestCase):
 
 
 class TestInNovaAndPlacement(TestInNova):
-    """The design ``placement``, with Nova: flavors and groups, no freepool."""
+    """The design ``placement``, with Nova: flavors, no freepool."""
 
     design = "placement"

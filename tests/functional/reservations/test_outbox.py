@@ -1,6 +1,8 @@
+import collections
 import contextlib
 import datetime
 import threading
+import time
 
 import fixtures
 import sqlalchemy as sa
@@ -8,7 +10,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.db import clock
 from placement_core.plugin_api.compute import ComputeRefused, ComputeUnavailable
-from placement_core.reservations import outbox, tables
+from placement_core.reservations import calls, outbox, slots, tables
 from placement_core.reservations.calls import Call
 from placement_core.reservations.effects import HOST
 from placement_core.reservations.outbox import Worked
@@ -33,7 +35,6 @@ class OutboxTestCase(EffectsTestCase):
         self.log = self.useFixture(fixtures.FakeLogger("placement_core.reservations"))
         self.one, self.two = self.host("one"), self.host("two")
         self.compute = MemoryCompute(["one", "two"])
-        self.compute.open_freepool()
         self.compute.freepool = {"one", "two"}
         self.compute.calls.clear()
 
@@ -67,12 +68,12 @@ class OutboxTestCase(EffectsTestCase):
         self.compute.calls.clear()
         return found
 
-    def failing(self, name, error, times=1):
-        """Let a call fail some times."""
+    def failing(self, name, error, times=1, of=None):
+        """Let a call fail some times; only of one reservation, if that is given."""
         left = [times]
 
         def before(*call):
-            if call[0] == name and left[0]:
+            if call[0] == name and left[0] and of in (None, call[1]):
                 left[0] -= 1
                 raise error
 
@@ -89,12 +90,10 @@ class TestOutbox(OutboxTestCase):
 
     def test_results_are_kept(self):
         self.make(self.lent)
-        self.assertEqual(Worked(made=3), self.work())
-        group, _ = self.compute.groups[self.reservation.id]
+        self.assertEqual(Worked(made=2), self.work())
         aggregate = int(self.compute.put_slot_aggregate(self.reservation.id, PROJECT))
-        self.assertEqual({"flavor_id": self.reservation.id, "server_group_id": group,
+        self.assertEqual({"flavor_id": self.reservation.id, "server_group_id": None,
                           "aggregate_id": aggregate}, self.kept(self.reservation))
-        self.assertEqual(group, self.compute.flavors[self.reservation.id].server_group_id)
         self.assertEqual(Worked(), self.work())
 
     def test_nothing_is_written_by_what_is_undone(self):
@@ -113,7 +112,7 @@ class TestOutbox(OutboxTestCase):
         """It is made again after a pause, and what comes after it waits."""
         self.failing("put_flavor", ComputeUnavailable("Nova sleeps."))
         self.make(self.lent)
-        self.assertEqual(Worked(made=1, failed=1), self.work())
+        self.assertEqual(Worked(failed=1), self.work())
         self.assertEqual(Worked(), self.work())
         first, second = outbox.list_(self.ctx)
         self.assertEqual(("put_flavor", 1, "put_slot_aggregate", 0, None),
@@ -129,7 +128,7 @@ class TestOutbox(OutboxTestCase):
         for error, pauses in ((ComputeUnavailable("no"), {3: 8, 5: 32, 40: 60}),
                               (ComputeRefused("no"), {3: 120, 40: 600})):
             for attempt, pause in pauses.items():
-                self.failing("put_server_group", error)
+                self.failing("put_flavor", error)
                 self.pass_time(attempt=attempt)
                 self.work()
                 wait = outbox.list_(self.ctx)[0].next_at - datetime.datetime.now(datetime.UTC)
@@ -152,10 +151,10 @@ class TestOutbox(OutboxTestCase):
     def test_a_driver_that_breaks(self):
         """Its call waits; others go on."""
         other, reservation = self.lease()
-        self.failing("put_server_group", ZeroDivisionError("oh"))
+        self.failing("put_flavor", ZeroDivisionError("oh"), of=self.reservation.id)
         self.make(self.lent)
         self.make(other)
-        self.assertEqual(Worked(made=3, failed=1), self.work())
+        self.assertEqual(Worked(made=2, failed=1), self.work())
         self.assertIn("ZeroDivisionError", self.log.output)
         self.assertEqual({reservation.id}, set(self.compute.flavors))
 
@@ -165,6 +164,16 @@ class TestOutbox(OutboxTestCase):
             outbox.put(session, "subject", None, [Call("made", {})])
         self.assertEqual(Worked(failed=1), self.work())
         self.assertEqual(["made"], self.waiting())
+
+    def test_calls_of_earlier_releases(self):
+        """What is not needed any more holds up nothing that comes after it."""
+        with db.write(self.ctx) as session:
+            outbox.put(session, self.reservation.id, self.lent.id, [
+                Call("put_server_group", {"reservation_id": "r", "affinity": False}),
+                Call("open_freepool", {})])
+        self.make(self.lent)
+        self.assertEqual((Worked(made=4), []), (self.work(), self.waiting()))
+        self.assertEqual({self.reservation.id: {"flavor", "aggregate"}}, self.compute.made())
 
     def test_a_worker_dies_before_its_call(self):
         self._die("before")
@@ -202,15 +211,13 @@ class TestOutbox(OutboxTestCase):
         def come_between(*call):
             self.compute.after = lambda *call: None
             self.pass_time()
-            self.compute.put_server_group(self.reservation.id, affinity=True)
+            self.compute.flavors.clear()
             self.assertEqual(Worked(made=1), self.work("other", most=1))
 
         self.compute.after = come_between
         self.assertEqual(Worked(), self.work("stopped", most=1))
-        group, affinity = self.compute.groups[self.reservation.id]
-        self.assertFalse(affinity)
-        self.assertEqual(group, self.kept(self.reservation)["server_group_id"])
-        self.assertEqual(["put_flavor", "put_slot_aggregate"], self.waiting())
+        self.assertEqual([self.reservation.id], list(self.compute.flavors))
+        self.assertEqual(["put_slot_aggregate"], self.waiting())
 
     def test_many_workers(self):
         """Every call once, in the order of its reservation."""
@@ -225,12 +232,49 @@ class TestOutbox(OutboxTestCase):
         for thread in threads:
             thread.join()
         self.work_until_done()
-        made = [call for call in self.compute.calls if call[0] != "open_freepool"]
         for _, reservation in leases:
-            names = [call[0] for call in made if call[1] == reservation.id]
+            names = [call[0] for call in self.compute.calls if call[1] == reservation.id]
             self.assertEqual(
-                ["put_server_group", "put_flavor", "put_slot_aggregate", "add_host", "add_host",
+                [*["put_flavor", "put_slot_aggregate"] * 2, "add_host", "add_host",
                  "grant_flavor"], names)
+
+    def test_one_aggregate_at_a_time(self):
+        """Nova's schedulers lose one of two changes of an aggregate that come at once."""
+        inside, most = collections.Counter(), collections.Counter()
+        lock = threading.Lock()
+
+        def key(call):
+            return call[1] if call[0] in calls.OF_AGGREGATE else (
+                "freepool" if call[0] in calls.OF_FREEPOOL else None)
+
+        def before(*call):
+            if key(call) is None:
+                return
+            with lock:
+                inside[key(call)] += 1
+                most[key(call)] = max(most[key(call)], inside[key(call)])
+            time.sleep(0.02)
+
+        def after(*call):
+            with lock:
+                inside[key(call)] -= 1
+
+        self.compute.before, self.compute.after = before, after
+        hosts = [self.one, self.two, *(self.host(f"h{number}") for number in range(6))]
+        self.compute.known_hosts = {world.host.name for world in hosts}
+        leases = [self.lease(HOST), self.lease(), self.lease(HOST)]
+        for number, (lent, _) in enumerate(leases):
+            self.make(lent)
+            self.start(lent, dict.fromkeys(hosts[:4] if number < 2 else hosts[4:], 1))
+        threads = [threading.Thread(target=self.work, args=(f"worker-{number}",))
+                   for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.work_until_done()
+        self.assertEqual({1}, set(most.values()))
+        self.assertEqual({"freepool", *(each.id for _, each in leases)}, set(most))
 
     def test_servers_that_take_their_time(self):
         """What removes the rest waits for them, and nobody else does."""
@@ -287,8 +331,7 @@ class TestOutbox(OutboxTestCase):
         self.work_until_done()
         self.assertEqual(["revoke_flavor", "delete_flavor_servers", "remove_aggregate",
                           "remove_flavor", "remove_server_group"], self.names())
-        self.assertEqual(({}, {}, {}), (
-            self.compute.flavors, self.compute.groups, self.compute.aggregates))
+        self.assertEqual({}, self.compute.made())
         self.assertEqual([None] * 3, list(self.kept(self.reservation).values()))
 
     def test_an_end_during_a_call(self):
@@ -319,7 +362,7 @@ class TestOutbox(OutboxTestCase):
         self.work()
         self.assertEqual(outbox.Audit([], []), outbox.audit(self.ctx, self.compute))
         # A call of somebody who was stopped arrives late.
-        self.compute.put_server_group(gone.id, affinity=True)
+        self.compute.groups.add(gone.id)
         self.compute.put_flavor(gone.id, vcpus=1, memory_mb=1, disk_gb=1, in_aggregate=True)
         self.compute.put_slot_aggregate(gone.id, PROJECT)
         unknown = factories.new_uuid()
@@ -338,16 +381,16 @@ class TestDesigns(OutboxTestCase):
         lent, reservation = self.lease(fields={"affinity": False})
         self.make(lent)
         self.work()
-        self.assertEqual(["put_server_group", "put_flavor", "put_slot_aggregate"], self.names())
+        self.assertEqual(["put_flavor", "put_slot_aggregate"], self.names())
         flavor = self.compute.flavors[reservation.id]
-        self.assertEqual(((2, 1024, 10), True, None, set()),
-                         (flavor.size, flavor.in_aggregate, flavor.resource_class,
-                          flavor.projects))
-        self.assertEqual({reservation.id: (self.compute.groups[reservation.id][0], False)},
-                         self.compute.groups)
+        self.assertEqual(
+            ((2, 1024, 10), True, slots.resource_class(reservation.id), set()),
+            (flavor.size, flavor.in_aggregate, flavor.resource_class, flavor.projects))
         self.start(lent, {self.one: 1, self.two: 1})
         self.work()
-        self.assertEqual(["add_host", "add_host", "grant_flavor"], self.names())
+        self.assertEqual(
+            ["put_flavor", "put_slot_aggregate", "add_host", "add_host", "grant_flavor"],
+            self.names())
         self.assertEqual(("slot", PROJECT, {"one", "two"}),
                          self.compute.aggregates[reservation.id])
         self.assertEqual({"one", "two"}, self.compute.freepool)
@@ -357,7 +400,7 @@ class TestDesigns(OutboxTestCase):
         self.assertEqual(["remove_host"], self.names())
         self.change(lent, {self.one: 1}, {self.one: 3, self.two: 1})
         self.work()
-        self.assertEqual(["add_host"], self.names())
+        self.assertEqual(["put_slot_aggregate", "add_host", "add_host"], self.names())
         self.end(lent, {self.one: 3, self.two: 1})
         self.work()
         self.assertEqual(["revoke_flavor", "delete_flavor_servers", "remove_aggregate",
@@ -371,28 +414,24 @@ class TestDesigns(OutboxTestCase):
         self.make(lent)
         self.start(lent, {self.one: 1})
         self.work()
-        self.assertEqual(["put_server_group", "put_flavor", "grant_flavor"], self.names())
+        self.assertEqual(["put_flavor", "put_flavor", "grant_flavor"], self.names())
         flavor = self.compute.flavors[reservation.id]
         self.assertEqual(
-            (f"CUSTOM_RESERVATION_{reservation.id.upper().replace('-', '_')}", False,
-             self.compute.groups[reservation.id][0]),
-            (flavor.resource_class, flavor.in_aggregate, flavor.server_group_id))
+            (f"CUSTOM_RESERVATION_{reservation.id.upper().replace('-', '_')}", False),
+            (flavor.resource_class, flavor.in_aggregate))
         self.end(lent, {self.one: 1})
         self.work()
         self.assertEqual({}, self.compute.made())
 
     def test_a_change_before_the_start(self):
-        """The flavor, the group and the aggregate follow the fields."""
+        """The flavor follows the fields."""
         lent, reservation = self.lease(fields={"affinity": True})
         self.make(lent)
         self.work()
         self.change(lent, {self.one: 1}, {self.two: 1}, status="pending",
                     fields={"vcpus": 4, "affinity": None})
         self.work()
-        flavor = self.compute.flavors[reservation.id]
-        self.assertEqual(((4, 1024, 10), None, {}),
-                         (flavor.size, flavor.server_group_id, self.compute.groups))
-        self.assertIsNone(self.kept(reservation)["server_group_id"])
+        self.assertEqual((4, 1024, 10), self.compute.flavors[reservation.id].size)
 
     def test_changes_that_nobody_carried_out_yet(self):
         lent, reservation = self.lease()
@@ -400,8 +439,7 @@ class TestDesigns(OutboxTestCase):
         for vcpus in (4, 8):
             self.change(lent, {}, {}, status="pending", fields={"vcpus": vcpus})
         self.work()
-        self.assertEqual(["remove_server_group", "put_flavor", "put_slot_aggregate"],
-                         self.names())
+        self.assertEqual(["put_flavor", "put_slot_aggregate"], self.names())
         self.assertEqual(8, self.compute.flavors[reservation.id].size[0])
 
     def test_hosts(self):
@@ -463,7 +501,6 @@ class TestDesigns(OutboxTestCase):
     def test_hosts_without_a_freepool(self):
         """Where placement counts slots there is none to leave."""
         self.effects = self.make_effects(design="placement")
-        self.compute.is_open = False
         self.compute.freepool = set()
         lent, _ = self.lease(HOST)
         self.make(lent)
@@ -519,11 +556,10 @@ class TestDesigns(OutboxTestCase):
         self.assertEqual(Worked(waiting=2), self.work())
 
     def test_hosts_come_and_go(self):
-        self.compute.is_open = False
         self.compute.freepool = set()
         self.effects.host_entered(self.ctx, self.one.host)
         self.work()
-        self.assertEqual((["open_freepool", "add_to_freepool"], {"one"}),
+        self.assertEqual((["add_to_freepool"], {"one"}),
                          (self.names(), self.compute.freepool))
         self.effects.host_entered(self.ctx, self.two.host)
         self.effects.host_left(self.ctx, self.two.host)

@@ -201,13 +201,13 @@ class TestSlots(EffectsTestCase):
         self.assertEqual(([], False), (self.slots(self.one), self.has_class()))
 
     def test_allocations_on_hosts_of_a_host_reservation(self):
-        """Whatever is on the tree of a host uses the reservation."""
+        """Whatever its project has on the tree of a host uses the reservation."""
         lent, reservation = self.lease(HOST)
         self.start(lent, {self.one: 1})
         self.assertEqual([], self.waiting())
-        self.claim({self.one.root: {"VCPU": 1}})
+        self.claim({self.one.root: {"VCPU": 1}}, project=PROJECT)
         elsewhere = factories.new_uuid()
-        self.claim({self.two.root: {"VCPU": 1}}, consumer=elsewhere)
+        self.claim({self.two.root: {"VCPU": 1}}, consumer=elsewhere, project=PROJECT)
         self.effects = self.make_effects(leftovers="refuse")
         refusal = self.assertRaises(WrongStatus, self.end, lent, {self.one: 1})
         self.assertIn(self.consumer, str(refusal))
@@ -221,7 +221,7 @@ class TestSlots(EffectsTestCase):
     def test_allocations_on_hosts_are_reported(self):
         lent, reservation = self.lease(HOST)
         self.start(lent, {self.one: 1})
-        self.claim({self.one.root: {"VCPU": 1}})
+        self.claim({self.one.root: {"VCPU": 1}}, project=PROJECT)
         self.end(lent, {self.one: 1})
         self.assertEqual((records.R_DELETED, {self.one.root.uuid: {"VCPU": 1}}),
                          (self.status(reservation), self.held()))

@@ -238,10 +238,12 @@ class LeasesTestCase(base.DatabaseTestCase):
         return leases.get(self.context(), lease.id)
 
     def held(self, lease):
-        """Return what each reservation holds, or held: {host: (slots, window)}."""
+        """Return what each reservation holds, or held last: {host: (slots, window)}."""
         table = tables.computehost_allocations
         with db.read(self.context()) as session:
-            rows = session.execute(sa.select(table)).all()
+            rows = session.execute(
+                sa.select(table).where(table.c.start_second < table.c.end_second)
+                .order_by(table.c.start_second)).all()
         return [
             {row.computehost_id: (row.slots, Window.of(row.start_second, row.end_second))
              for row in rows if row.reservation_id == each.id}

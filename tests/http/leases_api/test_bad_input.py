@@ -58,7 +58,9 @@ class ChecksTest(LeasesTestCase):
                  2**63 - 1, "9" * 30, "☃", "٣")
         self.check(
             (400, "", self.body(instance(**{field: value})))
-            for field in ("vcpus", "memory_mb", "disk_gb", "amount") for value in wrong)
+            for field in ("vcpus", "memory_mb", "disk_gb", "amount") for value in wrong
+            # A server that boots from a volume has no disk.
+            if (field, value) != ("disk_gb", 0) or value is False)
         self.check((400, "", self.body(whole(**{field: value})))
                    for field in ("min", "max") for value in wrong)
         self.check((
@@ -124,7 +126,7 @@ class ChecksTest(LeasesTestCase):
 
     def test_deep(self) -> None:
         deep: Any = 1
-        for _ in range(400):
+        for _ in range(24):
             deep = [deep]
         self.check([(400, "", self.body(instance(resource_properties=deep))),
                     (400, "", self.body(name=deep)), (400, "", self.body(instance(x=deep)))])

@@ -75,6 +75,7 @@ class HostsTest(HostsTestCase):
         host = self.admin("PUT", f"/os-hosts/{id_}", {
             "reservable": False, "down_reason": "fan"}, status=200).json["host"]
         self.assertEqual("fan", host["down_reason"])
+        self.assertIsNone(host["status"])  # as Blazar's
         self.refused(409, "", "POST", "/leases", self.body())
 
     def test_in_use(self) -> None:

@@ -127,6 +127,13 @@ class SeedTest(LeasesTestCase):
                              set(reservation))
         self.assertEqual([1] * 5, list(self.held(lease_id=lease["id"]).values()))
 
+    def test_no_disk(self) -> None:
+        """Servers that boot from volumes have none; the shell sends text."""
+        self.host("c1")
+        for said in (0, "0"):
+            [reservation] = self.lease(instance(disk_gb=said))["reservations"]
+            self.assertEqual(0, reservation["disk_gb"])
+
 
 class DatesTest(LeasesTestCase):
     def setUp(self) -> None:

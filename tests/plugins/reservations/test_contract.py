@@ -37,6 +37,7 @@ class TestHosts(ReservationsContract, base.TestCase):
 
 class _Instances(ReservationsContract):
     affinity: object
+    may_be_zero = ("disk_gb",)
     refused = (
         {"affinity": "maybe"}, {"affinity": 1}, {"affinity": 0.0}, {"affinity": ""},
         *({"resource_properties": bad} for bad in _BAD_REQUIREMENTS))

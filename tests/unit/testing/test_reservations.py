@@ -79,6 +79,7 @@ def _failed(plugin):
     class Suite(ReservationsContract, unittest.TestCase):
         fields = {"vcpus": 2, "memory_mb": 512, "disk_gb": 1, "amount": 2}
         refused = ({"affinity": "maybe"},)
+        may_be_zero = ("disk_gb",)
 
         def plugin(self):
             return plugin(cfg.ConfigOpts())

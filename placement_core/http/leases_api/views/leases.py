@@ -19,7 +19,7 @@ def list_(call: Call) -> Reply:
     found = shown.of(call.ctx.database, representations.LEASE).page(
         call.ctx,
         project_id=owners.visible(
-            call.ctx.identity, policies.LEASES_GET, pages.last(query, "project_id")),
+            call, policies.LEASES_GET, policies.LEASES_GET_ALL, pages.last(query, "project_id")),
         status=pages.last(query, "status"), name=pages.last(query, "name"),
         host_id=queries.number(query, "host"), overlaps=queries.overlaps(query),
         sort_key=sort_key, descending=descending, after=page.marker, limit=page.wanted)
@@ -41,7 +41,7 @@ def show(call: Call) -> Reply:
     """Return a lease, if the caller sees it."""
     found = leases.get(
         call.ctx, call.path["id"],
-        project_id=owners.visible(call.ctx.identity, policies.LEASES_GET))
+        project_id=owners.visible(call, policies.LEASES_GET, policies.LEASES_GET_ALL))
     return Reply(body={"lease": representations.lease(found)})
 
 
@@ -49,7 +49,7 @@ def update(call: Call) -> Reply:
     """Change a lease, whole."""
     changed = call.services.leases.change(
         call.ctx, call.path["id"], requests.lease_change(call.body),
-        project_id=owners.visible(call.ctx.identity, policies.LEASES_PUT))
+        project_id=owners.visible(call, policies.LEASES_PUT, policies.LEASES_PUT_ALL))
     return Reply(body={"lease": representations.lease(changed)})
 
 
@@ -57,5 +57,6 @@ def delete(call: Call) -> Reply:
     """End a lease if it is in force, and give it up."""
     call.services.leases.delete(
         call.ctx, call.path["id"],
-        project_id=owners.visible(call.ctx.identity, policies.LEASES_DELETE))
+        project_id=owners.visible(
+            call, policies.LEASES_DELETE, policies.LEASES_DELETE_ALL))
     return Reply(204)

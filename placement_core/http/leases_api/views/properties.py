@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from placement_core.http.leases_api import owners, queries, representations
+from placement_core.http.leases_api import policies, queries, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.reservations import hosts
 
 
 def list_(call: Call) -> Reply:
-    """Return the names of properties; private ones to administrators who ask for all."""
+    """Return the names of properties; private ones to who asks for all, and may see them."""
     found = hosts.properties(
         call.ctx, detail=queries.flag(call.query, "detail"),
         private=queries.flag(call.query, "all")
-        and owners.is_administrator(call.ctx.identity))
+        and call.allows(policies.HOSTS_PRIVATE_PROPERTIES))
     return Reply(body={"resource_properties": representations.named_properties(found)})
 
 

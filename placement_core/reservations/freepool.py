@@ -1,0 +1,163 @@
+"""The freepool in the compute service: its hosts are those that the design asks for.
+
+Hosts enter and leave it as they are registered, reserved and given back. What that leaves
+out is put in order here: hosts that were registered while ``[reservations]
+instance_design`` had another value, and what somebody changed by hand. The freepool is
+closed to every project, so a host that enters it while instance reservations have slots
+there gets their aggregates first, which let their projects in. Where there is no freepool any
+more, these need not be closed to others: they are opened when their hosts have left it.
+
+Locks: leases, then the host's root, then the outbox.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session, clock
+from placement_core.placement import locks
+from placement_core.plugin_api.compute import ComputeDriver
+from placement_core.reservations import calls, kept, outbox, tables
+from placement_core.reservations.records import R_ACTIVE, PoolHost
+
+LOG = logging.getLogger(__name__)
+
+#: How many names one statement has.
+_MOST_NAMES = 500
+
+_hosts, _shares, _reservations, _slots, _leases = (
+    tables.computehosts, tables.computehost_allocations, tables.lease_reservations,
+    tables.instance_reservations, tables.leases)
+
+_is_reserved = sa.exists(
+    sa.select(_shares.c.computehost_id)
+    .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
+    .where(_shares.c.computehost_id == _hosts.c.id, _shares.c.whole,
+           _shares.c.end_second > clock.second(), _reservations.c.status == R_ACTIVE))
+_has_calls = sa.exists(sa.select(tables.outbox.c.id).where(
+    tables.outbox.c.host_id == _hosts.c.id))
+_is_in_outbox = sa.exists(sa.select(tables.outbox.c.id).where(
+    tables.outbox.c.subject == _reservations.c.id))
+#: Instance reservations in force, on each of their hosts.
+_SLOTS = (
+    sa.select(_reservations.c.id, _reservations.c.lease_id, _leases.c.project_id,
+              _slots.c.aggregate_id)
+    .join(_shares, _shares.c.reservation_id == _reservations.c.id)
+    .join(_slots, _slots.c.reservation_id == _reservations.c.id)
+    .join(_leases, _leases.c.id == _reservations.c.lease_id)
+    .where(_shares.c.end_second > clock.second(), _reservations.c.status == R_ACTIVE)
+    .order_by(_reservations.c.id))
+_ON_HOST = _SLOTS.where(_shares.c.computehost_id == sa.bindparam("of_host"))
+_CLOSED = (
+    _SLOTS.join(_hosts, _hosts.c.id == _shares.c.computehost_id)
+    .where(_slots.c.aggregate_id.is_not(None), ~_is_in_outbox, _hosts.c.name.in_(
+        sa.bindparam("names", expanding=True))))
+_HOSTS_OF = (
+    sa.select(_hosts.c.id, _hosts.c.name)
+    .join(_shares, _shares.c.computehost_id == _hosts.c.id)
+    .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
+    .where(_shares.c.end_second > clock.second(), _reservations.c.status == R_ACTIVE,
+           _reservations.c.id == sa.bindparam("of_reservation"), ~_is_in_outbox)
+    .order_by(_hosts.c.id))
+_ALL = sa.select(
+    _hosts.c.id, _hosts.c.name, _hosts.c.provider_id, _hosts.c.reservation_provider_id,
+    _is_reserved.label("is_reserved"),
+).where(~_has_calls).order_by(_hosts.c.id)
+_ONE = _ALL.where(_hosts.c.id == sa.bindparam("of_host"))
+
+
+def converge(ctx: Context, driver: ComputeDriver, *, wanted: bool) -> int:
+    """Write down the calls that put the freepool's hosts in order; return for how many hosts.
+
+    Any number may do so at the same time. Hosts that are not registered here stay as they are.
+
+    :param wanted: the design has a freepool; False: it shall have none of the hosts.
+    :raises ComputeUnavailable, ComputeRefused: the compute service does not say what it has.
+    """
+    inside = driver.freepool_hosts()
+    if inside and not wanted:
+        for reservation_id, lease_id in _closed(ctx, inside):
+            _open(ctx, reservation_id, lease_id)
+    count = sum(
+        _correct(ctx, row.id, inside, wanted=wanted)
+        for row in _registered(ctx) if _belongs(row, wanted=wanted) != (row.name in inside))
+    if count:
+        LOG.warning("%d hosts %s the compute service's freepool, as [reservations] "
+                    "instance_design asks for", count, "enter" if wanted else "leave")
+    return count
+
+
+def _belongs(row: sa.Row[Any], *, wanted: bool) -> bool:
+    return wanted and not row.is_reserved
+
+
+@db.retry_writes
+def _registered(ctx: Context) -> Sequence[sa.Row[Any]]:
+    """Return the hosts about which no call is to be made."""
+    with db.read_once(ctx) as session:
+        return session.execute(_ALL).all()
+
+
+@db.retry_writes
+def _correct(
+    ctx: Context, host_id: int, inside: Collection[str], *, wanted: bool
+) -> bool:
+    """Write down the calls that one host needs, if it still does.
+
+    Leases that start and end there, and whoever registers or removes the host, hold its root
+    as well: their calls come before this one, or after it.
+    """
+    with db.write(ctx) as session:
+        row = session.execute(_ONE, {"of_host": host_id}).first()
+        if row is not None:
+            _take_leases(session, host_id)
+            locks.hold(session, {row.provider_id: 0})
+            row = session.execute(_ONE, {"of_host": host_id}).first()
+        if row is None or _belongs(row, wanted=wanted) == (row.name in inside):
+            return False
+        host = PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
+        if wanted:
+            for row in session.execute(_ON_HOST, {"of_host": host_id}).all():
+                outbox.put(session, row.id, row.lease_id, [
+                    *calls.make_slot_aggregate(row.id, row.project_id),
+                    *calls.add_hosts(row.id, [host])])
+        change = calls.host_leaves if host.name in inside else calls.host_enters
+        outbox.put(session, f"host:{host_id}", None, change(host_id, host.name))
+    return True
+
+
+def _take_leases(session: Session, host_id: int) -> None:
+    """Take the leases with slots on a host: who writes calls about one holds its row."""
+    rows = session.execute(_ON_HOST, {"of_host": host_id}).all()
+    if rows:
+        kept.take_all(session, sorted({row.lease_id for row in rows}))
+
+
+@db.retry_writes
+def _closed(ctx: Context, inside: Collection[str]) -> list[tuple[str, str]]:
+    """Return the reservations, with their leases, whose aggregates are on some hosts."""
+    found: set[tuple[str, str]] = set()
+    names = sorted(inside)
+    for start in range(0, len(names), _MOST_NAMES):
+        with db.read_once(ctx) as session:
+            found |= {(row.id, row.lease_id) for row in session.execute(
+                _CLOSED, {"names": names[start:start + _MOST_NAMES]})}
+    return sorted(found)
+
+
+@db.retry_writes
+def _open(ctx: Context, reservation_id: str, lease_id: str) -> None:
+    """Have a reservation's hosts leave the freepool, and its aggregate open after that."""
+    with db.write(ctx) as session:
+        kept.take_all(session, [lease_id])
+        hosts = session.execute(_HOSTS_OF, {"of_reservation": reservation_id}).all()
+        if hosts:
+            outbox.put(session, reservation_id, lease_id, [
+                *(call for host in hosts for call in calls.host_leaves(host.id, host.name)),
+                *calls.make_slot_aggregate(reservation_id, None)])
