@@ -9,15 +9,16 @@ BIN = $(VENV)/bin
 SERVE_BIND ?= 127.0.0.1:8778
 WORKERS ?=
 STESTR_ARGS ?=
+NOVA_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve test lint soak bench docs samples clean
+.PHONY: help serve test test-nova lint soak bench docs samples clean
 
 help: ## say what there is to make
-	@sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 serve: $(VENV)/installed ## serve on 127.0.0.1:8778 with a database in placement.sqlite
 	exec env \
@@ -27,6 +28,9 @@ serve: $(VENV)/installed ## serve on 127.0.0.1:8778 with a database in placement
 
 test: $(VENV)/installed-test ## check and test everything
 	$(BIN)/python -m tests.run $(STESTR_ARGS)
+
+test-nova: $(VENV)/installed-test ## play leases against a real nova, with RabbitMQ on this machine
+	$(BIN)/python .ci/with_databases.py -- $(BIN)/python -m tests.nova $(NOVA_ARGS)
 
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint

@@ -59,7 +59,7 @@ caching = false
 
 
 class Keystone(fixtures.Fixture):
-    """A running Keystone; ``url`` is its v3 endpoint.
+    """A running Keystone; ``url`` is its v3 endpoint, ``log`` a file that goes with it.
 
     The project ``admin`` has the user ``admin``, with the role of that name.
 
@@ -67,6 +67,7 @@ class Keystone(fixtures.Fixture):
     """
 
     url: str
+    log: pathlib.Path
 
     def __init__(self, options: str = "") -> None:
         super().__init__()
@@ -74,7 +75,8 @@ class Keystone(fixtures.Fixture):
 
     def _setUp(self) -> None:
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        with (folder / "log").open("wb") as log:
+        self.log = folder / "log"
+        with self.log.open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.keystone_service", str(folder), self._options],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
@@ -83,7 +85,7 @@ class Keystone(fixtures.Fixture):
         ready, _, _ = select.select([process.stdout], [], [], _PATIENCE_SECONDS)
         line = process.stdout.readline().decode() if ready else ""
         if not line.startswith("http"):
-            raise RuntimeError(f"Keystone did not start:\n{(folder / 'log').read_text()}")
+            raise RuntimeError(f"Keystone did not start:\n{self.log.read_text()}")
         self.url = line.strip()
 
     @staticmethod

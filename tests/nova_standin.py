@@ -106,6 +106,10 @@ class NovaStandIn(fixtures.Fixture):
         """Put a server on a host (of the service's name); return its id."""
         return str(self._ask("boot", {"host": host, **values}))
 
+    def put_group(self, name: str, *, project: str) -> str:
+        """Have another anti-affinity group of a project; return its id."""
+        return str(self._ask("put_group", {"name": name, "project": project}))
+
     def requests(self) -> list[str]:
         """Return "METHOD path" of what came since the last reset."""
         return list(self._ask("requests", None))
@@ -184,8 +188,9 @@ class World:
         self.hosts: dict[str, str] = {}
         self.last_aggregate = 0
         self.delete_after = 0
-        self.group_quota = 100
         self.max_limit = 1000
+        #: Nova asks Keystone about projects that flavors are granted to.
+        self.unknown_projects: list[str] = []
         self.latency = 0.0
         self.faults: list[dict[str, Any]] = []
         self.requests: list[str] = []
@@ -276,6 +281,8 @@ class World:
 
     def flavor_add_access(self, call: Call, id_: str) -> Any:
         flavor, project = self._flavor(id_), call.body["addTenantAccess"]["tenant"]
+        if project in self.unknown_projects:
+            raise Fault(400, f"Project ID {project} is not a valid project.")
         if project in flavor["projects"]:
             raise Fault(409, f"Flavor access already exists for flavor {id_} and {project}.")
         flavor["projects"].append(project)
@@ -302,22 +309,23 @@ class World:
 
     @staticmethod
     def _show_group(group: dict[str, Any]) -> dict[str, Any]:
-        return {"id": group["id"], "name": group["name"], "policy": group["policy"],
-                "rules": {}, "members": [], "project_id": SERVICE, "user_id": "5a" * 16}
+        return {"id": group["id"], "name": group["name"], "policy": "anti-affinity",
+                "rules": {}, "members": [], "project_id": group["project"],
+                "user_id": "5a" * 16}
 
     def groups_list(self, call: Call) -> Any:
+        """Show the groups of the caller's project; all of them, if an administrator asks so."""
         offset = int(call.one("offset") or 0)
         limit = min(int(call.one("limit") or 1000), self.max_limit)
-        found = list(self.groups.values())[offset:offset + limit]
-        return {"server_groups": [self._show_group(each) for each in found]}
+        found = [each for each in self.groups.values()
+                 if "all_projects" in call.query or each["project"] == SERVICE]
+        return {"server_groups": [
+            self._show_group(each) for each in found[offset:offset + limit]]}
 
-    def group_create(self, call: Call) -> Any:
-        if len(self.groups) >= self.group_quota:
-            raise Fault(403, "Quota exceeded, too many server groups.")
-        asked = call.body["server_group"]
-        made = {"id": str(uuid.uuid4()), "name": asked["name"], "policy": asked["policy"]}
-        self.groups[made["id"]] = made
-        return {"server_group": self._show_group(made)}
+    def put_group(self, values: dict[str, Any]) -> str:
+        id_ = str(uuid.uuid4())
+        self.groups[id_] = {"id": id_} | values
+        return id_
 
     def group_delete(self, call: Call, id_: str) -> None:
         if self.groups.pop(id_, None) is None:
@@ -539,7 +547,6 @@ ROUTES = (
     Route("DELETE", f"/flavors/{_ID}/os-extra_specs/{_ID}", World.spec_delete, 200,
           (_SPECS, "delete")),
     Route("GET", "/os-server-groups", World.groups_list, 200, (_GROUPS, "index")),
-    Route("POST", "/os-server-groups", World.group_create, 200, (_GROUPS, "create")),
     Route("DELETE", f"/os-server-groups/{_ID}", World.group_delete, 204, (_GROUPS, "delete")),
     Route("GET", "/os-aggregates", World.aggregates_list, 200, (_AGGREGATES, "index")),
     Route("POST", "/os-aggregates", World.aggregate_create, 200, (_AGGREGATES, "create")),
@@ -765,6 +772,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.chance.seed(body[0].get("seed", 0) if body else 0)
         elif what == "boot":
             return world.boot(body)
+        elif what == "put_group":
+            return world.put_group(body)
         elif what == "world":
             return world.dump()
         elif what == "requests":

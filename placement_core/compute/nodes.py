@@ -102,6 +102,11 @@ def migrate_compute_nodes(ctx: Context, max_count: int, nodes: ComputeNodes) -> 
     return progress.found, progress.done
 
 
+def count_waiting(ctx: Context, nodes: ComputeNodes) -> int:
+    """Return how many compute nodes wait for ``migrate_compute_nodes``."""
+    return nodes.waiting(ctx).found
+
+
 class ComputeNodes:
     """Reads, saves and migrates the compute nodes of all cells."""
 

@@ -7,14 +7,16 @@ Calls are made outside of transactions, by whoever works off the outbox, one aft
 other for each reservation; their arguments and results are plain values.
 
 In which order, for the design ``aggregate`` (``placement``: without the steps in
-brackets; its slots are inventories, and ``put_flavor`` names their class)::
+brackets). In both, the slots of an instance reservation are inventories of a class that
+``put_flavor`` names: they say how many servers a host takes, and so keep the affinity::
 
-    a host enters the pool   [open_freepool], [add_to_freepool]
-      leaves it              [remove_from_freepool]
-    an instance reservation  put_server_group (unless the affinity is null), put_flavor,
-      is made                [put_slot_aggregate]
-      is made another one    the same, with remove_server_group where it has no affinity
-      starts                 [add_host for each host], grant_flavor
+    a host enters the pool   [add_to_freepool]
+      leaves it              remove_from_freepool
+    an instance reservation  put_flavor, [put_slot_aggregate]
+      is made, or another
+      starts                 the same, [add_host for each host], grant_flavor
+      gets other hosts       [put_slot_aggregate, add_host, remove_host]
+      another design is set  put_slot_aggregate, [add_host] where it has slots
       ends                   revoke_flavor; delete_flavor_servers until 0 or too late;
                              [remove_aggregate], remove_flavor, remove_server_group
     a host reservation
@@ -24,7 +26,7 @@ brackets; its slots are inventories, and ``put_flavor`` names their class)::
       loses a failed host    [add_to_freepool], remove_host; its servers stay
       before it ends         snapshot_host_servers for each host until 0 or too late
       ends                   for each host: delete_host_servers until 0 or too late,
-                             [add_to_freepool]; remove_aggregate
+                             [add_to_freepool], remove_host; remove_aggregate
 
 Ending comes in full whichever steps were made before, and whichever design they were of. A
 host is added where it goes to before it is removed where it comes from: at no moment is it
@@ -72,7 +74,7 @@ class ComputeDriver(abc.ABC):
         that there is nothing.
     """
 
-    api_version = 1
+    api_version = 2
     acts = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
@@ -84,12 +86,10 @@ class ComputeDriver(abc.ABC):
     # The freepool --------------------------------------------------------------
 
     @abc.abstractmethod
-    def open_freepool(self) -> None:
-        """Have the aggregate of the hosts that can be reserved, closed to every project."""
-
-    @abc.abstractmethod
     def add_to_freepool(self, host: str) -> None:
-        """Let a host be in the freepool.
+        """Let a host be in the aggregate of the hosts that can be reserved.
+
+        It is closed to every project, and made where it is not there.
 
         :raises ComputeRefused: there is no such host.
         """
@@ -98,23 +98,16 @@ class ComputeDriver(abc.ABC):
     def remove_from_freepool(self, host: str) -> None:
         """Let a host not be in the freepool; one that does not exist is not."""
 
-    # Instance reservations -----------------------------------------------------
-
     @abc.abstractmethod
-    def put_server_group(self, reservation_id: str, *, affinity: bool) -> str | None:
-        """Have a reservation's server group.
+    def freepool_hosts(self) -> frozenset[str]:
+        """Return the hosts in the freepool; none, where there is no freepool."""
 
-        One of the other policy is replaced.
-
-        :param affinity: all servers on one host; False: each on another one.
-        :returns: its id, which users pass as a hint and ``put_flavor`` is told.
-        """
+    # Instance reservations -----------------------------------------------------
 
     @abc.abstractmethod
     def put_flavor(
         self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
-        in_aggregate: bool, server_group_id: str | None = None,
-        resource_class: str | None = None,
+        in_aggregate: bool, resource_class: str | None = None,
     ) -> str | None:
         """Have a reservation's flavor, which no project may use yet.
 
@@ -123,7 +116,6 @@ class ComputeDriver(abc.ABC):
         :param memory_mb: in MiB.
         :param disk_gb: in GiB.
         :param in_aggregate: the servers go to hosts of the reservation's aggregate.
-        :param server_group_id: what ``put_server_group`` returned.
         :param resource_class: of the inventories that are the reservation's slots; a
             server takes one.
         :returns: its id, which users boot with.
@@ -155,17 +147,15 @@ class ComputeDriver(abc.ABC):
 
     @abc.abstractmethod
     def remove_server_group(self, reservation_id: str) -> None:
-        """Have a reservation's server group no more."""
+        """Have no server group of a reservation, such as earlier releases made."""
 
     # Aggregates ----------------------------------------------------------------
 
     @abc.abstractmethod
-    def put_slot_aggregate(
-        self, reservation_id: str, project_id: str, *, server_group_id: str | None = None
-    ) -> str | None:
+    def put_slot_aggregate(self, reservation_id: str, project_id: str | None) -> str | None:
         """Have the aggregate of the hosts with slots of an instance reservation.
 
-        :param server_group_id: the same as for ``put_flavor``.
+        :param project_id: to which it is open; None: it is not closed, as there is no freepool.
         :returns: its id.
         """
 
@@ -177,9 +167,11 @@ class ComputeDriver(abc.ABC):
         """
 
     @abc.abstractmethod
-    def add_host(self, reservation_id: str, host: str) -> None:
+    def add_host(self, reservation_id: str, host: str) -> str | None:
         """Let a host be in a reservation's aggregate.
 
+        :returns: the uuid by which Placement shall know the aggregate: the service sees to it
+            that the host's provider is in it. None: it need not.
         :raises ComputeRefused: there is no such host, or no such aggregate.
         """
 
@@ -204,7 +196,8 @@ class ComputeDriver(abc.ABC):
     def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
         """Make an image of each server on a host, if the reservation still has the host.
 
-        One for each server and reservation, however often it is called.
+        Of the servers of its project, as ``delete_host_servers``. One for each server and
+        reservation, however often it is called.
 
         :returns: how many images are not finished.
         """
@@ -213,7 +206,8 @@ class ComputeDriver(abc.ABC):
     def delete_host_servers(self, reservation_id: str, host: str) -> int:
         """Delete the servers on a host, if the reservation still has the host.
 
-        Somebody who comes late does no harm to whoever has the host next.
+        Only those of the project that ``put_host_aggregate`` named: what others have there is
+        theirs. Somebody who comes late does no harm to whoever has the host next.
 
         :returns: as ``delete_flavor_servers``.
         """

@@ -75,6 +75,10 @@ class ComputeContract(_Mixin):
         """Return the projects that may use a reservation's flavor."""
         raise NotImplementedError
 
+    def server_group(self, lease: str) -> None:
+        """Have a server group of a reservation, as earlier releases made one."""
+        raise NotImplementedError
+
     def setUp(self) -> None:
         """Make the driver."""
         super().setUp()
@@ -127,11 +131,11 @@ class ComputeContract(_Mixin):
 
     def test_freepool(self) -> None:
         """Hosts come and go; the freepool is nobody's reservation."""
-        self._twice(self.driver.open_freepool)
+        self.assertEqual(frozenset(), self.driver.freepool_hosts())
         self._twice(self.driver.add_to_freepool, HOST)
         self._twice(self.driver.add_to_freepool, THIRD_HOST)
-        self.driver.open_freepool()
         self._expect({HOST, THIRD_HOST}, self.freepool)
+        self._expect(frozenset({HOST, THIRD_HOST}), self.driver.freepool_hosts)
         self._twice(self.driver.remove_from_freepool, HOST)
         self._twice(self.driver.remove_from_freepool, OTHER_HOST)
         self._expect({THIRD_HOST}, self.freepool)
@@ -156,26 +160,18 @@ class ComputeContract(_Mixin):
         self._made()
 
     def test_server_group(self) -> None:
-        """One group, of the policy last asked for; its id stays while the policy does."""
-        def first() -> str | None:
-            return self.driver.put_server_group(LEASE, affinity=False)
-
-        self._twice(first)
-        before = first()
-        self.assertEqual(self.driver.acts, before is not None)
-        self._made(lease={SERVER_GROUP})
-        self._twice(self.driver.put_server_group, LEASE, affinity=True)
+        """Those of earlier releases are removed."""
         if self.driver.acts:
-            self.assertNotEqual(before, self.driver.put_server_group(LEASE, affinity=True))
+            for lease in (LEASE, LEASE, OTHER_LEASE):
+                self.server_group(lease)
+        self._made(lease={SERVER_GROUP}, other_lease={SERVER_GROUP})
         self._twice(self.driver.remove_server_group, LEASE)
-        self._made()
+        self._made(other_lease={SERVER_GROUP})
 
     def test_aggregates(self) -> None:
         """An aggregate of either kind has its hosts, which may be in the freepool too."""
-        self.driver.open_freepool()
         self.driver.add_to_freepool(HOST)
-        self._twice(
-            self.driver.put_slot_aggregate, LEASE, PROJECT, server_group_id=OTHER_LEASE)
+        self._twice(self.driver.put_slot_aggregate, LEASE, PROJECT)
         self._twice(self.driver.put_host_aggregate, OTHER_LEASE, PROJECT)
         for lease, host in ((LEASE, HOST), (LEASE, OTHER_HOST), (OTHER_LEASE, THIRD_HOST)):
             self._twice(self.driver.add_host, lease, host)
@@ -195,7 +191,6 @@ class ComputeContract(_Mixin):
         if not self.driver.acts:
             return
         self.driver.put_slot_aggregate(LEASE, PROJECT)
-        self.driver.open_freepool()
         for call in (
             lambda: self.driver.add_host(LEASE, "node"),
             lambda: self.driver.add_host(OTHER_LEASE, HOST),
@@ -244,6 +239,18 @@ class ComputeContract(_Mixin):
         self._expect(stays, self.servers)
         self._expect(4, lambda: len(self.images()))
 
+    def test_servers_of_others_on_a_host(self) -> None:
+        """They stay: they may be of one who had the host before."""
+        self.driver.put_host_aggregate(LEASE, PROJECT)
+        self.driver.add_host(LEASE, HOST)
+        stays = set()
+        if self.driver.acts:
+            stays.add(self.boot(HOST, project_id=OTHER_PROJECT))
+            self.boot(HOST, project_id=PROJECT)
+            self.assertEqual(1, self.driver.snapshot_host_servers(LEASE, HOST))
+        self._until_none(self.driver.delete_host_servers, LEASE, HOST)
+        self._expect(stays, self.servers)
+
     def test_preemptible_servers(self) -> None:
         """They make room for a reservation; others do not."""
         stays = set()
@@ -256,19 +263,15 @@ class ComputeContract(_Mixin):
 
     def test_a_life_of_slots(self) -> None:
         """The whole way of an instance reservation, each step twice, leaves nothing."""
-        self.driver.open_freepool()
         for host in HOSTS:
             self.driver.add_to_freepool(host)
-        self._twice(self.driver.put_server_group, LEASE, affinity=False)
-        group = self.driver.put_server_group(LEASE, affinity=False)
         self._twice(
             self.driver.put_flavor, LEASE, vcpus=1, memory_mb=512, disk_gb=0,
-            in_aggregate=True, server_group_id=group, resource_class="CUSTOM_RESERVATION_X")
-        self._twice(
-            self.driver.put_slot_aggregate, LEASE, PROJECT, server_group_id=group)
+            in_aggregate=True, resource_class="CUSTOM_RESERVATION_X")
+        self._twice(self.driver.put_slot_aggregate, LEASE, PROJECT)
         self._twice(self.driver.add_host, LEASE, HOST)
         self._twice(self.driver.grant_flavor, LEASE, PROJECT)
-        self._made(lease={FLAVOR, SERVER_GROUP, AGGREGATE})
+        self._made(lease={FLAVOR, AGGREGATE})
         if self.driver.acts:
             self.boot(HOST, project_id=PROJECT, lease=LEASE)
         self._twice(self.driver.revoke_flavor, LEASE, PROJECT)
@@ -281,7 +284,6 @@ class ComputeContract(_Mixin):
 
     def test_a_life_of_hosts(self) -> None:
         """The whole way of a host reservation, each step twice, leaves nothing."""
-        self.driver.open_freepool()
         for host in HOSTS:
             self.driver.add_to_freepool(host)
         self._twice(self.driver.put_host_aggregate, LEASE, PROJECT)

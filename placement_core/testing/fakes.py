@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import threading
+import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from placement_core import errors
@@ -168,7 +169,6 @@ class MemoryFlavor:
 
     size: tuple[int, int, int]
     in_aggregate: bool
-    server_group_id: str | None
     resource_class: str | None
     projects: set[str] = dataclasses.field(default_factory=set)
 
@@ -194,7 +194,7 @@ class MemoryCompute(ComputeDriver):
     :ivar patience: how often a server is asked to go before it goes.
     """
 
-    api_version = 1
+    api_version = 2
 
     def __init__(self, hosts: Iterable[str] = ()) -> None:
         self.calls: list[tuple[object, ...]] = []
@@ -202,13 +202,12 @@ class MemoryCompute(ComputeDriver):
         self.after: Callable[..., None] = lambda *call: None
         self.patience = 0
         self.known_hosts = set(hosts)
-        self.is_open = False
         self.freepool: set[str] = set()
         self.flavors: dict[str, MemoryFlavor] = {}
-        #: {reservation: (id, affinity)}
-        self.groups: dict[str, tuple[str, bool]] = {}
+        #: The reservations that have a server group of an earlier release.
+        self.groups: set[str] = set()
         #: {reservation: ("host" or "slot", project, hosts)}
-        self.aggregates: dict[str, tuple[str, str, set[str]]] = {}
+        self.aggregates: dict[str, tuple[str, str | None, set[str]]] = {}
         self.servers: dict[str, MemoryServer] = {}
         #: (reservation, server)
         self.images: set[tuple[str, str]] = set()
@@ -232,16 +231,9 @@ class MemoryCompute(ComputeDriver):
             self.servers[id_] = MemoryServer(host, project_id, lease, preemptible)
             return id_
 
-    def open_freepool(self) -> None:
-        """Open it, so to say."""
-        with self._call("open_freepool"):
-            self.is_open = True
-
     def add_to_freepool(self, host: str) -> None:
         """Add a host."""
         with self._call("add_to_freepool", host):
-            if not self.is_open:
-                raise ComputeRefused("There is no freepool.")
             self._require(host)
             self.freepool.add(host)
 
@@ -250,24 +242,18 @@ class MemoryCompute(ComputeDriver):
         with self._call("remove_from_freepool", host):
             self.freepool.discard(host)
 
-    def put_server_group(self, reservation_id: str, *, affinity: bool) -> str | None:
-        """Have a group."""
-        with self._call("put_server_group", reservation_id, affinity):
-            known = self.groups.get(reservation_id)
-            if known is None or known[1] != affinity:
-                known = (f"group-{next(self._count)}", affinity)
-                self.groups[reservation_id] = known
-            return known[0]
+    def freepool_hosts(self) -> frozenset[str]:
+        """Return what is in it."""
+        with self._call("freepool_hosts"):
+            return frozenset(self.freepool)
 
     def put_flavor(
         self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
-        in_aggregate: bool, server_group_id: str | None = None,
-        resource_class: str | None = None,
+        in_aggregate: bool, resource_class: str | None = None,
     ) -> str | None:
         """Have a flavor."""
         with self._call("put_flavor", reservation_id, vcpus, memory_mb, disk_gb):
-            flavor = MemoryFlavor(
-                (vcpus, memory_mb, disk_gb), in_aggregate, server_group_id, resource_class)
+            flavor = MemoryFlavor((vcpus, memory_mb, disk_gb), in_aggregate, resource_class)
             known = self.flavors.get(reservation_id)
             if known is not None and known.size == flavor.size:
                 flavor.projects = known.projects
@@ -301,13 +287,11 @@ class MemoryCompute(ComputeDriver):
     def remove_server_group(self, reservation_id: str) -> None:
         """Have no group."""
         with self._call("remove_server_group", reservation_id):
-            self.groups.pop(reservation_id, None)
+            self.groups.discard(reservation_id)
 
-    def put_slot_aggregate(
-        self, reservation_id: str, project_id: str, *, server_group_id: str | None = None
-    ) -> str | None:
+    def put_slot_aggregate(self, reservation_id: str, project_id: str | None) -> str | None:
         """Have an aggregate."""
-        with self._call("put_slot_aggregate", reservation_id, project_id, server_group_id):
+        with self._call("put_slot_aggregate", reservation_id, project_id):
             return self._put_aggregate("slot", reservation_id, project_id)
 
     def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
@@ -315,13 +299,14 @@ class MemoryCompute(ComputeDriver):
         with self._call("put_host_aggregate", reservation_id, project_id):
             return self._put_aggregate("host", reservation_id, project_id)
 
-    def add_host(self, reservation_id: str, host: str) -> None:
+    def add_host(self, reservation_id: str, host: str) -> str | None:
         """Add a host."""
         with self._call("add_host", reservation_id, host):
             self._require(host)
             if reservation_id not in self.aggregates:
                 raise ComputeRefused("There is no such aggregate.")
             self.aggregates[reservation_id][2].add(host)
+            return str(uuid.uuid5(uuid.NAMESPACE_OID, reservation_id))
 
     def remove_host(self, reservation_id: str, host: str) -> None:
         """Remove a host."""
@@ -342,7 +327,7 @@ class MemoryCompute(ComputeDriver):
         """Make images, which are finished at the second look."""
         with self._call("snapshot_host_servers", reservation_id, host):
             wanted = {(reservation_id, id_) for id_, each in self.servers.items()
-                      if each.host == host and host in self._hosts(reservation_id)}
+                      if self._is_reserved(each, reservation_id, host)}
             new = wanted - self.images
             self.images |= new
             return len(new)
@@ -351,7 +336,7 @@ class MemoryCompute(ComputeDriver):
         """Delete servers."""
         with self._call("delete_host_servers", reservation_id, host):
             return self._delete(
-                lambda each: each.host == host and host in self._hosts(reservation_id))
+                lambda each: self._is_reserved(each, reservation_id, host))
 
     def made(self) -> Mapping[str, frozenset[str]]:
         """Return all there is."""
@@ -365,7 +350,12 @@ class MemoryCompute(ComputeDriver):
         if host not in self.known_hosts:
             raise ComputeRefused(f"There is no host {host}.")
 
-    def _put_aggregate(self, kind: str, reservation_id: str, project_id: str) -> str:
+    def _is_reserved(self, server: MemoryServer, reservation_id: str, host: str) -> bool:
+        """Say whether a server is on a host of a reservation, and of its project."""
+        return (server.host == host and host in self._hosts(reservation_id)
+                and server.project_id == self.aggregates[reservation_id][1])
+
+    def _put_aggregate(self, kind: str, reservation_id: str, project_id: str | None) -> str:
         self.aggregates[reservation_id] = (kind, project_id, self._hosts(reservation_id))
         return str(self._aggregate_ids.setdefault(reservation_id, next(self._count)))
 

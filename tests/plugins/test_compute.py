@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from oslo_config import cfg
 
-from placement_core.testing.compute import ComputeContract
+from placement_core.testing.compute import HOST, ComputeContract
 from placement_core.testing.fakes import MemoryCompute
 from placement_plugins.compute.none import NoCompute
 from tests import base
@@ -42,6 +42,9 @@ class TestMemory(ComputeContract, base.TestCase):
     def images(self) -> list[str]:
         return [server for _, server in self.driver.images]
 
+    def server_group(self, lease: str) -> None:
+        self.driver.groups.add(lease)
+
     def freepool(self) -> set[str]:
         return self.driver.freepool
 
@@ -60,11 +63,11 @@ class TestMemory(ComputeContract, base.TestCase):
             raise ConnectionError(call)
 
         self.driver.before = lose
-        self.assertRaises(ConnectionError, self.driver.open_freepool)
-        self.assertFalse(self.driver.is_open)
+        self.assertRaises(ConnectionError, self.driver.add_to_freepool, HOST)
+        self.assertEqual(set(), self.driver.freepool)
         self.driver.before, self.driver.after = (lambda *call: None), lose
-        self.assertRaises(ConnectionError, self.driver.open_freepool)
-        self.assertTrue(self.driver.is_open)
+        self.assertRaises(ConnectionError, self.driver.add_to_freepool, HOST)
+        self.assertEqual({HOST}, self.driver.freepool)
 
     def test_servers_that_take_their_time(self) -> None:
         self.driver.put_flavor(

@@ -12,7 +12,6 @@ from placement_core import errors
 from placement_core.plugin_api.compute import (
     AGGREGATE,
     FLAVOR,
-    SERVER_GROUP,
     ComputeDriver,
     ComputeRefused,
     ComputeUnavailable,
@@ -57,6 +56,10 @@ class NovaTestCase(base.TestCase):
             "project_name": "service", "project_domain_id": "default", "timeout": 20} | changes)
         return NovaCompute(conf)
 
+    def _group(self, lease: str, *, prefix: str = "reservation:") -> None:
+        """Have a server group of the service's project, as earlier releases made one."""
+        self.nova.put_group(f"{prefix}{lease}", project=nova_standin.SERVICE)
+
     def _aggregate(self, name: str) -> Any:
         (found,) = (each for each in self.nova.world()["aggregates"].values()
                     if each["name"] == name)
@@ -90,6 +93,9 @@ class TestContract(ComputeContract, NovaTestCase):
         return [each["properties"]["reserved_server_id"]
                 for each in self.nova.world()["images"].values()]
 
+    def server_group(self, lease: str) -> None:
+        self._group(lease)
+
     def freepool(self) -> set[str]:
         return self._hosts_of("freepool")
 
@@ -115,41 +121,50 @@ class TestWhatIsMade(NovaTestCase):
 
     def test_slots(self) -> None:
         driver = self._driver()
-        group = driver.put_server_group(LEASE, affinity=False)
         driver.put_flavor(LEASE, vcpus=2, memory_mb=1024, disk_gb=10, in_aggregate=True,
-                          server_group_id=group, resource_class="CUSTOM_RESERVATION_X")
-        driver.put_slot_aggregate(LEASE, PROJECT, server_group_id=group)
+                          resource_class="CUSTOM_RESERVATION_X")
+        driver.put_slot_aggregate(LEASE, PROJECT)
         world = self.nova.world()
         self.assertEqual({
             "id": LEASE, "name": f"reservation:{LEASE}", "public": False, "projects": [],
             "vcpus": 2, "ram": 1024, "disk": 10, "specs": {
-                "aggregate_instance_extra_specs:reservation": LEASE, "affinity_id": group,
+                "aggregate_instance_extra_specs:reservation": LEASE,
                 "resources:CUSTOM_RESERVATION_X": "1"}}, world["flavors"][LEASE])
-        self.assertEqual({group: {
-            "id": group, "name": f"reservation:{LEASE}", "policy": "anti-affinity"}},
-            world["groups"])
+        self.assertEqual({}, world["groups"])
         self.assertEqual(
-            {"reservation": LEASE, "filter_tenant_id": PROJECT, "affinity_id": group},
+            {"reservation": LEASE, "filter_tenant_id": f"{PROJECT},{nova_standin.SERVICE}"},
             self._aggregate(LEASE)["metadata"])
 
     def test_slots_change(self) -> None:
         """What a reservation does not have any more is not left on what it keeps."""
         driver = self._driver()
         driver.put_flavor(LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True,
-                          server_group_id="g", resource_class="CUSTOM_X")
-        driver.put_slot_aggregate(LEASE, PROJECT, server_group_id="g")
-        driver.put_flavor(LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True)
-        driver.put_slot_aggregate(LEASE, PROJECT)
-        self.assertEqual({"aggregate_instance_extra_specs:reservation": LEASE},
+                          resource_class="CUSTOM_X")
+        driver.put_flavor(LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=False,
+                          resource_class="CUSTOM_X")
+        self.assertEqual({"resources:CUSTOM_X": "1"},
                          self.nova.world()["flavors"][LEASE]["specs"])
-        self.assertEqual({"reservation": LEASE, "filter_tenant_id": PROJECT},
-                         self._aggregate(LEASE)["metadata"])
+
+    def test_what_earlier_releases_made(self) -> None:
+        """Metadata that confine a project to its reservation, or name its group, go."""
+        driver = self._driver()
+        driver.put_slot_aggregate(LEASE, PROJECT)
+        driver.put_host_aggregate(OTHER_LEASE, PROJECT)
+        for lease in (LEASE, OTHER_LEASE):
+            driver._nova.set_aggregate_metadata(
+                driver._aggregate(lease), {"filter_tenant_id": PROJECT, "affinity_id": "g"})
+        driver.put_slot_aggregate(LEASE, PROJECT)
+        driver.put_host_aggregate(OTHER_LEASE, PROJECT)
+        self.assertEqual([], [
+            each["name"] for each in self.nova.world()["aggregates"].values()
+            if each["metadata"].get("filter_tenant_id") == PROJECT])
+        self.assertNotIn("affinity_id", self._aggregate(LEASE)["metadata"])
 
     def test_slots_that_placement_knows(self) -> None:
         """Without an aggregate, nova's filter must find nothing to compare with one."""
         driver = self._driver()
         driver.put_flavor(LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=False,
-                          server_group_id="g", resource_class="CUSTOM_X")
+                          resource_class="CUSTOM_X")
         self.assertEqual({"resources:CUSTOM_X": "1"},
                          self.nova.world()["flavors"][LEASE]["specs"])
 
@@ -157,21 +172,21 @@ class TestWhatIsMade(NovaTestCase):
         for prefix, zone in (("blazar_", {"availability_zone": f"blazar_{LEASE}"}), ("", {})):
             driver = self._driver(az_prefix=prefix, blazar_owner="owner")
             driver.put_host_aggregate(LEASE, PROJECT)
-            self.assertEqual({"owner": PROJECT, "filter_tenant_id": PROJECT} | zone,
+            self.assertEqual({"owner": PROJECT} | zone,
                              self._aggregate(LEASE)["metadata"])
             driver.remove_aggregate(LEASE)
 
     def test_freepool(self) -> None:
         """It is closed to all projects but the service's own; one that is there stays."""
         driver = self._driver(aggregate_freepool_name="pool")
-        driver.open_freepool()
         driver.add_to_freepool(HOST)
-        driver.open_freepool()
+        driver.add_to_freepool(HOST)
         found = self._aggregate("pool")
         self.assertEqual(
             ({"filter_tenant_id": nova_standin.SERVICE}, [_SERVICES[HOST]]),
             (found["metadata"], found["hosts"]))
-        self._driver(aggregate_freepool_name="pool", service_project_id="p").open_freepool()
+        self._driver(
+            aggregate_freepool_name="pool", service_project_id="p").add_to_freepool(HOST)
         self.assertEqual({"filter_tenant_id": "p"}, self._aggregate("pool")["metadata"])
 
     def test_what_others_made(self) -> None:
@@ -180,8 +195,8 @@ class TestWhatIsMade(NovaTestCase):
         others = self._driver(name_prefix="other:")
         for number in range(8):
             others.put_flavor(f"f{number}", vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=False)
-        others.put_server_group(LEASE, affinity=True)
-        driver.open_freepool()
+        self._group(LEASE, prefix="other:")
+        driver.add_to_freepool(HOST)
         self.assertEqual({}, dict(driver.made()))
         for number in range(5):
             driver.put_flavor(f"{LEASE[:-1]}{number}", vcpus=1, memory_mb=1, disk_gb=0,
@@ -199,9 +214,8 @@ class TestWhatIsMade(NovaTestCase):
         driver = self._driver()
         self.nova.set(max_limit=2)
         leases = [f"{LEASE[:-1]}{number}" for number in range(5)]
-        groups = [driver.put_server_group(lease, affinity=False) for lease in leases]
-        self.assertEqual(groups, [
-            driver.put_server_group(lease, affinity=False) for lease in leases])
+        for lease in leases:
+            self._group(lease)
         self.assertEqual(set(leases), set(driver.made()))
         driver.remove_server_group(leases[-1])
         self.assertEqual(4, len(self.nova.world()["groups"]))
@@ -211,7 +225,7 @@ class TestWhatIsMade(NovaTestCase):
         driver = self._driver()
         driver.put_host_aggregate(LEASE, PROJECT)
         driver.add_host(LEASE, HOST)
-        self.nova.boot(_SERVICES[HOST], status="SOFT_DELETED")
+        self.nova.boot(_SERVICES[HOST], project=PROJECT, status="SOFT_DELETED")
         self.assertRaises(ComputeUnavailable, driver.remove_aggregate, LEASE)
         self.assertEqual(1, driver.delete_host_servers(LEASE, HOST))
         driver.remove_aggregate(LEASE)
@@ -222,8 +236,8 @@ class TestWhatIsMade(NovaTestCase):
         driver = self._driver()
         driver.put_host_aggregate(LEASE, PROJECT)
         driver.add_host(LEASE, HOST)
-        server = self.nova.boot(_SERVICES[HOST], name="web")
-        self.nova.boot(_SERVICES[HOST], status="ERROR")
+        server = self.nova.boot(_SERVICES[HOST], project=PROJECT, name="web")
+        self.nova.boot(_SERVICES[HOST], project=PROJECT, status="ERROR")
         self.assertEqual(1, driver.snapshot_host_servers(LEASE, HOST))
         ((first, image),) = self.nova.world()["images"].items()
         self.assertEqual(("reserved_web", {"reservation_id": LEASE, "reserved_server_id": server}),
@@ -241,13 +255,10 @@ Step = Callable[[ComputeDriver], object]
 
 def _slots() -> Iterator[Step]:
     """Yield the steps of an instance reservation up to its start."""
-    group: list[str | None] = []
-    yield lambda driver: driver.open_freepool()
     yield lambda driver: driver.add_to_freepool(HOST)
-    yield lambda driver: group.append(driver.put_server_group(LEASE, affinity=False))
     yield lambda driver: driver.put_flavor(
-        LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True, server_group_id=group[-1])
-    yield lambda driver: driver.put_slot_aggregate(LEASE, PROJECT, server_group_id=group[-1])
+        LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True, resource_class="CUSTOM_X")
+    yield lambda driver: driver.put_slot_aggregate(LEASE, PROJECT)
     yield lambda driver: driver.add_host(LEASE, HOST)
     yield lambda driver: driver.grant_flavor(LEASE, PROJECT)
 
@@ -262,7 +273,6 @@ def _slots_end() -> Iterator[Step]:
 
 def _whole() -> Iterator[Step]:
     """Yield the steps of a host reservation up to its start."""
-    yield lambda driver: driver.open_freepool()
     yield lambda driver: driver.add_to_freepool(HOST)
     yield lambda driver: driver.put_host_aggregate(LEASE, PROJECT)
     yield lambda driver: driver.delete_preemptible_servers(HOST)
@@ -300,14 +310,9 @@ class TestFailures(NovaTestCase):
     def _summary(self) -> object:
         """Return what there is without ids that are new each time."""
         world = self.nova.world()
-        groups = {id_: f"group {number}" for number, id_ in enumerate(world["groups"])}
         return (
-            [each | {"specs": {name: groups.get(value, value)
-                               for name, value in each["specs"].items()}}
-             for each in world["flavors"].values()],
-            [each["policy"] for each in world["groups"].values()],
-            {each["name"]: (each["hosts"], {
-                name: groups.get(value, value) for name, value in each["metadata"].items()})
+            world["flavors"],
+            {each["name"]: (each["hosts"], each["metadata"])
              for each in world["aggregates"].values()},
             sorted(each["name"] for each in world["servers"].values()),
             sorted(each["name"] for each in world["images"].values()))
@@ -319,7 +324,7 @@ class TestFailures(NovaTestCase):
         self.nova.reset(hosts=_SERVICES)
         self.nova.fail(*faults)
         failures = self._go(start())
-        self.nova.boot(_SERVICES[HOST], name="web", flavor=LEASE)
+        self.nova.boot(_SERVICES[HOST], project=PROJECT, name="web", flavor=LEASE)
         before = self._summary()
         failures += self._go(end())
         self.assertEqual([], self.nova.violations())
@@ -351,35 +356,25 @@ class TestFailures(NovaTestCase):
             self.assertGreater(failures, 2)
 
     def test_made_after_all(self) -> None:
-        """A request that was given up, and arrives after the next attempt's.
-
-        Names of groups are not unique: there are two then, of which one counts.
-        """
+        """A request that was given up, and arrives after the next attempt's."""
         driver = self._driver(timeout=1)
-        self.nova.fail({"how": "late", "seconds": 2.5, "on": "POST .*server-groups"},
-                       {"how": "late", "seconds": 2.5, "on": "POST .*flavors "},
+        self.nova.fail({"how": "late", "seconds": 2.5, "on": "POST .*flavors "},
                        {"how": "late", "seconds": 2.5, "on": "POST .*os-aggregates "})
-        counted = []
 
         def put() -> Iterator[Step]:
-            yield lambda driver: counted.append(driver.put_server_group(LEASE, affinity=False))
             yield lambda driver: driver.put_flavor(
                 LEASE, vcpus=1, memory_mb=1, disk_gb=0, in_aggregate=True,
-                server_group_id=counted[-1])
+                resource_class="CUSTOM_X")
             yield lambda driver: driver.put_slot_aggregate(LEASE, PROJECT)
 
-        self.assertEqual(3, self._go(put(), driver))
-        deadline = time.monotonic() + 30
-        while len(self.nova.world()["groups"]) < 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        world = self.nova.world()
-        self.assertEqual((2, 1, 1), tuple(
-            len(world[kind]) for kind in ("groups", "flavors", "aggregates")))
+        self.assertEqual(2, self._go(put(), driver))
+        time.sleep(3)
         self._go(put(), driver)
-        self.assertEqual([counted[0]] * len(counted), counted)
+        world = self.nova.world()
+        self.assertEqual((1, 1), (len(world["flavors"]), len(world["aggregates"])))
         self._go(_slots_end(), driver)
         world = self.nova.world()
-        self.assertEqual(({}, {}, {}), (world["groups"], world["flavors"], world["aggregates"]))
+        self.assertEqual(({}, {}), (world["flavors"], world["aggregates"]))
 
     def test_made_after_the_end(self) -> None:
         """What arrives after everything was removed is found, and removed."""
@@ -405,14 +400,12 @@ class TestFailures(NovaTestCase):
         self._go(_slots())
         world = self.nova.world()
         self.assertEqual((1, 2), (len(world["flavors"]), len(world["aggregates"])))
-        self.assertEqual({LEASE: frozenset({FLAVOR, SERVER_GROUP, AGGREGATE})},
-                         dict(self.driver.made()))
+        self.assertEqual({LEASE: frozenset({FLAVOR, AGGREGATE})}, dict(self.driver.made()))
         self.assertEqual([PROJECT], world["flavors"][LEASE]["projects"])
         self.assertEqual({HOST}, self._hosts_of(LEASE))
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: self._go(_slots_end(), drivers[number % 2]), range(8)))
         self.assertEqual({}, dict(self.driver.made()))
-        self.assertEqual({}, self.nova.world()["groups"])
 
 
 class TestErrors(NovaTestCase):
@@ -428,23 +421,11 @@ class TestErrors(NovaTestCase):
             ("404 page", ComputeUnavailable), ("lost", ComputeUnavailable),
         ):
             # A token that is refused is got anew once.
-            self.nova.fail(*[{"how": how, "on": "POST .*server-groups"}] * 2)
-            refused = self.assertRaises(
-                error, driver.put_server_group, OTHER_LEASE, affinity=True)
-            self.assertIn(f"the server group of reservation {OTHER_LEASE}", str(refused))
+            self.nova.fail(*[{"how": how, "on": "POST .*os-aggregates"}] * 2)
+            refused = self.assertRaises(error, driver.put_slot_aggregate, OTHER_LEASE, PROJECT)
+            self.assertIn(f"the aggregate of reservation {OTHER_LEASE}", str(refused))
             self.nova.fail()
-            driver.remove_server_group(OTHER_LEASE)
-
-    def test_quota(self) -> None:
-        """There is room for a group when another reservation has ended."""
-        driver = self._driver()
-        self.nova.set(group_quota=1)
-        driver.put_server_group(OTHER_LEASE, affinity=True)
-        refused = self.assertRaises(
-            ComputeUnavailable, driver.put_server_group, LEASE, affinity=True)
-        self.assertIn("Quota exceeded, too many server groups", str(refused))
-        driver.remove_server_group(OTHER_LEASE)
-        driver.put_server_group(LEASE, affinity=True)
+            driver.remove_aggregate(OTHER_LEASE)
 
     def test_zones(self) -> None:
         """A host that is in a zone already cannot be added where it would be in two."""
@@ -471,7 +452,7 @@ class TestErrors(NovaTestCase):
         driver.put_host_aggregate(LEASE, PROJECT)
         driver.add_host(LEASE, HOST)
         for _ in range(4):
-            self.nova.boot(_SERVICES[HOST])
+            self.nova.boot(_SERVICES[HOST], project=PROJECT)
         self.nova.fail({"how": 400, "on": "marker="})
         self.assertRaises(ComputeUnavailable, driver.delete_host_servers, LEASE, HOST)
         self.assertEqual([4, 0], [driver.delete_host_servers(LEASE, HOST) for _ in range(2)])
@@ -490,20 +471,20 @@ class TestErrors(NovaTestCase):
         driver = self._driver()
         self.nova.fail(*[{"how": 503, "on": "GET"}] * 20)
         for _ in range(2):
-            self.assertRaises(ComputeUnavailable, driver.open_freepool)
+            self.assertRaises(ComputeUnavailable, driver.freepool_hosts)
         self.nova.fail()
-        driver.open_freepool()
+        driver.freepool_hosts()
         nobody = self._driver(auth_url="http://127.0.0.1:9/v3")
-        self.assertRaises(ComputeUnavailable, nobody.open_freepool)
+        self.assertRaises(ComputeUnavailable, nobody.freepool_hosts)
 
     def test_logins(self) -> None:
         self.assertRaises(
-            ComputeUnavailable, self._driver(password="wrong").open_freepool)
+            ComputeUnavailable, self._driver(password="wrong").freepool_hosts)
         driver = self._driver(auth_type="admin_token", token="a token", endpoint=self.nova.nova)
         self.assertIn("service_project_id", str(
-            self.assertRaises(ComputeRefused, driver.open_freepool)))
-        driver.put_server_group(LEASE, affinity=True)
-        self.assertEqual({LEASE: frozenset({SERVER_GROUP})}, dict(driver.made()))
+            self.assertRaises(ComputeRefused, driver.add_to_freepool, HOST)))
+        driver.put_host_aggregate(LEASE, PROJECT)
+        self.assertEqual({LEASE: frozenset({AGGREGATE})}, dict(driver.made()))
 
     def test_configuration(self) -> None:
         for changes, said in (

@@ -12,8 +12,11 @@ from typing import Any
 from placement_core import amounts, errors
 from placement_core.amounts import Amount
 from placement_core.context import Context
-from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
-from placement_core.testing import limits as contract
+from placement_core.plugin_api.catalog import Region, Service
+from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver, RegisteredName
+from placement_core.quota import limit_sources
+from placement_core.quota.errors import AmbiguousRegion
+from placement_core.testing import fakes, limits as contract
 from placement_plugins import keystone
 from placement_plugins.limits.keystone import KeystoneLimits
 from tests import proxies, races
@@ -94,6 +97,14 @@ class _Renamed(LimitDriver):
         return self._driver.user_limits(
             ctx, self._names.get(project_id, project_id), user_id,
             service_id=self._names.get(service_id, service_id), region_id=region_id)
+
+    def registered(self, ctx: Context) -> Collection[RegisteredName]:
+        """Return those of the contract: other tests register limits in the same Keystone."""
+        ids = {id_: name for name, id_ in self._names.items()}
+        return [
+            RegisteredName(ids[each.service_id], each.region_id and ids[each.region_id],
+                           each.resource_name)
+            for each in self._driver.registered(ctx) or () if each.service_id in ids]
 
 
 class TestContract(contract.LimitsContract, remote.RemoteTestCase):
@@ -197,6 +208,41 @@ class TestAnswers(KeystoneLimitsTest):
         root = self.proxy.url.removesuffix("/v3")
         self.driver = self.make(endpoint_override=f"{root}/", auth_url=root)
         self.assertEqual({"cores": 20}, self.effective().defaults)
+
+
+class TestEmptyRegion(KeystoneLimitsTest):
+    """Whose limits count where ``[quota] region`` is empty."""
+
+    def find(self, *region_ids: str) -> limit_sources.ServiceKey | None:
+        catalog = fakes.MemoryCatalog(
+            regions=[Region(id_) for id_ in region_ids],
+            services=[Service(self.service_id, "compute")])
+        return limit_sources.find(self.ctx, catalog, self.driver, "compute", None)
+
+    def test_the_only_region_is_meant(self) -> None:
+        self.register(cores=20, disk=5)
+        self.set(self.project_id, cores=7)
+        self.register(region_id=None, cores=1, ram=8)
+        self.set(self.project_id, region_id=None, cores=2, ram=3)
+        key = self.find(self.region_id)
+        assert key is not None
+        for read in (limit_sources.effective, limit_sources.effective_of_many):
+            found = read(self.ctx, self.driver, key, [self.project_id])
+            self.assertEqual({"cores": 20, "disk": 5, "ram": 8}, found.defaults)
+            self.assertEqual({"cores": 7, "ram": 3}, found.overrides[self.project_id])
+
+    def test_several_regions(self) -> None:
+        key = self.find(self.region_id, "other")
+        self.assertEqual((None,), key and key.region_ids)
+        self.register(cores=20)
+        self.clock.forward(CACHE_SECONDS)
+        error = self.assertRaises(
+            AmbiguousRegion, self.find, self.region_id, "other")
+        self.assertIn("cores. Set [quota] region.", str(error))
+        self.register(region_id=None, cores=7)
+        self.clock.forward(CACHE_SECONDS)
+        key = self.find(self.region_id, "other")
+        self.assertEqual((None,), key and key.region_ids)
 
 
 class TestRequests(KeystoneLimitsTest):

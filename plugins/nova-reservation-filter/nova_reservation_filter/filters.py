@@ -1,4 +1,4 @@
-"""``ReservationFilter``: which requests may have which hosts.
+"""``ReservationFilter``: which requests may have which hosts, and are offered which.
 
 A host belongs to reservations by the aggregates it is in:
 
@@ -8,6 +8,12 @@ A host belongs to reservations by the aggregates it is in:
 - of an instance reservation: an aggregate with the metadata key ``reservation``; a request
   carries it by its flavor's extra spec ``aggregate_instance_extra_specs:reservation``;
 - of none: the aggregate ``aggregate_freepool_name``, hosts that wait for reservations.
+
+What Placement is asked for decides which hosts the filter sees at all, and a Placement that
+keeps reserved hosts for reservations offers them to requests that name one only. A flavor that
+takes slots does. The hint is unknown to Placement, and so is a flavor with the extra spec
+alone: for these ``require_reserved_hosts`` names the reservation's aggregate, as nova does for
+availability zones.
 
 Source: spec blazar §4; differs from the reference's filter: a request with the flavor of an
 instance reservation is held to the hosts of that reservation here too, and a host is left
@@ -19,7 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nova.scheduler import filters
+from nova import objects
+from nova.scheduler import filters, request_filter
 from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import strutils
@@ -87,6 +94,12 @@ class ReservationFilter(filters.BaseHostFilter):
     # A server that is rebuilt stays where it is, whatever became of its reservation.
     RUN_ON_REBUILD = False
 
+    def __init__(self) -> None:
+        """Have the scheduler that enables this filter ask Placement for reserved hosts."""
+        super().__init__()
+        if require_reserved_hosts not in request_filter.ALL_REQUEST_FILTERS:
+            request_filter.ALL_REQUEST_FILTERS.append(require_reserved_hosts)
+
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         """Say whether a request may have a host.
 
@@ -124,6 +137,36 @@ class ReservationFilter(filters.BaseHostFilter):
         if in_freepool == preemptible:
             return True
         return _refuse(host_state, "in the freepool" if in_freepool else "not in the freepool")
+
+
+def require_reserved_hosts(context: Any, spec_obj: Any) -> bool:
+    """Ask Placement for the hosts of the reservation that a request carries.
+
+    Not where the flavor takes slots, which Placement knows by themselves. Of a reservation that
+    there is not, ``ReservationFilter`` refuses every host.
+
+    :param context: nova's RequestContext.
+    :param spec_obj: nova's RequestSpec, whose requested destination is changed.
+    :returns: whether it was.
+    """
+    specs = _extra_specs(spec_obj)
+    named, slots = _named(spec_obj), specs.get(SLOTS_SPEC)
+    if slots is not None and not any(key.startswith(SLOTS_CLASS_PREFIX) for key in specs):
+        aggregates = objects.AggregateList.get_by_metadata(context, key=SLOTS_KEY, value=slots)
+    elif named:
+        aggregates = objects.AggregateList.get_by_metadata_key(
+            context, cfg.CONF[GROUP].owner_key)
+        aggregates = [each for each in aggregates if each.name in named]
+    else:
+        return False
+    uuids = [each.uuid for each in aggregates]
+    if not uuids:
+        return False
+    if "requested_destination" not in spec_obj or spec_obj.requested_destination is None:
+        spec_obj.requested_destination = objects.Destination()
+    spec_obj.requested_destination.require_aggregates(uuids)
+    LOG.debug("hosts of the reservation %s are in the aggregates %s", slots or named, uuids)
+    return True
 
 
 def _extra_specs(spec_obj: Any) -> dict[str, str]:

@@ -6,14 +6,17 @@ import tempfile
 import unittest
 import uuid
 
-from nova import objects
-from nova.scheduler import filters as nova_filters, host_manager
+from nova import context, objects
+from nova.db.api import api as api_database, models
+from nova.scheduler import filters as nova_filters, host_manager, request_filter
 from nova.scheduler.filters import (
     affinity_filter,
     aggregate_instance_extra_specs,
     aggregate_multitenancy_isolation,
 )
 from oslo_config import cfg
+from oslo_db.sqlalchemy import enginefacade
+from osprofiler import opts as osprofiler
 
 from nova_reservation_filter import filters
 
@@ -40,11 +43,11 @@ FREEPOOL = _aggregate("freepool", filter_tenant_id=SERVICE)
 
 def _whole(lease: str, project: str, **metadata: str) -> objects.Aggregate:
     return _aggregate(lease, availability_zone=f"blazar_{lease}", blazar__owner=project,
-                      filter_tenant_id=project, **metadata)
+                      **metadata)
 
 
 def _slots(lease: str, project: str) -> objects.Aggregate:
-    return _aggregate(lease, reservation=lease, filter_tenant_id=project, affinity_id=GROUP)
+    return _aggregate(lease, reservation=lease, filter_tenant_id=f"{project},{SERVICE}")
 
 
 #: {host: its aggregates}
@@ -64,8 +67,8 @@ _FREE = {"ordinary", "in an aggregate"}
 _SPEC = filters.SLOTS_SPEC
 
 
-def _flavor(lease: str, group: str | None = GROUP) -> dict[str, str]:
-    return {_SPEC: lease} | ({"affinity_id": group} if group else {})
+def _flavor(lease: str) -> dict[str, str]:
+    return {_SPEC: lease, f"{filters.SLOTS_CLASS_PREFIX}{lease.upper().replace('-', '_')}": "1"}
 
 
 #: {request: (project, hints, extra specs, hosts that the filter alone passes)}
@@ -216,6 +219,80 @@ class TestAlone(FilterTestCase):
                 group.allow_preemptibles))
 
 
+class TestWhatPlacementIsAsked(FilterTestCase):
+    """Which aggregates nova's scheduler requires of Placement, from its own database."""
+
+    def setUp(self) -> None:
+        """Have nova's API database with the aggregates of each kind of host."""
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        osprofiler.set_defaults(cfg.CONF)
+        cfg.CONF([], default_config_files=[], default_config_dirs=[])
+        self.addCleanup(cfg.CONF.reset)
+        for group, name, value in (
+                ("api_database", "connection", f"sqlite:///{folder.name}/api.sqlite"),
+                ("scheduler", "limit_tenants_to_placement_aggregate", True)):
+            cfg.CONF.set_override(name, value, group=group)
+            self.addCleanup(cfg.CONF.clear_override, name, group=group)
+        manager = api_database.context_manager
+        self.addCleanup(setattr, api_database, "context_manager", manager)
+        database = enginefacade.transaction_context()
+        database.configure(connection=cfg.CONF.api_database.connection)
+        self.addCleanup(manager.patch_factory(database._factory))
+        self.context = context.get_admin_context()
+        models.BASE.metadata.create_all(database.writer.get_engine())
+        self.uuids = {}
+        with database.writer.using(self.context) as session:
+            for each in {each.name: each for kinds in HOSTS.values() for each in kinds}.values():
+                row = models.Aggregate(name=each.name, uuid=str(uuid.uuid4()))
+                session.add(row)
+                session.flush()
+                self.uuids[each.name] = row.uuid
+                for key, value in each.metadata.items():
+                    session.add(models.AggregateMetadata(
+                        aggregate_id=row.id, key=key, value=value))
+
+    def _required(self, request: objects.RequestSpec) -> list[str] | None:
+        """Return the aggregates that are required after nova's filters and this one."""
+        filters.ReservationFilter()
+        for each in (request_filter.require_tenant_aggregate, filters.require_reserved_hosts):
+            self.assertIn(each, request_filter.ALL_REQUEST_FILTERS)
+            each(self.context, request)
+        if "requested_destination" not in request or request.requested_destination is None:
+            return None
+        return request.requested_destination.aggregates
+
+    def test_host_reservations(self) -> None:
+        """A hint asks for the hosts of its reservation, beside what is asked for already."""
+        request = _request(OURS, {"reservation": [HOST_LEASE]}, {})
+        self.assertEqual([self.uuids[HOST_LEASE]], self._required(request))
+        zone = _request(OURS, {"reservation": [HOST_LEASE]}, {})
+        zone.requested_destination = objects.Destination(aggregates=["zone"])
+        self.assertEqual(["zone", self.uuids[HOST_LEASE]], self._required(zone))
+
+    def test_slots_that_placement_does_not_know(self) -> None:
+        """Their flavor has the aggregate's extra spec alone."""
+        request = _request(OURS, {}, {_SPEC: SLOTS})
+        self.assertEqual([self.uuids[SLOTS]], self._required(request))
+        self.assertIsNone(self._required(_request(OURS, {}, {_SPEC: EXPIRED})))
+
+    def test_nobody_is_confined(self) -> None:
+        """Also with limit_tenants_to_placement_aggregate, which many clouds have."""
+        for name in ("ordinary", "ordinary, no hints at all", "our slots", "an empty hint",
+                     "an expired host lease", "an aggregate as a lease",
+                     "the freepool as a lease"):
+            _, hints, specs, _ = REQUESTS[name]
+            self.assertIsNone(self._required(_request(OURS, hints, specs)), name)
+
+    def test_once(self) -> None:
+        """However many schedulers a process has."""
+        for _ in range(2):
+            filters.ReservationFilter()
+        self.assertEqual(
+            1, request_filter.ALL_REQUEST_FILTERS.count(filters.require_reserved_hosts))
+
+
 class TestWithNovasOwn(FilterTestCase):
     """The filters that an operator configures beside it."""
 
@@ -232,6 +309,8 @@ class TestWithNovasOwn(FilterTestCase):
             if name == "slots that Placement knows":
                 # The freepool is closed to it: without aggregates, hosts stay out of it.
                 expected = {*_FREE, "our slots", "slots of both"}
+            # For the moment between two calls, the freepool is closed to its owner, too.
+            expected = expected - {"our host, still in freepool"}
             with self.subTest(request=name):
                 self.assertEqual(
                     expected, self._passed_by_all(_request(project, hints, extra_specs)))

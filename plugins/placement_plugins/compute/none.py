@@ -10,11 +10,8 @@ from placement_core.plugin_api.compute import ComputeDriver
 class NoCompute(ComputeDriver):
     """Does nothing, and says so: no ids, nothing left, nothing made."""
 
-    api_version = 1
+    api_version = 2
     acts = False
-
-    def open_freepool(self) -> None:
-        """Do nothing."""
 
     def add_to_freepool(self, host: str) -> None:
         """Do nothing."""
@@ -22,14 +19,13 @@ class NoCompute(ComputeDriver):
     def remove_from_freepool(self, host: str) -> None:
         """Do nothing."""
 
-    def put_server_group(self, reservation_id: str, *, affinity: bool) -> str | None:
-        """Make no group."""
-        return None
+    def freepool_hosts(self) -> frozenset[str]:
+        """Find no hosts."""
+        return frozenset()
 
     def put_flavor(
         self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
-        in_aggregate: bool, server_group_id: str | None = None,
-        resource_class: str | None = None,
+        in_aggregate: bool, resource_class: str | None = None,
     ) -> str | None:
         """Make no flavor."""
         return None
@@ -50,9 +46,7 @@ class NoCompute(ComputeDriver):
     def remove_server_group(self, reservation_id: str) -> None:
         """Do nothing."""
 
-    def put_slot_aggregate(
-        self, reservation_id: str, project_id: str, *, server_group_id: str | None = None
-    ) -> str | None:
+    def put_slot_aggregate(self, reservation_id: str, project_id: str | None) -> str | None:
         """Make no aggregate."""
         return None
 
@@ -60,8 +54,9 @@ class NoCompute(ComputeDriver):
         """Make no aggregate."""
         return None
 
-    def add_host(self, reservation_id: str, host: str) -> None:
+    def add_host(self, reservation_id: str, host: str) -> str | None:
         """Do nothing."""
+        return None
 
     def remove_host(self, reservation_id: str, host: str) -> None:
         """Do nothing."""

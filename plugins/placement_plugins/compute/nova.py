@@ -1,8 +1,8 @@
-"""The compute driver ``nova``: reservations as flavors, server groups and host aggregates.
+"""The compute driver ``nova``: reservations as flavors and host aggregates.
 
 Flavors have the reservation's id as theirs, aggregates as their name; both are unique in
-Nova, so that whoever made one, it is found. Names of server groups are not: of several,
-which a lost answer can leave behind, the first counts, and all are removed at the end.
+Nova, so that whoever made one, it is found. Server groups are those of earlier releases,
+and removed at the end: Nova shows them to their own project only, which is the service's.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ from placement_plugins.compute import options
 #: one policy; and a hypervisor's details do not wait for its host, as since 2.88.
 _MICROVERSION = "2.64"
 
+#: For AggregateMultiTenancyIsolation. Nova's ``limit_tenants_to_placement_aggregate`` confines
+#: a project to the aggregates that have such a key, and the project's id as a whole value.
 _TENANT = "filter_tenant_id"
 _RESERVATION = "reservation"
+#: Of releases that made server groups.
 _AFFINITY = "affinity_id"
 _SLOTS_SPEC = f"aggregate_instance_extra_specs:{_RESERVATION}"
 _PREEMPTIBLE_SPEC = "blazar:preemptible"
@@ -59,7 +62,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 class NovaCompute(ComputeDriver):
     """Makes what reservations need in Nova, as the administrator of ``[nova]``."""
 
-    api_version = 1
+    api_version = 2
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         options.register(conf)
@@ -78,19 +81,10 @@ class NovaCompute(ComputeDriver):
 
     # The freepool --------------------------------------------------------------
 
-    def open_freepool(self) -> None:
-        """Have the freepool, with this service's project as the only one that it is open to."""
-        with _asking("the freepool"):
-            project_id = self._service_project_id or self._connection.session.get_project_id()
-            if project_id is None:
-                raise ComputeRefused(
-                    f"[{options.GROUP.name}] service_project_id: expected the project to which "
-                    "the freepool is closed, because the login has none")
-            self._put_aggregate(self._freepool, {_TENANT: project_id})
-
     def add_to_freepool(self, host: str) -> None:
-        """Add a host to the freepool's aggregate."""
+        """Add a host to the freepool's aggregate, which is open to this service's project only."""
         with _asking(f"host {host} in the freepool"):
+            self._put_aggregate(self._freepool, {_TENANT: self._own_project()})
             self._add_host(self._freepool, host)
 
     def remove_from_freepool(self, host: str) -> None:
@@ -98,36 +92,26 @@ class NovaCompute(ComputeDriver):
         with _asking(f"host {host} in the freepool"):
             self._remove_host(self._freepool, host)
 
-    # Instance reservations -----------------------------------------------------
+    def freepool_hosts(self) -> frozenset[str]:
+        """Return the compute nodes of the services in the freepool's aggregate."""
+        with _asking("the freepool"):
+            services = set(self._hosts(self._freepool))
+            if not services:
+                return frozenset()
+            return frozenset(
+                node.name for node in self._nova.hypervisors(details=True)
+                if node.service_details["host"] in services)
 
-    def put_server_group(self, reservation_id: str, *, affinity: bool) -> str | None:
-        """Have a server group of this service's project; Nova lets all projects use it."""
-        policy = "affinity" if affinity else "anti-affinity"
-        with _asking(f"the server group of reservation {reservation_id}"):
-            found = self._server_groups(reservation_id)
-            if all(each["policy"] != policy for each in found):
-                self._nova.create_server_group(name=self._name(reservation_id), policy=policy)
-                # It may be there twice: Nova lists the older one first, and all keep that.
-                found = self._server_groups(reservation_id)
-            kept = next((each for each in found if each["policy"] == policy), None)
-            if kept is None:
-                raise ComputeUnavailable(
-                    f"Nova does not show the server group of reservation {reservation_id}.")
-            self._delete_server_groups(each for each in found if each is not kept)
-            return str(kept["id"])
+    # Instance reservations -----------------------------------------------------
 
     def put_flavor(
         self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
-        in_aggregate: bool, server_group_id: str | None = None,
-        resource_class: str | None = None,
+        in_aggregate: bool, resource_class: str | None = None,
     ) -> str | None:
         """Have a private flavor, with the reservation's id as its own."""
         specs = {}
         if in_aggregate:
             specs[_SLOTS_SPEC] = reservation_id
-            if server_group_id is not None:
-                # A name without a scope: the hosts' aggregate has to have it too.
-                specs[_AFFINITY] = server_group_id
         if resource_class is not None:
             specs[f"resources:{resource_class}"] = "1"
         size = {"ram": memory_mb, "vcpus": vcpus, "disk": disk_gb}
@@ -181,25 +165,34 @@ class NovaCompute(ComputeDriver):
 
     # Aggregates ----------------------------------------------------------------
 
-    def put_slot_aggregate(
-        self, reservation_id: str, project_id: str, *, server_group_id: str | None = None
-    ) -> str | None:
-        """Have the aggregate that nova's filters match with the reservation's flavor."""
+    def put_slot_aggregate(self, reservation_id: str, project_id: str | None) -> str | None:
+        """Have the aggregate that nova's filters match with the reservation's flavor.
+
+        Its list of projects lets the project in where the freepool is closed to it, and does
+        not confine it to these hosts.
+        """
+        tenants = project_id and f"{project_id},{self._own_project()}"
         with _asking(f"the aggregate of reservation {reservation_id}"):
             return self._put_aggregate(reservation_id, {
-                _RESERVATION: reservation_id, _TENANT: project_id, _AFFINITY: server_group_id})
+                _RESERVATION: reservation_id, _TENANT: tenants, _AFFINITY: None})
 
     def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
-        """Have the aggregate that ReservationFilter matches with the hint."""
+        """Have the aggregate that ReservationFilter matches with the hint.
+
+        Its owner is a whole value, so it must not have a list of projects as well.
+        """
         zone = f"{self._az_prefix}{reservation_id}" if self._az_prefix else None
         with _asking(f"the aggregate of reservation {reservation_id}"):
             return self._put_aggregate(
-                reservation_id, {self._owner_key: project_id, _TENANT: project_id}, zone)
+                reservation_id, {self._owner_key: project_id, _TENANT: None}, zone)
 
-    def add_host(self, reservation_id: str, host: str) -> None:
-        """Add a host to the reservation's aggregate."""
+    def add_host(self, reservation_id: str, host: str) -> str | None:
+        """Add a host to the reservation's aggregate.
+
+        Nova tells Placement after it has noted it itself, and does not repeat it.
+        """
         with _asking(f"host {host} of reservation {reservation_id}"):
-            self._add_host(reservation_id, host)
+            return self._add_host(reservation_id, host)
 
     def remove_host(self, reservation_id: str, host: str) -> None:
         """Remove a host from the reservation's aggregate."""
@@ -231,18 +224,15 @@ class NovaCompute(ComputeDriver):
     def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
         """Make images of servers; Nova shares them with the projects of the servers."""
         with _asking(f"images of servers on host {host}"):
-            name = self._reserved_host(reservation_id, host)
-            if name is None:
-                return 0
             return sum(
                 self._has_begun_image(each, reservation_id)
-                for each in self._servers(compute_host=name) if each.status in _HAVE_IMAGES)
+                for each in self._reserved_servers(reservation_id, host)
+                if each.status in _HAVE_IMAGES)
 
     def delete_host_servers(self, reservation_id: str, host: str) -> int:
-        """Delete all servers on a host of the reservation's aggregate."""
+        """Delete the servers of the reservation's project on a host of its aggregate."""
         with _asking(f"servers on host {host}"):
-            name = self._reserved_host(reservation_id, host)
-            return 0 if name is None else self._delete(self._servers(compute_host=name))
+            return self._delete(self._reserved_servers(reservation_id, host))
 
     # What there is -------------------------------------------------------------
 
@@ -264,6 +254,15 @@ class NovaCompute(ComputeDriver):
         return {id_: frozenset(kinds) for id_, kinds in found.items()}
 
     # Nova, one thing at a time ---------------------------------------------------
+
+    def _own_project(self) -> str:
+        """Return the project to which the freepool is open; nobody boots servers there."""
+        project_id = self._service_project_id or self._connection.session.get_project_id()
+        if project_id is None:
+            raise ComputeRefused(
+                f"[{options.GROUP.name}] service_project_id: expected the project to which the "
+                "freepool is closed, because the login has none")
+        return str(project_id)
 
     def _name(self, reservation_id: str) -> str:
         return f"{self._name_prefix}{reservation_id}"
@@ -317,19 +316,20 @@ class NovaCompute(ComputeDriver):
             self._nova.set_aggregate_metadata(aggregate, dict(metadata))
         return str(aggregate.id)
 
-    def _add_host(self, name: str, host: str) -> None:
+    def _add_host(self, name: str, host: str) -> str:
+        """Have a host in an aggregate; return the aggregate's uuid."""
         aggregate = self._aggregate(name)
         if aggregate is None:
             raise ComputeRefused(f"Nova has no aggregate {name}.")
         service = self._service_host(host)
-        if service in (aggregate.hosts or ()):
-            return
-        try:
-            self._nova.add_host_to_aggregate(aggregate, service)
-        except sdk_errors.ConflictException:
-            # Somebody else has added it in between, or it cannot be added.
-            if service not in self._hosts(name):
-                raise
+        if service not in (aggregate.hosts or ()):
+            try:
+                self._nova.add_host_to_aggregate(aggregate, service)
+            except sdk_errors.ConflictException:
+                # Somebody else has added it in between, or it cannot be added.
+                if service not in self._hosts(name):
+                    raise
+        return str(aggregate.uuid)
 
     def _remove_host(self, name: str, host: str) -> None:
         aggregate = self._aggregate(name)
@@ -342,9 +342,22 @@ class NovaCompute(ComputeDriver):
         aggregate = self._aggregate(name)
         return list(aggregate.hosts or ()) if aggregate is not None else []
 
-    def _reserved_host(self, reservation_id: str, host: str) -> str | None:
-        """Return Nova's name of a host, if it is in the reservation's aggregate."""
-        return self._listed_host(self._aggregate(reservation_id), host)
+    def _reserved_servers(self, reservation_id: str, host: str) -> list[servers.Server]:
+        """Return the servers on a host of the reservation's aggregate, of its project.
+
+        Others may have some there, who had the host before.
+        """
+        aggregate = self._aggregate(reservation_id)
+        name = self._listed_host(aggregate, host)
+        if aggregate is None or name is None:
+            return []
+        project_id = (aggregate.metadata or {}).get(self._owner_key)
+        if project_id is None:
+            raise ComputeRefused(
+                f"The aggregate {reservation_id} has no metadata {self._owner_key}: it does "
+                "not say whose servers these are.")
+        return [each for each in self._servers(compute_host=name)
+                if each.project_id == project_id]
 
     def _listed_host(self, aggregate: aggregates.Aggregate | None, host: str) -> str | None:
         """Return Nova's name of a host, if it is in an aggregate."""

@@ -9,8 +9,7 @@ GROUP = cfg.OptGroup(
     "nova", title="The Nova in which reservations are made",
     help="With [reservations] compute_driver = nova: how the service logs in and finds Nova, "
     "and what it calls things there. auth_section = keystone_authtoken takes the login from "
-    "that section. The user needs the role admin in a project of its own, whose quota has room "
-    "for a server group for each reservation with an affinity.")
+    "that section. The user needs the role admin in a project of its own.")
 
 _TIMEOUT_SECONDS = 30
 
@@ -25,9 +24,9 @@ _OWN: list[cfg.Opt] = [
         "reserved the hosts: owner_key of ReservationFilter."),
     cfg.StrOpt(
         "name_prefix", default="reservation:",
-        help="What flavors and server groups of reservations are called, before the "
-        "reservation's id. While there are reservations it must not change: things made under "
-        "another prefix are not found any more."),
+        help="What flavors of reservations are called, before the reservation's id. While there "
+        "are reservations it must not change: things made under another prefix are not found "
+        "any more."),
     cfg.StrOpt(
         "az_prefix", default="blazar_",
         help="The availability zone of a host reservation's aggregate, before the reservation's "

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.context import Context
-from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
+from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver, RegisteredName
 from placement_plugins import keystone
 
 _GROUP = "limits"
@@ -80,6 +80,10 @@ class KeystoneLimits(LimitDriver):
         """Return nothing: Keystone's limits are projects' and domains'."""
         return {}
 
+    def registered(self, ctx: Context) -> Collection[RegisteredName]:
+        """Return what every service registers, with one question."""
+        return self._keystone.all("registered_limits", _name)
+
 
 def _of_region(region_id: str | None, values: Iterable[_Value]) -> dict[str, Amount]:
     """Return the values of exactly this region.
@@ -100,6 +104,10 @@ def _override(row: Mapping[str, Any]) -> _Value:
 
 def _override_of_node(row: Mapping[str, Any]) -> tuple[str, _Value]:
     return row["project_id"] or row["domain_id"], _override(row)
+
+
+def _name(row: Mapping[str, Any]) -> RegisteredName:
+    return RegisteredName(row["service_id"], row["region_id"], row["resource_name"])
 
 
 def _id(row: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.limits import effective
-from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
+from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver, RegisteredName
 
 
 class LocalLimits(LimitDriver):
@@ -44,3 +44,7 @@ class LocalLimits(LimitDriver):
         """Return what was set for one user in a project, by resource name."""
         return effective.of_user(
             ctx, project_id, user_id, service_id=service_id, region_id=region_id)
+
+    def registered(self, ctx: Context) -> Collection[RegisteredName]:
+        """Return what every service registers."""
+        return effective.registered_names(ctx)

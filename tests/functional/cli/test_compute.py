@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import pathlib
 
+import fixtures
 import sqlalchemy as sa
 
+from placement_core import services
 from placement_core.cells import cell_tables
+from placement_core.migrations import online
+from placement_core.placement import resource_classes
 from tests.functional.cli import commands, test_commands
 from tests.functional.compute import world
 from tests.functional.migrations import bare
+from tests.http import base
 
 
 class ComputeCommandsTest(test_commands.CommandTestCase):
@@ -29,9 +34,9 @@ class ComputeCommandsTest(test_commands.CommandTestCase):
         self.insert(cell_tables.compute_nodes, **{
             **world.NODE, "host": name, "hypervisor_hostname": name, **values})
 
-    def check(self, code: int) -> str:
+    def check(self, code: int, **more: str) -> str:
         """Return what the upgrade check says, in one line."""
-        printed = self.run_command("status", "upgrade", "check", code=code)
+        printed = self.run_command("status", "upgrade", "check", code=code, **more)
         return " ".join(printed.replace("|", " ").split())
 
     def listed(self, *arguments: str) -> list[dict[str, object]]:
@@ -56,6 +61,18 @@ class ComputeCommandsTest(test_commands.CommandTestCase):
         self.assertEqual("node-7", one["hypervisor_hostname"])
         self.assertIn("VCPU: 16", self.run_command("compute", "list", "--cell", "cell1"))
         self.run_command("compute", "list", "--cell", "nothing", code=1)
+
+    def test_no_progress(self) -> None:
+        """Nodes that are due again as soon as they are migrated: every command ends."""
+        for number in range(60):
+            self.node(f"node-{number}")
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.compute.migration.is_due", lambda *_anything: True))
+        self.run_command("compute", "migrate", code=1)
+        self.assertIn("60 wait, no fewer than before", self.stderr)
+        done = commands.run("db", "online-data-migrations", connection=self.connection)
+        self.assertEqual(online.FAILED, done.returncode)
+        self.assertIn("migrate_compute_nodes failed: it makes no progress", done.stdout)
 
     def test_what_is_left_and_why(self) -> None:
         self.node("good", pci_stats="{")
@@ -112,7 +129,13 @@ class ComputeCommandsTest(test_commands.CommandTestCase):
         self.run_command("limits", "register", str(limits))
         printed = self.check(1)
         self.assertIn("nothing is held to: fips.", printed)
-        printed = self.run_command(
-            "status", "upgrade", "check",
-            OS_QUOTA__RESOURCE_MAP="cores=VCPU,fips=CUSTOM_FIP")
-        self.assertNotIn("fips", printed)
+        counted = {"OS_QUOTA__RESOURCE_MAP": "cores=VCPU,fips=CUSTOM_FIP"}
+        self.assertIn("nothing is held to: fips. The counting driver does not count them",
+                      self.check(1, **counted))
+        counted["OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT"] = "true"
+        self.assertIn("Limits on fips count CUSTOM_FIP, and there is no such resource class.",
+                      self.check(1, **counted))
+        parts = services.build(base.configuration(self.connection))
+        self.addCleanup(parts.database.dispose)
+        resource_classes.create(parts.context(), "CUSTOM_FIP")
+        self.assertNotIn("fips", self.check(0, **counted))

@@ -1,0 +1,263 @@
+"""What people do with leases in a nova, in both designs of instance reservations.
+
+Hosts c1, c2 and c3 are in the freepool, c4 is not. Mona and Otto are ordinary members of two
+projects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from testtools import matchers
+
+from tests import base
+from tests.nova import clients, estate
+from tests.nova.clients import host_reservation, instance_reservation
+
+#: Hosts that can be reserved, and the other one.
+_FREEPOOL = ("c1", "c2", "c3")
+_ORDINARY = "c4"
+
+
+class LeasesTestCase(base.TestCase):
+    """A running nova, with leases of nobody in it."""
+
+    design: str
+
+    def setUp(self) -> None:
+        super().setUp()
+        missing = estate.missing()
+        if missing is not None:
+            self.skipTest(f"a real nova needs {missing}")
+        self.cloud = estate.shared()
+        self.addOnException(lambda _error: self.cloud.keep_logs())
+        self.mona, self.otto = self.cloud.member, self.cloud.other
+        self.have_design(self.design)
+        for host in _FREEPOOL:
+            self.cloud.have_in_freepool(host)
+        self.addCleanup(self.cloud.clear)
+        self.wait_for_freepool()
+
+    def have_design(self, design: str) -> None:
+        """Have our service work with a design."""
+        if self.cloud.design != design:
+            self.cloud.change_design(design)
+
+    def wait_for_freepool(self, hosts: Iterable[str] = _FREEPOOL) -> None:
+        """Wait until hosts that nobody has reserved are where the design has them."""
+        self.cloud.wait_for_outbox()
+        expected = sorted(hosts) if self.cloud.design == "aggregate" else []
+        clients.wait_for("the freepool", lambda: self.cloud.freepool() == expected)
+        self.cloud.wait_for_outbox()
+
+    def lease(self, client: clients.Client, *reservations: Mapping[str, Any]) -> Any:
+        """Make a lease that starts now, and wait until nova knows it; return it."""
+        made = client.lease("a", *reservations)
+        client.wait_for_lease(made["id"])
+        self.cloud.wait_for_outbox()
+        return client.show_lease(made["id"])
+
+    def boot(
+        self, client: clients.Client, flavor: str = estate.FLAVOR, *, count: int = 1,
+        **options: Any,
+    ) -> Callable[[], list[str]]:
+        """Ask for servers, one after the other; return what says where they are."""
+        return self._places(client, [
+            client.boot(f"vm-{number}", flavor, **options) for number in range(count)])
+
+    def _places(self, client: clients.Client, ids: list[str]) -> Callable[[], list[str]]:
+        def places() -> list[str]:
+            servers = [client.wait_for_server(id_) for id_ in ids]
+            return [
+                (self.cloud.host_of(server["id"]) or "") if server["status"] == "ACTIVE"
+                else server.get("fault", {}).get("message", server["status"])
+                for server in servers]
+
+        return places
+
+    def expect(self, what: str, actual: object, expected: object) -> None:
+        """Note that something is not as it should be, and go on."""
+        if not isinstance(expected, matchers.Equals | matchers.MatchesAll):
+            expected = matchers.Equals(expected)
+        self.expectThat(actual, matchers.Annotate(what, expected))
+
+
+class _Leases:
+    """The play; each design is a class of its own."""
+
+    def test_everything_at_once(self: Any) -> None:
+        """Both kinds of leases and ordinary servers of one project, beside another one."""
+        cloud, mona, otto = self.cloud, self.mona, self.otto
+        lease = self.lease(
+            mona, host_reservation(), instance_reservation(2, False),
+            instance_reservation(2, True), instance_reservation(2, None))
+        host, *slots = lease["reservations"]
+        theirs = self.lease(otto, instance_reservation(1, None))["reservations"][0]
+        apart = self._places(mona, mona.boot_together("vm", slots[0]["flavor_id"], 2))
+        together, anyhow = (self.boot(mona, each["flavor_id"], count=2) for each in slots[1:])
+        hint = {"reservation": host["id"]}
+        reserved = self.boot(mona, hints=hint)
+        in_zone = self.boot(mona, hints=hint, zone=f"blazar_{host['id']}")
+        ordinary = self.boot(mona)
+        others = self.boot(otto, count=2)
+        others_slot = self.boot(otto, theirs["flavor_id"])
+        intruders = self.boot(otto, hints=hint, count=2)
+        reserved_host = reserved()[0]
+        self.assertIn(reserved_host, _FREEPOOL)
+        self.expect("servers in the reservation's zone", in_zone(), [reserved_host])
+        remaining = sorted(set(_FREEPOOL) - {reserved_host})
+        self.expect("servers apart", sorted(apart()), remaining)
+        self.expect("servers together", together(), [
+            host for host in remaining if host in together()] * 2)
+        self.expect("servers anyhow", set(anyhow()) <= set(remaining), True)
+        self.expect("ordinary servers", ordinary(), [_ORDINARY])
+        self.expect("another project's ordinary servers", others(), [_ORDINARY] * 2)
+        self.expect("another project's slot", set(others_slot()) <= set(remaining), True)
+        self.expect("another project with the reservation's hint",
+                    [each.startswith("No valid host") for each in intruders()], [True] * 2)
+        more = [self.boot(mona, each["flavor_id"]) for each in slots]
+        self.expect("more servers than slots",
+                    [place()[0].startswith("No valid host") for place in more], [True] * 3)
+        for each in slots:
+            refusal = self.assertRaises(clients.Refused, otto.boot, "vm", each["flavor_id"])
+            self.expect("another project's flavor", refusal.status, 400)
+            if each["server_group_id"]:
+                self._expect_group_usable(each)
+        mona.end_lease(lease["id"])
+        cloud.wait_for_outbox()
+        self.expect("servers after the lease",
+                    sorted(cloud.host_of(server["id"]) for server in mona.servers()
+                           if server["status"] == "ACTIVE"), [_ORDINARY])
+        self.expect("another project's lease stays",
+                    [server["id"] for server in otto.servers()
+                     if cloud.host_of(server["id"]) in _FREEPOOL] != [], True)
+        cloud.clear()
+        self.assertEqual(set(), cloud.made_in_nova())
+
+    def _expect_group_usable(self: Any, reservation: Mapping[str, Any]) -> None:
+        """A group that a lease shows can be used by those who leased it."""
+        server = self.mona.servers(flavor=reservation["id"])[0]
+        self.mona.delete_server(server["id"])
+        try:
+            place = self.boot(self.mona, reservation["flavor_id"], hints={
+                "group": reservation["server_group_id"]})()
+        except clients.Refused as refusal:
+            place = [str(refusal)]
+        self.expect("a server with the hint of the group", set(place) <= set(_FREEPOOL), True)
+
+    def test_many_hosts(self: Any) -> None:
+        """All hosts of a lease can be used."""
+        cloud, mona = self.cloud, self.mona
+        lease = self.lease(mona, host_reservation(3))
+        hint = {"reservation": lease["reservations"][0]["id"]}
+        self.expect("servers on reserved hosts", sorted(
+            self.boot(mona, estate.LARGE_FLAVOR, count=3, hints=hint)()), sorted(_FREEPOOL))
+        mona.end_lease(lease["id"])
+        cloud.wait_for_outbox()
+        lease = self.lease(mona, instance_reservation(3, False))
+        flavor = lease["reservations"][0]["flavor_id"]
+        self.expect("servers apart", sorted(self.boot(mona, flavor, count=3)()),
+                    sorted(_FREEPOOL))
+
+    def test_nova_is_away_at_the_start(self: Any) -> None:
+        """Leases start on time; what they need is there when nova is."""
+        cloud, mona = self.cloud, self.mona
+        cloud.stop_nova_api()
+        self.addCleanup(cloud.start_nova_api)
+        lease = mona.lease("a", host_reservation(), instance_reservation(2, False))
+        mona.wait_for_lease(lease["id"])
+        cloud.start_nova_api()
+        cloud.wait_for_outbox()
+        host, slots = mona.show_lease(lease["id"])["reservations"]
+        reserved = self.boot(mona, hints={"reservation": host["id"]})()
+        apart = self.boot(mona, slots["flavor_id"], count=2)()
+        self.assertEqual(sorted(_FREEPOOL), sorted([*reserved, *apart]))
+        cloud.clear()
+        self.assertEqual(set(), cloud.made_in_nova())
+
+    def test_nova_is_away_at_the_end(self: Any) -> None:
+        """Leases end on time; who comes next waits until their servers have gone."""
+        cloud, mona, otto = self.cloud, self.mona, self.otto
+        lease = self.lease(mona, host_reservation(2), instance_reservation(2, True))
+        host, slots = lease["reservations"]
+        reserved = self.boot(mona, count=2, hints={"reservation": host["id"]})
+        together = self.boot(mona, slots["flavor_id"], count=2)
+        self.assertLessEqual({*reserved(), *together()}, set(_FREEPOOL))
+        cloud.stop_nova_api()
+        self.addCleanup(cloud.start_nova_api)
+        mona.end_lease(lease["id"])
+        next_lease = otto.lease("b", host_reservation(3))
+        otto.wait_for_lease(next_lease["id"])
+        cloud.start_nova_api()
+        cloud.wait_for_outbox()
+        self.assertEqual([], mona.servers())
+        # Allocations go with servers, a moment later.
+        next_id = next_lease["reservations"][0]["id"]
+        places = self.boot(otto, estate.LARGE_FLAVOR, count=3, hints={"reservation": next_id})()
+        self.assertEqual(sorted(_FREEPOOL), sorted(places))
+        cloud.clear()
+        self.assertEqual(set(), cloud.made_in_nova())
+
+    def test_placement_is_away_at_the_start(self: Any) -> None:
+        """Nova tells Placement which hosts are in an aggregate, once; it may not be heard."""
+        cloud, mona = self.cloud, self.mona
+        api, manager = cloud.process("placement"), cloud.process("manager")
+        manager.stop()
+        self.addCleanup(manager.start)
+        lease = mona.lease("a", host_reservation(), instance_reservation(1, None))
+        api.stop()
+        self.addCleanup(api.start)
+        manager.start()
+        clients.wait_for("calls that fail", lambda: any(
+            each["call"] == "add_host" and each["problem"] for each in cloud.outbox()))
+        api.start()
+        api.wait()
+        cloud.wait_for_outbox()
+        host, slots = mona.show_lease(lease["id"])["reservations"]
+        reserved = self.boot(mona, hints={"reservation": host["id"]})
+        anyhow = self.boot(mona, slots["flavor_id"])
+        self.assertLessEqual({*reserved(), *anyhow()}, set(_FREEPOOL))
+
+    def test_the_design_changes(self: Any) -> None:
+        """Hosts are in the freepool, and leases in force, when the design becomes this one."""
+        cloud, mona = self.cloud, self.mona
+        before = {"placement": "aggregate", "aggregate": "placement"}[self.design]
+        self.have_design(before)
+        self.wait_for_freepool()
+        if before == "placement":
+            cloud.forget_freepool()
+        older = self.lease(mona, host_reservation(), instance_reservation(2, False))
+        host, slots = older["reservations"]
+        reserved = self.boot(mona, hints={"reservation": host["id"]})
+        reserved_host = reserved()[0]
+        self.have_design(self.design)
+        self.wait_for_freepool(set(_FREEPOOL) - {reserved_host})
+        reserved = self.boot(mona, hints={"reservation": host["id"]})
+        apart = self.boot(mona, slots["flavor_id"], count=2)
+        self.expect("a host reserved before", reserved(), [reserved_host])
+        self.expect("slots reserved before", sorted({*reserved(), *apart()}), sorted(_FREEPOOL))
+        mona.end_lease(older["id"])
+        self.wait_for_freepool()
+        newer = self.lease(mona, host_reservation(), instance_reservation(2, False))
+        host, slots = newer["reservations"]
+        reserved = self.boot(mona, hints={"reservation": host["id"]})
+        apart = self.boot(mona, slots["flavor_id"], count=2)
+        others = self.boot(self.otto)
+        self.expect("hosts reserved afterwards", sorted({*reserved(), *apart()}),
+                    sorted(_FREEPOOL))
+        self.expect("another project's servers", others(), [_ORDINARY])
+        cloud.clear()
+        self.assertEqual(set(), cloud.made_in_nova())
+
+
+class TestPlacementDesign(_Leases, LeasesTestCase):
+    """Slots are inventories of a resource class."""
+
+    design = "placement"
+
+
+class TestAggregateDesign(_Leases, LeasesTestCase):
+    """Slots are hosts of an aggregate."""
+
+    design = "aggregate"
