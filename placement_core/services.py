@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
@@ -16,7 +16,8 @@ from placement_core.changes.journal import Journal
 from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
 from placement_core.db.database import Database, Settings
-from placement_core.placement import usage_index
+from placement_core.limits import history as limit_history
+from placement_core.placement import counters, usage_index
 from placement_core.placement.index import CapacityIndex
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.catalog import CatalogDriver
@@ -25,13 +26,22 @@ from placement_core.plugin_api.counting import CountingDriver
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.plugin_api.limits import LimitDriver
 from placement_core.plugin_api.reservations import ReservationPlugin
-from placement_core.quota import resources, sweeping
+from placement_core.quota import coverage, members, resources, sweeping
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.guard import Mode, QuotaGuard, Rules
 from placement_core.quota.measured import MeasuredCounting
 from placement_core.quota.overview import Overviews
-from placement_core.reservations import events, history, lease_texts, manager, outbox, slots
+from placement_core.reservations import (
+    budgets,
+    events,
+    freepool,
+    history,
+    lease_texts,
+    manager,
+    outbox,
+    slots,
+)
 from placement_core.reservations.effects import Effects
 from placement_core.reservations.fence import PoolFence
 from placement_core.reservations.healing import Healing
@@ -47,8 +57,10 @@ T = TypeVar("T")
 
 #: So many calls to a compute service a thread of the manager makes in a row.
 _CALLS = 100
-#: So many leases that are too old to be kept it removes at a time.
+#: So many rows of the history of limits that are too old to be kept it removes at a time.
 _OLD = 1000
+#: So many times in a row, where it has to be repeated.
+_BATCHES = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,6 +114,14 @@ class Services:
             self.decisions, _rules(self.conf), wanted,
             notes=wanted == "enforce" and options.guard != "enforce")
 
+    def limit_gaps(self, ctx: Context) -> list[str]:
+        """Return a sentence for each way in which registered limits bind nobody.
+
+        :raises errors.Unavailable: limits or the catalog are not known now.
+        """
+        return coverage.find_gaps(ctx, self.quota, judged_elsewhere={
+            *budgets.BUDGETS, members.RESOURCE_NAME})
+
     def manager(self, form: Form) -> Manager:
         """Return what carries out, in this process, what is due.
 
@@ -109,7 +129,8 @@ class Services:
         """
         options = self.conf.reservations
         pace = Pace(options.manager_threads, options.poll_seconds,
-                    options.event_timeout_seconds, options.event_max_retries)
+                    options.event_timeout_seconds, options.event_max_retries,
+                    60 * options.cleaning_time)
         owner = manager.new_owner()
         steps = [
             Step("sweep of held claims", 10, sweeping.sweep),
@@ -118,13 +139,22 @@ class Services:
             Step("healing of leases", 10, self.healing.heal),
             Step("texts of leases", 5, functools.partial(lease_texts.fill, form=form)),
             Step("removal of what is old", 600, functools.partial(
-                history.prune, keep_days=options.keep_days, most=_OLD)),
+                history.remove_old, keep_days=options.keep_days)),
+            Step("removal of old history of limits", 600, functools.partial(
+                _repeat, limit_history.prune, keep_days=self.conf.limits.history_keep_days)),
+            Step("search for limits that bind nobody", 300,
+                 coverage.GapLog(self.limit_gaps).update),
+            Step("removal of usage counters that are 0", 600, counters.fold),
             Step("removal of slots that were in use when their lease ended", 60, slots.tidy),
         ]
         if self.compute.acts:
             steps.append(Step(
                 "audit of the compute service", 3600,
                 functools.partial(outbox.audit, driver=self.compute)))
+            steps.append(Step(
+                "order of the compute service's freepool", 600,
+                functools.partial(freepool.converge, driver=self.compute,
+                                  wanted=options.instance_design == "aggregate")))
             steps += [
                 Step(f"calls to the compute service ({number})", options.poll_seconds,
                      functools.partial(outbox.work_off, driver=self.compute,
@@ -138,6 +168,13 @@ class Services:
     ) -> Context:
         """Return the context of one request or one command."""
         return Context(self.database, identity, request_id)
+
+
+def _repeat(prune: Callable[..., int], ctx: Context, **how: Any) -> None:
+    """Remove what is old, in transactions that are bounded, until little is left."""
+    for _ in range(_BATCHES):
+        if prune(ctx, most=_OLD, **how) < _OLD:
+            return
 
 
 def build(conf: cfg.ConfigOpts) -> Services:
@@ -190,7 +227,8 @@ def build(conf: cfg.ConfigOpts) -> Services:
         overviews=Overviews(quota), compute_nodes=nodes,
         fence=PoolFence() if options.fence == "enforce" else None,
         reservation_plugins=plugins, compute=compute, leases=leases,
-        turns=Turns(plugins, effects, rules),
+        turns=Turns(
+            plugins, effects, rules, cleaning_seconds=60 * options.cleaning_time),
         pool_hosts=PoolHosts(effects, nodes, healing), healing=healing,
         monitor=Monitor(cells, silent_seconds=options.silent_host_seconds),
     )
@@ -269,6 +307,8 @@ def database_settings(conf: cfg.ConfigOpts) -> Settings:
         idle_in_transaction_timeout_seconds=group.idle_in_transaction_timeout_seconds,
         sqlite_synchronous=group.sqlite_synchronous,
         mysql_sql_mode=group.mysql_sql_mode or None,
+        network_timeout_seconds=group.network_timeout_seconds,
+        retry_timeout_seconds=group.retry_timeout_seconds,
     )
 
 

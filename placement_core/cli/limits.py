@@ -156,6 +156,8 @@ class Show(_Lister):
             found = parts.limits.effective(
                 ctx, [node.id for node in lineage], service_id=service_id,
                 region_id=parsed_args.region)
+            if not found.defaults:
+                self._say_where(parts, ctx, service_id, parsed_args.region)
         rows = []
         for name, default in sorted(found.defaults.items()):
             set_for = {node.id: found.overrides[node.id][name] for node in lineage
@@ -166,6 +168,19 @@ class Show(_Lister):
                 _Value(None if own is None else amounts.to_wire(own)),
                 _Bindings(parts.model.bindings(lineage, set_for, default))))
         return ("resource_name", "default", "set", "bound by"), rows
+
+    def _say_where(
+        self, parts: service_parts.Services, ctx: Context, service_id: str, region_id: str | None
+    ) -> None:
+        """Say where limits of the service are registered, if not where they were looked for."""
+        region_ids = {each.region_id for each in parts.limits.registered(ctx) or ()
+                      if each.service_id == service_id}
+        where = " and ".join(
+            "without a region" if each is None else f"with --region {each}"
+            for each in sorted(region_ids, key=lambda each: each or ""))
+        looked = "without a region" if region_id is None else f"in region {region_id}"
+        print(f"No limits of this service are registered {looked}"
+              + (f"; there are some {where}" if where else ""), file=self.app.stderr)
 
 
 class Set(_Lister):
@@ -231,7 +246,8 @@ class Audit(_Lister):
     """List limits of services, regions, projects and domains that no longer exist.
 
     A catalog that is kept elsewhere deletes them without telling. Exit code 1: there
-    are some (and they were not deleted).
+    are some (and they were not deleted). Limits that bind nobody for other reasons are
+    named on stderr.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -244,6 +260,8 @@ class Audit(_Lister):
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
             found = (cleanup.repair if parsed_args.repair else cleanup.audit)(ctx, parts.catalog)
+            for gap in parts.limit_gaps(ctx):
+                print(gap, file=self.app.stderr)
         self.exit_code = int(bool(found) and not parsed_args.repair)
         return ("kind", "id", "resource_name", "project or domain", "user_id", "missing",
                 "missing_id", "deleted"), [

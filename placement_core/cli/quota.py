@@ -22,11 +22,31 @@ _UNLIMITED = "unlimited"
 _LARGEST = 2**31 - 1
 
 
-class _Quota(base.Configured):
-    """A command that needs the service's parts; its exit code may say more."""
+class _Quota(base.Lister):
+    """A command that needs the service's parts; its exit code may say more.
 
-    def warn(self, missing: Iterable[MissingCell]) -> None:
-        """Say what the numbers lack."""
+    :ivar summary: what is said where there are no rows.
+    """
+
+    summary = ""
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+        data: Iterable[Sequence[object]],
+    ) -> int:
+        """Print the table, or a sentence where it would have no rows."""
+        rows = list(data)
+        if rows or parsed_args.formatter != "table":
+            return super().produce_output(parsed_args, column_names, rows)
+        print(self.summary, file=self.app.stdout)
+        return 0
+
+    def warn(
+        self, parts: service_parts.Services, ctx: Context, missing: Iterable[MissingCell]
+    ) -> None:
+        """Say what the numbers lack, and which limits bind nobody."""
+        for gap in parts.limit_gaps(ctx):
+            print(gap, file=self.app.stderr)
         for cell in missing:
             known = "" if cell.known_since_seconds is None else (
                 f"; counted as it was {cell.known_since_seconds:.0f} seconds ago")
@@ -34,7 +54,7 @@ class _Quota(base.Configured):
                   file=self.app.stderr)
 
 
-class Show(_Quota, base.Lister):
+class Show(_Quota):
     """Show what a project may have, has, and could still have.
 
     "free" regards every limit above the project, too; "held by" names the one that leaves
@@ -53,20 +73,23 @@ class Show(_Quota, base.Lister):
         with self.parts(parsed_args) as (parts, ctx):
             found = usage.of_project(
                 ctx, parts.quota, _project_id(parts, ctx, parsed_args.project), parsed_args.user)
-        self.warn(found.count.missing_cells if found.count is not None else ())
+            self.warn(parts, ctx, found.count.missing_cells if found.count is not None else ())
+            self.summary = _nothing_registered(parts, ctx)
         shares = found.shares if found.of_user is None else found.of_user
         return ("resource_name", "limit", "source", "used", "free", "held by"), [
             _share(name, share) for name, share in shares.items()]
 
 
-class List(_Quota, base.Lister):
+class List(_Quota):
     """Show the same of all projects: the catalog's, and those that use something."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
             found = parts.overviews.make(ctx)
-        self.warn(found.count.missing_cells if found.count is not None else ())
+            self.warn(parts, ctx, found.count.missing_cells if found.count is not None else ())
+            self.summary = (_nothing_registered(parts, ctx) if found.project_ids
+                            else "The catalog has no projects, and nobody uses anything.")
         unknown: list[None] = [None] * len(found.project_ids)
         cells = [
             (name, list(zip(column.limits, column.sources, column.used or unknown,
@@ -81,10 +104,10 @@ class List(_Quota, base.Lister):
             for limit, source, used, free, held_by in [column[row]]]
 
 
-class Check(_Quota, base.Lister):
+class Check(_Quota):
     """Say whether a request fits into the limits; print those that it exceeds.
 
-    Exit code 1: it does not fit.
+    Where it fits, sentences say how much more would. Exit code 1: it does not fit.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -96,8 +119,11 @@ class Check(_Quota, base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            answer, _ = _checked(parts, ctx, parsed_args)
-        self.warn(answer.measure.missing_cells)
+            answer, deltas = _checked(parts, ctx, parsed_args)
+            self.warn(parts, ctx, answer.measure.missing_cells)
+            if answer.fits:
+                found = explain.explain(ctx, parts.quota, answer, deltas)
+                self.summary = "\n".join(["It fits.", *found.sentences])
         self.exit_code = int(not answer.fits)
         return ("resource_name", "node_id", "user_id", "scope", "source", "limit", "used",
                 "asked", "over_by"), [
@@ -106,7 +132,7 @@ class Check(_Quota, base.Lister):
             for each in answer.overruns]
 
 
-class Explain(_Quota, base.Lister):
+class Explain(_Quota):
     """Say in sentences what stops a request, and what would have to go; or how much more fits.
 
     Exit code 1: it does not fit.
@@ -123,7 +149,7 @@ class Explain(_Quota, base.Lister):
         with self.parts(parsed_args) as (parts, ctx):
             answer, deltas = _checked(parts, ctx, parsed_args)
             found = explain.explain(ctx, parts.quota, answer, deltas)
-        self.warn(answer.measure.missing_cells)
+            self.warn(parts, ctx, answer.measure.missing_cells)
         self.exit_code = int(not answer.fits)
         return ("resource_name", "node_id", "sentence", "consumers"), [
             *((each.overrun.resource_name, each.overrun.node_id, each.sentence,
@@ -157,6 +183,11 @@ def _checked(
     return checks.check(
         ctx, parts.quota, project_id=_project_id(parts, ctx, parsed_args.project),
         deltas=deltas, user_id=parsed_args.user), deltas
+
+
+def _nothing_registered(parts: service_parts.Services, ctx: Context) -> str:
+    source = parts.quota.describe_source(parts.quota.service_key(ctx))
+    return f"No limits are registered for {source}."
 
 
 def _deltas(given: Sequence[str]) -> dict[str, int]:

@@ -14,10 +14,9 @@ from oslo_upgradecheck import common_checks, upgradecheck
 from placement_core import errors, services
 from placement_core.cli import base
 from placement_core.context import Context
+from placement_core.db import sqlite_files
 from placement_core.migrations import checks, sync
-from placement_core.placement import audit
-from placement_core.quota import resources
-from placement_core.reservations import budgets
+from placement_core.placement import audit, counters
 
 _SUCCESS = upgradecheck.Result(upgradecheck.Code.SUCCESS)
 #: The exit code when the checks themselves fail, as in every OpenStack service.
@@ -82,16 +81,31 @@ class Checks(upgradecheck.UpgradeCommands):
         return _failure(
             f"The schema is at revision {self._state.revision}. Run `placement-core db sync`.")
 
+    def _sequences(self) -> upgradecheck.Result:
+        behind = self._state.behind_sequences
+        if not behind:
+            return _SUCCESS
+        sentences = "; ".join(map(str, behind))
+        return _failure(
+            f"{sentences[0].upper()}{sentences[1:]}. Rows cannot be added there, so claims are "
+            "answered 503. Stop the services and run `placement-core db sync`, which sets them.")
+
     def _sums(self) -> upgradecheck.Result:
         if self._state.behind:
             return _SUCCESS  # the check of the schema says what is missing
         with self._parts() as (_, ctx):
             findings = audit.audit(ctx, repair=False)
-        if not findings:
-            return _SUCCESS
-        return _failure(
-            f"{len(findings)} stored amounts differ from the allocations. "
-            "Run `placement-core db audit` to see them and `db audit --repair` to correct them.")
+            summed_up = counters.are_summed_up(ctx)
+        if findings:
+            return _failure(
+                f"{len(findings)} stored amounts differ from the allocations. Run "
+                "`placement-core db audit` to see them and `db audit --repair` to correct them.")
+        if not summed_up:
+            return _warning(
+                "What everybody in a project uses is not summed up yet; guarded claims read a "
+                "row for each user. Run `placement-core db online-data-migrations`, when no "
+                "worker of an older version is left.")
+        return _SUCCESS
 
     def _fence(self) -> upgradecheck.Result:
         if not self._state.open_to_upstream:
@@ -99,6 +113,15 @@ class Checks(upgradecheck.UpgradeCommands):
         return _warning(
             "The database server did not let us make triggers, so the updates and deletes of a "
             "forgotten process of OpenStack Placement would pass. Make sure that none runs.")
+
+    def _file(self) -> upgradecheck.Result:
+        """Find files of an SQLite database that others can read."""
+        exposed = sqlite_files.find_exposed(self._conf.placement_database.connection)
+        if not exposed:
+            return _SUCCESS
+        return _warning(
+            f"Others than their owner can use {', '.join(exposed)}, and passwords of cells' "
+            "databases may be in there. Run `chmod 600` on them.")
 
     def _mappings(self) -> upgradecheck.Result:
         if self._state.behind:
@@ -130,25 +153,15 @@ class Checks(upgradecheck.UpgradeCommands):
             "`placement-core compute migrate`.", *waiting.troubles]))
 
     def _limits(self) -> upgradecheck.Result:
-        """Find limits that nothing is held to, because nothing counts what they name."""
+        """Find limits that nobody is held to: they are not read, or nothing counts them."""
         if self._state.behind:
             return _SUCCESS
-        quota, known = self._conf.quota, resources.parse(self._conf.quota.resource_map)
         with self._parts() as (parts, ctx):
             try:
-                names = {
-                    name for each in parts.catalog.services(ctx, service_type=quota.service_type)
-                    for name in parts.limits.effective(
-                        ctx, [], service_id=each.id, region_id=quota.region or None).defaults}
+                gaps = parts.limit_gaps(ctx)
             except errors.Unavailable as error:
                 return _warning(f"The limits cannot be read now: {error}")
-        unknown = sorted(
-            name for name in names - budgets.BUDGETS.keys() if not known.knows(name))
-        if not unknown:
-            return _SUCCESS
-        return _warning(
-            f"Limits are registered that nothing is held to: {', '.join(unknown)}. Say in "
-            "[quota] resource_map what they count.")
+        return _warning(" ".join(gaps)) if gaps else _SUCCESS
 
     @contextlib.contextmanager
     def _parts(self) -> Iterator[tuple[services.Services, Context]]:
@@ -165,6 +178,8 @@ class Checks(upgradecheck.UpgradeCommands):
         ("Policy File JSON to YAML Migration", _policy_json),
         ("Database Schema", _schema),
         ("Old Service Fenced Off", _fence),
+        ("Database File Private", _file),
+        ("Sequences Ahead of Their Tables", _sequences),
         ("Usage Equals Allocations", _sums),
         ("Instance Mappings Complete", _mappings),
         ("Compute Nodes Migrated", _nodes),

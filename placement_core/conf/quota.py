@@ -28,7 +28,10 @@ OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt(
         "region",
         default="",
-        help="The region of those limits; empty is the limits of no region.",
+        help="The region of those limits, and of no other. Empty: the limits without a region "
+        "and, where the catalog has exactly one region, those of that one, which win where a "
+        "resource is registered both ways. Set it where the catalog has several regions: what "
+        "is registered in regions only is answered with 503 otherwise.",
     ),
     cfg.ListOpt(
         "resource_map",

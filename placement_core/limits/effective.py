@@ -12,7 +12,7 @@ from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.db import arrays
 from placement_core.limits import regions, tables
-from placement_core.plugin_api.limits import EffectiveLimits
+from placement_core.plugin_api.limits import EffectiveLimits, RegisteredName
 
 _registered, _limits, _user_limits = (
     tables.registered_limits, tables.limits, tables.user_limits)
@@ -39,6 +39,10 @@ _OF_USER = sa.select(_registered.c.resource_name, _user_limits.c.resource_limit)
 ).where(
     *_OF_SERVICE, _user_limits.c.project_id == sa.bindparam("project_id"),
     _user_limits.c.user_id == sa.bindparam("user_id"))
+
+_NAMES = sa.select(
+    _registered.c.service_id, _registered.c.region_key, _registered.c.resource_name,
+).order_by(_registered.c.id)
 
 
 @db.retry_writes
@@ -86,3 +90,12 @@ def of_user(
             for row in session.execute(_OF_USER, {
                 "service_id": service_id, "region_key": regions.key(region_id),
                 "project_id": project_id, "user_id": user_id})}
+
+
+@db.retry_writes
+def registered_names(ctx: Context) -> list[RegisteredName]:
+    """Return what every service registers, in the order in which it did."""
+    with db.read_once(ctx) as session:
+        return [
+            RegisteredName(row.service_id, regions.id_(row.region_key), row.resource_name)
+            for row in session.execute(_NAMES)]

@@ -24,6 +24,15 @@ class EffectiveLimits:
     overrides: Mapping[str, Mapping[str, Amount]]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class RegisteredName:
+    """A resource that a service registers a limit on, in a region or (None) in no region."""
+
+    service_id: str
+    region_id: str | None
+    resource_name: str
+
+
 class LimitDriver(abc.ABC):
     """Answers what is allowed.
 
@@ -67,3 +76,12 @@ class LimitDriver(abc.ABC):
         region_id: str | None,
     ) -> Mapping[str, Amount]:
         """Return what was set for one user in a project, by resource name; mostly nothing."""
+
+    def registered(self, ctx: Context) -> Collection[RegisteredName] | None:
+        """Return what every service registers, so that limits nobody reads can be named.
+
+        None: the driver cannot tell.
+
+        :raises errors.Unavailable: it is not known, and what was known is too old.
+        """
+        return None

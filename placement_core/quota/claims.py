@@ -3,8 +3,9 @@
 A claim goes by the uuid of its consumer. One that is held ends by itself unless it is
 confirmed in time; confirmed, it is a consumer like any other, and nothing of the hold
 is left. Whoever writes a held consumer's allocations by another way (PUT or POST
-/allocations, a reshape) has taken it over: it counts as confirmed from then on, and
-never expires. A consumer that was deleted (DELETE /allocations) is no claim any more.
+/allocations) has taken it over: it counts as confirmed from then on, and never expires.
+A reshape only moves what is held: the claim stays held, and expires when it was to. A
+consumer that was deleted (DELETE /allocations) is no claim any more.
 """
 
 from __future__ import annotations

@@ -6,19 +6,18 @@ import dataclasses
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-import numpy as np
-
 from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.changes import revisions
 from placement_core.context import Context
 from placement_core.placement import usage_index
-from placement_core.placement.usage_index import UsageIndex, Usages
+from placement_core.placement.usage_index import ProjectSet, UsageIndex, Usages
 from placement_core.plugin_api.catalog import CatalogDriver, Node
 from placement_core.plugin_api.counting import CONSUMERS
-from placement_core.plugin_api.enforcement import Binding, EnforcementModel, Excess, Scope
+from placement_core.plugin_api.enforcement import Binding, EnforcementModel, Excess
 from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
-from placement_core.quota import errors
+from placement_core.quota import limit_sources
+from placement_core.quota.limit_sources import ServiceKey
 from placement_core.quota.resources import Resources
 
 #: So many projects' bounds are kept; beyond that they are made anew.
@@ -46,14 +45,6 @@ class Decision:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ServiceKey:
-    """Whose limits are meant: those of a service in a region."""
-
-    service_id: str
-    region_id: str | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Bounds:
     """What binds a project, as far as limits and the catalog decide it.
 
@@ -63,14 +54,17 @@ class Bounds:
     :ivar revision: of limits and catalog, as the usage index counts, when this was made.
     :ivar state: the same as the database says it, from before this was made.
     :ivar known: {resource name: the bounds of it}, as far as somebody asked.
+    :ivar alone: {node: itself}, likewise.
     """
 
     lineage: Sequence[Node]
     limits: EffectiveLimits
-    subtrees: Mapping[str, Sequence[str]]
+    subtrees: Mapping[str, ProjectSet]
     revision: int
     state: str = ""
     known: dict[str, list[Binding]] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False)
+    alone: dict[str, ProjectSet] = dataclasses.field(
         default_factory=dict, compare=False, repr=False)
 
     @property
@@ -78,9 +72,12 @@ class Bounds:
         """Return the project that is bound."""
         return self.lineage[-1].id
 
-    def counted(self, binding: Binding) -> Sequence[str]:
+    def counted(self, binding: Binding) -> ProjectSet:
         """Return the projects whose usage counts against one of the bounds."""
-        return [binding.node_id] if binding.scope == "own" else self.subtrees[binding.node_id]
+        node_id = binding.node_id
+        if binding.scope == "subtree":
+            return self.subtrees[node_id]
+        return self.alone.get(node_id) or self.alone.setdefault(node_id, ProjectSet((node_id,)))
 
 
 class Decisions:
@@ -126,7 +123,8 @@ class Decisions:
         for name in deltas:
             self.resources.units(name)
         usages = self._usage.usages(ctx)
-        bounds = self.bounds(ctx, project_id, ServiceKey(service_id, region_id), usages.revision)
+        key = ServiceKey(service_id, (region_id,))
+        bounds = self.bounds(ctx, project_id, key, usages.revision)
         return self.decided(usages, bounds, deltas)
 
     def decided(
@@ -138,13 +136,8 @@ class Decisions:
 
     def used(self, usages: Usages, bounds: Bounds) -> Used:
         """Return how to look up what counts against bounds, in the usage index."""
-        kept = self._kept_at(bounds.revision)
-
-        def used(binding: Binding, units: Collection[str]) -> int:
-            rows = kept.rows(usages, bounds, binding)
-            return sum(usages.total(rows, _column(unit)) for unit in units)
-
-        return used
+        return lambda binding, units: sum(
+            usages.total(bounds.counted(binding), _column(unit)) for unit in units)
 
     def judge(
         self, bounds: Bounds, deltas: Mapping[str, int], used: Used
@@ -165,10 +158,9 @@ class Decisions:
     def service_key(
         self, ctx: Context, service_type: str, region_id: str | None
     ) -> ServiceKey | None:
-        """Return the key of the one service of a type; None: the catalog has none.
+        """Return whose limits count; None: the catalog has no such service.
 
-        :raises errors.AmbiguousService: there are several.
-        :raises errors.Unavailable: the catalog is not known now.
+        :raises errors.Error: as ``limit_sources.find``.
         """
         kept = self._kept_at(self._usage.revision(ctx))
         asked = (service_type, region_id)
@@ -180,10 +172,8 @@ class Decisions:
     def _found_key(
         self, ctx: Context, service_type: str, region_id: str | None
     ) -> ServiceKey | None:
-        found = self._catalog.services(ctx, service_type=service_type)
-        if len(found) > 1:
-            raise errors.AmbiguousService(service_type, [each.id for each in found])
-        return ServiceKey(found[0].id, region_id) if found else None
+        return limit_sources.find(
+            ctx, self._catalog, self._limits, service_type, region_id)
 
     def bounds(
         self, ctx: Context, project_id: str, key: ServiceKey | None,
@@ -205,7 +195,8 @@ class Decisions:
         question = (project_id, key)
         known = kept.bounds.get(question)
         if known is None:
-            known = kept.bounds[question] = self._made(ctx, project_id, key, revision, state)
+            known = kept.bounds[question] = self._made(
+                ctx, project_id, key, revision, state, kept.subtrees)
         return known
 
     def bounds_anew(
@@ -215,12 +206,11 @@ class Decisions:
 
         Its revision says nothing.
 
-        :raises errors.AmbiguousService: several services are of that type.
-        :raises errors.Unavailable: limits or the catalog are not known now.
+        :raises errors.Error: as ``limit_sources.find``.
         """
         key = self._found_key(ctx, service_type, region_id)
         return (_unbound(project_id, 0, "") if key is None
-                else self._made(ctx, project_id, key, 0, ""))
+                else self._made(ctx, project_id, key, 0, "", {}))
 
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, key: ServiceKey | None, revision: int
@@ -235,8 +225,8 @@ class Decisions:
         kept = self._kept_at(revision)
         question = (project_id, user_id, key)
         if question not in kept.user_limits:
-            kept.user_limits[question] = self._limits.user_limits(
-                ctx, project_id, user_id, service_id=key.service_id, region_id=key.region_id)
+            kept.user_limits[question] = limit_sources.user_limits(
+                ctx, self._limits, key, project_id, user_id)
         return kept.user_limits[question]
 
     def present(self, ctx: Context) -> Usages:
@@ -320,24 +310,30 @@ class Decisions:
         return kept.state
 
     def _made(
-        self, ctx: Context, project_id: str, key: ServiceKey, revision: int, state: str
+        self, ctx: Context, project_id: str, key: ServiceKey, revision: int, state: str,
+        subtrees: dict[str, ProjectSet],
     ) -> Bounds:
+        """Return what binds a project.
+
+        :param subtrees: those that are known; what is read is added.
+        """
         lineage: Sequence[Node] = (
             self._catalog.lineage(ctx, project_id) if self.model.hierarchical
             else (Node(project_id, None),))
-        limits = self._limits.effective(
-            ctx, [node.id for node in lineage], service_id=key.service_id,
-            region_id=key.region_id)
+        limits = limit_sources.effective(
+            ctx, self._limits, key, [node.id for node in lineage])
         made = Bounds(lineage, limits, {}, revision, state)
         bound = {binding.node_id for name in limits.defaults
                  for binding in self.bindings(made, name) if binding.scope == "subtree"}
-        top = next((node.id for node in lineage if node.id in bound), None)
-        if top is None:
-            return made
-        # That of the highest has those of the others in it.
-        below = dict(_members(self._catalog.subtree(ctx, top)))
+        unread = bound - subtrees.keys()
+        top = next((node.id for node in lineage if node.id in unread), None)
+        if top is not None:
+            # That of the highest has those of the others in it.
+            below = dict(_members(self._catalog.subtree(ctx, top)))
+            for node_id in unread:
+                subtrees[node_id] = ProjectSet(below.get(node_id, [node_id]))
         return dataclasses.replace(
-            made, subtrees={node_id: below.get(node_id, [node_id]) for node_id in bound})
+            made, subtrees={node_id: subtrees[node_id] for node_id in bound})
 
 
 def _unbound(project_id: str, revision: int, state: str) -> Bounds:
@@ -355,21 +351,11 @@ class _Kept:
         self.revision = revision
         self.state = ""
         self.bounds: dict[tuple[str, ServiceKey], Bounds] = {}
+        #: {node: the projects below it, itself included}; the projects share them.
+        self.subtrees: dict[str, ProjectSet] = {}
         self.user_limits: dict[tuple[str, str, ServiceKey], Mapping[str, Amount]] = {}
         #: {(type of service, region): its key}.
         self.service_keys: dict[tuple[str, str | None], ServiceKey | None] = {}
-        #: {(node, scope): (how many rows there were, rows)}.
-        self._rows: dict[tuple[str, Scope], tuple[int, np.ndarray]] = {}
-
-    def rows(self, usages: Usages, bounds: Bounds, binding: Binding) -> np.ndarray:
-        """Return the rows of the usages that count against a bound."""
-        key = (binding.node_id, binding.scope)
-        # Projects that use something for the first time get a row then.
-        count, rows = self._rows.get(key, (-1, None))
-        if rows is None or count != len(usages.rows):
-            rows = usages.rows_of(bounds.counted(binding))
-            self._rows[key] = len(usages.rows), rows
-        return rows
 
 
 def _members(subtree: Sequence[Node]) -> Iterator[tuple[str, list[str]]]:

@@ -15,9 +15,10 @@ from placement_core.plugin_api.catalog import CatalogDriver, Node
 from placement_core.plugin_api.counting import Count, CountingDriver, MissingCell
 from placement_core.plugin_api.enforcement import Binding
 from placement_core.plugin_api.limits import LimitDriver
-from placement_core.quota import counts, errors
-from placement_core.quota.decisions import Bounds, Decisions, ServiceKey
+from placement_core.quota import counts, errors, limit_sources
+from placement_core.quota.decisions import Bounds, Decisions
 from placement_core.quota.guard import Rules
+from placement_core.quota.limit_sources import ServiceKey
 from placement_core.quota.records import Bound, Overrun
 
 OnMissingCell = Literal["refuse", "allow", "last_known"]
@@ -43,6 +44,10 @@ class Standing:
     def project_id(self) -> str:
         """Return the project that is bound."""
         return self.bounds.project_id
+
+    def unregistered(self, names: Iterable[str]) -> list[str]:
+        """Return those of some names that no limit is registered for."""
+        return sorted(set(names) - self.bounds.limits.defaults.keys())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class QuotaEnforcer:
         usages = self.decisions.present(ctx)
         key = self.service_key(ctx)
         bounds = self.decisions.bounds(ctx, project_id, key, usages.revision)
-        if project_id not in usages.rows:
+        if not usages.has_usage(project_id):
             self._require(ctx, bounds)
         of_user: Mapping[str, Amount] = {}
         if user_id is not None:
@@ -103,6 +108,10 @@ class QuotaEnforcer:
     def service_key(self, ctx: Context) -> ServiceKey | None:
         """Return whose limits count; None: the catalog has no such service."""
         return self.decisions.service_key(ctx, self.rules.service_type, self.rules.region_id)
+
+    def describe_source(self, key: ServiceKey | None) -> str:
+        """Return whose limits count, for people; it can follow the word "for"."""
+        return limit_sources.describe(self.rules.service_type, key)
 
     def countable(self, name: str) -> bool:
         """Say whether the counting driver counts what a name stands for."""
@@ -154,7 +163,7 @@ class QuotaEnforcer:
         if wanted:
             projects = {
                 project for found in bindings.values() for binding in found
-                for project in standing.bounds.counted(binding)}
+                for project in standing.bounds.counted(binding).project_ids}
             if everything:
                 projects.add(standing.project_id)
             for_user = bool(of_user) or (everything and standing.user_id is not None)
@@ -219,7 +228,7 @@ class QuotaEnforcer:
         units = self.decisions.resources.units(name)
         return [
             Bound(binding.node_id, name, binding.scope, binding.source, binding.limit,
-                  counts.used(count, standing.bounds.counted(binding), units))
+                  counts.used(count, standing.bounds.counted(binding).project_ids, units))
             for binding in bindings]
 
     def _bound_of_user(

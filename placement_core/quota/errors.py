@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from placement_core import errors
 from placement_core.plugin_api.counting import MissingCell
@@ -116,6 +116,22 @@ class AmbiguousService(errors.Unavailable):
             f"The catalog has {len(ids)} services of the type {service_type} "
             f"([quota] service_type): expected one; found {', '.join(sorted(ids))}.")
         self.service_type = service_type
+
+
+class AmbiguousRegion(errors.Unavailable):
+    """The catalog has several regions, and no configuration says whose limits count.
+
+    :ivar names: the resources that are registered in regions only.
+    """
+
+    code = "quota.region.ambiguous"
+
+    def __init__(self, region_ids: Collection[str], names: Collection[str]) -> None:
+        super().__init__(
+            f"The catalog has {len(region_ids)} regions ({', '.join(sorted(region_ids))}) and "
+            "[quota] region is empty: nobody can tell which limits count on "
+            f"{', '.join(sorted(names))}. Set [quota] region.")
+        self.names = names
 
 
 class QuotaExceeded(errors.OverLimit):

@@ -84,7 +84,8 @@ def explain(
         return Explanation(answer, [
             _stop(ctx, enforcer, answer.measure, each, names, visible) for each in overruns], [])
     return Explanation(answer, [], [
-        _more(answer.measure, name, amount, names) for name, amount in sorted(asked.items())])
+        _more(enforcer, answer.measure, name, amount, names)
+        for name, amount in sorted(asked.items())])
 
 
 def _stop(
@@ -92,7 +93,7 @@ def _stop(
     visible: Collection[str] | None,
 ) -> Stop:
     bounds = measure.standing.bounds
-    counted = set(bounds.subtrees[overrun.node_id] if overrun.scope == "subtree"
+    counted = set(bounds.subtrees[overrun.node_id].project_ids if overrun.scope == "subtree"
                   else [overrun.node_id])
     if visible is not None:
         counted &= set(visible)
@@ -126,8 +127,15 @@ def _remedy(chosen: Sequence[Holder], enough: bool, names: _Names) -> str:
     return f"deleting {said}{f' and {more} more' if more > 0 else ''} would do."
 
 
-def _more(measure: Measure, name: str, asked: int, names: _Names) -> More:
+def _more(
+    enforcer: QuotaEnforcer, measure: Measure, name: str, asked: int, names: _Names
+) -> More:
+    standing = measure.standing
     bound = min(measure.bounds[name], key=lambda each: each.free, default=None)
+    if bound is None and standing.unregistered([name]):
+        return More(name, amounts.UNLIMITED, None, (
+            f"No limit on {name} is registered for {enforcer.describe_source(standing.key)}: "
+            "nothing binds the project."))
     if bound is None or bound.limit == amounts.UNLIMITED:
         return More(name, amounts.UNLIMITED, None, f"No limit on {name} binds the project.")
     left = int(bound.free) - asked

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
-from placement_core import amounts, metrics
+from placement_core import amounts, errors as core_errors, metrics
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.db import TransactionLost
@@ -38,6 +38,7 @@ class Rules:
     """Whose limits a guard holds claims to.
 
     :ivar service_type: a type of service in the catalog.
+    :ivar region_id: None: it is not configured (``limit_sources``).
     """
 
     service_type: str
@@ -62,19 +63,33 @@ class QuotaGuard:
         self._bounds: dict[str, Bounds] = {}
         self._users: dict[_User, Mapping[str, Amount]] = {}
         self._node_ids: dict[str, int] = {}
+        self._undecided = False
         #: Of the projects that count against the bounds; None: they are too many to be read.
         self._project_ids: dict[str, int] | None = {}
 
     def prepare(self, ctx: Context, writes: Sequence[AllocationWrite]) -> None:
         """Fetch what binds the projects, and make the rows that will be taken.
 
-        :raises errors.Unavailable: limits or the catalog are not known now.
+        :raises errors.Unavailable: limits or the catalog are not known now; an audit
+            refuses nothing for that, and decides nothing.
         """
-        self._bounds, self._users = {}, {}
+        self._bounds, self._users, self._undecided = {}, {}, False
         self._uuids = [write.consumer_uuid for write in writes if write.allocations]
         owners = {(write.project_id, write.user_id) for write in writes if write.allocations}
         if not owners:
             return
+        try:
+            self._fetch(ctx, owners)
+        except TransactionLost:
+            raise
+        except core_errors.Unavailable as error:
+            if self._mode == "enforce":
+                raise
+            self._undecided = True
+            metrics.guard_decided(self._mode, "unknown")
+            LOG.warning("quota guard (audit): not known whether it would be refused: %s", error)
+
+    def _fetch(self, ctx: Context, owners: Collection[_User]) -> None:
         decisions = self._decisions
         key = decisions.service_key(ctx, self._rules.service_type, self._rules.region_id)
         for project_id, user_id in sorted(owners):
@@ -85,7 +100,8 @@ class QuotaGuard:
         counted = {
             each for bounds in self._bounds.values()
             for each in itertools.chain((node.id for node in bounds.lineage),
-                                        *bounds.subtrees.values())}
+                                        *(subtree.project_ids
+                                          for subtree in bounds.subtrees.values()))}
         self._project_ids = None if len(counted) > settled.MOST_PROJECTS else (
             consumers.project_ids(ctx, counted))
         self._node_ids = nodes.ensure(ctx, {
@@ -98,6 +114,8 @@ class QuotaGuard:
         :raises errors.QuotaExceeded: naming every limit that is.
         :raises TransactionLost: limits or the catalog changed since ``prepare``.
         """
+        if self._undecided:
+            return
         deltas = {
             project_id: self._deltas(
                 self._decisions.names(self._bounds[project_id], more), more)
@@ -105,7 +123,8 @@ class QuotaGuard:
         of_users = {
             user: self._deltas(self._users[user], more)
             for user, more in grown.users.items() if user in self._users}
-        held = [self._node_ids[node_id] for node_id in self._bound_nodes(deltas, of_users)]
+        held = {node_id: self._node_ids[node_id]
+                for node_id in self._bound_nodes(deltas, of_users)}
         if self._mode == "enforce":
             assert ctx.session is not None  # called inside the claim's transaction
             nodes.hold(ctx, ctx.session, held)
@@ -113,7 +132,7 @@ class QuotaGuard:
         overruns = [*self._of_projects(used, deltas), *self._of_users(ctx, of_users)]
         if not overruns:
             if self._notes and ctx.session is not None:
-                rivals.accept(ctx.session, held, self._uuids)
+                rivals.accept(ctx.session, held.values(), self._uuids)
             metrics.guard_decided(self._mode, "allowed")
             return
         refusal = errors.QuotaExceeded(overruns)
@@ -162,7 +181,7 @@ class QuotaGuard:
         counted = {
             each for project_id, grown in deltas.items() for name in grown
             for binding in decisions.bindings(self._bounds[project_id], name)
-            for each in self._bounds[project_id].counted(binding)}
+            for each in self._bounds[project_id].counted(binding).project_ids}
         try:
             state, of_projects = settled.read(ctx.session, {
                 name: id_ for name, id_ in self._project_ids.items() if name in counted})
@@ -174,7 +193,7 @@ class QuotaGuard:
             raise TransactionLost
         return lambda bounds: lambda binding, units: sum(
             of_projects.get((each, unit), 0)
-            for each in bounds.counted(binding) for unit in units)
+            for each in bounds.counted(binding).project_ids for unit in units)
 
     def _of_projects(
         self, used: Callable[[Bounds], Used], deltas: Mapping[str, Mapping[str, int]]

@@ -4,7 +4,8 @@ A row is *live* until it ends. It speaks for the allocations that its claim wrot
 for no others: whoever rewrites what the consumer holds has taken it over. So the row
 keeps the transaction that wrote them, which every allocation has too
 (``allocations.txn``); a consumer's generation would not do, because it begins anew
-with a consumer that was deleted and made again.
+with a consumer that was deleted and made again. A reshape takes nothing over: it moves
+what others hold, and the row goes with it (``carry``).
 
 Locks: whoever makes or ends a row takes its consumer's row first, where there is one; a
 confirmation takes nothing but the row.
@@ -21,6 +22,7 @@ import sqlalchemy as sa
 
 from placement_core.db import Session, arrays, clock
 from placement_core.placement import tables as placement_tables
+from placement_core.placement.records import AllocationWrite
 from placement_core.quota import tables
 
 _holds = tables.held_claims
@@ -58,6 +60,16 @@ _end = (_of_consumer, _holds.c.txn == sa.bindparam("of_txn"), _live,
 _END = sa.update(_holds).where(*_end).values(ended_at=clock.now())
 _DROP = sa.delete(_holds).where(*_end)
 _FORGET_OLD = sa.delete(_holds).where(_holds.c.ended_at <= _REMEMBERED_SINCE)
+
+_CARRIED = {
+    dialect: sa.select(_holds.c.consumer_uuid, _holds.c.project_id, _holds.c.user_id).where(
+        arrays.among(_holds.c.consumer_uuid, "uuids", dialect=dialect), _live, _own)
+    for dialect in _DIALECTS}
+_CARRY = {
+    dialect: sa.update(_holds).where(
+        arrays.among(_holds.c.consumer_uuid, "uuids", dialect=dialect), _live, _own,
+    ).values(txn=sa.bindparam("new_txn"))
+    for dialect in _DIALECTS}
 
 _HELD = (
     sa.select(
@@ -134,6 +146,23 @@ def find(session: Session, consumer_uuid: str) -> sa.Row[Any] | None:
 def confirm(session: Session, consumer_uuid: str) -> bool:
     """Remove the row of a consumer if it is live and in time; say whether it was."""
     return session.execute(_CONFIRM, {"of_uuid": consumer_uuid}).rowcount == 1
+
+
+def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:
+    """Let rows speak for what their consumers hold from now on, too (``reshaper.Rewriting``).
+
+    A consumer that gets another owner, or nothing, is not held any more.
+    """
+    owners = {write.consumer_uuid: (write.project_id, write.user_id)
+              for write in writes if write.allocations}
+    if not owners:
+        return
+    uuids = sorted(
+        row.consumer_uuid for row in session.execute(
+            _CARRIED[session.dialect], {"uuids": sorted(owners)})
+        if owners[row.consumer_uuid] == (row.project_id, row.user_id))
+    if uuids:
+        session.execute(_CARRY[session.dialect], {"uuids": uuids, "new_txn": session.txn})
 
 
 def end(session: Session, row: sa.Row[Any], *, remembered: bool) -> bool:

@@ -9,7 +9,7 @@ Source: design §4 and §5.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import sqlalchemy as sa
 
@@ -28,7 +28,8 @@ _KNOWN = {
 _HOLD: dict[str, sa.Update] = {
     # MySQL takes rows in the order of the primary key, SQLite the whole file.
     dialect: sa.update(_nodes)
-    .where(arrays.among(_nodes.c.id, "ids", dialect=dialect))
+    .where(arrays.among(_nodes.c.id, "ids", dialect=dialect),
+           arrays.among(_nodes.c.node_id, "node_ids", dialect=dialect))
     .values(revision=_nodes.c.revision + 1)
     for dialect in ("mysql", "sqlite")}
 
@@ -37,7 +38,8 @@ def _hold_ordered() -> sa.Update:
     """Build the same for PostgreSQL, whose UPDATE takes rows in the order of its plan."""
     taken = (
         sa.select(_nodes.c.id)
-        .where(arrays.among(_nodes.c.id, "ids", dialect="postgresql"))
+        .where(arrays.among(_nodes.c.id, "ids", dialect="postgresql"),
+               arrays.among(_nodes.c.node_id, "node_ids", dialect="postgresql"))
         .order_by(_nodes.c.id)
         .with_for_update(key_share=True)
         .cte("taken"))
@@ -67,7 +69,7 @@ def ensure(ctx: Context, node_ids: Collection[str]) -> dict[str, int]:
         if len(known) >= _MOST_KNOWN:
             known.clear()
             missing = sorted(node_ids)
-        with ctx.database.autocommit.connect() as connection:
+        with ctx.database.connection(ctx.database.autocommit) as connection:
             inserts.missing(connection, _nodes, [
                 {"node_id": node_id, "revision": 0} for node_id in missing])
             known.update(_found(connection, missing))
@@ -89,16 +91,17 @@ def forget(ctx: Context) -> None:
     _ids.pop(ctx.database, None)
 
 
-def hold(ctx: Context, session: Session, ids: Collection[int]) -> None:
+def hold(ctx: Context, session: Session, ids: Mapping[str, int]) -> None:
     """Take rows until the commit.
 
-    :param ids: from ``ensure``.
-    :raises TransactionLost: a row is missing: the database is another one now.
+    :param ids: {node: id of its row}, from ``ensure``.
+    :raises TransactionLost: a row is missing, or another node's: the database is another
+        one now.
     """
     if not ids:
         return
-    wanted = sorted(set(ids))
-    held = session.change(_HOLD[session.dialect], {"ids": wanted})
+    wanted = sorted(set(ids.values()))
+    held = session.change(_HOLD[session.dialect], {"ids": wanted, "node_ids": sorted(ids)})
     if held != len(wanted):
         forget(ctx)
         raise TransactionLost

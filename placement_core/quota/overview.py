@@ -17,8 +17,10 @@ from placement_core.context import Context
 from placement_core.plugin_api.catalog import CatalogDriver, Node
 from placement_core.plugin_api.counting import Count
 from placement_core.plugin_api.limits import EffectiveLimits
-from placement_core.quota.decisions import Decisions, ServiceKey
+from placement_core.quota import limit_sources
+from placement_core.quota.decisions import Decisions
 from placement_core.quota.enforcer import QuotaEnforcer
+from placement_core.quota.limit_sources import ServiceKey
 from placement_core.quota.records import Source
 
 NO_LIMIT = amounts.to_wire(amounts.UNLIMITED)
@@ -26,7 +28,7 @@ NO_LIMIT = amounts.to_wire(amounts.UNLIMITED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Column:
-    """One resource of all projects, in their order (see ``usage.Share``).
+    """One resource of the projects of an overview, in their order (see ``usage.Share``).
 
     :ivar limits: as the APIs spell them, ``NO_LIMIT`` included.
     :ivar used: None: nothing counts this resource.
@@ -43,7 +45,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overview:
-    """Quota of all projects.
+    """Quota of many projects.
 
     :ivar project_ids: sorted.
     :ivar names: of the projects that the catalog knows.
@@ -64,11 +66,13 @@ class Overviews:
         self._enforcer = enforcer
         self._kept: tuple[int, _Forest] | None = None
 
-    def make(self, ctx: Context) -> Overview:
+    def make(self, ctx: Context, visible: Collection[str] | None = None) -> Overview:
         """Return the quota of all projects: the catalog's, and those that use something.
 
         Missing cells are named in the count, and do not stop the answer.
 
+        :param visible: only of these; counted is what they use, and what counts against
+            the limits above them. None: of all.
         :raises errors.Unavailable: limits, catalog or usage are not known now.
         """
         enforcer = self._enforcer
@@ -76,15 +80,21 @@ class Overviews:
         forest = self._known(revision) or _Forest.read(ctx, enforcer)
         names = list(filter(enforcer.countable, forest.limits.defaults))
         count = None
-        if names:
+        if names and visible is None:
             count = enforcer.counting.count_all(ctx, units=enforcer.units(names))
             forest = forest.with_strangers(enforcer.decisions, count.projects.keys())
         if enforcer.decisions.cacheable:
             self._kept = revision, forest
+        if names and visible is not None:
+            count = enforcer.counting.count(
+                ctx, forest.counted(visible, names), units=enforcer.units(names))
+            forest = forest.with_more_strangers(enforcer.decisions, [
+                project_id for project_id, used in count.projects.items() if any(used.values())])
+        rows = forest.rows_of(visible)
         usage = {} if count is None else forest.usage(count, enforcer.units(names))
-        return Overview(forest.project_ids, forest.names, {
+        return Overview([forest.project_ids[row] for row in rows], forest.names, {
             name: forest.columns[name].over([
-                usage[unit] for unit in enforcer.units([name])] if name in names else None)
+                usage[unit] for unit in enforcer.units([name])] if name in names else None, rows)
             for name in sorted(forest.columns)}, count)
 
     def _known(self, revision: int) -> _Forest | None:
@@ -140,15 +150,47 @@ class _Forest:
             return self
         return _Forest(decisions, self._nodes, self.names, self.limits, strangers)
 
+    def with_more_strangers(
+        self, decisions: Decisions, project_ids: Iterable[str]
+    ) -> _Forest:
+        """Return the same with these, too, as far as the catalog does not know them."""
+        return self.with_strangers(decisions, {*self._strangers, *project_ids})
+
+    def rows_of(self, visible: Collection[str] | None) -> np.ndarray:
+        """Return the rows of projects, in their order; None: of all."""
+        return np.array([
+            row for row, project_id in enumerate(self.project_ids)
+            if visible is None or project_id in visible], dtype=np.intp)
+
+    def counted(self, visible: Collection[str], names: Iterable[str]) -> list[str]:
+        """Return the projects whose usage is in what some of them see, sorted."""
+        rows = self.rows_of(visible)
+        whole = np.zeros(len(self._place), dtype=bool)
+        own = np.zeros(len(self._place), dtype=bool)
+        own[self._rows[rows]] = True
+        for name in names:
+            nodes, subtree = self.columns[name].bounding(rows)
+            own[nodes[~subtree]] = True
+            whole[nodes[subtree]] = True
+        # From the top: what is below a node that counts as a whole counts, too.
+        for children, parents in reversed(self._levels):
+            whole[children] |= whole[parents]
+        unknown = {each for each in visible if each not in self._place}
+        return sorted({*unknown, *(
+            node_id for node_id, counts in zip(self._place, own | whole, strict=True)
+            if counts)})
+
     def usage(
         self, count: Count, units: Iterable[str]
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return what each node uses itself, and with all that is below it, by unit."""
-        places = np.array([self._place[each] for each in count.projects], dtype=np.intp)
+        known = [(self._place[each], used) for each, used in count.projects.items()
+                 if each in self._place]
+        places = np.array([place for place, _ in known], dtype=np.intp)
         found = {}
         for unit in units:
             own = np.zeros(len(self._place), dtype=np.int64)
-            own[places] = [used.get(unit, 0) for used in count.projects.values()]
+            own[places] = [used.get(unit, 0) for _, used in known]
             total = own.copy()
             for children, parents in self._levels:
                 np.add.at(total, parents, total[children])
@@ -199,10 +241,22 @@ class _Bounds:
         self._ids = np.array(list(place), dtype=object)
         self._rows = rows
 
-    def over(self, usage: Sequence[tuple[np.ndarray, np.ndarray]] | None) -> Column:
-        """Return the column, with what is used of its units; None: nobody counts them."""
+    def bounding(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nodes that bind some projects, and whether by their whole subtree."""
+        binds = np.isin(self._bound[self._owners], rows)
+        return self._nodes[binds], self._subtree[binds]
+
+    def over(
+        self, usage: Sequence[tuple[np.ndarray, np.ndarray]] | None, rows: np.ndarray
+    ) -> Column:
+        """Return some rows of the column, with what is used of its units.
+
+        :param usage: None: nobody counts them.
+        """
+        limits = [self._limits[row] for row in rows]
+        sources = [self._sources[row] for row in rows]
         if usage is None:
-            return Column(self._limits, self._sources, None, None, [None] * len(self._rows))
+            return Column(limits, sources, None, None, [None] * len(rows))
         own = np.sum([of_unit for of_unit, _ in usage], axis=0)
         total = np.sum([of_unit for _, of_unit in usage], axis=0)
         free = np.full(len(self._rows), NO_LIMIT)
@@ -217,8 +271,8 @@ class _Bounds:
             first[self._owners[tightest[::-1]]] = tightest[::-1]
             free[self._bound] = np.maximum(least, 0)
             holders[self._bound] = self._ids[self._nodes[first]]
-        return Column(self._limits, self._sources, own[self._rows].tolist(), free.tolist(),
-                      holders.tolist())
+        return Column(limits, sources, own[self._rows[rows]].tolist(), free[rows].tolist(),
+                      holders[rows].tolist())
 
 
 def _nodes(ctx: Context, catalog: CatalogDriver) -> dict[str, Node]:
@@ -230,8 +284,7 @@ def _limits(
 ) -> EffectiveLimits:
     if key is None:
         return EffectiveLimits({}, {})
-    return enforcer.limits.effective_of_many(
-        ctx, nodes, service_id=key.service_id, region_id=key.region_id)
+    return limit_sources.effective_of_many(ctx, enforcer.limits, key, nodes)
 
 
 def _lineages(nodes: Mapping[str, Node]) -> dict[str, tuple[Node, ...]]:

@@ -3,19 +3,23 @@
 What is counted leaves out the rivals that came later (``rivals``): so of several that
 fit one by one, and not together, one stays, whoever asks first. That it was accepted is
 noted, and it counts for all others from then on, also for those that came before it and
-ask late. What came earlier and has not asked yet counts: it may stay.
+ask late. What came earlier and has not asked yet counts if it may stay: who does not fit
+beside all of them judges them one by one in their order, as they will be judged when they
+ask, and leaves those out that will have to go.
 
 Counting may take its time and ask other services, so nothing is locked meanwhile: who
 has counted takes the limit nodes and looks whether somebody was accepted since; if so,
-the count starts again. Each such round is another one's acceptance. And whoever does not
-fit looks whether rivals came, or were refused, while they were counted: these may be what
-did not fit, so the count starts again without them.
+the count starts again. Each such round is another one's acceptance. Whoever does not fit
+takes the nodes, too, before that is noted, and looks whether rivals came, or were refused,
+while they were counted: these may be what did not fit, so the count starts again without
+them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Set
 
 from placement_core import db
 from placement_core.context import Context
@@ -25,6 +29,8 @@ from placement_core.quota.enforcer import QuotaEnforcer, Standing
 
 #: How long somebody counts again because others were accepted.
 _PATIENCE_SECONDS = 30.0
+#: So many requests that came earlier are judged, a count or two each; the others stay.
+_MOST_JUDGED = 32
 
 
 def recheck(
@@ -45,28 +51,83 @@ def recheck(
     """
     enforcer.require_countable(names)
     standing = enforcer.standing(ctx, project_id, user_id)
-    first = rivals.place(ctx, enforcer.cells, project_id, uuids)
+    request = _Request(enforcer, names, uuids, user_id is not None, rivals.place(
+        ctx, enforcer.cells, project_id, uuids))
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        row_ids = set(nodes.ensure(ctx, _bound_nodes(enforcer, standing, names)).values())
-        seen = rivals.acceptances(ctx, row_ids)
-        if seen.keys() != row_ids:
+        bound = nodes.ensure(ctx, _bound_nodes(enforcer, standing, names))
+        seen = rivals.acceptances(ctx, set(bound.values()))
+        if seen.keys() != set(bound.values()):
             nodes.forget(ctx)
             continue
-        counted = _counted(enforcer, standing, names)
-        left_out = rivals.left_out(ctx, enforcer.cells, first, uuids, counted)
-        measure = enforcer.measure(ctx, standing, names, without=left_out)
-        enforcer.require_cells(measure.missing_cells)
-        answer = Answer(enforcer.overruns(measure, dict.fromkeys(names, 0)), measure)
+        others = request.find_rivals(ctx, standing)
+        answer = request.judge(ctx, standing, others)
         if answer.fits:
-            if _accepted(ctx, seen, uuids):
+            if _accepted(ctx, bound, seen, uuids):
                 return answer
-        elif left_out >= rivals.left_out(ctx, enforcer.cells, first, uuids, counted):
-            rivals.refuse(ctx, uuids)
+        elif _refused(ctx, bound, seen, request, standing, others):
             return answer
         if time.monotonic() > deadline:
             raise errors.TooManyRivals
         standing = enforcer.standing(ctx, project_id, user_id)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Request:
+    """What a re-check is about.
+
+    :ivar of_user: limits of the user bind, too.
+    :ivar first: where the request stands.
+    """
+
+    enforcer: QuotaEnforcer
+    names: Collection[str]
+    uuids: Collection[str]
+    of_user: bool
+    first: rivals.Place
+
+    def find_rivals(self, ctx: Context, standing: Standing) -> rivals.Rivals:
+        return rivals.of_request(
+            ctx, self.enforcer.cells, self.first, self.uuids,
+            _counted(self.enforcer, standing, self.names))
+
+    def judge(self, ctx: Context, standing: Standing, others: rivals.Rivals) -> Answer:
+        """Say whether the request may stay, whoever of its rivals has asked.
+
+        It is judged beside everybody that came earlier, then beside nobody of them, then
+        beside more and more of those that may stay, in their order.
+        """
+        answer = self._judge(ctx, standing, others.left_out)
+        if answer.fits:
+            return answer
+        earlier = rivals.earlier_requests(
+            ctx, self.enforcer.cells, others, self.first)[:_MOST_JUDGED]
+        if not earlier:
+            return answer
+        left_out = {*others.left_out, *(uuid for rival in earlier for uuid in rival.uuids)}
+        answer = self._judge(ctx, standing, left_out)
+        for rival in earlier:
+            if not answer.fits:
+                break
+            if self._may_stay(ctx, rival, {*left_out, *self.uuids} - rival.uuids):
+                left_out -= rival.uuids
+                answer = self._judge(ctx, standing, left_out)
+        return answer
+
+    def _may_stay(self, ctx: Context, rival: rivals.EarlierRequest, left_out: Set[str]) -> bool:
+        """Say what a rival would be told if it asked now, about the same resources."""
+        try:
+            standing = self.enforcer.standing(
+                ctx, rival.project_id, rival.user_id if self.of_user else None)
+        except errors.UnknownProject:
+            return True  # nobody would tell it to go
+        return self._judge(ctx, standing, left_out).fits
+
+    def _judge(self, ctx: Context, standing: Standing, left_out: Set[str]) -> Answer:
+        measure = self.enforcer.measure(ctx, standing, self.names, without=left_out)
+        self.enforcer.require_cells(measure.missing_cells)
+        return Answer(
+            self.enforcer.overruns(measure, dict.fromkeys(self.names, 0)), measure)
 
 
 def _bound_nodes(
@@ -84,16 +145,34 @@ def _counted(
     return {standing.project_id, *(
         project_id for name in names
         for binding in enforcer.decisions.bindings(standing.bounds, name)
-        for project_id in standing.bounds.counted(binding))}
+        for project_id in standing.bounds.counted(binding).project_ids)}
 
 
 @db.retry_writes
-def _accepted(ctx: Context, seen: dict[int, int], uuids: Collection[str]) -> bool:
+def _accepted(
+    ctx: Context, bound: Mapping[str, int], seen: dict[int, int], uuids: Collection[str]
+) -> bool:
     """Accept a request, unless another was accepted meanwhile."""
     with db.write(ctx) as session:
-        nodes.hold(ctx, session, seen)
+        nodes.hold(ctx, session, bound)
         if not rivals.seen_by(session, seen):
             return False
         rivals.accept(session, seen, uuids)
     rivals.prune_sometimes(ctx)
+    return True
+
+
+@db.retry_writes
+def _refused(
+    ctx: Context, bound: Mapping[str, int], seen: dict[int, int], request: _Request,
+    standing: Standing, others: rivals.Rivals,
+) -> bool:
+    """Refuse a request, unless others were answered or came while it was judged."""
+    with db.write(ctx) as session:
+        nodes.hold(ctx, session, bound)
+        if not rivals.seen_by(session, seen):
+            return False
+        if not others.left_out >= request.find_rivals(ctx, standing).left_out:
+            return False
+        rivals.refuse(session, request.uuids)
     return True

@@ -10,16 +10,17 @@ Source: requirement Q9, spec nova_quota N6.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors
-from placement_core.cells import tables as cell_tables
+from placement_core.cells import build_requests, tables as cell_tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
 from placement_core.db import Session, arrays
@@ -33,6 +34,9 @@ from placement_core.quota import errors, tables
 YOUNG = datetime.timedelta(minutes=10)
 #: Clocks differ.
 _KEPT = 2 * YOUNG
+#: Nova's texts about so many claims are read, some kilobytes each; the others are taken
+#: for requests of their own.
+_MOST_NAMED = 256
 _PRUNE_EVERY_SECONDS = 60.0
 _pruned_at = -_PRUNE_EVERY_SECONDS
 
@@ -40,12 +44,61 @@ LOG = logging.getLogger(__name__)
 
 _DIALECTS = ("postgresql", "mysql", "sqlite")
 _mappings = cell_tables.instance_mappings
-_consumers, _projects, _moves = (
-    placement_tables.consumers, placement_tables.projects, placement_tables.moves)
+_consumers, _projects, _users, _moves = (
+    placement_tables.consumers, placement_tables.projects, placement_tables.users,
+    placement_tables.moves)
 _answered, _nodes = tables.rechecked_claims, tables.limit_nodes
 
 #: Where a claim stands: (0, id of its mapping) or (1, id of its consumer).
 Place = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """A young claim."""
+
+    uuid: str
+    place: Place
+    project_id: str
+    user_id: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EarlierRequest:
+    """The young claims of one request that came before another, and whose re-check is yet to come.
+
+    They stay or go together. Who made what is known of nova's instances
+    (``build_requests``); every other claim is taken for a request of its own.
+    """
+
+    claims: Sequence[Claim]
+
+    @property
+    def uuids(self) -> Set[str]:
+        """Of all its claims."""
+        return {claim.uuid for claim in self.claims}
+
+    @property
+    def project_id(self) -> str:
+        """Whose claims they are."""
+        return self.claims[0].project_id
+
+    @property
+    def user_id(self) -> str | None:
+        """Who made them."""
+        return self.claims[0].user_id
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rivals:
+    """The rivals of a claim or of several.
+
+    :ivar left_out: the claims that do not count against it.
+    :ivar unanswered: those whose re-check is yet to come, the first one first.
+    """
+
+    left_out: Set[str]
+    unanswered: Sequence[Claim]
 
 
 def place(
@@ -70,14 +123,14 @@ def place(
     return min(places.values())
 
 
-def left_out(
+def of_request(
     ctx: Context, cells: CellDatabases, first: Place, uuids: Collection[str],
     project_ids: Collection[str],
-) -> set[str]:
-    """Return the rivals of a request that do not count against it.
+) -> Rivals:
+    """Return the rivals of a request.
 
-    Those that came later and were not accepted: if it fits without them, they are the
-    ones to go. And those that were refused: they are on their way out.
+    What does not count against it came later and was not accepted: if it fits without
+    them, they are the ones to go. Or it was refused: it is on its way out.
 
     :param first: where the request stands.
     :param uuids: its own claims.
@@ -87,10 +140,29 @@ def left_out(
     for uuid in uuids:
         young.pop(uuid, None)
     answers = _answers(ctx, young)
-    found = {uuid for uuid, place in young.items()
-             if (place > first if uuid not in answers else not answers[uuid])}
+    refused = {uuid for uuid, stays in answers.items() if not stays}
     # What moves was there before, whatever consumer holds it for now.
-    return found - _moving(ctx, found)
+    moving = _moving(ctx, {*refused, *(young.keys() - answers.keys())})
+    unanswered = sorted(
+        (claim for uuid, claim in young.items() if uuid not in answers and uuid not in moving),
+        key=lambda claim: claim.place)
+    later = {claim.uuid for claim in unanswered if claim.place > first}
+    return Rivals((refused - moving) | later, unanswered)
+
+
+def earlier_requests(
+    ctx: Context, cells: CellDatabases, others: Rivals, first: Place
+) -> list[EarlierRequest]:
+    """Return the requests that came before one and whose re-check is yet to come.
+
+    They count as far as they may stay. The first one comes first, with all of its claims.
+    """
+    named = [claim.uuid for claim in others.unanswered[:_MOST_NAMED]]
+    names = build_requests.reservation_ids(ctx, cells, named)
+    requests: dict[str, list[Claim]] = {}
+    for claim in others.unanswered:
+        requests.setdefault(names.get(claim.uuid, claim.uuid), []).append(claim)
+    return [EarlierRequest(made) for made in requests.values() if made[0].place < first]
 
 
 @db.retry_writes
@@ -112,11 +184,12 @@ def accept(session: Session, row_ids: Collection[int], uuids: Collection[str]) -
     session.change(_STAY[session.dialect], {"uuids": sorted(set(uuids))})
 
 
-@db.retry_writes
-def refuse(ctx: Context, uuids: Collection[str]) -> None:
-    """Note that claims have to go, unless they were accepted: they count for no rival."""
-    with db.write(ctx) as session:
-        _answer(session, uuids, stays=False)
+def refuse(session: Session, uuids: Collection[str]) -> None:
+    """Note that claims have to go, unless they were accepted: they count for no rival.
+
+    :param session: holds the nodes that bind them, so that rivals answer one by one.
+    """
+    _answer(session, uuids, stays=False)
 
 
 def seen_by(session: Session, seen: Mapping[int, int]) -> bool:
@@ -180,13 +253,19 @@ _CONSUMED = {
         among(_consumers.c.uuid, "uuids", dialect=dialect))
     for dialect in _DIALECTS}
 _YOUNG_MAPPED = {
-    dialect: sa.select(_mappings.c.id, _mappings.c.instance_uuid.label("uuid")).where(
+    dialect: sa.select(
+        _mappings.c.id, _mappings.c.instance_uuid.label("uuid"), _mappings.c.project_id,
+        _mappings.c.user_id,
+    ).where(
         _mappings.c.created_at > sa.bindparam("since"),
         among(_mappings.c.project_id, "project_ids", dialect=dialect))
     for dialect in _DIALECTS}
 _YOUNG_CONSUMERS = {
-    dialect: sa.select(_consumers.c.id, _consumers.c.uuid).join(
-        _projects, _projects.c.id == _consumers.c.project_id,
+    dialect: sa.select(
+        _consumers.c.id, _consumers.c.uuid, _projects.c.external_id.label("project_id"),
+        _users.c.external_id.label("user_id"),
+    ).join(_projects, _projects.c.id == _consumers.c.project_id).outerjoin(
+        _users, _users.c.id == _consumers.c.user_id,
     ).where(
         _consumers.c.created_at > sa.bindparam("since"),
         among(_projects.c.external_id, "project_ids", dialect=dialect))
@@ -204,14 +283,18 @@ def _answer(session: Session, uuids: Collection[str], *, stays: bool) -> None:
         for uuid in sorted(set(uuids))])
 
 
-def _young(ctx: Context, api: Context, project_ids: Collection[str]) -> dict[str, Place]:
-    """Return the young claims of some projects, and where each stands."""
+def _young(ctx: Context, api: Context, project_ids: Collection[str]) -> dict[str, Claim]:
+    """Return the young claims of some projects by their uuids."""
     asked = {"since": utcnow() - YOUNG, "project_ids": sorted(project_ids)}
-    consumers = {row.uuid: row.id for row in _asked(ctx, _YOUNG_CONSUMERS, **asked)}
+    consumers = {row.uuid: _claim(1, row) for row in _asked(ctx, _YOUNG_CONSUMERS, **asked)}
     mapped = {row.uuid for row in _asked(api, _MAPPED, uuids=sorted(consumers))}
     return {
-        **{row.uuid: (0, row.id) for row in _asked(api, _YOUNG_MAPPED, **asked)},
-        **{uuid: (1, id_) for uuid, id_ in consumers.items() if uuid not in mapped}}
+        **{row.uuid: _claim(0, row) for row in _asked(api, _YOUNG_MAPPED, **asked)},
+        **{uuid: claim for uuid, claim in consumers.items() if uuid not in mapped}}
+
+
+def _claim(rank: int, row: sa.Row[Any]) -> Claim:
+    return Claim(row.uuid, (rank, row.id), row.project_id, row.user_id)
 
 
 def _answers(ctx: Context, uuids: Collection[str]) -> dict[str, bool]:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from placement_core.changes import revisions
 from placement_core.changes.tables import revisions as revision_rows
 from placement_core.db import Session, TransactionLost, arrays
-from placement_core.placement import tables
+from placement_core.placement import counters, tables
 from placement_core.plugin_api.counting import CONSUMERS
 
 #: The usage of up to so many projects is read.
@@ -37,17 +37,24 @@ def _branch(
                      first.label("first"), second.label("second"))
 
 
-def _used(of: sa.Table, sign: int, dialect: str) -> sa.Select[Any]:
+def _used(dialect: str) -> sa.Select[Any]:
     """Build what projects use, by the ids of their rows.
 
     By ids, and named afterwards: a plan that was made while there were few projects would
     look at all of them for their names. Whole numbers: drivers take long for decimal ones.
     """
+    rows = sa.union_all(
+        *(sa.select(part.number(_counters.c.project_id).label("project_id"),
+                    _counters.c.resource_class_id, _counters.c.used)
+          .where(arrays.among(_counters.c.project_id, part.parameter, dialect=dialect),
+                 part.condition)
+          for part in counters.PARTS),
+        sa.select(_moves.c.project_id, _moves.c.resource_class_id, -_moves.c.used)
+        .where(arrays.among(_moves.c.project_id, "ids", dialect=dialect))).subquery()
     sums = (
-        sa.select(of.c.project_id, of.c.resource_class_id,
-                  sa.cast(sign * sa.func.sum(of.c.used), sa.BigInteger).label("used"))
-        .where(arrays.among(of.c.project_id, "ids", dialect=dialect))
-        .group_by(of.c.project_id, of.c.resource_class_id).subquery())
+        sa.select(rows.c.project_id, rows.c.resource_class_id,
+                  sa.cast(sa.func.sum(rows.c.used), sa.BigInteger).label("used"))
+        .group_by(rows.c.project_id, rows.c.resource_class_id).subquery())
     return _branch(_USED, _classes.c.name, sums.c.project_id, sums.c.used).select_from(
         sums.outerjoin(_classes, _classes.c.id == sums.c.resource_class_id))
 
@@ -58,7 +65,7 @@ _READ = {
         .where(revision_rows.c.name == revisions.LIMITS),
         _branch(_PROJECT, _projects.c.external_id, _projects.c.id)
         .where(arrays.among(_projects.c.id, "ids", dialect=dialect)),
-        _used(_counters, 1, dialect), _used(_moves, -1, dialect))
+        _used(dialect))
     for dialect in ("postgresql", "mysql", "sqlite")}
 
 
@@ -77,7 +84,7 @@ def read(
     revision, found = "", {}
     used: dict[tuple[str, str], int] = {}
     names = {id_: name for name, id_ in project_ids.items()}
-    rows = session.tuples(_READ[session.dialect], {"ids": sorted(names)})
+    rows = session.tuples(_READ[session.dialect], counters.ids(names))
     for what, text, first, second in rows:
         if what == _USED:
             key = names[first], text or CONSUMERS

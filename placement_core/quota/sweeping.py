@@ -17,7 +17,13 @@ import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors, metrics
 from placement_core.context import Context
-from placement_core.placement import allocations, consumers, errors as placement_errors, fencing
+from placement_core.placement import (
+    allocations,
+    consumers,
+    errors as placement_errors,
+    fencing,
+    reshaper,
+)
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.quota import errors, holds
@@ -59,6 +65,28 @@ def replace(
     allocations.replace(ctx, writes, guard=guard(), fence=fence, beside=beside)
 
 
+def reshape(
+    ctx: Context, inventories: reshaper.NewInventories, writes: Sequence[AllocationWrite], *,
+    fence: fencing.Fence | None = None,
+) -> None:
+    """Give providers inventories and consumers allocations, as ``reshaper.reshape`` does.
+
+    Claims that are due in its way are ended as in ``replace``; those that are held, it
+    moves, and they stay held.
+
+    :raises errors.Error: what ``reshaper.reshape`` raises.
+    """
+    try:
+        reshaper.reshape(ctx, inventories, writes, fence=fence, rewriting=holds.carry)
+    except (placement_errors.CapacityExceeded, placement_errors.InventoryInUse,
+            placement_errors.Fenced):
+        if not _make_room(ctx, writes, (), providers=inventories):
+            raise
+    else:
+        return
+    reshaper.reshape(ctx, inventories, writes, fence=fence, rewriting=holds.carry)
+
+
 def sweep(
     ctx: Context, *, most: int | None = None,
     progress: Callable[[Sweep], None] = lambda _swept: None,
@@ -90,17 +118,24 @@ def _forget_old(ctx: Context) -> None:
 
 
 def _make_room(
-    ctx: Context, writes: Sequence[AllocationWrite], projects: Collection[str]
+    ctx: Context, writes: Sequence[AllocationWrite], projects: Collection[str], *,
+    providers: Collection[str] = (),
 ) -> bool:
     """End claims that are due in the way of writes; say whether any were there.
 
     Also if it was somebody else who ended them just now: there is room all the same.
+    Those that are written themselves are in nobody's way.
+
+    :param projects: where there has to be quota.
+    :param providers: where there has to be room beside those that the writes name.
     """
-    providers = {uuid for write in writes for uuid in write.allocations}
+    providers = {*providers, *(uuid for write in writes for uuid in write.allocations)}
     found = {row.id: row for row in _due(ctx, most=_MOST_FOR_A_WRITE, providers=providers)}
     if projects:
         found |= {row.id: row for row in _due(ctx, most=_MOST_FOR_A_WRITE, projects=projects)}
-    swept = _end(ctx, list(found.values()), Sweep())
+    written = {write.consumer_uuid for write in writes}
+    swept = _end(
+        ctx, [row for row in found.values() if row.consumer_uuid not in written], Sweep())
     return bool(swept.ended or swept.others)
 
 

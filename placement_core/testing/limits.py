@@ -169,6 +169,16 @@ class LimitsContract(_Mixin):
         self.assertEqual({"cores": 1, "Cores": 2}, dict(found.defaults))
         self.assertEqual({PROJECT: {"Cores": 3}}, self._overrides(found))
 
+    def test_registered_names(self) -> None:
+        """What is registered is told with its service and region; None: the driver cannot."""
+        given: Registered = {
+            **self._REGIONS, (OTHER_SERVICE, None, "images"): 3}
+        driver, ctx = self.given(given, {}, {})
+        found = driver.registered(ctx)
+        if found is not None:
+            self.assertEqual(set(given), {
+                (each.service_id, each.region_id, each.resource_name) for each in found})
+
     # Users -------------------------------------------------------------------
 
     def test_user_limits(self) -> None:

@@ -182,7 +182,6 @@ class LimitsCommandsTest(test_commands.CommandTestCase):
         printed = self.run_command("limits", *show, **tree)
         for text in ("50 of default (subtree, set)", " unlimited ", "(own, default)"):
             self.assertIn(text, printed)
-        self.assertEqual([], self.limits("show", "web", "--service", "nova"))
 
     def test_audit(self) -> None:
         self.register()
@@ -273,3 +272,19 @@ class LimitsCommandsTest(test_commands.CommandTestCase):
             self.run_command(*arguments, code=1, **model)
             self.assertIn("(15) is more than", self.stderr)
         self.run_command(*place, "move", "web", "--top", **model)
+
+    def test_limits_that_are_registered_elsewhere(self) -> None:
+        self.run_command("limits", "register", self.file(FILE))
+        done = commands.run("limits", "show", "web", "--service", "nova",
+                            connection=self.connection)
+        self.assertEqual(
+            (0, "No limits of this service are registered without a region; there are some with "
+             "--region RegionOne\n"), (done.returncode, done.stderr))
+
+    def test_an_audit_names_limits_that_bind_nobody(self) -> None:
+        self.run_command("limits", "register", self.file(FILE))
+        done = commands.run("limits", "audit", "-f", "json", connection=self.connection,
+                            OS_QUOTA__SERVICE_TYPE="volume")
+        self.assertEqual((0, "[]"), (done.returncode, done.stdout.strip()))
+        self.assertIn(
+            "[quota] service_type = volume: the catalog has no such service", done.stderr)

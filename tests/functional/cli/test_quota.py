@@ -10,7 +10,7 @@ from placement_core import services
 from placement_core.placement import allocations
 from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.testing import factories
-from tests.functional.cli import test_catalog, test_commands, test_limits
+from tests.functional.cli import commands, test_catalog, test_commands, test_limits
 from tests.http import base
 
 PLACEMENT = {"OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT": "true", "OS_QUOTA__REGION": "RegionOne",
@@ -103,3 +103,60 @@ class QuotaCommandsTest(test_commands.CommandTestCase):
         self.assertIn("No usage is counted for disk", self.refused("check", "web", "disk=1"))
         self.assertIn("No cell is mapped", self.refused(
             "check", "web", "servers=1", OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT="false"))
+
+
+class EmptyRegionTest(QuotaCommandsTest):
+    """The same where ``[quota] region`` is empty: RegionOne is the only region."""
+
+    empty = {**PLACEMENT, "OS_QUOTA__REGION": ""}
+
+    def quota(self, *arguments: str, code: int = 0, **more: str) -> list[dict]:
+        return super().quota(*arguments, code=code, **{"OS_QUOTA__REGION": "", **more})
+
+    def say(self, *arguments: str, code: int = 0, **more: str) -> str:
+        """Run a command of people, return all that it prints."""
+        done = commands.run("quota", *arguments, connection=self.connection,
+                            **{**self.empty, **more})
+        self.assertEqual(code, done.returncode, done.stderr)
+        return done.stdout + done.stderr
+
+    def upgrade_check(self, code: int, **more: str) -> str:
+        printed = self.run_command("status", "upgrade", "check", code=code,
+                                   **{**self.empty, **more})
+        return " ".join(printed.replace("|", " ").split())
+
+    def test_what_fits_is_said(self) -> None:
+        self.assertIn("It fits.\nIt fits; 2 more class:VCPU would",
+                      self.say("check", "web", "class:VCPU=10"))
+        self.assertIn("class:VCPU", self.say("check", "web", "class:VCPU=13", code=1))
+        self.assertIn(
+            "No limit on cores is registered for service type compute in region RegionOne or "
+            "without a region: nothing binds the project.", self.say("check", "web", "cores=99"))
+
+    def test_nothing_is_registered(self) -> None:
+        image = {"OS_QUOTA__SERVICE_TYPE": "image"}
+        nothing = "No limits are registered for service type image, which the catalog does not"
+        gap = ("[quota] service_type = image: the catalog has no such service, so no limit binds "
+               "anybody; limits are registered for compute.")
+        for command in (["show", "web"], ["list"], ["check", "web", "cores=1"]):
+            said = self.say(*command, **image)
+            self.assertIn(gap, said)
+            self.assertIn("service type image, which the catalog does not have", said)
+        self.assertIn(nothing, self.say("list", **image))
+        self.assertIn(gap, self.upgrade_check(1, **image))
+
+    def test_the_upgrade_check(self) -> None:
+        self.upgrade_check(0)
+        nowhere = {"OS_QUOTA__REGION": "Nowhere"}
+        self.assertIn("[quota] region = Nowhere: the catalog has no such region",
+                      self.upgrade_check(1, **nowhere))
+        self.run_command("catalog", "region", "add", "RegionTwo")
+        said = self.upgrade_check(1)
+        self.assertIn("[quota] region is empty: nobody can tell which limits count on "
+                      "class:MEMORY_MB, class:VCPU, servers. Set [quota] region.", said)
+        self.run_command("quota", "check", "web", "class:VCPU=1", code=1, **self.empty)
+        self.assertIn("Set [quota] region.", self.stderr)
+        self.upgrade_check(0, OS_QUOTA__REGION="RegionOne")
+        said = self.upgrade_check(1, OS_QUOTA__REGION="RegionTwo")
+        self.assertIn(" that are registered in region RegionOne bind nobody: class:MEMORY_MB, "
+                      "class:VCPU, servers. [quota] region = RegionTwo", said)

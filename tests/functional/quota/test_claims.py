@@ -1,9 +1,10 @@
 import datetime
+import functools
 import logging
 
 import fixtures
 
-from placement_core.placement import allocations, errors as placement_errors, reshaper
+from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.records import InventoryValues
 from placement_core.quota import claims, errors, sweeping
 from placement_core.testing import factories
@@ -130,7 +131,7 @@ class TestTakenOver(held.HeldTestCase):
 
     def setUp(self):
         super().setUp()
-        self.host = self.provider(VCPU=16)
+        self.host, self.other = self.provider(VCPU=16), self.provider(VCPU=16)
         self.held_one = self.hold({self.host: {"VCPU": 2}}).consumer_uuid
 
     def assert_theirs(self, amount):
@@ -162,12 +163,46 @@ class TestTakenOver(held.HeldTestCase):
         self.assertEqual(1, self.generation(self.held_one))
         self.assert_theirs(2)
 
-    def test_by_a_reshape(self):
-        write = self.write({self.host: {"VCPU": 2}}, consumer=self.held_one, seen=1,
-                           project=self.cloud.leaf)
-        reshaper.reshape(self.ctx, {self.host.uuid: (
-            self.generation(self.host), {"VCPU": InventoryValues(total=20)})}, [write])
+    def reshape(self, held, **options):
+        options = {"consumer": self.held_one, "project": self.cloud.leaf, **options}
+        sweeping.reshape(self.ctx, {self.host.uuid: (
+            self.generation(self.host), {"VCPU": InventoryValues(total=20)})},
+            [self.write(held, **options)])
+
+    def test_a_reshape_takes_nothing_over(self):
+        """It says what everybody holds, and means to move it."""
+        before = claims.get(self.ctx, self.held_one)
+        self.reshape({self.host: {"VCPU": 2}})
+        self.assertEqual(before, claims.get(self.ctx, self.held_one))
+        self.reshape({self.other: {"VCPU": 2}})
+        moved = claims.get(self.ctx, self.held_one)
+        self.assertEqual(("held", before.expires_at, {self.other.uuid: {"VCPU": 2}}),
+                         (moved.state, moved.expires_at, moved.allocations))
+        self.pass_time(self.held_one)
+        [ended] = sweeping.sweep(self.ctx).ended
+        self.assertEqual({self.other.uuid: {"VCPU": 2}}, ended.allocations)
+        self.assertEqual({}, self.held(self.held_one))
+
+    def test_confirmed_after_a_reshape(self):
+        self.reshape({self.host: {"VCPU": 2}})
+        self.assertEqual("confirmed", claims.confirm(self.ctx, self.held_one).state)
+        self.assertEqual((0, {self.host.uuid: {"VCPU": 2}}),
+                         (self.rows(), self.held(self.held_one)))
+
+    def test_a_reshape_after_it_was_taken_over(self):
+        self.put({self.host: {"VCPU": 3}}, consumer=self.held_one, seen=1)
+        self.reshape({self.host: {"VCPU": 3}})
+        self.assert_theirs(3)
+
+    def test_a_reshape_that_gives_it_to_another_project(self):
+        self.reshape({self.host: {"VCPU": 2}}, project=self.cloud.twig)
         self.assert_theirs(2)
+
+    def test_a_reshape_that_empties_it(self):
+        self.reshape({})
+        self.assertIsNone(self.state(self.held_one))
+        self.pass_time(self.held_one)
+        self.assertEqual(1, sweeping.sweep(self.ctx).others)
 
     def test_confirmed_after_that(self):
         self.put({self.host: {"VCPU": 3}}, consumer=self.held_one, seen=1)
@@ -283,6 +318,35 @@ class TestSweeping(held.HeldTestCase):
         self.expired({self.host: {"VCPU": 16}})
         self.hold({self.host: {"VCPU": 1}})
         self.assertEqual({"VCPU": 1}, self.used(self.host))
+
+    def test_a_reshape_takes_it_too(self):
+        due = self.expired({self.host: {"VCPU": 16}})
+        self.reshape({"VCPU": 16}, [self.write({self.host: {"VCPU": 16}}, seen=None)])
+        self.assertEqual({}, self.held(due))
+
+    def test_a_reshape_takes_the_class_away(self):
+        due = self.expired({self.host: {"VCPU": 2}})
+        self.reshape({"MEMORY_MB": 16}, [])
+        self.assertEqual(({}, {"MEMORY_MB": 0}), (self.held(due), self.used(self.host)))
+
+    def test_a_reshape_that_what_is_not_due_is_in_the_way_of(self):
+        self.hold({self.host: {"VCPU": 2}})
+        self.assertRaises(placement_errors.InventoryInUse, self.reshape, {"MEMORY_MB": 16}, [])
+        self.assertRaises(placement_errors.CapacityExceeded, self.reshape, {"VCPU": 16}, [
+            self.write({self.host: {"VCPU": 15}}, seen=None)])
+
+    def test_what_is_due_and_written_itself_is_in_nobodys_way(self):
+        """The refusal says what is too large, and nothing is lost."""
+        due = self.expired({self.host: {"VCPU": 2}})
+        for write in (functools.partial(self.put, {self.host: {"VCPU": 17}}, seen=1, consumer=due),
+                      functools.partial(self.reshape, {"VCPU": 16}, [
+                          self.write({self.host: {"VCPU": 17}}, consumer=due, seen=1)])):
+            self.assertRaises(placement_errors.CapacityExceeded, write)
+            self.assertEqual({self.host.uuid: {"VCPU": 2}}, self.held(due))
+
+    def reshape(self, inventory, writes):
+        sweeping.reshape(self.ctx, {self.host.uuid: (self.generation(self.host), {
+            name: InventoryValues(total=total) for name, total in inventory.items()})}, writes)
 
     def test_several_providers_at_once(self):
         for host in (self.host, self.other):

@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from placement_core.catalog import domains, projects, regions, services
+from placement_core.changes import follower
 from placement_core.limits import limits, registered
 from placement_core.placement import usages
 from placement_core.placement.usage_index import UsageIndex
@@ -93,6 +94,14 @@ class TestDecisions(claims.ClaimsTestCase):
         limits.update(self.ctx, self.catalog, Tree(self.conf), id_, {"resource_limit": 3})
         self.assertEqual([(self.trunk, 3, 6, 0)], self.excesses(self.left, 0))
         self.assertEqual([], self.excesses(self.left, -1))
+
+    def test_a_forked_process_does_not_rely_on_what_its_parent_knew(self):
+        self.use(self.left, 6)
+        self.assertEqual([], self.excesses(self.left, 2))
+        self.limit(self.trunk, 7)
+        # What the fork does to the child.
+        follower._forget_after_fork()
+        self.assertEqual([(self.trunk, 7, 6, 2)], self.excesses(self.left, 2))
 
     def test_projects_that_come_and_move_count(self):
         self.limit(self.trunk, 10)

@@ -19,7 +19,7 @@ class TestNodes(base.DatabaseTestCase):
         ctx = self.context()
         ids = nodes.ensure(ctx, node_ids)
         with db.write(ctx) as session:
-            nodes.hold(ctx, session, ids.values())
+            nodes.hold(ctx, session, ids)
 
     def test_rows_are_made_once(self):
         first = nodes.ensure(self.ctx, ["b", "a"])
@@ -59,17 +59,35 @@ class TestNodes(base.DatabaseTestCase):
         def play(ctx):
             ids = nodes.ensure(ctx, ["a", "b"])
             with db.write(ctx) as session:
-                nodes.hold(ctx, session, ids.values())
+                nodes.hold(ctx, session, ids)
 
         play(self.ctx)
         self.assertEqual({"a": 1, "b": 1}, self.revisions())
+
+    def test_a_row_that_is_another_nodes_now(self):
+        """The database was restored, and numbers its rows in another way."""
+        nodes.ensure(self.ctx, ["a", "b"])
+        rows = tables.limit_nodes
+        with self.database.writer.begin() as connection:
+            for before, after in (("a", "c"), ("b", "a"), ("c", "b")):
+                connection.execute(sa.update(rows).where(rows.c.node_id == before)
+                                   .values(node_id=after))
+
+        @db.retry_writes
+        def play(ctx):
+            ids = nodes.ensure(ctx, ["a"])
+            with db.write(ctx) as session:
+                nodes.hold(ctx, session, ids)
+
+        play(self.ctx)
+        self.assertEqual({"a": 1, "b": 0}, self.revisions())
 
     def test_whoever_comes_later_waits(self):
         def holding(paused):
             ctx = self.context()
             ids = nodes.ensure(ctx, ["a", "b"])
             with db.write(ctx) as session:
-                nodes.hold(ctx, session, ids.values())
+                nodes.hold(ctx, session, ids)
                 paused.here()
 
         with races.Paused(holding) as paused:

@@ -4,7 +4,10 @@ import functools
 import random
 import threading
 
+import fixtures
 import sqlalchemy as sa
+from nova.objects import instance as nova_instance
+from oslo_serialization import jsonutils
 
 from placement_core import db
 from placement_core.cells import tables as cell_tables
@@ -13,7 +16,7 @@ from placement_core.placement import allocations, tables as placement_tables
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import errors, nodes, rechecks, rivals, tables
 from placement_core.testing import factories
-from tests import races
+from tests import nova_databases, races
 from tests.functional.quota import worlds
 
 _mappings = cell_tables.instance_mappings
@@ -92,6 +95,36 @@ class TestRivals(RechecksTestCase):
         self.older(large, 11)
         self.assertFalse(self.recheck(self.left, small))
 
+    def test_an_earlier_one_that_cannot_stay_is_in_nobodys_way(self):
+        """Whoever asks first: of two of which one fits, that one stays."""
+        for small_asks_first in (True, False):
+            large, small = self.use(self.left, 11), self.use(self.left, 6)
+            asked = [small, large] if small_asks_first else [large, small]
+            self.assertEqual({large: False, small: True},
+                             {uuid: self.recheck(self.left, uuid) for uuid in asked})
+            self.remove(self.left, large, small)
+
+    def test_earlier_ones_are_judged_in_their_order(self):
+        first, large, last = self.use(self.left, 5), self.use(self.left, 7), self.use(self.left, 5)
+        later = self.use(self.left, 4)
+        self.assertFalse(self.recheck(self.left, later))  # the first and the last fill it
+        self.assertTrue(self.recheck(self.left, last))
+        self.assertFalse(self.recheck(self.left, large))
+        self.assertTrue(self.recheck(self.left, first))
+
+    def test_an_earlier_one_that_its_own_limit_will_refuse(self):
+        self.limit(self.trunk, 8)
+        self.limit(self.right, 3)
+        large, small = self.use(self.right, 4), self.use(self.left, 6)
+        self.assertTrue(self.recheck(self.left, small))
+        self.assertFalse(self.recheck(self.right, large))
+
+    def test_an_earlier_one_that_a_limit_of_its_user_will_refuse(self):
+        self.user_limit(self.left, 3)
+        janes, joes = self.use(self.left, 5), self.use(self.left, 6, user="joe")
+        self.assertTrue(self.recheck(self.left, joes, user="joe"))
+        self.assertFalse(self.recheck(self.left, janes, user="jane"))
+
     def test_several_instances_of_one_request_stay_or_go_together(self):
         first = [self.use(self.left, 3) for _ in range(2)]
         second = [self.use(self.left, 3) for _ in range(2)]
@@ -107,7 +140,7 @@ class TestRivals(RechecksTestCase):
                 mine.append(self.use(self.left, 3))
                 theirs.append(self.use(self.left, 3))
             asked = [theirs, mine] if later_asks_first else [mine, theirs]
-            # Nobody knows whose instances belong together: one of both stays.
+            # Without nova nobody knows whose belong together: one of both stays.
             self.assertEqual([True, False], [self.recheck(self.left, *uuids) for uuids in asked])
             self.remove(self.left, *mine, *theirs)
 
@@ -152,16 +185,79 @@ class TestRivals(RechecksTestCase):
     def test_what_was_granted_by_a_claim_counts(self):
         first, second = self.use(self.left, 6), self.use(self.left, 6)
         ctx = self.context()
-        ids = nodes.ensure(ctx, [self.left]).values()
+        ids = nodes.ensure(ctx, [self.left])
         with db.write(ctx) as session:
             nodes.hold(ctx, session, ids)
-            rivals.accept(session, ids, [second])
+            rivals.accept(session, ids.values(), [second])
         self.assertFalse(self.recheck(self.left, first))
 
     def test_the_rows_of_another_database_are_made_again(self):
         self.recheck(self.left, self.use(self.left, 1))
         self.api(sa.delete(tables.limit_nodes))
         self.assertTrue(self.recheck(self.left, self.use(self.left, 1)))
+
+
+@worlds.in_every_way
+class TestRequestsOfNova(RechecksTestCase):
+    """Nova says which instances are one request; the mappings are in its own database."""
+
+    def setUp(self):
+        url = nova_databases.api(self.kind)
+        self.options = {("api_database", "connection"): url}
+        self.nova, tables_ = nova_databases.reflected(url, "build_requests")
+        self.addCleanup(self.nova.dispose)
+        self.build_requests = tables_["build_requests"]
+        super().setUp()
+
+    def api(self, statement, values=None):
+        with self.nova.begin() as connection:
+            return connection.execute(statement, values)
+
+    def request(self, *cores):
+        """Return the instances of a request that nova is building."""
+        reservation = f"r-{factories.new_uuid()[:8]}"
+        uuids = [self.use(self.left, each) for each in cores]
+        self.api(sa.insert(self.build_requests), [{
+            "instance_uuid": uuid, "project_id": self.left,
+            "instance": jsonutils.dumps(nova_instance.Instance(
+                uuid=uuid, reservation_id=reservation).obj_to_primitive()),
+        } for uuid in uuids])
+        return uuids
+
+    def remove(self, project, *uuids):
+        super().remove(project, *uuids)
+        self.api(sa.delete(self.build_requests))
+
+    def test_an_earlier_request_that_cannot_stay_as_a_whole(self):
+        """Each of its instances could stay, so that both requests were refused."""
+        self.assertTrue(self.recheck(self.left, self.use(self.left, 3)))
+        for small_asks_first in (True, False):
+            large, small = self.request(3, 3, 3), self.request(2, 2)
+            asked = [small, large] if small_asks_first else [large, small]
+            self.assertEqual([uuids is small for uuids in asked],
+                             [self.recheck(self.left, *uuids) for uuids in asked])
+            self.remove(self.left, *large, *small)
+
+    def test_requests_that_came_by_turns(self):
+        self.assertTrue(self.recheck(self.left, self.use(self.left, 3)))
+        large, small = self.request(3, 3, 3), self.request(2, 2)
+        for number, uuid in enumerate((large[0], small[0], large[1], small[1], large[2]), 100):
+            self.place(uuid, number)
+        self.assertTrue(self.recheck(self.left, *small))
+        self.assertFalse(self.recheck(self.left, *large))
+
+    def test_an_earlier_request_that_may_stay(self):
+        first, second = self.request(3, 3), self.request(3, 3)
+        self.assertFalse(self.recheck(self.left, *second))
+        self.assertTrue(self.recheck(self.left, *first))
+
+    def test_texts_that_say_nothing(self):
+        for text in ("", "{", "[]", '{"nova_object.data": {"reservation_id": null}}', None):
+            first, second = self.request(6), self.request(6)
+            self.api(sa.update(self.build_requests).values(instance=text))
+            self.assertFalse(self.recheck(self.left, *second))
+            self.assertTrue(self.recheck(self.left, *first))
+            self.remove(self.left, *first, *second)
 
 
 @worlds.databases.on_each_database
@@ -262,6 +358,22 @@ class TestRaces(RechecksTestCase):
         self.assertIs(True, paused.outcome)
         self.assertFalse(self.recheck(self.left, second))
         self.assertEqual({first: True, second: False}, self.answers())
+
+    def test_a_rival_is_refused_just_before_another_is(self):
+        first, second = self.made(self.left, 6, 1001), self.made(self.left, 6, 1002)
+        self.limit(self.left, 0, "servers")
+        refused, outcomes = rechecks._refused, []
+
+        def refuse_the_first(*arguments):
+            if not outcomes:
+                outcomes.append(None)
+                outcomes[0] = self.recheck(self.left, first)
+            return refused(*arguments)
+
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.quota.rechecks._refused", refuse_the_first))
+        self.assertTrue(self.recheck(self.left, second, names=("cores",)))
+        self.assertEqual([False], outcomes)
 
     def test_two_at_once(self):
         for _ in range(5):

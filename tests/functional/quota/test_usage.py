@@ -3,6 +3,7 @@ import random
 from placement_core import amounts
 from placement_core.limits import registered
 from placement_core.quota import errors, usage
+from placement_core.quota.overview import Overviews
 from tests import round_trips
 from tests.functional.quota import test_checks, worlds
 
@@ -21,9 +22,9 @@ class UsageTestCase(test_checks.ChecksTestCase):
                    share.tightest and (share.tightest.user_id or share.tightest.node_id))
             for name, share in (found.shares if user is None else found.of_user).items()}
 
-    def overview(self):
+    def overview(self, visible=None):
         """Return {project: {resource name: the same}}."""
-        found = self.parts.overviews.make(self.ctx)
+        found = self.parts.overviews.make(self.ctx, visible)
         unknown = [None] * len(found.project_ids)
         rows = {
             name: list(zip(column.limits, column.sources, column.used or unknown,
@@ -114,6 +115,9 @@ class TestOverview(UsageTestCase):
             self.assertEqual(sorted([*nodes, "stranger"]), sorted(found))
             self.assertEqual(
                 {project: self.shares(project) for project in found}, found)
+            visible = {*chance.sample([*nodes, "stranger"], 3), "nobody"}
+            self.assertEqual({project: found[project] for project in visible - {"nobody"}},
+                             self.overview(visible))
 
     def test_changes_are_seen(self):
         self.use(self.left, 4)
@@ -126,6 +130,31 @@ class TestOverview(UsageTestCase):
         found = self.overview()
         self.assertEqual((10, "default", 1, 0, self.trunk), found[late]["cores"])
         self.assertEqual((10, "default", 1, 9, "stranger"), found["stranger"]["cores"])
+
+    def test_only_what_may_be_seen_is_counted(self):
+        """And what counts against the limits above it, of which something may be left."""
+        aside = self.project("aside", self.other)
+        for project in (self.left, self.right, self.other, aside, "stranger"):
+            self.use(project, 2)
+        found = self.overview()
+        counting = self.noting()
+        overviews = Overviews(self.enforcer)
+        for visible, expected in (
+                ([self.left], [self.left]),
+                ([self.other, aside], [self.other, aside]), ([], []),
+                (["stranger"], ["stranger"])):
+            overview = overviews.make(self.ctx, visible)
+            self.assertEqual(sorted(visible), overview.project_ids)
+            self.assertEqual(
+                [found[each]["cores"][2] for each in overview.project_ids],
+                overview.resources["cores"].used)
+            self.assertEqual((sorted(expected), None), counting.questions.pop())
+        self.limit(self.trunk, 5)
+        overview = overviews.make(self.ctx, [self.left])
+        self.assertEqual(([1], [self.trunk]), (
+            overview.resources["cores"].free, overview.resources["cores"].held_by))
+        self.assertEqual((sorted([self.left, self.right, self.trunk]), None),
+                         counting.questions.pop())
 
     def test_names(self):
         found = self.parts.overviews.make(self.ctx)

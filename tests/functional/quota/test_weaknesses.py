@@ -58,17 +58,24 @@ class TestWeaknesses(test_checks.ChecksTestCase):
         trips = round_trips.RoundTrips(self.parts.database)
         asked = []
         effective, user_limits = self.parts.limits.effective, self.parts.limits.user_limits
-        self.patch(self.parts.limits, "effective",
-                   lambda *given, **more: asked.append(given) or effective(*given, **more))
-        self.patch(self.parts.limits, "user_limits",
-                   lambda *given, **more: asked.append(given) or user_limits(*given, **more))
+
+        def asking(name, function):
+            def ask(ctx, *arguments, **options):
+                asked.append(repr((name, arguments, options)))
+                return function(ctx, *arguments, **options)
+            return ask
+
+        self.patch(self.parts.limits, "effective", asking("effective", effective))
+        self.patch(self.parts.limits, "user_limits", asking("user_limits", user_limits))
         count = trips.of(self.check, self.left, "jane", cores=1)
         self.assertEqual([], asked)
         # Has anything changed? Then what is used, by the user and by the others.
         self.assertLessEqual(count, 6)
         self.limit(self.left, 11)
         self.check(self.left, "jane", cores=1)
-        self.assertEqual(2, len(asked))
+        # Those of the catalog's only region and those without one, each once.
+        self.assertEqual(5, len(asked))
+        self.assertEqual(sorted(set(asked)), sorted(asked))
 
 
 class TestMoves(test_checks.ChecksTestCase):

@@ -174,6 +174,30 @@ class ClaimsTest(ClaimsTestCase):
             self.assertEqual(204, response.status_int, response.text)
             self.ask("DELETE", f"/allocations/{name}")
 
+    def reshape(self, consumer: str, held: dict[str, int], generation: int | None) -> int:
+        """Reshape the host as nova does, with what the host's consumers hold; return a status."""
+        seen = self.ask("GET", f"/resource_providers/{self.host}/inventories").json
+        return self.ask("POST", "/reshaper", {
+            "inventories": {self.host: {
+                "inventories": seen["inventories"],
+                "resource_provider_generation": seen["resource_provider_generation"]}},
+            "allocations": {consumer: {
+                "allocations": {self.host: {"resources": held}}, "project_id": self.middle,
+                "user_id": "bob", "consumer_type": "INSTANCE",
+                "consumer_generation": generation}}},
+            headers={"X-Roles": "admin,service"}).status_int
+
+    def test_a_reshape_moves_what_is_held(self) -> None:
+        claim = self.made(hold_seconds=600)
+        self.assertEqual(204, self.reshape(claim["consumer_uuid"], {"VCPU": 2}, 1))
+        self.assertEqual({"claim": claim}, self.claims(
+            "GET", f"/{claim['consumer_uuid']}", status=200).json)
+
+    def test_what_is_due_makes_room_for_a_reshape(self) -> None:
+        due = self.due(amount=2)
+        self.assertEqual(204, self.reshape(factories.new_uuid(), {"VCPU": 15}, None))
+        self.assertEqual({}, self.held(due))
+
     def test_lists(self) -> None:
         mine = [self.made(1, hold_seconds=60)["consumer_uuid"] for _ in range(3)]
         other = self.made(1, hold_seconds=60, project_id=self.side)["consumer_uuid"]

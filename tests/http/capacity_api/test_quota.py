@@ -7,11 +7,13 @@ import random
 import uuid
 from typing import Any
 
+import fixtures
 import sqlalchemy as sa
 import webob
 
 from placement_core import app
 from placement_core.cells import tables as cell_tables
+from placement_core.http.leases_api import representations
 from placement_core.placement import tables as placement_tables
 from placement_core.quota import tables
 from tests import databases
@@ -58,7 +60,9 @@ class QuotaTestCase(LimitsTestCase):
         return self.quota("POST", "/quota/check", {"project_id": project, **body}, status=status)
 
     def seconds(self, answer: Any) -> Any:
-        """Return an answer without what differs each time."""
+        """Return an answer without what differs each time, and what all of them have."""
+        self.assertEqual({"service_type": "compute", "service_id": self.service,
+                          "region_ids": ["RegionOne"]}, answer.pop("limits_of"))
         self.assertTrue(all(took >= 0 for took in answer.pop("seconds").values()))
         return answer
 
@@ -69,10 +73,12 @@ class ChecksTest(QuotaTestCase):
         self.use(self.top, 4)
         self.assertEqual({
             "project_id": self.top, "fits": True, "excesses": [], "source": "placement",
-            "missing_cells": []}, self.seconds(self.check(self.top, deltas={"cores": 6})))
+            "missing_cells": [], "unregistered": []},
+            self.seconds(self.check(self.top, deltas={"cores": 6})))
         self.assertEqual({
             "project_id": self.top, "fits": True, "excesses": [], "source": None,
-            "missing_cells": []}, self.seconds(self.check(self.top, deltas={"ram": BIG})))
+            "missing_cells": [], "unregistered": []},
+            self.seconds(self.check(self.top, deltas={"ram": BIG})))
 
     def test_it_does_not(self) -> None:
         self.limit(self.top, 12)
@@ -229,6 +235,57 @@ class ExplainTest(QuotaTestCase):
             "per_item": {"cores": 2, "ram": 1}, "min_count": 1, "max_count": 5})
         self.assertEqual((True, 3, 3), (
             found["fits"], found["count"], found["stops"][0]["over_by"]))
+
+
+@databases.on_each_database
+class EmptyRegionTest(QuotaTestCase):
+    """``[quota] region`` is empty, and the catalog's regions come and go."""
+
+    options = {**QuotaTestCase.options, ("quota", "region"): "", ("quota", "guard"): "enforce"}
+
+    def claim(self, cores: int) -> webob.Response:
+        return self.ask("PUT", f"/allocations/{uuid.uuid4()}", {
+            "allocations": {self.host: {"resources": {"VCPU": cores}}},
+            "project_id": self.top, "user_id": "jane", "consumer_generation": None,
+            "consumer_type": "INSTANCE"})
+
+    def test_the_only_region_is_meant(self) -> None:
+        answer = self.check(self.top, deltas={"cores": 11, "class:DISK_GB": 1})
+        self.assertEqual((False, ["class:DISK_GB"], ["RegionOne", None]), (
+            answer["fits"], answer["unregistered"], answer["limits_of"]["region_ids"]))
+        self.assertEqual({"cores", "ram"},
+                         set(self.quota("GET", f"/quota/{self.top}")["resources"]))
+        refused = self.claim(11)
+        self.assertEqual(403, refused.status_int, refused.text)
+        self.assertEqual(204, self.claim(10).status_int)
+
+    def test_a_second_region_comes_and_goes(self) -> None:
+        self.make("regions", "region", id="RegionTwo")
+        for path, body in (
+                (f"/quota/{self.top}", None), ("/quota", None),
+                ("/quota/check", {"project_id": self.top, "deltas": {"cores": 1}}),
+                ("/explain/quota", {"project_id": self.top, "deltas": {"cores": 1}})):
+            refused = self.quota("GET" if body is None else "POST", path, body, status=503)
+            self.assertEqual("quota.region.ambiguous", refused["errors"][0]["code"])
+            self.assertIn("Set [quota] region.", refused["errors"][0]["detail"])
+        self.assertEqual(503, self.claim(11).status_int)
+        self.v3("DELETE", "/regions/RegionTwo", status=204)
+        self.assertEqual(403, self.claim(11).status_int)
+
+    def test_the_log_names_limits_that_bind_nobody(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        app.make_app(self.conf)
+        self.assertNotIn("[quota]", log.output)
+        # What was registered for another region is seen by the manager, and at the next start.
+        [step] = [each for each in self.services.manager(representations.LEASE)._steps
+                  if "bind nobody" in each.name]
+        step.do(self.services.context())
+        self.make("regions", "region", id="RegionTwo")
+        for _ in range(2):
+            step.do(self.services.context())
+        self.assertEqual(1, log.output.count("Set [quota] region."))
+        app.make_app(self.conf)
+        self.assertEqual(2, log.output.count("Set [quota] region."))
 
 
 @databases.on_each_database

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import uuid
 
-from placement_core.placement.usage_index import CONSUMERS, UsageIndex
+from placement_core.placement.usage_index import CONSUMERS, ProjectSet, UsageIndex
 from tests import databases
 from tests.http import base
 
@@ -112,8 +112,8 @@ class TestNovaMoves(base.HttpTestCase):
     def counted(self):
         """Return (VCPU, servers) as quota counts them."""
         usages = self.index.usages(self.parts[0].context())
-        rows = usages.rows_of(["project"])
-        return usages.total(rows, "VCPU"), usages.total(rows, CONSUMERS)
+        project = ProjectSet(["project"])
+        return usages.total(project, "VCPU"), usages.total(project, CONSUMERS)
 
     def assert_full(self):
         """The project is at its limit: another instance is refused."""

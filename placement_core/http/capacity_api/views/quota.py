@@ -1,7 +1,7 @@
 """/capacity/v1/quota/…: whether somebody may have more; what they have, and could have.
 
-Administrators and services ask about everybody; others about their own project and
-those below it.
+Who passes the rule ``capacity:quota:all_projects`` asks about everybody; others about their
+own project and those below it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from placement_core.plugin_api.counting import Count, MemberCount
 from placement_core.quota import checks, explain as reasons, members, rechecks, usage
 from placement_core.quota.checks import Answer, CountAnswer
 from placement_core.quota.explain import Explanation
+from placement_core.quota.limit_sources import ServiceKey
 from placement_core.quota.overview import Column
 from placement_core.quota.records import Bound
 from placement_core.quota.usage import Share
@@ -35,14 +36,11 @@ Document = dict[str, Any]
 
 def list_(call: Call) -> Reply:
     """Return the quota of all projects that the caller sees."""
-    overview = call.services.overviews.make(call.ctx)
-    seen = sights.nodes(call, _sight(call))
     page = pages.page(call.query)
+    overview = call.services.overviews.make(call.ctx, sights.nodes(call, _sight(call)))
     ids = overview.project_ids
     first = bisect.bisect_right(ids, page.marker) if page.marker is not None else 0
     rows: Sequence[int] = range(first, len(ids))
-    if seen is not None:
-        rows = [row for row in rows if ids[row] in seen]
     following = None
     if page.size is not None and len(rows) > page.size:
         rows = rows[:page.size]
@@ -55,6 +53,7 @@ def list_(call: Call) -> Reply:
              "resources": {name: cells[row] for name, cells in columns}}
             for row in rows],
         **_counted(overview.count),
+        "limits_of": _limits_of(call),
         "links": {"next": following}})
 
 
@@ -67,13 +66,13 @@ def show(call: Call) -> Reply:
     body: Document = {"project_id": project_id, "resources": _shares(found.shares)}
     if found.of_user is not None:
         body["user"] = {"user_id": user_id, "resources": _shares(found.of_user)}
-    return Reply(body={**body, **_counted(found.count)})
+    return Reply(body={**body, **_counted(found.count), "limits_of": _limits_of(call)})
 
 
 def check(call: Call) -> Reply:
     """Say whether a request fits, or how many of its items do, or whether it may stay."""
     _require_sight(call, call.body["project_id"], policies.QUOTA_CHECK)
-    return Reply(body=_answer(_asked(call)))
+    return Reply(body=_answer(call, _asked(call)))
 
 
 def explain(call: Call) -> Reply:
@@ -85,7 +84,7 @@ def explain(call: Call) -> Reply:
     found = reasons.explain(
         call.ctx, call.services.quota, _asked(call), asked,
         visible=sights.nodes(call, _sight(call)))
-    return Reply(body={**_answer(found.answer), **_reasons(found)})
+    return Reply(body={**_answer(call, found.answer), **_reasons(found)})
 
 
 def server_group_members(call: Call) -> Reply:
@@ -99,7 +98,8 @@ def server_group_members(call: Call) -> Reply:
         user_id=body["user_id"], uuids=uuids, asked=body.get("asked", 0))
     return Reply(body={
         "members": found.count.members, "limit": amounts.to_wire(found.limit),
-        "asked": found.asked, "fits": found.fits, **_counted(found.count)})
+        "asked": found.asked, "fits": found.fits, **_counted(found.count),
+        "limits_of": _limits_of(call)})
 
 
 def _asked(call: Call) -> Answer:
@@ -111,8 +111,8 @@ def _asked(call: Call) -> Answer:
             per_item=body["per_item"], min_count=body["min_count"], max_count=body["max_count"])
     if body.get("recheck"):
         # What is noted decides about others.
-        if not _sight(call).everything:
-            raise NotAllowed(policies.QUOTA_CHECK)
+        if not call.allows(policies.QUOTA_RECHECK):
+            raise NotAllowed(policies.QUOTA_RECHECK)
         return rechecks.recheck(
             call.ctx, enforcer, project_id=project_id, user_id=user_id,
             names=body["deltas"].keys(), uuids=body["consumers"])
@@ -124,7 +124,7 @@ def _asked(call: Call) -> Answer:
 
 
 def _sight(call: Call) -> Sight:
-    return dataclasses.replace(sights.of(call.ctx.identity), above=False)
+    return dataclasses.replace(sights.of(call, policies.QUOTA_OF_ALL), above=False)
 
 
 def _require_sight(call: Call, project_id: str, rule: str) -> None:
@@ -144,15 +144,30 @@ def _counted(count: Count | MemberCount | None) -> Document:
         "seconds": {name: round(took, 6) for name, took in count.seconds.items()}}
 
 
-def _answer(answer: Answer) -> Document:
+def _limits_of(call: Call) -> Document:
+    """Return whose limits count."""
+    return _source(call, call.services.quota.service_key(call.ctx))
+
+
+def _source(call: Call, key: ServiceKey | None) -> Document:
+    return {
+        "service_type": call.services.quota.rules.service_type,
+        "service_id": None if key is None else key.service_id,
+        "region_ids": [] if key is None else key.region_ids}
+
+
+def _answer(call: Call, answer: Answer) -> Document:
+    standing = answer.measure.standing
     body: Document = {
-        "project_id": answer.measure.standing.project_id,
+        "project_id": standing.project_id,
         "fits": answer.fits,
         "excesses": [overruns.document(each) for each in answer.overruns]}
     if isinstance(answer, CountAnswer):
         body["count"] = answer.fitting
         body["held_by"] = [overruns.document(each) for each in answer.held_by]
-    return {**body, **_counted(answer.count)}
+    return {
+        **body, **_counted(answer.count), "limits_of": _source(call, standing.key),
+        "unregistered": standing.unregistered(answer.measure.bounds)}
 
 
 def _bound(bound: Bound | None) -> Document | None:

@@ -1,0 +1,136 @@
+"""Whose limits count: ``[quota] service_type`` and ``region``, looked up in the catalog.
+
+A region that is configured is the only one whose limits count. Without one, the limits
+that were registered without a region do, and those of the catalog's region where it has
+exactly one: of a resource that is registered both ways, the region's limits. With several
+regions nobody can tell which is meant, so a service that registers a resource in regions
+only is ``AmbiguousRegion``, and never without a limit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from placement_core.amounts import Amount
+from placement_core.context import Context
+from placement_core.plugin_api.catalog import CatalogDriver
+from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver
+from placement_core.quota import errors
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceKey:
+    """Whose limits are meant: those of a service in a region, or in none.
+
+    :ivar region_ids: the first of them in which a resource is registered has its limits;
+        None: no region.
+    """
+
+    service_id: str
+    region_ids: tuple[str | None, ...]
+
+
+def find(
+    ctx: Context, catalog: CatalogDriver, limits: LimitDriver, service_type: str,
+    region_id: str | None,
+) -> ServiceKey | None:
+    """Return the key of the one service of a type; None: the catalog has none.
+
+    :param region_id: None: it is not configured.
+    :raises errors.AmbiguousService: there are several services of that type.
+    :raises errors.AmbiguousRegion: there are several regions, and none is configured.
+    :raises errors.Unavailable: the catalog or the limits are not known now.
+    """
+    services = catalog.services(ctx, service_type=service_type)
+    if len(services) > 1:
+        raise errors.AmbiguousService(service_type, [each.id for each in services])
+    if not services:
+        return None
+    service_id = services[0].id
+    if region_id is not None:
+        return ServiceKey(service_id, (region_id,))
+    region_ids = [region.id for region in catalog.regions(ctx)]
+    if len(region_ids) == 1:
+        return ServiceKey(service_id, (region_ids[0], None))
+    if len(region_ids) > 1:
+        _require_no_region(ctx, limits, service_id, region_ids)
+    return ServiceKey(service_id, (None,))
+
+
+def describe(service_type: str, key: ServiceKey | None) -> str:
+    """Return whose limits count, for people; it can follow the word "for"."""
+    if key is None:
+        return f"service type {service_type}, which the catalog does not have"
+    places = ["without a region" if region_id is None else f"in region {region_id}"
+              for region_id in key.region_ids]
+    return f"service type {service_type} {' or '.join(places)}"
+
+
+def effective(
+    ctx: Context, limits: LimitDriver, key: ServiceKey, node_ids: Collection[str]
+) -> EffectiveLimits:
+    """Return the defaults that count, and what was set for nodes.
+
+    :raises errors.Unavailable: limits are not known now.
+    """
+    return _together(*(
+        limits.effective(ctx, node_ids, service_id=key.service_id, region_id=region_id)
+        for region_id in key.region_ids))
+
+
+def effective_of_many(
+    ctx: Context, limits: LimitDriver, key: ServiceKey, node_ids: Collection[str]
+) -> EffectiveLimits:
+    """Return the same for thousands of nodes; limits of others may be among them."""
+    return _together(*(
+        limits.effective_of_many(
+            ctx, node_ids, service_id=key.service_id, region_id=region_id)
+        for region_id in key.region_ids))
+
+
+def user_limits(
+    ctx: Context, limits: LimitDriver, key: ServiceKey, project_id: str, user_id: str
+) -> Mapping[str, Amount]:
+    """Return what was set for a user in a project, by resource name; mostly nothing.
+
+    :raises errors.Unavailable: limits are not known now.
+    """
+    first, *others = key.region_ids
+    set_for = dict(limits.user_limits(
+        ctx, project_id, user_id, service_id=key.service_id, region_id=first))
+    for region_id in others:
+        more = limits.user_limits(
+            ctx, project_id, user_id, service_id=key.service_id, region_id=region_id)
+        if more:
+            taken = limits.effective(
+                ctx, (), service_id=key.service_id, region_id=first).defaults
+            set_for.update((name, more[name]) for name in more.keys() - taken.keys())
+    return set_for
+
+
+def _together(first: EffectiveLimits, *others: EffectiveLimits) -> EffectiveLimits:
+    """Return limits as one; a resource is the first's that registers it."""
+    for other in others:
+        if not other.defaults:
+            continue
+        names = other.defaults.keys() - first.defaults.keys()
+        overrides = {node_id: dict(set_for) for node_id, set_for in first.overrides.items()}
+        for node_id, set_for in other.overrides.items():
+            overrides.setdefault(node_id, {}).update(
+                (name, set_for[name]) for name in set_for.keys() & names)
+        first = EffectiveLimits(
+            {**first.defaults, **{name: other.defaults[name] for name in names}}, overrides)
+    return first
+
+
+def _require_no_region(
+    ctx: Context, limits: LimitDriver, service_id: str, region_ids: Collection[str]
+) -> None:
+    """Check that a service registers no resource in regions only."""
+    names: dict[bool, set[str]] = {True: set(), False: set()}
+    for each in limits.registered(ctx) or ():
+        if each.service_id == service_id:
+            names[each.region_id is None].add(each.resource_name)
+    if names[False] - names[True]:
+        raise errors.AmbiguousRegion(region_ids, names[False] - names[True])
