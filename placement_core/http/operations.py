@@ -25,6 +25,14 @@ Version = tuple[int, int]
 #: What every request to an API without microversions has.
 ONLY: Version = (1, 0)
 
+#: The largest body of one record, in bytes: its names, descriptions and numbers.
+RECORD_BODY = 256 * 1024
+#: The largest body of what belongs to one thing: a provider's traits, a consumer's
+#: allocations.
+COLLECTION_BODY = 2 * 1024 * 1024
+#: Many things at once: only ``[api] max_request_body_size`` bounds them.
+BULK_BODY: int | None = None
+
 
 class Ladder(Generic[T]):
     """A value that changes with the microversion.
@@ -51,6 +59,8 @@ class Call:
     :ivar path: the variables of the path, decoded.
     :ivar query: the query string, {name: [values in order]}; each value decoded.
     :ivar body: the JSON body, validated; None where the operation takes none.
+    :ivar allows: says whether the caller passes another rule than the operation's, of those
+        that ``Operation.also`` names.
     :ivar prefix: where the app is mounted, for ``href``s; ``""`` at the root. A URL
         where the API's links are absolute.
     :ivar address: the URL that was asked for, where the API's links are absolute.
@@ -62,6 +72,7 @@ class Call:
     query: Mapping[str, list[str]]
     body: Any
     microversion: Version
+    allows: Callable[[str], bool]
     prefix: str = ""
     address: str = ""
 
@@ -100,15 +111,19 @@ class Operation:
     :ivar method: GET, POST, PUT, PATCH or DELETE.
     :ivar path: with ``{variables}``, each matching one path segment.
     :ivar policy: the name of the rule a caller must pass; None for public.
+    :ivar also: rules that the view asks itself: who passes one sees or may do more.
     :ivar since: the first microversion that has it.
     :ivar gate_status: what a request below ``since`` gets, 404 or 405.
     :ivar body: JSON schema by microversion; a rung of None takes no body and
         checks no content type.
+    :ivar largest_body: in bytes; ``BULK_BODY`` is as much as the operator allows anybody.
     :ivar query: JSON schema of the query string by microversion ({name: last
         value}); None accepts anything.
     :ivar json_only: refuse an ``Accept`` that excludes JSON with 406.
     :ivar exists: called with (ctx, path) before a *bad body* is refused, so that
         a missing resource is 404 rather than 400.
+    :ivar served: raises where this deployment does not have the operation, before query
+        string and body are read.
     :ivar target: makes the policy target of a call; the caller's own by default.
     :ivar media_before_gate: 415 and 406 come before the 404 of ``since``.
     :ivar tag: makes the entity tag of a read: where two calls have the same one,
@@ -122,9 +137,12 @@ class Operation:
     since: Version = ONLY
     gate_status: int = 404
     body: Ladder[dict[str, Any] | None] | None = None
+    largest_body: int | None = RECORD_BODY
     query: Ladder[dict[str, Any]] | None = None
     json_only: bool = False
     exists: Callable[[Context, Mapping[str, str]], object] | None = None
+    served: Callable[[Services], None] | None = None
     target: Callable[[Mapping[str, list[str]]], Mapping[str, Any]] | None = None
     media_before_gate: bool = False
     tag: Callable[[Call], Tag | None] | None = None
+    also: tuple[str, ...] = ()

@@ -98,18 +98,28 @@ class Authorizer:
             when None.
         :raises errors.Forbidden: the caller may not.
         """
-        if identity.system_scope or identity.domain_id:
-            scope = "system" if identity.system_scope else "domain"
-            if scope not in self._scopes[rule]:
-                raise NotAllowed(rule, rule)
+        if not self._is_in_scope(rule, identity):
+            raise NotAllowed(rule, rule)
+        if not self._passes(rule, identity, target):
+            raise NotAllowed(rule)
+
+    def allows(self, rule: str, identity: Identity) -> bool:
+        """Say whether the caller passes a rule that is about nothing but the caller."""
+        return self._is_in_scope(rule, identity) and self._passes(rule, identity, None)
+
+    def _is_in_scope(self, rule: str, identity: Identity) -> bool:
+        if not identity.system_scope and not identity.domain_id:
+            return True
+        return ("system" if identity.system_scope else "domain") in self._scopes[rule]
+
+    def _passes(
+        self, rule: str, identity: Identity, target: Mapping[str, str | None] | None
+    ) -> bool:
         if time.monotonic() >= self._look_at:
             self._look()
         key = (rule, identity, tuple(target.items()) if target is not None else None)
         allowed = self._answers.get(key)
-        if allowed is None:
-            allowed = self._evaluate(key, rule, identity, target)
-        if not allowed:
-            raise NotAllowed(rule)
+        return self._evaluate(key, rule, identity, target) if allowed is None else allowed
 
     def _look(self) -> None:
         """Load policy files that changed; broken ones leave the rules as they are."""

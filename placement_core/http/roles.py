@@ -1,6 +1,7 @@
 """The aliases that the default policy rules of every API are made of.
 
-They are rules themselves, so that a policy file can use or replace them.
+They are rules themselves, so that a policy file can use or replace them: a rule that
+says who is an administrator, or a service, is asked wherever that matters.
 Source: spec placement_api §6.
 """
 
@@ -34,7 +35,7 @@ RULES: list[policy.RuleDefault] = [
         "service_api", "role:service", "Another service of the cloud.",
         scope_types=SCOPES, deprecated_rule=_LEGACY),
     policy.RuleDefault(
-        "admin_or_service_api", "role:admin or role:service",
+        "admin_or_service_api", "rule:admin_api or rule:service_api",
         "An administrator or another service.",
         scope_types=SCOPES, deprecated_rule=_LEGACY),
     policy.RuleDefault(
@@ -43,18 +44,18 @@ RULES: list[policy.RuleDefault] = [
         scope_types=SCOPES, deprecated_rule=_LEGACY),
     policy.RuleDefault(
         "admin_or_project_reader_or_service_api",
-        "role:admin or rule:project_reader_api or role:service",
+        "rule:admin_api or rule:project_reader_api or rule:service_api",
         "An administrator, another service, or a reader of the project that is asked about.",
         scope_types=SCOPES, deprecated_rule=_LEGACY),
     policy.RuleDefault(
         "project_member_api", "role:member and project_id:%(project_id)s",
         "A member of the project that it is about.", scope_types=SCOPES),
     policy.RuleDefault(
-        "admin_or_project_member_api", "role:admin or rule:project_member_api",
+        "admin_or_project_member_api", "rule:admin_api or rule:project_member_api",
         "An administrator, or a member of the project that it is about.", scope_types=SCOPES),
     policy.RuleDefault(
         "admin_or_project_reader_api",
-        "role:admin or rule:project_reader_api or rule:project_member_api",
+        "rule:admin_api or rule:project_reader_api or rule:project_member_api",
         "An administrator, or a reader or member of the project that it is about.",
         scope_types=SCOPES),
 ]

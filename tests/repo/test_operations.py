@@ -20,6 +20,12 @@ ROOT = pathlib.Path(__file__).parents[2] / "placement_core"
 _VERSION = re.compile(r"\(1, \d+\)")
 
 
+#: A role or a scope that code asks about by itself, instead of a rule of the policy.
+_HARD_CODED = re.compile(r"\.roles\b|\.system_scope\b")
+#: Who is calling, and the policy itself.
+_MAY_ASK = ("identity.py", "policy.py")
+
+
 class TestOperations(base.TestCase):
     """Policy, documentation and tests for each."""
 
@@ -36,10 +42,17 @@ class TestOperations(base.TestCase):
 
     def test_each_rule_has_an_operation(self) -> None:
         """No default guards nothing."""
-        used = {operation.policy for api in app.APIS for operation in api.operations}
+        used = {rule for api in app.APIS for operation in api.operations
+                for rule in (operation.policy, *operation.also)}
         # The others are aliases.
         rules = {rule.name for rule in policy.list_rules() if ":" in rule.name}
         self.assertEqual(set(), rules - used)
+
+    def test_no_role_is_hard_coded(self) -> None:
+        """Who may do what, a policy file can say otherwise."""
+        for path in (ROOT / "http").rglob("*.py"):
+            if path.name not in _MAY_ASK:
+                self.assertIsNone(_HARD_CODED.search(path.read_text()), path)
 
     def test_each_is_tested(self) -> None:
         """The conformance suite calls every one that it knows."""

@@ -42,6 +42,8 @@ QUOTA_SHOW = "capacity:quota:show"
 QUOTA_CHECK = "capacity:quota:check"
 QUOTA_MEMBERS = "capacity:quota:server_group_members"
 EXPLAIN_QUOTA = "capacity:explain:quota"
+QUOTA_OF_ALL = "capacity:quota:all_projects"
+QUOTA_RECHECK = "capacity:quota:recheck"
 
 RESERVATIONS_WHAT_IF = "capacity:reservations:whatif"
 RESERVATIONS_TIMELINE = "capacity:reservations:timeline"
@@ -51,8 +53,8 @@ RESERVATIONS_NOTICES = "capacity:reservations:notices"
 RESERVATIONS_RETRY_EVENT = "capacity:reservations:events:retry"
 
 #: Of which projects a reader is told, ``limits_api.sights`` says: their own, and those
-#: below it. A re-check is for administrators and services alone.
-_READERS = "role:admin or role:service or role:reader"
+#: below it, unless they pass ``QUOTA_OF_ALL``.
+_READERS = f"{roles.ADMIN_OR_SERVICE} or role:reader"
 
 
 def _rule(
@@ -105,6 +107,10 @@ RULES: list[policy.DocumentedRuleDefault] = [
           "POST /quota/check", _READERS),
     _rule(QUOTA_MEMBERS, "Count the members of a server group.",
           "POST /quota/server_group_members", _READERS),
+    _rule(QUOTA_OF_ALL, "Ask about every project, beside the rule of the question.",
+          "GET /quota"),
+    _rule(QUOTA_RECHECK, "Ask whether what was made may stay, beside capacity:quota:check: the "
+          "answer is noted, and decides about others.", "POST /quota/check"),
     _rule(EXPLAIN_QUOTA, "Ask why a request does not fit into the limits.",
           "POST /explain/quota", _READERS),
     _rule(RESERVATIONS_WHAT_IF, "Ask whether a lease would be admitted.",

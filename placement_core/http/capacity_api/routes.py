@@ -18,7 +18,8 @@ from placement_core.http.capacity_api.views import (
     user_limits,
 )
 from placement_core.http.leases_api import bodies as lease_bodies
-from placement_core.http.operations import Operation
+from placement_core.http.limits_api import keepers
+from placement_core.http.operations import BULK_BODY, COLLECTION_BODY, Operation
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.placement_api.queries import schemas
 
@@ -32,7 +33,7 @@ OPERATIONS = (
     Operation("GET", "/claims", claims.list_, policies.CLAIMS_LIST, query=queries.CLAIMS,
               json_only=True),
     Operation("POST", "/claims", claims.create, policies.CLAIMS_CREATE,
-              body=bodies.CLAIM_CREATE),
+              body=bodies.CLAIM_CREATE, largest_body=COLLECTION_BODY),
     Operation("GET", "/claims/{id}", claims.show, policies.CLAIMS_SHOW, json_only=True),
     Operation("POST", "/claims/{id}/confirm", claims.confirm, policies.CLAIMS_CONFIRM),
     Operation("DELETE", "/claims/{id}", claims.release, policies.CLAIMS_RELEASE),
@@ -41,22 +42,24 @@ OPERATIONS = (
               policies.EXPLAIN_CANDIDATES, since=mv.CANDIDATES, query=schemas.CANDIDATES,
               json_only=True),
     Operation("POST", "/explain/quota", quota.explain, policies.EXPLAIN_QUOTA,
-              body=bodies.QUOTA_EXPLAIN, json_only=True),
+              body=bodies.QUOTA_EXPLAIN, largest_body=COLLECTION_BODY, json_only=True,
+              also=(policies.QUOTA_OF_ALL,)),
 
     Operation("GET", "/limits/effective", effective_limits.show, policies.EFFECTIVE_LIMITS,
               query=queries.EFFECTIVE, json_only=True, tag=effective_limits.tag),
     Operation("GET", "/limits/history", limit_history.list_, policies.LIMIT_HISTORY,
-              query=queries.HISTORY, json_only=True, target=_project),
+              query=queries.HISTORY, json_only=True, target=_project, served=keepers.limits_here),
     Operation("GET", "/limits/users", user_limits.list_, policies.USER_LIMITS_LIST,
-              query=queries.USER_LIMITS, json_only=True, target=_project),
+              query=queries.USER_LIMITS, json_only=True, target=_project,
+              served=keepers.limits_here),
     Operation("POST", "/limits/users", user_limits.create, policies.USER_LIMITS_CREATE,
-              body=bodies.USER_LIMITS_CREATE),
+              body=bodies.USER_LIMITS_CREATE, largest_body=BULK_BODY, served=keepers.limits_here),
     Operation("GET", "/limits/users/{id}", user_limits.show, policies.USER_LIMITS_SHOW,
-              json_only=True),
+              json_only=True, served=keepers.limits_here),
     Operation("PATCH", "/limits/users/{id}", user_limits.update, policies.USER_LIMITS_UPDATE,
-              body=bodies.USER_LIMIT_UPDATE),
+              body=bodies.USER_LIMIT_UPDATE, served=keepers.limits_here),
     Operation("DELETE", "/limits/users/{id}", user_limits.delete,
-              policies.USER_LIMITS_DELETE),
+              policies.USER_LIMITS_DELETE, served=keepers.limits_here),
 
     Operation("GET", "/cells", cells.list_, policies.CELLS_LIST, query=queries.CELLS,
               json_only=True),
@@ -83,16 +86,20 @@ OPERATIONS = (
     Operation("DELETE", "/instances/{uuid}", instances.delete, policies.INSTANCES_DELETE),
 
     Operation("GET", "/quota", quota.list_, policies.QUOTA_LIST, query=queries.QUOTA,
-              json_only=True),
+              json_only=True, also=(policies.QUOTA_OF_ALL,)),
     Operation("POST", "/quota/check", quota.check, policies.QUOTA_CHECK,
-              body=bodies.QUOTA_CHECK, json_only=True),
+              body=bodies.QUOTA_CHECK, largest_body=COLLECTION_BODY, json_only=True,
+              also=(policies.QUOTA_OF_ALL, policies.QUOTA_RECHECK)),
     Operation("POST", "/quota/server_group_members", quota.server_group_members,
-              policies.QUOTA_MEMBERS, body=bodies.SERVER_GROUP_MEMBERS, json_only=True),
+              policies.QUOTA_MEMBERS, body=bodies.SERVER_GROUP_MEMBERS,
+              largest_body=COLLECTION_BODY, json_only=True, also=(policies.QUOTA_OF_ALL,)),
     Operation("GET", "/quota/{project_id}", quota.show, policies.QUOTA_SHOW,
-              query=queries.QUOTA_OF_PROJECT, json_only=True),
+              query=queries.QUOTA_OF_PROJECT, json_only=True,
+              also=(policies.QUOTA_OF_ALL,)),
 
     Operation("POST", "/reservations/whatif", reservations.what_if,
-              policies.RESERVATIONS_WHAT_IF, body=lease_bodies.LEASE, json_only=True),
+              policies.RESERVATIONS_WHAT_IF, body=lease_bodies.LEASE,
+              largest_body=COLLECTION_BODY, json_only=True),
     Operation("GET", "/reservations/timeline", reservations.timeline,
               policies.RESERVATIONS_TIMELINE, query=queries.TIMELINE, json_only=True),
     Operation("GET", "/reservations/next_fit", reservations.next_fit,

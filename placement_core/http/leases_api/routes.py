@@ -10,7 +10,7 @@ from placement_core.http.leases_api.views import (
     properties,
     versions,
 )
-from placement_core.http.operations import Operation
+from placement_core.http.operations import COLLECTION_BODY, Operation
 
 OPERATIONS = (
     # ``/`` and ``/versions`` in the reference; here, ``/`` is the Placement API's.
@@ -19,19 +19,22 @@ OPERATIONS = (
     Operation("GET", "/versions", versions.show, policy=None),
 
     Operation("GET", "/leases", leases.list_, policies.LEASES_GET, query=queries.LEASES,
-              json_only=True),
+              json_only=True, also=(policies.LEASES_GET_ALL,)),
     Operation("POST", "/leases", leases.create, policies.LEASES_POST, body=bodies.LEASE,
-              json_only=True),
-    Operation("GET", "/leases/{id}", leases.show, policies.LEASES_GET, json_only=True),
+              largest_body=COLLECTION_BODY, json_only=True),
+    Operation("GET", "/leases/{id}", leases.show, policies.LEASES_GET, json_only=True,
+              also=(policies.LEASES_GET_ALL,)),
     Operation("PUT", "/leases/{id}", leases.update, policies.LEASES_PUT, body=bodies.LEASE,
-              json_only=True),
-    Operation("DELETE", "/leases/{id}", leases.delete, policies.LEASES_DELETE),
+              largest_body=COLLECTION_BODY, json_only=True, also=(policies.LEASES_PUT_ALL,)),
+    Operation("DELETE", "/leases/{id}", leases.delete, policies.LEASES_DELETE,
+              also=(policies.LEASES_DELETE_ALL,)),
 
     # Before the hosts: these are no ids.
     Operation("GET", "/os-hosts/allocations", allocations.list_, policies.HOSTS_ALLOCATIONS,
               query=queries.ALLOCATIONS, json_only=True),
     Operation("GET", "/os-hosts/properties", properties.list_, policies.HOSTS_PROPERTIES,
-              query=queries.PROPERTIES, json_only=True),
+              query=queries.PROPERTIES, json_only=True,
+              also=(policies.HOSTS_PRIVATE_PROPERTIES,)),
     Operation("PATCH", "/os-hosts/properties/{name}", properties.update,
               policies.HOSTS_UPDATE_PROPERTY, body=bodies.PROPERTY_UPDATE, json_only=True),
 

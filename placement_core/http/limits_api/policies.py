@@ -1,7 +1,8 @@
 """The policy rules of the limits API: Keystone's names, and who passes by default.
 
 ``list_limits`` and ``get_limit`` let every token pass: of whom a caller sees limits,
-``sights`` says. The same holds for projects and domains.
+``sights`` says, and the rule ``limits:all_projects``, who sees all of them. The same holds
+for projects and domains.
 Source: spec limits §2, "Policies"; requirement L7.
 """
 
@@ -24,6 +25,7 @@ GET_LIMIT = "identity:get_limit"
 CREATE_LIMITS = "identity:create_limits"
 UPDATE_LIMIT = "identity:update_limit"
 DELETE_LIMIT = "identity:delete_limit"
+LIMITS_OF_ALL = "identity:limits:all_projects"
 
 LIST_REGIONS = "identity:list_regions"
 GET_REGION = "identity:get_region"
@@ -54,10 +56,13 @@ GET_PROJECT = "identity:get_project"
 CREATE_PROJECT = "identity:create_project"
 UPDATE_PROJECT = "identity:update_project"
 DELETE_PROJECT = "identity:delete_project"
+ALL_PROJECTS = "identity:projects:all_projects"
 
 _ANY_TOKEN = ["system", "domain", "project"]
 _SYSTEM_OR_PROJECT = ["system", "project"]
 
+#: Who sees the limits and the projects of everybody.
+_EVERYTHING = f"{roles.ADMIN_OR_SERVICE} or system_scope:all"
 #: Services read the catalog to find out what their limits are called; in Keystone an
 #: operator has to give them a role for that.
 _CATALOG_READERS = f"{roles.ADMIN_OR_SERVICE} or (role:reader and system_scope:all)"
@@ -70,6 +75,14 @@ def _read(
         name, check, description,
         [{"method": method, "path": f"/v3{path}"} for method in ("GET", "HEAD")],
         scope_types=_ANY_TOKEN)
+
+
+def _everything(
+    name: str, description: str, *paths: str
+) -> policy.DocumentedRuleDefault:
+    return policy.DocumentedRuleDefault(
+        name, _EVERYTHING, description,
+        [{"method": "GET", "path": f"/v3{path}"} for path in paths], scope_types=_ANY_TOKEN)
 
 
 def _write(name: str, description: str, operation: str) -> policy.DocumentedRuleDefault:
@@ -93,6 +106,8 @@ RULES: list[policy.DocumentedRuleDefault] = [
     _write(CREATE_LIMITS, "Create limits of projects and domains.", "POST /limits"),
     _write(UPDATE_LIMIT, "Update a limit.", "PATCH /limits/{id}"),
     _write(DELETE_LIMIT, "Delete a limit.", "DELETE /limits/{id}"),
+    _everything(LIMITS_OF_ALL, "See the limits of all projects and domains.",
+                "/limits", "/limits/{id}"),
 
     _read(LIST_REGIONS, "List regions.", "/regions"),
     _read(GET_REGION, "Show a region.", "/regions/{id}"),
@@ -125,4 +140,6 @@ RULES: list[policy.DocumentedRuleDefault] = [
     _write(UPDATE_PROJECT, "Update a project, or move it in its tree.",
            "PATCH /projects/{id}"),
     _write(DELETE_PROJECT, "Delete a project, and its limits.", "DELETE /projects/{id}"),
+    _everything(ALL_PROJECTS, "See all projects and domains.",
+                "/projects", "/projects/{id}", "/domains", "/domains/{id}"),
 ]

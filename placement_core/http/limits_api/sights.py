@@ -1,8 +1,9 @@
 """What of the trees of projects a caller sees.
 
-The system, administrators and services see everything, a domain's token its tree. A
-project's token sees the project, what is below it, and, where the enforcement model lets
-limits above it bind it, what is above it: whoever is refused can find out why.
+Who passes a rule that the operation names sees everything (by default the system,
+administrators and services), a domain's token its tree. A project's token sees the
+project, what is below it, and, where the enforcement model lets limits above it bind it,
+what is above it: whoever is refused can find out why.
 Source: spec limits §2, "Policies"; requirement L7.
 """
 
@@ -11,10 +12,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from placement_core.context import Identity
+from placement_core.http.limits_api import policies
 from placement_core.http.operations import Call
-
-_SEE_EVERYTHING = {"admin", "service"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,9 +34,13 @@ class Sight:
         return "*" if self.everything else f"{self.node_id}:{self.above}"
 
 
-def of(caller: Identity) -> Sight:
-    """Return what a caller sees."""
-    if caller.system_scope or not _SEE_EVERYTHING.isdisjoint(caller.roles):
+def of(call: Call, everything: str = policies.ALL_PROJECTS) -> Sight:
+    """Return what a caller sees.
+
+    :param everything: the policy rule of those who see everything.
+    """
+    caller = call.ctx.identity
+    if call.allows(everything):
         return Sight(everything=True)
     if caller.domain_id:
         return Sight(node_id=caller.domain_id)
@@ -46,7 +49,7 @@ def of(caller: Identity) -> Sight:
 
 def of_limits(call: Call) -> Sight:
     """Return whose limits a caller sees."""
-    sight = of(call.ctx.identity)
+    sight = of(call, policies.LIMITS_OF_ALL)
     return dataclasses.replace(sight, above=sight.above and call.services.model.hierarchical)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from placement_core.context import Context
-from placement_core.http.operations import Operation
+from placement_core.http.operations import BULK_BODY, COLLECTION_BODY, Operation
 from placement_core.http.placement_api import bodies, microversions as mv, policies
 from placement_core.http.placement_api.queries import schemas
 from placement_core.http.placement_api.views import (
@@ -53,7 +53,8 @@ OPERATIONS = (
     Operation("POST", f"{_PROVIDER}/inventories", inventories.create,
               policies.INVENTORIES_CREATE, body=bodies.INVENTORY_CREATE, exists=_provider),
     Operation("PUT", f"{_PROVIDER}/inventories", inventories.replace,
-              policies.INVENTORIES_UPDATE, body=bodies.INVENTORIES_REPLACE, exists=_provider),
+              policies.INVENTORIES_UPDATE, body=bodies.INVENTORIES_REPLACE, exists=_provider,
+              largest_body=COLLECTION_BODY),
     Operation("DELETE", f"{_PROVIDER}/inventories", inventories.delete_all,
               policies.INVENTORIES_DELETE, since=mv.DELETE_INVENTORIES, gate_status=405),
     Operation("GET", _INVENTORY, inventories.show, policies.INVENTORIES_SHOW, json_only=True),
@@ -70,13 +71,13 @@ OPERATIONS = (
               since=mv.AGGREGATES, json_only=True, media_before_gate=True),
     Operation("PUT", f"{_PROVIDER}/aggregates", aggregates.replace, policies.AGGREGATES_UPDATE,
               since=mv.AGGREGATES, body=bodies.AGGREGATES_REPLACE, exists=_provider,
-              media_before_gate=True),
+              largest_body=COLLECTION_BODY, media_before_gate=True),
 
     Operation("GET", f"{_PROVIDER}/traits", traits.show_for_provider,
               policies.PROVIDER_TRAITS_LIST, since=mv.TRAITS, json_only=True),
     Operation("PUT", f"{_PROVIDER}/traits", traits.replace_for_provider,
               policies.PROVIDER_TRAITS_UPDATE, since=mv.TRAITS,
-              body=bodies.PROVIDER_TRAITS_REPLACE),
+              body=bodies.PROVIDER_TRAITS_REPLACE, largest_body=COLLECTION_BODY),
     Operation("DELETE", f"{_PROVIDER}/traits", traits.delete_for_provider,
               policies.PROVIDER_TRAITS_DELETE, since=mv.TRAITS),
     Operation("GET", "/traits", traits.list_, policies.TRAITS_LIST, since=mv.TRAITS,
@@ -100,16 +101,18 @@ OPERATIONS = (
     Operation("GET", f"{_PROVIDER}/allocations", allocations.list_for_provider,
               policies.PROVIDER_ALLOCATIONS_LIST, json_only=True),
     Operation("POST", "/allocations", allocations.manage, policies.ALLOCATIONS_MANAGE,
-              since=mv.POST_ALLOCATIONS, body=bodies.ALLOCATIONS_MANAGE),
+              since=mv.POST_ALLOCATIONS, body=bodies.ALLOCATIONS_MANAGE,
+              largest_body=BULK_BODY),
     Operation("GET", "/allocations/{consumer}", allocations.show, policies.ALLOCATIONS_LIST,
               json_only=True),
     Operation("PUT", "/allocations/{consumer}", allocations.replace,
-              policies.ALLOCATIONS_UPDATE, body=bodies.ALLOCATIONS_REPLACE),
+              policies.ALLOCATIONS_UPDATE, body=bodies.ALLOCATIONS_REPLACE,
+              largest_body=COLLECTION_BODY),
     Operation("DELETE", "/allocations/{consumer}", allocations.delete,
               policies.ALLOCATIONS_DELETE),
 
     Operation("GET", "/allocation_candidates", candidates.list_, policies.CANDIDATES_LIST,
               since=mv.CANDIDATES, query=schemas.CANDIDATES, json_only=True),
     Operation("POST", "/reshaper", reshaper.reshape, policies.RESHAPE, since=mv.RESHAPER,
-              body=bodies.RESHAPE),
+              body=bodies.RESHAPE, largest_body=BULK_BODY),
 )

@@ -5,13 +5,7 @@ from __future__ import annotations
 from placement_core.catalog import domains
 from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import (
-    catalogs,
-    keepers,
-    policies,
-    representations,
-    sights,
-)
+from placement_core.http.limits_api import catalogs, policies, representations, sights
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup
 from placement_core.plugin_api.catalog import Domain
@@ -20,7 +14,7 @@ from placement_core.plugin_api.catalog import Domain
 def list_(call: Call) -> Reply:
     """Return the domains that the caller sees."""
     found = call.services.catalog.domains(call.ctx, name=pages.last(call.query, "name"))
-    seen = sights.nodes(call, sights.of(call.ctx.identity))
+    seen = sights.nodes(call, sights.of(call))
     if seen is not None:
         found = [each for each in found if each.id in seen]
     return Reply(body=representations.listed(call, "domains", found, representations.domain))
@@ -30,14 +24,13 @@ def show(call: Call) -> Reply:
     """Return one domain, if the caller may see it."""
     id_ = call.path["id"]
     item = catalogs.existing("domain", id_, call.services.catalog.domain(call.ctx, id_))
-    if not sights.reaches(call, sights.of(call.ctx.identity), id_):
+    if not sights.reaches(call, sights.of(call), id_):
         raise NotAllowed(policies.GET_DOMAIN)
     return _shown(call, item)
 
 
 def create(call: Call) -> Reply:
     """Make a domain."""
-    keepers.catalog_here(call)
     given = call.body["domain"]
     return _shown(call, domains.create(
         call.ctx, name=given["name"], description=given.get("description") or "",
@@ -46,14 +39,12 @@ def create(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Change a domain; one that is to be deleted is disabled first."""
-    keepers.catalog_here(call)
     return _shown(call, domains.update(
         call.ctx, call.path["id"], **catalogs.changes(call.body["domain"])))
 
 
 def delete(call: Call) -> Reply:
     """Remove a disabled domain, its projects and their limits."""
-    keepers.catalog_here(call)
     cleanup.delete_domain(call.ctx, call.path["id"])
     return Reply(204)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_core.catalog import endpoints
 from placement_core.http import pages
-from placement_core.http.limits_api import catalogs, keepers, representations
+from placement_core.http.limits_api import catalogs, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.catalog import Endpoint
 
@@ -30,7 +30,6 @@ def show(call: Call) -> Reply:
 
 def create(call: Call) -> Reply:
     """Make an endpoint of a service."""
-    keepers.catalog_here(call)
     given = _with_one_region(call.body["endpoint"])
     return _shown(call, endpoints.create(
         call.ctx, service_id=given["service_id"], interface=given["interface"],
@@ -40,14 +39,12 @@ def create(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Change an endpoint."""
-    keepers.catalog_here(call)
     return _shown(call, endpoints.update(
         call.ctx, call.path["id"], **_with_one_region(call.body["endpoint"])))
 
 
 def delete(call: Call) -> Reply:
     """Remove an endpoint."""
-    keepers.catalog_here(call)
     endpoints.delete(call.ctx, call.path["id"])
     return Reply(204)
 

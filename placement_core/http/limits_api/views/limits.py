@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import keepers, policies, queries, representations, sights
+from placement_core.http.limits_api import policies, queries, representations, sights
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import limits
 from placement_core.limits.records import Limit
@@ -17,7 +17,6 @@ def model(call: Call) -> Reply:
 
 def list_(call: Call) -> Reply:
     """Return the limits that the caller sees and that pass every filter of the query."""
-    keepers.limits_here(call)
     page = pages.page(call.query)
     visible = sights.nodes(
         call, sights.of_limits(call), pages.last(call.query, "project_id"))
@@ -30,7 +29,6 @@ def list_(call: Call) -> Reply:
 
 def create(call: Call) -> Reply:
     """Set limits of projects and domains, all or nothing."""
-    keepers.limits_here(call)
     services = call.services
     created = limits.create_many(
         call.ctx, services.catalog, services.model, call.body["limits"])
@@ -39,7 +37,6 @@ def create(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return one limit, if the caller may see it."""
-    keepers.limits_here(call)
     item = limits.get(call.ctx, call.path["id"])
     if not sights.reaches(call, sights.of_limits(call), item.project_id or item.domain_id):
         raise NotAllowed(policies.GET_LIMIT)
@@ -48,7 +45,6 @@ def show(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Change the value or the description of a limit."""
-    keepers.limits_here(call)
     services = call.services
     return _shown(call, limits.update(
         call.ctx, services.catalog, services.model, call.path["id"], call.body["limit"]))
@@ -56,7 +52,6 @@ def update(call: Call) -> Reply:
 
 def delete(call: Call) -> Reply:
     """Remove a limit: the registered default holds again."""
-    keepers.limits_here(call)
     services = call.services
     limits.delete(call.ctx, services.catalog, services.model, call.path["id"])
     return Reply(204)

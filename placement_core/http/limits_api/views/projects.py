@@ -6,13 +6,7 @@ from placement_core import errors
 from placement_core.catalog import projects
 from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import (
-    catalogs,
-    keepers,
-    policies,
-    representations,
-    sights,
-)
+from placement_core.http.limits_api import catalogs, policies, representations, sights
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup, moves
 from placement_core.plugin_api.catalog import Project
@@ -31,7 +25,7 @@ def list_(call: Call) -> Reply:
         call.ctx, name=pages.last(call.query, "name"),
         domain_id=pages.last(call.query, "domain_id"),
         parent_id=pages.last(call.query, "parent_id"))
-    seen = sights.nodes(call, sights.of(call.ctx.identity))
+    seen = sights.nodes(call, sights.of(call))
     if seen is not None:
         found = [each for each in found if each.id in seen]
     return Reply(body=representations.listed(call, "projects", found, representations.project))
@@ -41,14 +35,13 @@ def show(call: Call) -> Reply:
     """Return one project, if the caller may see it."""
     id_ = call.path["id"]
     item = catalogs.existing("project", id_, call.services.catalog.project(call.ctx, id_))
-    if not sights.reaches(call, sights.of(call.ctx.identity), id_):
+    if not sights.reaches(call, sights.of(call), id_):
         raise NotAllowed(policies.GET_PROJECT)
     return _shown(call, item)
 
 
 def create(call: Call) -> Reply:
     """Make a project in a domain, or below another project."""
-    keepers.catalog_here(call)
     given = call.body["project"]
     parent_id = given.get("parent_id")
     domain_id = given.get("domain_id") or _domain_id(call, parent_id)
@@ -60,7 +53,6 @@ def create(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Change a project; one with another parent takes what is below it along."""
-    keepers.catalog_here(call)
     wanted = catalogs.changes(call.body["project"])
     if "parent_id" in wanted and wanted["parent_id"] is None:
         # Right below its domain.
@@ -71,7 +63,6 @@ def update(call: Call) -> Reply:
 
 def delete(call: Call) -> Reply:
     """Remove a project that has none below it, and its limits."""
-    keepers.catalog_here(call)
     cleanup.delete_project(call.ctx, call.path["id"])
     return Reply(204)
 

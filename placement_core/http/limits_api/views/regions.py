@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_core.catalog import regions
 from placement_core.http import pages
-from placement_core.http.limits_api import catalogs, keepers, representations
+from placement_core.http.limits_api import catalogs, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup
 from placement_core.plugin_api.catalog import Region
@@ -26,7 +26,6 @@ def show(call: Call) -> Reply:
 
 def create(call: Call) -> Reply:
     """Make a region; without an id, it gets one."""
-    keepers.catalog_here(call)
     given = call.body["region"]
     return _shown(call, regions.create(
         call.ctx, id=given.get("id") or None, parent_region_id=given.get("parent_region_id"),
@@ -35,14 +34,12 @@ def create(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Describe a region anew, or move it below another one."""
-    keepers.catalog_here(call)
     return _shown(call, regions.update(
         call.ctx, call.path["id"], **catalogs.changes(call.body["region"])))
 
 
 def delete(call: Call) -> Reply:
     """Remove a region, and its limits."""
-    keepers.catalog_here(call)
     cleanup.delete_region(call.ctx, call.path["id"])
     return Reply(204)
 

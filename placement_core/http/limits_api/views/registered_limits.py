@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placement_core.http import pages
-from placement_core.http.limits_api import keepers, queries, representations
+from placement_core.http.limits_api import queries, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import registered
 from placement_core.limits.records import RegisteredLimit
@@ -11,7 +11,6 @@ from placement_core.limits.records import RegisteredLimit
 
 def list_(call: Call) -> Reply:
     """Return the registered limits that pass every filter of the query."""
-    keepers.limits_here(call)
     page = pages.page(call.query)
     found = registered.list_(
         call.ctx, queries.filters(call.query, queries.REGISTERED_FIELDS),
@@ -22,7 +21,6 @@ def list_(call: Call) -> Reply:
 
 def create(call: Call) -> Reply:
     """Register resources, all or nothing."""
-    keepers.limits_here(call)
     created = registered.create_many(
         call.ctx, call.services.catalog, call.body["registered_limits"])
     return Reply(201, representations.made(
@@ -31,20 +29,17 @@ def create(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return one registered limit."""
-    keepers.limits_here(call)
     return _shown(call, registered.get(call.ctx, call.path["id"]))
 
 
 def update(call: Call) -> Reply:
     """Change a registered limit that no limit refers to."""
-    keepers.limits_here(call)
     return _shown(call, registered.update(
         call.ctx, call.services.catalog, call.path["id"], call.body["registered_limit"]))
 
 
 def delete(call: Call) -> Reply:
     """Delete a registered limit that no limit refers to."""
-    keepers.limits_here(call)
     registered.delete(call.ctx, call.path["id"])
     return Reply(204)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_core.catalog import services
 from placement_core.http import pages
-from placement_core.http.limits_api import catalogs, keepers, representations
+from placement_core.http.limits_api import catalogs, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup
 from placement_core.plugin_api.catalog import Service
@@ -27,7 +27,6 @@ def show(call: Call) -> Reply:
 
 def create(call: Call) -> Reply:
     """Make a service."""
-    keepers.catalog_here(call)
     given = call.body["service"]
     return _shown(call, services.create(
         call.ctx, service_type=given["type"], name=given.get("name", ""),
@@ -36,14 +35,12 @@ def create(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Change a service."""
-    keepers.catalog_here(call)
     return _shown(call, services.update(
         call.ctx, call.path["id"], **catalogs.changes(call.body["service"])))
 
 
 def delete(call: Call) -> Reply:
     """Remove a service, its endpoints and its limits."""
-    keepers.catalog_here(call)
     cleanup.delete_service(call.ctx, call.path["id"])
     return Reply(204)
 

@@ -13,6 +13,7 @@ from typing import Any
 from placement_core import errors
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.catalog import Endpoint, Service
+from placement_core.services import Services
 
 #: noauth2 tokens do not expire; clients want to hear of a time.
 _LIFETIME = datetime.timedelta(days=1)
@@ -37,11 +38,18 @@ class NoUser(errors.Invalid):
         super().__init__("Expecting to find a user or a token in identity.")
 
 
-def create(call: Call) -> Reply:
-    """Return a token for whoever the caller says to be."""
-    conf = call.services.conf
+def given_here(services: Services) -> None:
+    """Go on only where this service believes every token.
+
+    :raises LogInElsewhere: tokens come from Keystone; it says where that is.
+    """
+    conf = services.conf
     if conf.api.auth_strategy != "noauth2":
         raise LogInElsewhere(conf.keystone_authtoken.www_authenticate_uri)
+
+
+def create(call: Call) -> Reply:
+    """Return a token for whoever the caller says to be."""
     given = call.body["auth"]
     user = _user(given["identity"])
     project_id = _project_id(call, given.get("scope")) or user
