@@ -76,17 +76,20 @@ class Service(fixtures.Fixture):
         by: str = "serve",
         workers: int = 1,
         options: Mapping[str, str] | None = None,
+        bind: str = "127.0.0.1",
     ) -> None:
         """Prepare to serve.
 
         :param connection: the URL of a database that has its tables (SQLite: made by ``serve``).
         :param by: a key of ``COMMANDS``.
         :param options: more environment, such as OS_PLACEMENT__…
+        :param bind: where it listens.
         """
         self._connection = connection
         self._by = by
         self._workers = workers
         self._options = dict(options or {})
+        self._bind = bind
 
     def _setUp(self) -> None:
         folder = tempfile.mkdtemp(prefix="placement-served-")
@@ -99,7 +102,7 @@ class Service(fixtures.Fixture):
         self.log = pathlib.Path(folder, "log")
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                COMMANDS[self._by](self.address, self._workers),
+                COMMANDS[self._by](f"{self._bind}:{port}", self._workers),
                 env=self._environment(folder),
                 cwd=folder,
                 stdout=log,

@@ -7,10 +7,11 @@ import importlib.metadata
 import logging
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from cliff import app, commandmanager
 
+from placement_core import logs
 from placement_core.cli import (
     base,
     catalog,
@@ -85,6 +86,21 @@ def version() -> str:
         return "0 (not installed)"
 
 
+class _Terminal:
+    """A stream to a terminal, which shows control characters of clients as escapes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write lines of text."""
+        self._stream.write("\n".join(logs.printable(line) for line in text.split("\n")))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 class PlacementCore(app.App):
     """The command line; each command is a class of its module."""
 
@@ -95,6 +111,8 @@ class PlacementCore(app.App):
             command_manager=_commands(),
             deferred_help=True,
         )
+        if self.stdout.isatty():
+            self.stdout = _Terminal(self.stdout)
 
     def build_option_parser(
         self,
@@ -113,6 +131,7 @@ class PlacementCore(app.App):
             self.options.verbose_level, logging.DEBUG)
         handler = logging.StreamHandler(self.stderr)
         handler.setFormatter(logging.Formatter("%(message)s"))
+        logs.protect([handler])
         logging.basicConfig(level=level, handlers=[handler], force=True)
 
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import argparse
+from importlib import metadata
 
 from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
 
 from placement_core.cli import base
 
-#: Whose options belong into placement.conf.
-_NAMESPACES = (
-    "placement_core", "placement_plugins.catalog.keystone", "placement_plugins.keystone",
-    "placement_plugins.limits.keystone", "placement_plugins.enforcement.overcommit",
-    "placement_plugins.counting.remote",
+#: The options of other services, which use the library.
+_ELSEWHERE = "placement_core.enforcer"
+#: Libraries whose options belong into placement.conf.
+_LIBRARIES = (
     "oslo.log", "oslo.policy", "oslo.middleware.cors", "oslo.middleware.healthcheck",
     "oslo.middleware.http_proxy_to_wsgi", "keystonemiddleware.auth_token",
 )
+
+
+def _own_namespaces() -> list[str]:
+    """Return whose options this distribution brings along, its plugins included."""
+    entry_points = metadata.distribution("placement-core").entry_points
+    return sorted({entry.name for entry in entry_points.select(group="oslo.config.opts")}
+                  - {_ELSEWHERE})
 
 
 class _Sample(base.Command):
@@ -37,7 +44,7 @@ class Config(_Sample):
         """Run the command."""
         conf = cfg.ConfigOpts()
         generator.register_cli_opts(conf)
-        arguments = [f"--namespace={name}" for name in _NAMESPACES]
+        arguments = [f"--namespace={name}" for name in (*_own_namespaces(), *_LIBRARIES)]
         if parsed_args.output_file is not None:
             arguments.append(f"--output-file={parsed_args.output_file}")
         conf(arguments, default_config_files=[], default_config_dirs=[])

@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import ctypes
 import functools
-import ipaddress
 import logging
 import multiprocessing
 import os
@@ -24,12 +23,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import granian
-from granian import constants, log as granian_log
+from granian import constants, http as granian_http, log as granian_log
 from oslo_config import cfg
-from oslo_log import log as oslo_logging
 
-from placement_core import conf, errors, metrics, services
+from placement_core import conf, errors, logs, metrics, services
 from placement_core.cli import base, children, manager
+from placement_core.http import local_callers
 from placement_core.migrations import sync
 
 LOG = logging.getLogger(__name__)
@@ -37,6 +36,14 @@ LOG = logging.getLogger(__name__)
 _DEFAULT_BIND = "127.0.0.1:8778"
 #: More make a worker slower (measured, design §4).
 _DEFAULT_THREADS = 4
+#: How long a connection may take for the head of a request, or be idle before it.
+_HEAD_SECONDS = 20
+#: A head with the longest query string that is read (``http.validation``), and more.
+_HEAD_BYTES = 128 * 1024
+#: What a worker has open at once: half of the files that a process may usually have.
+#: Others wait in the backlog, for ``_HEAD_SECONDS`` if nobody on the way does anything.
+_CONNECTIONS = 512
+_BACKLOG = 1024
 #: Options of mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD (bytes), M_ARENA_MAX.
 _MALLOC = {-3: 32 * 1024**2, -1: 64 * 1024**2, -8: 1}
 
@@ -65,16 +72,25 @@ class Serve(base.Command):
             "--no-manager", action="store_true",
             help="leave the manager out; \"placement-core manager\" runs elsewhere")
         parser.add_argument(
+            "--behind-proxy", action="store_true",
+            help="listen on an address that other machines can reach, because a proxy that "
+            "holds requests back until they are complete is all that does reach it (see "
+            "etc/placement/nginx.conf.sample)")
+        parser.add_argument(
             "--allow-insecure", action="store_true",
-            help="listen on a public address although auth_strategy = noauth2 lets everybody in")
+            help="listen on a public address without a proxy, and although auth_strategy = "
+            "noauth2 lets everybody in")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
         options = self.conf(parsed_args)
         host, port = parsed_args.bind
-        if not parsed_args.allow_insecure:
+        insecure = parsed_args.allow_insecure or options.api.allow_remote_noauth2
+        if not insecure:
             _refuse_public_noauth(options, host)
+        if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
+            _refuse_public_alone(host)
         where = _prepare(options, self.say)
         _refuse_taken(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -92,20 +108,27 @@ class Serve(base.Command):
                 server.on_reload(kept.renew)
                 beside.callback(kept.end)
             server.serve(
-                target_loader=functools.partial(_load, files, folders), wrap_loader=False)
+                target_loader=functools.partial(
+                    _load, files, folders, insecure, parsed_args.threads),
+                wrap_loader=False)
         return 0
 
 
 def _load(
-    config_files: list[str] | None, config_dirs: list[str] | None
+    config_files: list[str] | None, config_dirs: list[str] | None, allow_insecure: bool,
+    threads: int,
 ) -> Callable[..., Any]:
-    """Build the application, in a worker."""
+    """Build the application, in a worker with one thread more than ``threads``."""
     # Only workers need it, and it is most of what there is to import.
     from placement_core import app
 
     children.end_with_parent()
     _keep_memory()
     options = _options(config_files, config_dirs)
+    if allow_insecure:
+        options.set_override("allow_remote_noauth2", True, "api")
+    if not options.api.max_concurrent_requests:
+        options.set_override("max_concurrent_requests", threads, "api")
     try:
         made = app.make_app(options)
     except errors.ConfigurationError as error:
@@ -133,8 +156,7 @@ def _options(
 ) -> cfg.ConfigOpts:
     """Read the configuration, and log as it says, in a new process."""
     options = conf.load(config_files=config_files, config_dirs=config_dirs)
-    oslo_logging.setup(options, "placement")
-    logging.captureWarnings(True)
+    logs.set_up(options)
     return options
 
 
@@ -170,8 +192,15 @@ def _server(host: str, port: int, workers: int, threads: int) -> Any:
         port=port,
         interface=constants.Interfaces.WSGI,
         workers=workers,
-        blocking_threads=threads,
+        # The last one answers for the worker's health (``http.concurrency``).
+        blocking_threads=threads + 1,
         websockets=False,
+        # HTTP/1.1 only: while it may still become HTTP/2, a connection has no deadline.
+        http=constants.HTTPModes.http1,
+        http1_settings=granian_http.HTTP1Settings(
+            header_read_timeout=_HEAD_SECONDS * 1000, max_buffer_size=_HEAD_BYTES),
+        backlog=_BACKLOG,
+        backpressure=_CONNECTIONS,
         # Our own log has a line for each request; Granian tells only of trouble.
         log_level=granian_log.LogLevels.warning,
         respawn_failed_workers=True,
@@ -189,7 +218,7 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
             sync.sync(settings, _unless_silent(say))
         else:
             sync.require_newest(database)
-        return database.url.render_as_string(hide_password=True)
+        return database.shown
     finally:
         database.dispose()
 
@@ -200,17 +229,23 @@ def _unless_silent(say: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def _refuse_public_noauth(options: cfg.ConfigOpts, host: str) -> None:
-    if options.api.auth_strategy == "noauth2" and not _is_loopback(host):
+    if options.api.auth_strategy == "noauth2" and not local_callers.is_loopback(host):
         raise errors.ConfigurationError(
             f"--bind {host}: [api] auth_strategy = noauth2 believes whatever a caller says, so "
             "it is served on 127.0.0.1 only; use keystone, or repeat with --allow-insecure")
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _refuse_public_alone(host: str) -> None:
+    """Refuse to meet the public alone: nothing here ends a body that never comes.
+
+    A thread waits for it, and as many such bodies as there are threads silence a worker.
+    """
+    if not local_callers.is_loopback(host):
+        raise base.Failed(
+            f"--bind {host}: expected a loopback address, because a client that is slow to send "
+            "holds a thread for as long as it likes; put a proxy before the service "
+            "(etc/placement/nginx.conf.sample), and repeat with --behind-proxy if that is all "
+            "that reaches this address, or with --allow-insecure")
 
 
 def _refuse_taken(host: str, port: int) -> None:

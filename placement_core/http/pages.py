@@ -9,7 +9,7 @@ from collections.abc import Mapping
 Query = Mapping[str, list[str]]
 
 #: The most items of a page that can be asked for; more is as much.
-_LARGEST_PAGE = 100_000
+_LARGEST_PAGE = 10_000
 
 #: How many items a page has: an integer from 1 on.
 LIMIT = {"pattern": "^[1-9][0-9]{0,17}$"}
@@ -49,5 +49,9 @@ def following(address: str, query: Query, marker: str) -> str:
 
     :param address: of the list, without a query string.
     """
-    text = urllib.parse.urlencode({**query, "marker": [marker]}, doseq=True)
-    return f"{address}?{text}"
+    return with_query(address, {**query, "marker": [marker]})
+
+
+def with_query(address: str, query: Query) -> str:
+    """Return an address with a query string."""
+    return f"{address}?{urllib.parse.urlencode(query, doseq=True)}"

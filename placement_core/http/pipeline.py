@@ -2,9 +2,10 @@
 
 A request is judged in the order that the Placement API promises: microversion,
 content headers, route, method, version gate, media types, policy, query
-string, body. Around the routes stands one tween (``judge``); each path has one
-Pyramid view (``Resource``) that knows the operations on it. Several APIs share
-one router: which of them a request is for, the beginning of its path says.
+string, body. What is refused before the body is never read. Around the routes stands
+one tween (``judge``); each path has one Pyramid view (``Resource``) that knows the
+operations on it. Several APIs share one router: which of them a request is for, the
+beginning of its path says.
 Source: spec placement_api §1.1.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import email.utils
+import functools
 import logging
 import time
 import urllib.parse
@@ -26,11 +28,14 @@ from pyramid.request import Request
 from pyramid.response import Response
 
 from placement_core import errors
+from placement_core.db import failures
+from placement_core.db.availability import Away
 from placement_core.http import (
     conditional,
     errors as http_errors,
     identity,
     media,
+    request_bodies,
     requestlog,
     validation,
 )
@@ -117,8 +122,9 @@ def _add_routes(
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in api.operations:
         path = f"{api.prefix}{operation.path}"
-        if operation.policy is not None and not authorizer.knows(operation.policy):
-            raise ValueError(f"{operation.method} {path}: no policy rule {operation.policy}")
+        for rule in (operation.policy, *operation.also):
+            if rule is not None and not authorizer.knows(rule):
+                raise ValueError(f"{operation.method} {path}: no policy rule {rule}")
         methods = by_path.setdefault(path, {})
         if operation.method in methods:
             raise ValueError(f"{operation.method} {path} is there twice")
@@ -160,17 +166,23 @@ def judge(
         except Refusal as refusal:
             response = api.refuse(refusal.status, refusal, environ, version)
         except errors.Error as error:
-            response = api.refuse(http_errors.status_of(error), error, environ, version)
+            response = _refused(api, error, environ, version)
         except HTTPNotFound:
             response = api.refuse(404, errors.NotFound(), environ, version)
         except UnicodeDecodeError:
             unreadable = errors.Invalid("The path is not UTF-8.")
             response = api.refuse(400, unreadable, environ, version)
-        except Exception:
-            # Not the text of the exception: it may tell what is none of the caller's business.
-            LOG.exception("request %s failed", environ.get(requestlog.ENVIRON_KEY))
-            version = None
-            response = api.refuse(500, errors.Error(), environ, version)
+        except Exception as error:
+            unavailable = failures.verdict(error)
+            if isinstance(unavailable, errors.Unavailable):
+                unavailable.__cause__ = error
+                response = _refused(api, unavailable, environ, version)
+            else:
+                # Not the text of the exception: it may tell what is none of the caller's
+                # business.
+                LOG.exception("request %s failed", environ.get(requestlog.ENVIRON_KEY))
+                version = None
+                response = api.refuse(500, errors.Error(), environ, version)
         if version is not None and versions is not None:
             response.headerlist += (
                 (HEADER, f"{versions.service_type} {text(version)}"),
@@ -181,6 +193,33 @@ def judge(
         return response
 
     return answer
+
+
+def _refused(
+    api: Api, error: errors.Error, environ: dict[str, Any], version: Version | None
+) -> Response:
+    """Render what the domain refused. Log what could not be had, in one line."""
+    response = api.refuse(http_errors.status_of(error), error, environ, version)
+    if isinstance(error, errors.Unavailable):
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+        # An outage is logged by who finds it, once, and not for each request.
+        if not isinstance(error, Away):
+            cause = f": {failures.reason(error)}" if error.__cause__ is not None else ""
+            LOG.warning("request %s is answered 503: %s%s",
+                        environ.get(requestlog.ENVIRON_KEY), error, cause)
+    return response
+
+
+def refusal(apis: Sequence[Api], error: errors.Error, environ: dict[str, Any]) -> Response:
+    """Render an error for a request that did not get as far as the router.
+
+    :param apis: all that are served.
+    """
+    path = f"{environ.get('PATH_INFO', '')}/"
+    # Every path is in the tree of the API with the shortest prefix.
+    api = max((each for each in apis if path.startswith(f"{each.prefix}/")),
+              key=lambda each: len(each.prefix))
+    return _refused(api, error, environ, None)
 
 
 def _check_content_headers(environ: dict[str, Any]) -> None:
@@ -275,6 +314,8 @@ class Resource:
         if operation.policy is not None:
             target = operation.target and operation.target(_lenient_query(environ))
             self._authorizer.check(operation.policy, caller, target)
+        if operation.served is not None:
+            operation.served(self._services)
 
         ctx = self._services.context(caller, environ.get(requestlog.ENVIRON_KEY))
         query = _query(environ, endpoint, version)
@@ -285,7 +326,8 @@ class Resource:
                 operation.exists(ctx, path)
             raise
         prefix = _mount(environ)
-        call = Call(self._services, ctx, path, query, body, version, prefix)
+        call = Call(self._services, ctx, path, query, body, version,
+                    functools.partial(self._authorizer.allows, identity=caller), prefix)
         if self._api.absolute_links:
             call.prefix = f"{_host(environ)}{prefix}"
             call.address = _address(call.prefix, environ)
@@ -334,7 +376,8 @@ class Resource:
         schema = endpoint.bodies.at(version) if endpoint.bodies is not None else None
         if schema is None:
             return None
-        value = validation.parse_body(_read(environ, self._largest_body))
+        largest = min(endpoint.operation.largest_body or self._largest_body, self._largest_body)
+        value = validation.parse_body(request_bodies.read(environ, largest))
         fault = schema.fault(value)
         if fault is not None:
             raise validation.InvalidBody(fault)
@@ -389,30 +432,6 @@ def _lenient_query(environ: dict[str, Any]) -> dict[str, list[str]]:
         return validation.parse_query(environ.get("QUERY_STRING", ""))
     except errors.Invalid:
         return {}
-
-
-def _read(environ: dict[str, Any], largest: int) -> bytes:
-    """Read the request body, at most ``largest`` bytes."""
-    stream = environ["wsgi.input"]
-    length = environ.get("CONTENT_LENGTH")
-    if length:
-        wanted = int(length[:20])
-        if wanted > largest:
-            raise _too_large(largest)
-        body = stream.read(wanted)
-        if len(body) < wanted:
-            raise Refusal(400, "The request body is shorter than its content-length.")
-        return body
-    if environ.get("wsgi.input_terminated") or environ.get("HTTP_TRANSFER_ENCODING"):
-        body = stream.read(largest + 1)
-        if len(body) > largest:
-            raise _too_large(largest)
-        return body
-    return b""
-
-
-def _too_large(largest: int) -> Refusal:
-    return Refusal(413, f"The request body may have {largest} bytes at most.")
 
 
 def root_url(environ: dict[str, Any]) -> str:

@@ -4,6 +4,10 @@ A compiled validator decides; only what it refuses is looked at again by
 ``jsonschema``, whose wording clients and the upstream suite know. Where the
 second look finds nothing, the value is accepted: the two differ at the edges,
 and ``jsonschema`` is the contract. Source: spec placement_api §1.4.
+
+``jsonschema`` gathers all errors and repeats what is wrong in each of them: its second
+look costs a thousand times the first. So it looks at small values only; of larger ones
+clients learn the first fault that the compiled validator met.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import fastjsonschema
@@ -22,6 +26,17 @@ from placement_core import errors
 
 #: The wording repeats what it refuses; more of it than this helps nobody.
 _LONGEST_WORDING = 8000
+_LONGEST_FIRST_FAULT = 1000
+#: What ``jsonschema`` looks at again: values, and characters in them.
+_MOST_VALUES = 1000
+_MOST_CHARACTERS = 100_000
+#: How deep a body may nest. Our own schemas have up to eight levels.
+_DEEPEST = 32
+#: Characters of a query string as they were sent. Clients that name a thousand
+#: aggregates need 40,000.
+_LONGEST_QUERY = 65_536
+#: Each may become a condition of a statement; SQLite takes up to 1000 of them.
+_MOST_PARAMETERS = 500
 
 _UUID_LIKE = re.compile(r"[0-9a-fA-F]{32}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -93,49 +108,113 @@ class Schema:
         self._schema = schema
         self._uuid = uuid
         self._said = wording
-        self._compiled: Callable[[Any], Any] | None = None
+        self._compiled: Callable[..., Any] | None = None
 
     def fault(self, value: Any) -> str | None:
         """Say what is wrong with ``value``; None if nothing is."""
         if self._compiled is None:
             # Two threads may both do this at first: they make the same.
             self._compiled = fastjsonschema.compile(
-                dict(self._schema), formats={"uuid": self._uuid}, use_default=False,
+                _items_first(self._schema), formats={"uuid": self._uuid}, use_default=False,
                 detailed_exceptions=False)
         try:
-            self._compiled(value)
-        except fastjsonschema.JsonSchemaValueException:
-            return self._wording(value)
+            self._compiled(value, name_prefix="instance")
+        except fastjsonschema.JsonSchemaValueException as first:
+            error = self._second_look(value) if _is_small(value) else (
+                jsonschema.ValidationError(first.message[:_LONGEST_FIRST_FAULT]))
+            return None if error is None else self._said(error)[:_LONGEST_WORDING]
         return None
 
-    def _wording(self, value: Any) -> str | None:
+    def _second_look(self, value: Any) -> jsonschema.ValidationError | None:
         formats = jsonschema.FormatChecker(formats=())
         formats.checks("uuid")(self._uuid)
-        validator = jsonschema.Draft202012Validator(self._schema, format_checker=formats)
-        error = jsonschema.exceptions.best_match(validator.iter_errors(value))
-        if error is None:
-            return None
-        try:
-            return self._said(error)[:_LONGEST_WORDING]
-        except RecursionError:
-            return "a value is nested too deeply"
+        validator = _Validator(self._schema, format_checker=formats)
+        return jsonschema.exceptions.best_match(validator.iter_errors(value))
+
+
+def _items_first(schema: Any) -> Any:
+    """Return the same schema, in which arrays are unique only after their items are right.
+
+    The compiled validator hashes items to compare them, and checks ``allOf`` before that:
+    nobody can send it nested items whose hashes collide.
+    """
+    if isinstance(schema, list):
+        return [_items_first(inner) for inner in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    schema = {name: _items_first(inner) for name, inner in schema.items()}
+    if schema.get("uniqueItems") is True:
+        checked_first = {
+            name: schema.pop(name) for name in ("maxItems", "items") if name in schema}
+        schema["allOf"] = [*schema.get("allOf", ()), checked_first]
+    return schema
+
+
+def _unique_items(
+    validator: Any, unique: bool, instance: Any, _schema: Mapping[str, Any]
+) -> Iterator[jsonschema.ValidationError]:
+    """Check ``uniqueItems`` in one pass; ``jsonschema`` compares mixed items pair by pair."""
+    if not unique or not validator.is_type(instance, "array"):
+        return
+    if len({orjson.dumps(item, option=orjson.OPT_SORT_KEYS) for item in instance}) < len(instance):
+        yield jsonschema.ValidationError(f"{instance!r} has non-unique elements")
+
+
+_Validator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator, {"uniqueItems": _unique_items})
+
+
+def _is_small(value: Any) -> bool:
+    """Say whether a value is small enough for the second look, in as many steps at most."""
+    values = characters = 0
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        values += 1
+        if isinstance(value, str):
+            characters += len(value)
+        elif isinstance(value, (dict, list)):
+            if len(value) + len(waiting) > _MOST_VALUES:
+                return False
+            if isinstance(value, dict):
+                characters += sum(map(len, value))
+                value = value.values()
+            waiting.extend(value)
+        if values > _MOST_VALUES or characters > _MOST_CHARACTERS:
+            return False
+    return True
 
 
 def parse_body(body: bytes) -> Any:
     """Read JSON; whole floats become integers, so that ``1.0`` is one.
 
     :raises MalformedBody: no JSON, or JSON that nothing here can hold: NaN and
-        infinities, integers beyond 64 bits, NUL characters.
+        infinities, integers beyond 64 bits, NUL characters, more than 32 levels.
     """
     try:
         value = orjson.loads(body)
+        if body.count(b"[") + body.count(b"{") > _DEEPEST and _nests_deeper(value, _DEEPEST):
+            raise ValueError(f"values are nested more than {_DEEPEST} levels deep")
         if _UNUSUAL_NUMBER.search(body):
             value = json.loads(body, parse_int=_integer, parse_float=_float)
         if b"\\u0000" in body and _holds_nul(value):
             raise ValueError("a string holds the character NUL")
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise MalformedBody(error) from None
     return value
+
+
+def _nests_deeper(value: Any, levels: int) -> bool:
+    """Say whether containers are nested in more than so many levels."""
+    containers = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(levels):
+        containers = [
+            inner for outer in containers
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))]
+        if not containers:
+            return False
+    return True
 
 
 def _integer(text: str) -> int:
@@ -161,16 +240,22 @@ def parse_query(raw: str) -> dict[str, list[str]]:
     """Decode a WSGI query string.
 
     :returns: {name: [values in order]}.
-    :raises InvalidQuery: it is not UTF-8, or holds a NUL.
+    :raises InvalidQuery: it is not UTF-8, holds a NUL, or is too large.
     """
     if not raw:
         return {}
+    if len(raw) > _LONGEST_QUERY:
+        raise InvalidQuery(f"the query string is longer than {_LONGEST_QUERY} characters")
     query: dict[str, list[str]] = {}
     try:
         text = raw.encode("latin-1").decode()
-        pairs = urllib.parse.parse_qsl(text, keep_blank_values=True, errors="strict")
+        pairs = urllib.parse.parse_qsl(
+            text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
     except UnicodeError:
         raise InvalidQuery("the query string is not UTF-8") from None
+    except ValueError:
+        raise InvalidQuery(
+            f"the query string has more than {_MOST_PARAMETERS} parameters") from None
     for name, value in pairs:
         if "\0" in name or "\0" in value:
             raise InvalidQuery("the query string holds the character NUL")

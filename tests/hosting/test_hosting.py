@@ -9,6 +9,7 @@ import os
 import pathlib
 import resource
 import signal
+import socket
 import threading
 import time
 import urllib.error
@@ -55,6 +56,32 @@ class TestHosts(base.DatabaseTestCase):
     def test_uwsgi(self) -> None:
         """uWSGI with placement_core.wsgi:application."""
         self._works("uwsgi")
+
+    def test_noauth2_is_for_this_machine(self) -> None:
+        """Who reaches a public address from elsewhere is refused, whoever hosts."""
+        elsewhere = _own_address()
+        if elsewhere is None:
+            self.skipTest("this machine has no address but the loopback's")
+        for by in ("gunicorn", "uwsgi"):
+            service = self.useFixture(serving.Service(self.connection, by=by, bind="0.0.0.0"))
+            self.assertEqual(200, service.request("GET", "/resource_providers")[0], by)
+            service.address = service.address.replace("127.0.0.1", elsewhere)
+            status, refusal = service.request("GET", "/resource_providers")
+            self.assertEqual(403, status, by)
+            self.assertIn("noauth2", refusal["errors"][0]["detail"])
+            self.assertIn(f"refused a caller at {elsewhere}: [api] auth_strategy = noauth2",
+                          service.log.read_text())
+
+
+def _own_address() -> str | None:
+    """Return the address by which this machine would reach others; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        address = str(probe.getsockname()[0])
+    return None if address.startswith("127.") else address
 
 
 class TestMetrics(base.DatabaseTestCase):

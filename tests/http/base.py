@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,10 +27,21 @@ def configuration(connection: str, options: Options | None = None) -> cfg.Config
     made.set_override("connection", connection, "placement_database")
     made.set_override("sqlite_synchronous", False, "placement_database")
     made.set_override("auth_strategy", "noauth2", "api")
+    # Tests have SQLite databases of cells in temporary folders, and in none.
+    made.set_override("directories", ["/"], "cells")
+    # Requests without a server come from nowhere.
+    made.set_override("allow_remote_noauth2", True, "api")
     for (group, option), value in (options or {}).items():
         made.set_override(option, value, group)
     made([], project="placement", default_config_files=[], default_config_dirs=[])
     return made
+
+
+def policy_file(test: fixtures.TestWithFixtures, rules: Mapping[str, str]) -> Options:
+    """Return the option that names a policy file with some rules."""
+    path = pathlib.Path(test.useFixture(fixtures.TempDir()).path, "policy.yaml")
+    path.write_text(json.dumps(rules))  # which is YAML
+    return {("oslo_policy", "policy_file"): str(path)}
 
 
 class HttpTestCase(base.TestCase):
@@ -58,8 +70,12 @@ class HttpTestCase(base.TestCase):
             return self.parts[-1]
 
         self.useFixture(fixtures.MonkeyPatch("placement_core.services.build", noted))
-        self.conf = configuration(databases.settings(self.kind).connection, self.options)
+        self.conf = configuration(self.connection(), self.options)
         self.app = app.make_app(self.conf, apis=self.apis)
+
+    def connection(self) -> str:
+        """Make an empty database; return the URL by which the service reaches it."""
+        return databases.settings(self.kind).connection
 
     def ask(
         self,

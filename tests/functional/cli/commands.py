@@ -24,16 +24,26 @@ def environment(connection: str | None, **more: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "plugins")]),
         "OS_PLACEMENT_CONFIG_DIR": "/nonexistent",
         "OS_API__AUTH_STRATEGY": "noauth2",
+        # SQLite databases of cells are in temporary folders.
+        "OS_CELLS__DIRECTORIES": "/",
         **({"OS_PLACEMENT_DATABASE__CONNECTION": connection} if connection else {}),
         **more,
     }
 
 
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def run(
-    *arguments: str, connection: str | None = None, **more: str
+    *arguments: str, connection: str | None = None, terminal: bool = False, **more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, in this process."""
-    printed, said = io.StringIO(), io.StringIO()
+    """Run a command to its end, in this process.
+
+    :param terminal: whether it prints on one.
+    """
+    printed, said = _Terminal() if terminal else io.StringIO(), io.StringIO()
     handlers, level = logging.root.handlers[:], logging.root.level
     try:
         with (

@@ -124,7 +124,8 @@ class ExplainTest(CommandTestCase):
             [{"group": "", "filters": [{"filter": "resources", "value": "VCPU:64", "left": 0}]}],
             found["groups"])
         self.assertEqual(
-            ["candidates", "limit", "reason", "providers", "groups", "trees", "combinations"],
+            ["candidates", "cut", "limit", "reason", "providers", "groups", "trees",
+             "combinations"],
             list(found))
 
     def test_refusals(self) -> None:
@@ -176,6 +177,14 @@ class OtherCommandsTest(CommandTestCase):
         self.assertEqual(f"{revisions.head()}\n", printed)
         self.run_command("db", "version", "--config-dir", str(folder), code=1)
 
+    def test_a_terminal_obeys_no_client(self) -> None:
+        self.run_command("db", "sync")
+        self.run_command("catalog", "region", "add", "one\x1b[2J\x9b1A\rtwo")
+        listed = ("catalog", "region", "list", "-f", "value", "-c", "ID")
+        self.assertEqual("one\x1b[2J\x9b1A\rtwo\n", self.run_command(*listed))
+        done = commands.run(*listed, connection=self.connection, terminal=True)
+        self.assertEqual(r"one\x1b[2J\x9b1A\rtwo" + "\n", done.stdout)
+
     def test_help_names_the_commands(self) -> None:
         printed = self.run_command()
         for name in ("serve", "db sync", "db audit", "status upgrade check",
@@ -195,6 +204,13 @@ class UpgradeCheckTest(CommandTestCase):
     def test_ready(self) -> None:
         self.run_command("db", "sync")
         self.assertNotIn("Failure", self.check(0))
+
+    def test_usage_that_is_not_summed_up(self) -> None:
+        self.run_command("db", "sync")
+        self.execute("UPDATE online_migrations SET finished = 0")
+        self.assertIn("is not summed up yet", self.check(1))
+        self.run_command("db", "online-data-migrations")
+        self.assertNotIn("is not summed up yet", self.check(0))
 
     def test_no_schema(self) -> None:
         self.assertIn("Check: Database Schema Result: Failure", self.check(2))

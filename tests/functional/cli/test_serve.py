@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 from placement_core.changes.journal import Journal
-from placement_core.cli import serve
 from placement_core.db.database import Database, Settings
 from placement_core.db.metadata import utcnow
+from placement_core.http import local_callers
 from placement_core.migrations import revisions
 from placement_core.reservations import notices
 from tests import base, databases, serving
@@ -34,6 +34,19 @@ class RefusalsTest(test_commands.CommandTestCase):
             self.assertIn("--allow-insecure", said)
             self.assertEqual(1, said.count("\n"), said)
 
+    def test_alone_on_a_public_address(self) -> None:
+        """A slow client would silence it."""
+        for host in ("0.0.0.0", "[::]", "192.0.2.1", "example.org"):
+            said = self.refused(
+                "--bind", f"{host}:18799", OS_API__AUTH_STRATEGY="keystone")
+            self.assertIn("--behind-proxy", said)
+            self.assertIn("nginx.conf.sample", said)
+            self.assertEqual(1, said.count("\n"), said)
+
+    def test_a_proxy_makes_nobody_authentic(self) -> None:
+        said = self.refused("--bind", "0.0.0.0:18799", "--behind-proxy")
+        self.assertIn("noauth2", said)
+
     def test_address_in_use(self) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -48,8 +61,8 @@ class RefusalsTest(test_commands.CommandTestCase):
             self.assertIn("argument", self.refused(*arguments, code=2))
 
     def test_loopback(self) -> None:
-        self.assertTrue(all(map(serve._is_loopback, ("127.0.0.1", "127.8.8.8", "::1",
-                                                     "localhost"))))
+        self.assertTrue(all(map(
+            local_callers.is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost"))))
 
 
 class ServeTest(base.TestCase):
@@ -89,6 +102,26 @@ class ServeTest(base.TestCase):
                 pass
             time.sleep(0.2)
         self.fail(service.log.read_text())
+
+    def test_nobody_forges_a_line_of_its_log(self) -> None:
+        service = self.useFixture(serving.Service(self.connection))
+        forged = "2026-01-01 00:00:00.000 1 CRITICAL placement [-] all is lost\x1b[2J"
+        _, provider = service.request("POST", "/resource_providers", {"name": "host"})
+        service.request("PUT", f"/resource_providers/{provider['uuid']}/inventories", {
+            "inventories": {"VCPU": {"total": 1}}, "resource_provider_generation": 0})
+        claim = {"claim": {
+            "project_id": f"project\n{forged}", "user_id": "user", "consumer_type": "INSTANCE",
+            "allocations": {provider["uuid"]: {"resources": {"VCPU": 1}}}, "hold_seconds": 1}}
+        self.assertEqual(201, service.request("POST", "/capacity/v1/claims", claim)[0])
+        # The next one needs its room, and is logged with the project's id when it expires.
+        deadline = time.monotonic() + 30
+        while service.request("POST", "/capacity/v1/claims", claim)[0] != 201:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.2)
+        text = service.log.read_text()
+        self.assertIn("of project project\\n2026-01-01 ", text)
+        self.assertNotIn("\n2026-01-01", text)
+        self.assertNotIn("\x1b", text)
 
     def test_workers_end_with_a_parent_that_was_killed(self) -> None:
         """Else they would go on serving, and keep the address from the next start."""

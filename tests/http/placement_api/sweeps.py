@@ -157,7 +157,10 @@ class SweepTestCase(base.HttpTestCase):
             (error,) = response.json["errors"]
             self.assertEqual(response.status_int, error["status"], what)
             self.assertTrue(error["request_id"].startswith("req-"), what)
-            self.assertIn("detail", error, what)
+            # Clients show the text after the last line break.
+            sentence, reason = error["detail"].rsplit("\n", 1)
+            self.assertNotIn("\n", sentence.rstrip("\n"), what)
+            self.assertTrue(reason.strip() or response.status_int != 400, what)
         if statuses is not None:
             self.assertIn(response.status_int, statuses, what)
 

@@ -140,7 +140,7 @@ class TestWsgiModule(tests_base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         # Logging belongs to the test run.
-        self.useFixture(fixtures.MockPatch("placement_core.wsgi.oslo_logging.setup"))
+        self.useFixture(fixtures.MockPatch("placement_core.logs.set_up"))
 
     def configured(self, text: str) -> dict[str, str]:
         folder = self.useFixture(fixtures.TempDir()).path
@@ -159,6 +159,7 @@ class TestWsgiModule(tests_base.TestCase):
         connection = databases.settings("sqlite").connection
         for name, value in self.configured(
             f"[placement_database]\nconnection = {connection}\n[api]\nauth_strategy = noauth2\n"
+            "allow_remote_noauth2 = true\n"
         ).items():
             self.useFixture(fixtures.EnvironmentVariable(name, value))
         application = wsgi.Application()
@@ -170,6 +171,7 @@ class TestWsgiModule(tests_base.TestCase):
         connection = databases.settings("sqlite").connection
         for name, value in self.configured(
             f"[placement_database]\nconnection = {connection}\n[api]\nauth_strategy = noauth2\n"
+            "allow_remote_noauth2 = true\n"
         ).items():
             self.useFixture(fixtures.EnvironmentVariable(name, value))
         application = wsgi.Application()

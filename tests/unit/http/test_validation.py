@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
 import fastjsonschema
 import hypothesis
 import jsonschema
 from hypothesis import strategies as st
 
 from placement_core.http import validation
+from placement_core.http.capacity_api import bodies as capacity_bodies
+from placement_core.http.placement_api import bodies, microversions as mv
 from tests import base
 
 
@@ -54,6 +61,15 @@ class TestParseQuery(base.TestCase):
         for name, values in query.items():
             self.assertIsInstance(name, str)
             self.assertTrue(values)
+
+
+    def test_bounds(self) -> None:
+        long_query = f"a={'b' * 65_534}"
+        self.assertEqual(1, len(validation.parse_query(long_query)))
+        many = "&".join(f"a{number}=" for number in range(500))
+        self.assertEqual(500, len(validation.parse_query(many)))
+        for raw in (f"{long_query}c", f"{many}&b=1", f"{many}&a1=1"):
+            self.assertRaises(validation.InvalidQuery, validation.parse_query, raw)
 
 
 class TestUuids(base.TestCase):
@@ -105,3 +121,109 @@ class TestSchema(base.TestCase):
         self.assertIn("has non-unique elements", fault)
         fault = self.fault({"type": "string", "enum": ["none", "isolate"]}, "bogus")
         self.assertIn("'bogus' is not one of ['none', 'isolate']", fault)
+
+    def test_the_same_fault_in_a_small_and_in_a_large_value(self) -> None:
+        schema = {"type": "object", "properties": {"ids": {
+            "type": "array", "items": {"type": "string"}, "uniqueItems": True}}}
+        self.assertIn("5 is not of type 'string'", self.fault(schema, {"ids": ["a", 5]}))
+        many = [str(number) for number in range(5000)]
+        for value, fault in (
+            ([*many, 5], "instance.ids[5000] must be string"),
+            ([*many, "0"], "instance.ids must contain unique items"),
+        ):
+            self.assertEqual(fault, self.fault(schema, {"ids": value}))
+        self.assertIsNone(self.fault(schema, {"ids": many}))
+
+    def test_unique_items(self) -> None:
+        schema: dict[str, object] = {"type": "array", "uniqueItems": True}
+        for value, unique in (
+            ([], True), ([1, True, "1", None, [1], {"1": 1}, 0, False, ""], True),
+            ([1, 1], False), ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], False),
+            ([[1, []], [1, []]], False), ([None, None], False), ([1.5, 1.5], False),
+        ):
+            with self.subTest(value):
+                self.assertEqual(unique, self.fault(schema, value) is None)
+
+
+class TestCost(base.TestCase):
+    """What a refusal costs does not grow faster than what is refused."""
+
+    SMALL, LARGE = 4000, 16_000
+
+    def test_calls_are_linear(self) -> None:
+        for name, (schema, make) in _hostile().items():
+            with self.subTest(name):
+                refuser = validation.Schema(schema, validation.uuid_like)
+                self.assertIsNotNone(refuser.fault(None))
+                small, large = (
+                    _calls(refuser, make(size)) for size in (self.SMALL, self.LARGE))
+                self.assertLess(large, 5 * small + 1000)
+                # A few for each value, not the hundreds that gathering errors takes.
+                self.assertLess(large, 20 * self.LARGE)
+
+    def test_memory_is_bounded(self) -> None:
+        for name, (schema, make) in _hostile().items():
+            with self.subTest(name):
+                refuser = validation.Schema(schema, validation.uuid_like)
+                self.assertIsNotNone(refuser.fault(None))
+                value = make(self.LARGE)
+                tracemalloc.start()
+                self.assertLess(len(refuser.fault(value) or ""), 9000)
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+                # Hashing or naming each item once; before, 30 times as much.
+                self.assertLess(peak, 300 * self.LARGE)
+
+    def test_the_second_look_is_bounded(self) -> None:
+        """Just below the size that is looked at again."""
+        for name, (schema, make) in _hostile().items():
+            with self.subTest(name):
+                refuser = validation.Schema(schema, validation.uuid_like)
+                self.assertLess(_calls(refuser, make(900)), 500_000)
+
+
+def _uuid(number: int) -> str:
+    return f"00000000-0000-0000-0000-{number:012}"
+
+
+def _hostile() -> dict[str, tuple[dict[str, Any], Callable[[int], Any]]]:
+    """Return schemas of operations, and what makes a large value that is refused."""
+    aggregates = bodies.AGGREGATES_REPLACE.at(mv.AGGREGATES)
+    manage = bodies.ALLOCATIONS_MANAGE.at(mv.NEWEST)
+    reshape = bodies.RESHAPE.at(mv.NEWEST)
+    check = capacity_bodies.QUOTA_CHECK.at((1, 0))
+    assert aggregates and manage and reshape and check
+    return {
+        "numbers and texts": (aggregates, lambda size: [
+            number if number % 2 else str(number) for number in range(size)]),
+        "lists": (aggregates, lambda size: [[number] for number in range(size)]),
+        "not unique": (aggregates, lambda size: [*map(_uuid, range(size)), _uuid(0)]),
+        "the last is wrong": (aggregates, lambda size: [*map(_uuid, range(size)), "x"]),
+        "unknown keys": (manage, lambda size: {str(number): {} for number in range(size)}),
+        "wrong consumers": (manage, lambda size: {
+            _uuid(number): {"allocations": []} for number in range(size)}),
+        "wrong inventories": (reshape, lambda size: {"allocations": {}, "inventories": {
+            _uuid(number): {"inventories": {}} for number in range(size)}}),
+        "none of three": (check, lambda size: {
+            "project_id": "p", "deltas": {str(number): -1 for number in range(size)}}),
+        "consumers": (check, lambda size: {
+            "project_id": "p", "deltas": {"a": 0}, "recheck": True,
+            "consumers": [*map(_uuid, range(size)), _uuid(0)]}),
+    }
+
+
+def _calls(refuser: validation.Schema, value: object) -> int:
+    """Return how many functions a refusal calls."""
+    count = 0
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        fault = refuser.fault(value)
+    finally:
+        sys.setprofile(None)
+    assert fault is not None
+    return count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_core.http.operations import Call, Reply
 from placement_core.http.placement_api import lifts
-from placement_core.placement import reshaper
+from placement_core.quota import sweeping
 
 
 def reshape(call: Call) -> Reply:
@@ -12,7 +12,7 @@ def reshape(call: Call) -> Reply:
     inventories = {
         provider: lifts.inventories(body)
         for provider, body in call.body["inventories"].items()}
-    reshaper.reshape(call.ctx, inventories, lifts.all_allocations(
+    sweeping.reshape(call.ctx, inventories, lifts.all_allocations(
         call.body["allocations"], call.microversion, call.ctx.database.incomplete_owner),
         fence=call.services.fence)
     return Reply(204)

@@ -1,0 +1,83 @@
+"""``noauth2`` is for callers on this machine, whichever server hosts the application.
+
+``serve`` knows where it listens; gunicorn, uWSGI and mod_wsgi do not tell. So each request
+is looked at: the other end of its connection is a loopback address, and no proxy says that
+it passes the request on. A caller on a Unix socket has no address: it is a proxy as a rule.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from placement_core import errors
+
+if TYPE_CHECKING:
+    # ``serve`` asks about addresses, and loads nothing of the APIs.
+    from placement_core.http.identity import WSGIApplication
+    from placement_core.http.pipeline import Api
+
+LOG = logging.getLogger(__name__)
+
+#: What proxies add to requests.
+_PROXIED = tuple(f"HTTP_{name}" for name in (
+    "FORWARDED", "VIA", "X_FORWARDED_FOR", "X_FORWARDED_HOST", "X_FORWARDED_PROTO",
+    "X_FORWARDED_PREFIX", "X_REAL_IP"))
+
+
+class RemoteCaller(errors.Forbidden):
+    """A caller that is not on this machine, or behind a proxy, where every token is believed."""
+
+    code = "placement.auth.remote"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "[api] auth_strategy = noauth2 believes whatever a caller says, so that only "
+            "callers on the machine itself are answered, and no proxies: use keystone, or set "
+            "[api] allow_remote_noauth2.")
+
+
+class LocalCallers:
+    """WSGI middleware that lets callers on this machine pass."""
+
+    def __init__(self, app: WSGIApplication, apis: Sequence[Api]) -> None:
+        """Make it.
+
+        :param apis: they know how their refusals look.
+        """
+        self._app = app
+        self._apis = sorted(apis, key=lambda api: len(api.prefix), reverse=True)
+        self._logged = False
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """Answer one request."""
+        if is_local(environ):
+            return self._app(environ, start_response)
+        error = RemoteCaller()
+        if not self._logged:
+            self._logged = True
+            LOG.warning("refused a caller at %s: %s",
+                        environ.get("REMOTE_ADDR") or "an unknown address", error)
+        path = environ.get("PATH_INFO", "")
+        api = next((api for api in self._apis if api.owns(path)), self._apis[-1])
+        return api.refuse(403, error, environ, None)(environ, start_response)
+
+
+def is_local(environ: dict[str, Any]) -> bool:
+    """Say whether a request comes from this machine, and from no proxy on it."""
+    return not any(name in environ for name in _PROXIED) and (
+        is_loopback(environ.get("REMOTE_ADDR") or ""))
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether an address, or ``localhost``, is this machine for itself."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)

@@ -1,0 +1,54 @@
+"""Reading request bodies: bounded before anything looks into them.
+
+Each operation says how large its bodies can be (``Operation.largest_body``). A body
+within its size still may hold millions of tiny values, each of which costs many times
+its bytes once it is parsed, so their number is bounded, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placement_core.http.errors import Refusal
+
+#: Values in JSON are longer than this on average in whatever clients send: the shortest
+#: inventory (``"CUSTOM_X":{"total":1},``) has eleven bytes for each.
+_BYTES_PER_VALUE = 8
+
+
+def read(environ: dict[str, Any], largest: int) -> bytes:
+    """Read the request body.
+
+    :param largest: in bytes; what is declared to be longer is not read.
+    :raises Refusal: 413 for too many bytes or values, 400 if the body ends early.
+    """
+    body = _read(environ, largest)
+    # Commas and brackets within strings count, too: the bound leaves room for them.
+    values = body.count(b",") + body.count(b"[") + body.count(b"{")
+    if values > largest // _BYTES_PER_VALUE:
+        raise Refusal(
+            413, f"The request body may have {largest // _BYTES_PER_VALUE} values at most.")
+    return body
+
+
+def _read(environ: dict[str, Any], largest: int) -> bytes:
+    stream = environ["wsgi.input"]
+    length = environ.get("CONTENT_LENGTH")
+    if length:
+        declared = int(length[:20])
+        if declared > largest:
+            raise _too_large(largest)
+        body: bytes = stream.read(declared)
+        if len(body) < declared:
+            raise Refusal(400, "The request body is shorter than its content-length.")
+        return body
+    if environ.get("wsgi.input_terminated") or environ.get("HTTP_TRANSFER_ENCODING"):
+        body = stream.read(largest + 1)
+        if len(body) > largest:
+            raise _too_large(largest)
+        return body
+    return b""
+
+
+def _too_large(largest: int) -> Refusal:
+    return Refusal(413, f"The request body may have {largest} bytes at most.")
