@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import random
 import secrets
 import threading
 
@@ -18,8 +19,12 @@ from placement_core.db.metadata import utcnow
 #: A slot keeps the changes of at least this many transactions. A reader that
 #: is further behind loads everything, which is then cheaper anyway.
 KEPT_SERIALS = 1024
-#: A writer prunes its slot once in this many of its transactions.
+#: A writer prunes its slot after one in this many transactions, at random: threads and
+#: processes may be too short-lived to count.
 _PRUNE_EVERY = 256
+#: So many transactions one pruning removes at most: many times more than come meanwhile,
+#: and few enough for the one who waits for it.
+_PRUNED_SERIALS = 8 * _PRUNE_EVERY
 
 _heads, _changes = tables.change_heads, tables.changes
 
@@ -32,9 +37,6 @@ def _raise_head() -> sa.Update:
 
 
 _RAISE_HEAD = _raise_head()
-_HEAD = (
-    sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("of_slot")).scalar_subquery()
-)
 #: How many change rows one statement appends.
 _BATCH = 50
 _FIND = (
@@ -42,9 +44,14 @@ _FIND = (
     .where(_changes.c.slot == sa.bindparam("slot"), _changes.c.txn == sa.bindparam("txn"))
     .limit(1)
 )
+#: Asked for before: MySQL would lock the head, which another writer has perhaps.
+_RANGE = sa.select(
+    sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("slot"))
+    .scalar_subquery().label("head"),
+    sa.select(sa.func.min(_changes.c.serial)).where(_changes.c.slot == sa.bindparam("slot"))
+    .scalar_subquery().label("oldest"))
 _PRUNE = sa.delete(_changes).where(
-    _changes.c.slot == sa.bindparam("slot"), _changes.c.serial <= _HEAD - KEPT_SERIALS
-)
+    _changes.c.slot == sa.bindparam("slot"), _changes.c.serial < sa.bindparam("until"))
 
 
 class Journal:
@@ -68,7 +75,6 @@ class Journal:
                 self._slots = itertools.count(secrets.randbelow(tables.SLOTS))
             self._local.pid = pid
             self._local.slot = next(self._slots) % tables.SLOTS
-            self._local.commits = 0
         return self._local.slot
 
     def append(self, session: Session) -> None:
@@ -91,13 +97,9 @@ class Journal:
             raised = True
 
     def committed(self, database: Database, session: Session) -> None:
-        """Prune the slot now and then, in a transaction of its own."""
-        if not session.touched:
-            return
-        self._local.commits += 1
-        if self._local.commits % _PRUNE_EVERY == 0:
-            with database.autocommit.connect() as connection:
-                connection.execute(_PRUNE, {"slot": self._local.slot, "of_slot": self._local.slot})
+        """Prune the slot now and then, in statements of their own."""
+        if session.touched and random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311
+            _prune(database, self.slot())
 
     def landed(self, database: Database, session: Session) -> bool:
         """Say whether the transaction of ``session`` was committed.
@@ -108,12 +110,23 @@ class Journal:
         it touched is written down once more, which readers survive.
         """
         slot = self.slot()
-        with database.writer.connect() as connection, connection.begin():
+        with database.connection(database.writer) as connection, connection.begin():
             successor = Session(connection, writing=True)
             successor.touched = session.touched
             self.append(successor)
             found = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()
         return found is not None
+
+
+def _prune(database: Database, slot: int) -> None:
+    """Remove what nobody follows any more of a slot, the oldest first."""
+    with database.connection(database.autocommit) as connection:
+        head, oldest = connection.execute(_RANGE, {"slot": slot}).tuples().one()
+        if head is None or oldest is None:
+            return
+        until = min(head - KEPT_SERIALS + 1, oldest + _PRUNED_SERIALS)
+        if until > oldest:
+            connection.execute(_PRUNE, {"slot": slot, "until": until})
 
 
 def _rows(count: int) -> sa.Subquery:

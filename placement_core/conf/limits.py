@@ -27,4 +27,12 @@ OPTIONS: list[cfg.Opt] = [
         "whose own model is another one, and know that they then enforce the limits of "
         "single projects, not those of the tree.",
     ),
+    cfg.IntOpt(
+        "history_keep_days",
+        min=0,
+        max=36_500,
+        default=365,
+        help="For how many days the history of limits (who changed which one from what to what) "
+        "is kept; managers remove what is older.",
+    ),
 ]

@@ -12,15 +12,25 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, texts
+from placement_core.db import Session, arrays, clock, texts
 from placement_core.db.metadata import utcnow
 from placement_core.limits import errors, regions, tables
 from placement_core.limits.records import Action, AnyLimit, Change, Kind, Limit, RegisteredLimit
 
 _history = tables.limit_history
 
+_SECONDS_A_DAY = 86_400
+
 _INSERT = sa.insert(_history).inline()
 _ALL = sa.select(_history).order_by(_history.c.id.desc())
+_MOST = sa.bindparam("most", type_=sa.Integer)
+#: Ids rise with time, but for what clocks differ: so the old ones are found in front.
+_FRONT = sa.select(_history.c.id, _history.c.at).order_by(_history.c.id).limit(_MOST).subquery()
+_OLD = sa.select(_FRONT.c.id).where(
+    _FRONT.c.at < clock.in_seconds(-sa.bindparam("keep_seconds", type_=sa.BigInteger)))
+_DELETE = {
+    dialect: sa.delete(_history).where(arrays.among(_history.c.id, "ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
 _MARKED = sa.select(_history.c.id).where(_history.c.id == sa.bindparam("marker"))
 
 
@@ -119,13 +129,29 @@ def list_(
     return [_record(row) for row in found]
 
 
+@db.retry_writes
+def prune(ctx: Context, *, keep_days: int, most: int) -> int:
+    """Remove the oldest changes that are older than some days; return how many.
+
+    To remove all, repeat it until it removes none. Any number may do so at the same time.
+
+    :param most: how many are looked at.
+    """
+    with db.write(ctx) as session:
+        ids = list(session.execute(
+            _OLD, {"keep_seconds": keep_days * _SECONDS_A_DAY, "most": most}).scalars())
+        if ids:
+            session.execute(_DELETE[session.dialect], {"ids": ids})
+    return len(ids)
+
+
 @functools.cache
 def _statement(names: tuple[str, ...], marked: bool, bounded: bool) -> sa.Select[Any]:
     statement = _ALL.where(*(_history.c[name] == sa.bindparam(name) for name in names))
     if marked:
         statement = statement.where(_history.c.id < sa.bindparam("marker"))
     if bounded:
-        statement = statement.limit(sa.bindparam("most", type_=sa.Integer))
+        statement = statement.limit(_MOST)
     return statement
 
 

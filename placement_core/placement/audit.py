@@ -2,9 +2,10 @@
 
 ``inventories.used`` and ``capacity`` are compared with allocations and totals,
 the usage counters with the allocations of the consumers, pairs (``moves``) with
-what their consumers hold. Each comparison is one statement, so it sees one
-moment, also while others write. Repairing locks
-the providers that look wrong (or the projects, which nobody else locks) first.
+what their consumers hold. It goes over each table once, from one id to the next: each
+comparison is one statement about a range of ids, so it sees one moment, also while
+others write, and costs what is in the range. Repairing locks the providers that look
+wrong (or the projects, which nobody else locks) first.
 Source: design §4.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 
@@ -27,8 +28,13 @@ _classes, _projects, _users, _consumers = (
     tables.resource_classes, tables.projects, tables.users, tables.consumers)
 _counters, _types = tables.usage_counters, tables.consumer_types
 
-#: How many providers or projects are looked at (and locked) at once.
-BATCH = 100
+#: How many providers, projects or pairs are looked at at once.
+BATCH = 500
+#: How many providers are locked at once.
+_LOCKED = 100
+
+#: The ids above the first and up to the second one.
+_Ids: TypeAlias = tuple[int, int]
 
 _VALUES = tuple(field.name for field in dataclasses.fields(records.InventoryValues))
 
@@ -51,11 +57,16 @@ class Finding:
     repaired: bool = False
 
 
+def _within(ids: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+    """Return a condition; on joined tables, too, or PostgreSQL looks at all their rows."""
+    return sa.and_(ids > sa.bindparam("after"), ids <= sa.bindparam("until"))
+
+
 def _inventory_sums() -> sa.CompoundSelect:
     held = (
         sa.select(_allocations.c.resource_provider_id, _allocations.c.resource_class_id,
                   sa.func.sum(_allocations.c.used).label("held"))
-        .where(_allocations.c.resource_provider_id.in_(sa.bindparam("batch", expanding=True)))
+        .where(_within(_allocations.c.resource_provider_id))
         .group_by(_allocations.c.resource_provider_id, _allocations.c.resource_class_id)
         .subquery())
     inventory = sa.and_(_inventories.c.resource_provider_id == held.c.resource_provider_id,
@@ -67,41 +78,58 @@ def _inventory_sums() -> sa.CompoundSelect:
                   *(_inventories.c[name] for name in _VALUES),
                   sa.func.coalesce(held.c.held, 0).label("held"))
         .outerjoin(held, inventory)
-        .join(_providers, _providers.c.id == _inventories.c.resource_provider_id)
+        .join(_providers, sa.and_(
+            _providers.c.id == _inventories.c.resource_provider_id, _within(_providers.c.id)))
         .outerjoin(_classes, _classes.c.id == _inventories.c.resource_class_id)
-        .where(_inventories.c.resource_provider_id.in_(sa.bindparam("batch", expanding=True))))
+        .where(_within(_inventories.c.resource_provider_id)))
     nothing = sa.literal_column("0")
     without = (
         sa.select(sa.literal_column("-1"), held.c.resource_provider_id, *shown,
                   *[nothing] * (2 + len(_VALUES)), held.c.held)
         .select_from(held)
-        .outerjoin(_inventories, inventory)
-        .outerjoin(_providers, _providers.c.id == held.c.resource_provider_id)
+        .outerjoin(_inventories, sa.and_(
+            inventory, _within(_inventories.c.resource_provider_id)))
+        .outerjoin(_providers, sa.and_(
+            _providers.c.id == held.c.resource_provider_id, _within(_providers.c.id)))
         .outerjoin(_classes, _classes.c.id == held.c.resource_class_id)
         .where(_inventories.c.id.is_(None)))
     return sa.union_all(with_inventory, without)
 
 
 def _counter_sums() -> sa.Select:
-    """Build the statement that adds what consumers hold and takes off the counters."""
-    batch = sa.bindparam("batch", expanding=True)
+    """Build the statement that compares what consumers hold with the counters.
+
+    With those of users, and of everybody where these have been summed up.
+    """
     kind = sa.func.coalesce(_consumers.c.consumer_type_id, tables.UNTYPED).label("kind")
     holders = sa.exists().where(_allocations.c.consumer_id == _consumers.c.uuid)
     stored = sa.select(
         _counters.c.project_id, _counters.c.user_id, _counters.c.consumer_type_id.label("kind"),
         _counters.c.resource_class_id.label("what"), _counters.c.used.label("stored"),
         sa.literal_column("0").label("actual"),
-    ).where(_counters.c.project_id.in_(batch))
+    )
     held = sa.select(
-        _consumers.c.project_id, _consumers.c.user_id, kind, _allocations.c.resource_class_id,
-        sa.literal_column("0"), _allocations.c.used,
+        _consumers.c.project_id, _consumers.c.user_id, kind,
+        _allocations.c.resource_class_id.label("what"),
+        sa.literal_column("0").label("stored"), _allocations.c.used.label("actual"),
     ).join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid
-           ).where(_consumers.c.project_id.in_(batch))
+           ).where(_within(_consumers.c.project_id))
     counted = sa.select(
         _consumers.c.project_id, _consumers.c.user_id, kind,
         sa.literal_column(str(tables.CONSUMERS)), sa.literal_column("0"), sa.literal_column("1"),
-    ).where(_consumers.c.project_id.in_(batch), holders)
-    both = sa.union_all(stored, held, counted).subquery()
+    ).where(_within(_consumers.c.project_id), holders)
+    of_users = sa.union_all(held, counted).subquery("of_users")
+    everybody = sa.select(
+        (-of_users.c.project_id).label("project_id"),
+        sa.literal_column(str(tables.EVERYBODY)).label("user_id"),
+        of_users.c.kind, of_users.c.what, of_users.c.stored, of_users.c.actual,
+    ).where(counters.SUMMED_UP)
+    both = sa.union_all(
+        stored.where(_within(_counters.c.project_id)), held, counted,
+        stored.where(_counters.c.project_id >= sa.bindparam("least_sum"),
+                     _counters.c.project_id < sa.bindparam("below_sum"),
+                     counters.SUMMED_UP),
+        everybody).subquery()
     key = (both.c.project_id, both.c.user_id, both.c.kind, both.c.what)
     sums = (sa.func.sum(both.c.stored), sa.func.sum(both.c.actual))
     different = (
@@ -111,21 +139,17 @@ def _counter_sums() -> sa.Select:
         sa.select(different, _projects.c.external_id.label("project"),
                   _users.c.external_id.label("user"), _types.c.name.label("consumer_type"),
                   _classes.c.name.label("resource_class"))
-        .outerjoin(_projects, _projects.c.id == different.c.project_id)
+        .outerjoin(_projects, sa.and_(
+            _projects.c.id == sa.func.abs(different.c.project_id), _within(_projects.c.id)))
         .outerjoin(_users, _users.c.id == different.c.user_id)
         .outerjoin(_types, _types.c.id == different.c.kind)
         .outerjoin(_classes, _classes.c.id == different.c.what)
-        .order_by(different.c.project_id, different.c.user_id, different.c.kind,
-                  different.c.what))
+        .order_by(sa.func.abs(different.c.project_id), different.c.project_id.desc(),
+                  different.c.user_id, different.c.kind, different.c.what))
 
 
-_PROVIDERS = (
-    sa.select(_providers.c.id.label("id")).union(
-        sa.select(_allocations.c.resource_provider_id)).subquery())
-_PROJECTS = (
-    sa.select(_projects.c.id.label("id")).union(sa.select(_counters.c.project_id)).subquery())
 _EXISTING = sa.select(_providers.c.id).where(
-    _providers.c.id.in_(sa.bindparam("batch", expanding=True)))
+    _providers.c.id.in_(sa.bindparam("suspects", expanding=True)))
 _INVENTORY_SUMS = _inventory_sums()
 _COUNTER_SUMS = _counter_sums()
 _CORRECT = (
@@ -144,47 +168,64 @@ def audit(ctx: Context, *, repair: bool) -> list[Finding]:
     Safe while the service is running.
     """
     findings: list[Finding] = []
-    for batch in _batches(ctx, _PROVIDERS):
-        findings += (_repair_inventories if repair else _check_inventories)(ctx, batch)
-    for batch in _batches(ctx, _PROJECTS):
-        findings += (_repair_counters if repair else _check_counters)(ctx, batch)
-    findings += (_repair_moves if repair else _check_moves)(ctx)
+    for ids in _ranges(ctx, _providers.c.id):
+        findings += (_repair_inventories if repair else _check_inventories)(ctx, ids)
+    for ids in _ranges(ctx, _projects.c.id):
+        findings += (_repair_counters if repair else _check_counters)(ctx, ids)
+    for uuids in moves.ranges(ctx, BATCH):
+        findings += (_repair_moves if repair else _check_moves)(ctx, uuids)
     return findings
 
 
-def _batches(ctx: Context, ids: sa.Subquery) -> Iterator[list[int]]:
-    """Yield the ids in their order, ``BATCH`` at a time."""
+def _ranges(ctx: Context, key: sa.Column[int]) -> Iterator[_Ids]:
+    """Yield ranges that together have all ids, each with ``BATCH`` rows of the key's table.
+
+    Ids in other tables that the key's table does not have are in some range, too.
+    """
+    following = (sa.select(key).where(key > sa.bindparam("after")).order_by(key)
+                 .limit(BATCH).subquery())
+    last = sa.select(sa.func.max(following.c.id))
     after = -1
-    following = (sa.select(ids.c.id).where(ids.c.id > sa.bindparam("after"))
-                 .order_by(ids.c.id).limit(sa.bindparam("most")))
-    while True:
-        with db.read(ctx) as session:
-            batch = list(
-                session.execute(following, {"after": after, "most": BATCH}).scalars())
-        if not batch:
-            return
-        yield batch
-        after = batch[-1]
+    while after < locks.LARGEST_INTEGER:
+        until = _last(ctx, last, after)
+        yield after, until
+        after = until
+
+
+@db.retry_writes
+def _last(ctx: Context, statement: sa.Select[tuple[int]], after: int) -> int:
+    with db.read_once(ctx) as session:
+        found: int | None = session.execute(statement, {"after": after}).scalar_one()
+    return locks.LARGEST_INTEGER if found is None else found
 
 
 # Inventories ----------------------------------------------------------------
 
 
-def _check_inventories(ctx: Context, batch: Sequence[int]) -> list[Finding]:
+@db.retry_writes
+def _check_inventories(ctx: Context, ids: _Ids) -> list[Finding]:
     with db.read(ctx) as session:
-        return [wrong.finding for wrong in _wrong_inventories(session, batch)]
+        return [wrong.finding for wrong in _wrong_inventories(session, ids)]
 
 
 @db.retry_writes
-def _repair_inventories(ctx: Context, batch: Sequence[int]) -> list[Finding]:
+def _repair_inventories(ctx: Context, ids: _Ids) -> list[Finding]:
     with db.read(ctx) as session:
-        suspects = sorted({wrong.provider_id for wrong in _wrong_inventories(session, batch)})
-    if not suspects:
-        return []
+        suspects = sorted({wrong.provider_id for wrong in _wrong_inventories(session, ids)})
+    findings = []
+    for start in range(0, len(suspects), _LOCKED):
+        findings += _repair_providers(ctx, ids, suspects[start:start + _LOCKED])
+    return findings
+
+
+@db.retry_writes
+def _repair_providers(ctx: Context, ids: _Ids, suspects: Sequence[int]) -> list[Finding]:
+    ids = max(ids[0], suspects[0] - 1), min(ids[1], suspects[-1])
     with db.write(ctx) as session:
-        existing = session.execute(_EXISTING, {"batch": suspects}).scalars().all()
+        existing = session.execute(_EXISTING, {"suspects": suspects}).scalars().all()
         locks.hold(session, dict.fromkeys(existing, 0))
-        found = list(_wrong_inventories(session, suspects))
+        found = [wrong for wrong in _wrong_inventories(session, ids)
+                 if wrong.provider_id in suspects]
         corrections = {
             wrong.correction["inventory_id"]: wrong.correction
             for wrong in found if wrong.correction}
@@ -202,8 +243,9 @@ class _Wrong(NamedTuple):
     correction: dict[str, int] | None
 
 
-def _wrong_inventories(session: db.Session, batch: Sequence[int]) -> Iterator[_Wrong]:
-    for row in session.execute(_INVENTORY_SUMS, {"batch": list(batch)}):
+def _wrong_inventories(session: db.Session, ids: _Ids) -> Iterator[_Wrong]:
+    after, until = ids
+    for row in session.execute(_INVENTORY_SUMS, {"after": after, "until": until}):
         where = f"{row.resource_class} on resource provider {row.uuid}"
         held = int(row.held)
         if row.id == -1:
@@ -231,33 +273,39 @@ def _tolerance(session: db.Session, capacity: int) -> float:
 # Counters -------------------------------------------------------------------
 
 
-def _check_counters(ctx: Context, batch: Sequence[int]) -> list[Finding]:
+@db.retry_writes
+def _check_counters(ctx: Context, ids: _Ids) -> list[Finding]:
     with db.read(ctx) as session:
-        return [finding for finding, _, _ in _wrong_counters(session, batch)]
+        return [finding for finding, _, _ in _wrong_counters(session, ids)]
 
 
 @db.retry_writes
-def _repair_counters(ctx: Context, batch: Sequence[int]) -> list[Finding]:
-    if not _check_counters(ctx, batch):
+def _repair_counters(ctx: Context, ids: _Ids) -> list[Finding]:
+    with db.read(ctx) as session:
+        suspects = sorted({abs(key[0]) for _, key, _ in _wrong_counters(session, ids)})
+    if not suspects:
         return []
     with db.write(ctx) as session:
         # Against other repairs. Claims may go on: they change both sides by the
         # same amount, and the difference is read in one statement.
-        for project in batch:
+        for project in suspects:
             session.execute(_HOLD_PROJECT, {"held_id": project, "now": utcnow()})
-        wrong = list(_wrong_counters(session, batch))
-        counters.add(ctx, session, {key: difference for _, key, difference in wrong})
+        wrong = [found for found in _wrong_counters(session, ids)
+                 if abs(found[1][0]) in suspects]
+        counters.put(ctx, session, {key: difference for _, key, difference in wrong})
     return [dataclasses.replace(finding, repaired=True) for finding, _, _ in wrong]
 
 
 def _wrong_counters(
-    session: db.Session, batch: Sequence[int]
+    session: db.Session, ids: _Ids
 ) -> Iterator[tuple[Finding, counters.Key, int]]:
     """Yield what is wrong, each with its counter and what has to be added to it."""
-    for row in session.execute(_COUNTER_SUMS, {"batch": list(batch)}):
+    after, until = ids
+    for row in session.execute(_COUNTER_SUMS, {
+            "after": after, "until": until, "least_sum": -until, "below_sum": -after}):
         what = "consumers" if row.what == tables.CONSUMERS else row.resource_class
-        where = (f"{what} of project {row.project}, user {row.user}, "
-                 f"consumer type {row.consumer_type}")
+        whose = "all users" if row.project_id < 0 else f"user {row.user}"
+        where = f"{what} of project {row.project}, {whose}, consumer type {row.consumer_type}"
         stored, actual = int(row.stored), int(row.actual)
         yield (Finding("counter", where, stored, actual),
                (row.project_id, row.user_id, row.kind, row.what), actual - stored)
@@ -266,29 +314,32 @@ def _wrong_counters(
 # Moves ----------------------------------------------------------------------
 
 
-def _check_moves(ctx: Context) -> list[Finding]:
+@db.retry_writes
+def _check_moves(ctx: Context, uuids: moves.Range) -> list[Finding]:
     with db.read(ctx) as session:
-        return [finding for finding, _ in _wrong_moves(session)]
+        return [finding for finding, _ in _wrong_moves(session, uuids)]
 
 
 @db.retry_writes
-def _repair_moves(ctx: Context) -> list[Finding]:
+def _repair_moves(ctx: Context, uuids: moves.Range) -> list[Finding]:
     with db.read(ctx) as session:
-        suspects = {change.pair.consumer_uuid for _, change in _wrong_moves(session)}
+        suspects = {change.pair.consumer_uuid for _, change in _wrong_moves(session, uuids)}
     if not suspects:
         return []
     with db.write(ctx) as session:
         # Whoever writes one of the consumers takes the pair's rows too.
         moves.hold(session, sorted(suspects))
-        wrong = [found for found in _wrong_moves(session)
+        wrong = [found for found in _wrong_moves(session, uuids)
                  if found[1].pair.consumer_uuid in suspects]
         moves.write(session, [change for _, change in wrong])
     return [dataclasses.replace(finding, repaired=True) for finding, _ in wrong]
 
 
-def _wrong_moves(session: db.Session) -> Iterator[tuple[Finding, moves.Change]]:
+def _wrong_moves(
+    session: db.Session, uuids: moves.Range
+) -> Iterator[tuple[Finding, moves.Change]]:
     """Yield the pairs that are wrong, and what would put each right."""
-    for kept, right in moves.every(session):
+    for kept, right in moves.recounted_all(session, uuids):
         if kept == right:
             continue
         where = f"what consumer {kept.consumer_uuid} holds a second time"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
-from placement_core.placement.candidates import filters, reasons, search
+from placement_core.placement.candidates import errors, filters, reasons, search
 from placement_core.placement.candidates.combine import Combination
 from placement_core.placement.candidates.filters import Part, Step, Trace
 from placement_core.placement.candidates.plans import Plan
@@ -25,6 +25,9 @@ from placement_core.placement.index.world import World
 
 #: So many combinations are looked at; it takes some 0.1 s.
 MOST_EXAMINED = 20_000
+#: So many candidates are counted, whatever limit a request has: equal devices have more
+#: than anybody could wait for. It takes a second, and some 50 MB at most.
+MOST_COUNTED = 100_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,12 +85,14 @@ class Explanation:
     """How the candidates of a request came about.
 
     :ivar candidates: how many were found.
+    :ivar cut: why there may be more, for people; None: these are all that the request gets.
     :ivar limit: at most so many were looked for; None: all.
     :ivar reason: why there are none, for people; None: there are some.
     :ivar providers: how many there are.
     """
 
     candidates: int
+    cut: str | None
     limit: int | None
     reason: str | None
     providers: int
@@ -100,25 +105,28 @@ def candidates(
     world: World, request: CandidatesRequest, *, max_candidates: int | None = None,
     fence: bool = False,
 ) -> Explanation:
-    """Explain what ``search.find`` finds.
+    """Explain what ``search.find`` finds, as far as ``MOST_COUNTED`` goes.
 
     :param max_candidates: at most so many are made at all; None for no bound.
     :param fence: pooled trees are left out unless the request names them.
     :raises errors.UnknownResourceClass: a class does not exist.
     :raises errors.UnknownTraits: traits do not exist.
+    :raises errors.TooHard: where ``search.find`` does, unless so many were counted before.
     """
     trace = Trace()
     choices = search.choose(world, request, trace, fence=fence)
     combinations = _examine(choices)
-    found = len(search.find(world, request, max_candidates=max_candidates, fence=fence))
+    limit = min((each for each in (request.limit, max_candidates) if each is not None),
+                default=None)
+    found, cut = _count(world, request, limit, fence=fence)
     reason = None
     if not found:
         reason = reasons.of(world, request, trace.steps) or reasons.of_combinations(
             choices.plan, combinations.dropped, complete=combinations.complete)
     return Explanation(
         candidates=found,
-        limit=min((each for each in (request.limit, max_candidates) if each is not None),
-                  default=None),
+        cut=cut,
+        limit=limit,
         reason=reason,
         providers=len(world.layout.row_of_id),
         groups=[
@@ -130,6 +138,24 @@ def candidates(
             int(np.count_nonzero(world.layout.root == np.arange(world.size))),
             _left(world, trace.steps, None)),
         combinations=combinations)
+
+
+def _count(
+    world: World, request: CandidatesRequest, limit: int | None, *, fence: bool
+) -> tuple[int, str | None]:
+    """Return how many candidates there are, and why there may be more."""
+    # One more than are told of, to know whether there are more.
+    most = MOST_COUNTED + 1 if limit is None else min(limit, MOST_COUNTED + 1)
+    found = search.find(world, request, max_candidates=most, fence=fence)
+    if len(found) > MOST_COUNTED:
+        return MOST_COUNTED, f"no more than {MOST_COUNTED} candidates are counted"
+    if not found.left or len(found) == limit:
+        return len(found), None
+    if limit is None:
+        raise errors.TooHard(found.left)
+    return len(found), (
+        f"{found.left} provider trees cost too much to search; some of their candidates "
+        "are left out")
 
 
 def _left(world: World, steps: Iterable[Step], group: str | None) -> list[Filtered]:

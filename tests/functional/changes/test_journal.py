@@ -1,7 +1,12 @@
+import threading
+import time
+
+import fixtures
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.changes import journal, kinds, tables, vector
+from placement_core.placement import tables as placement_tables
 from tests import base, databases, races
 
 
@@ -144,9 +149,13 @@ class TestJournal(base.DatabaseTestCase):
                 tables.change_heads.c.slot == slot).values(serial=1, txn=1))
         self.assertIsNone(self.since(seen))
 
+    def always_prune(self, **bounds):
+        """Prune after each transaction, and keep less."""
+        for name, value in {"_PRUNE_EVERY": 1, **bounds}.items():
+            self.useFixture(fixtures.MonkeyPatch(f"placement_core.changes.journal.{name}", value))
+
     def test_pruning(self):
-        self.addCleanup(setattr, journal, "_PRUNE_EVERY", journal._PRUNE_EVERY)
-        journal._PRUNE_EVERY = 4
+        self.always_prune()
         slot = self.database.journal.slot()
         with self.database.writer.begin() as connection:
             connection.execute(sa.insert(tables.changes), [
@@ -160,6 +169,92 @@ class TestJournal(base.DatabaseTestCase):
         serials = sorted(row.serial for row in self.rows())
         self.assertEqual([10, *range(journal.KEPT_SERIALS + 2, journal.KEPT_SERIALS + 6)],
                          serials)
+
+    def test_what_was_never_pruned_goes_by_and_by(self):
+        """Nobody waits for the removal of all that an older version left."""
+        self.always_prune(KEPT_SERIALS=10, _PRUNED_SERIALS=100)
+        slot = self.database.journal.slot()
+        with self.database.writer.begin() as connection:
+            connection.execute(sa.insert(tables.changes), [
+                {"slot": slot, "serial": serial, "position": 0, "txn": 1, "kind": "trait",
+                 "ref": 1} for serial in range(1, 251)])
+            connection.execute(
+                sa.update(tables.change_heads).where(tables.change_heads.c.slot == slot)
+                .values(serial=250))
+        for left in (151, 52, 10, 10):
+            self.touch(1)
+            self.assertEqual(left, len(self.rows()))
+
+    def test_short_lived_threads(self):
+        """A server replaces its threads: none lives for long, and slots are used in turn."""
+        kept, every, threads = 4, 4, 2 * tables.SLOTS
+        self.always_prune(KEPT_SERIALS=kept, _PRUNE_EVERY=every)
+        if self.kind == "sqlite":  # one writer at a time, and slower
+            threads = tables.SLOTS
+        slots = 16
+        # As many as one slot of a server sees in a day, on fewer slots.
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.changes.journal.tables.SLOTS", slots))
+        behind, near = self.now(), None
+        changed = set()
+        for start in range(0, threads, 8):
+            if start == threads - 8:
+                near = self.now()
+            refs = range(10 * start, 10 * start + 8)
+            races.run(*(lambda ref=ref: [
+                self.touch(ref, ctx=self.context()) for _ in range(3)] for ref in refs))
+            changed = {("provider", ref) for ref in refs}
+        written = 3 * threads
+        rows = len(self.rows())
+        # A slot has what is kept, and what comes between two prunings.
+        self.assertLess(rows, slots * (kept + 4 * every))
+        self.assertLess(rows, written // 2)
+        self.assertEqual(changed, self.since(near))
+        self.assertIsNone(self.since(behind))
+
+    def test_readers_while_it_is_pruned(self):
+        """What was committed before a reader asks it learns, or that it has to load all."""
+        self.always_prune(KEPT_SERIALS=2)
+        self.useFixture(fixtures.MonkeyPatch("placement_core.changes.journal.tables.SLOTS", 4))
+        committed, ended = set(), []
+        #: Set when the slow reader had to load all. Writers go on until then.
+        overtaken = threading.Event()
+        written = placement_tables.projects.c.external_id
+
+        def write(first):
+            for ref in range(first, first + 1000):
+                if ref >= first + 25 and overtaken.is_set():
+                    break
+                with db.write(self.context()) as session:
+                    session.execute(
+                        sa.insert(placement_tables.projects), {"external_id": str(ref)})
+                    session.touch(kinds.PROVIDER, ref)
+                committed.add(ref)
+            ended.append(first)
+
+        def load():
+            with db.read(self.context()) as session:
+                return set(map(int, session.execute(sa.select(written)).scalars()))
+
+        def read(patience):
+            ctx, seen, known, answers = self.context(), self.now(), load(), []
+            while len(ended) < 4:
+                before = set(committed)
+                seen, changed = vector.follow(ctx, seen)
+                answers.append(changed is None)
+                if patience and changed is None:
+                    overtaken.set()
+                known |= load() if changed is None else {ref for _, ref in changed}
+                if not before <= known:
+                    return before - known
+                time.sleep(patience)
+            return set(answers)
+
+        found = races.run(*(lambda first=first: write(first) for first in range(0, 4000, 1000)),
+                          lambda: read(0), lambda: read(0.2))
+        for answers in found[4:]:
+            self.assertLessEqual(answers, {True, False})
+        self.assertIn(True, found[5])
 
     def test_whether_a_transaction_landed(self):
         landed = self.touch(1)

@@ -1,10 +1,16 @@
 import datetime
+from unittest import mock
 
-from placement_core import db
+import sqlalchemy as sa
+
+from placement_core import db, services
 from placement_core.context import Context, Identity
-from placement_core.limits import errors, history, limits, registered, users
-from tests import databases
+from placement_core.db.metadata import utcnow
+from placement_core.http.leases_api import representations
+from placement_core.limits import errors, history, limits, registered, tables, users
+from tests import databases, races
 from tests.functional.limits import world
+from tests.http import base
 
 
 @databases.on_each_database
@@ -116,3 +122,57 @@ class TestHistory(world.LimitsTestCase):
         for marker in (0, -1, 2**31 - 1):
             self.assertRaises(errors.UnknownMarker, history.list_, self.ctx,
                               project_id="no", marker=marker)
+
+    def age(self, days, *limit_ids):
+        """Let the changes of limits be some days old."""
+        with db.write(self.ctx) as session:
+            session.execute(sa.update(tables.limit_history).where(
+                tables.limit_history.c.limit_uuid.in_(limit_ids)).values(
+                    at=utcnow() - datetime.timedelta(days=days)))
+
+    def test_what_is_old_is_removed(self):
+        """In batches; what is younger stays, and so do the limits."""
+        old = [self.register(f"r{number}", number).id for number in range(7)]
+        young = self.register("cores", 10)
+        self.age(366, *old)
+        removed = [history.prune(self.ctx, keep_days=365, most=3) for _ in range(4)]
+        self.assertEqual([3, 3, 1, 0], removed)
+        self.assertEqual([("created", "registered_limit", "cores", None, 10)], self.changes())
+        self.assertEqual({*old, young.id}, {each.id for each in registered.list_(self.ctx, [])})
+        self.assertEqual(0, history.prune(self.ctx, keep_days=1, most=3))
+        self.assertEqual(1, history.prune(self.ctx, keep_days=0, most=3))
+
+    def test_a_clock_that_was_ahead_keeps_nothing_else(self):
+        first = self.register("r1", 1)
+        old = [self.register(f"old{number}", 1).id for number in range(3)]
+        self.age(-2, first.id)
+        self.age(400, *old)
+        self.assertEqual(2, history.prune(self.ctx, keep_days=365, most=3))
+        self.assertEqual(1, history.prune(self.ctx, keep_days=365, most=3))
+        self.assertEqual(["r1"], [each[2] for each in self.changes()])
+
+    def test_two_that_remove_at_once(self):
+        old = [self.register(f"r{number}", 1).id for number in range(40)]
+        self.age(400, *old)
+        def remove():
+            ctx = Context(self.database)
+            removed = 0
+            while more := history.prune(ctx, keep_days=365, most=4):
+                removed += more
+            return removed
+        self.assertEqual([], [each for each in races.run(remove, remove)
+                              if isinstance(each, Exception)])
+        self.assertEqual([], self.changes())
+
+    def test_the_manager_removes_them(self):
+        old = [self.register(f"r{number}", 1).id for number in range(5)]
+        self.age(30, *old)
+        conf = base.configuration(self.database.settings.connection)
+        conf.set_override("history_keep_days", 29, "limits")
+        parts = services.build(conf)
+        self.addCleanup(parts.database.dispose)
+        with mock.patch.object(services, "_OLD", 2):
+            [step] = [each for each in parts.manager(representations.LEASE)._steps
+                      if "history of limits" in each.name]
+            step.do(parts.context())
+        self.assertEqual([], self.changes())

@@ -7,6 +7,7 @@ from typing import Any
 import webob
 
 from placement_core.http.placement_api import microversions as mv
+from placement_core.placement.candidates import explain
 from tests import databases
 from tests.http.placement_api.nouns import NounTestCase
 from tests.http.placement_api.sweeps import WRONG_QUERY_VALUES
@@ -34,6 +35,7 @@ class ExplainTest(ExplainTestCase):
         filtered = [{"filter": "resources", "value": "VCPU:64", "left": 0}]
         self.assertEqual({
             "candidates": 0,
+            "cut": None,
             "limit": None,
             "reason": "no host has 64 free VCPU; the most is 48, on host-17",
             "providers": 2,
@@ -51,6 +53,13 @@ class ExplainTest(ExplainTestCase):
         self.assertEqual(
             (1, 1, None, 2), tuple(found.json[name] for name in (
                 "candidates", "limit", "reason", "providers")))
+
+    def test_more_than_are_counted(self) -> None:
+        self.patch(explain, "MOST_COUNTED", 1)
+        found = self.explain("resources=VCPU:4").json
+        self.assertEqual((1, "no more than 1 candidates are counted"),
+                         (found["candidates"], found["cut"]))
+        self.assertIsNone(self.explain("resources=VCPU:4&limit=1").json["cut"])
 
     def test_a_write_is_seen(self) -> None:
         self.provider("host-19", VCPU=100)

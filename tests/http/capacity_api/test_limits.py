@@ -6,6 +6,7 @@ from typing import Any
 
 import webob
 
+from placement_core.http.capacity_api.views import user_limits
 from tests import databases
 from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
 
@@ -52,6 +53,16 @@ class UserLimitsTest(CapacityTestCase):
         self.capacity("DELETE", path, status=204)
         self.assert_refused(404, made["id"], self.capacity("GET", path),
                             "limits.user_limit.not_found")
+
+    def test_pages(self) -> None:
+        """So many at a time, also where nobody said how many."""
+        made = [self.user_limit(user) for user in ("ann", "bob", "eve")]
+        self.patch(user_limits, "_PAGE", 2)
+        first = self.capacity("GET", "/users", status=200).json
+        self.assertEqual(made[:2], first["user_limits"])
+        rest = self.capacity(
+            "GET", "/users?" + first["links"]["next"].partition("?")[2], status=200).json
+        self.assertEqual({"user_limits": made[2:], "links": {"next": None}}, rest)
 
     def test_keystone_clients_do_not_see_them(self) -> None:
         self.user_limit()

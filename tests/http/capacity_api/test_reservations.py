@@ -9,6 +9,7 @@ from typing import Any
 
 import webob
 
+from placement_core.http.capacity_api import views
 from tests.http.leases_api.nouns import LeasesTestCase, date, instance, whole
 
 _PATH = "/capacity/v1/reservations"
@@ -93,6 +94,25 @@ class TimelineTest(ReservationsTestCase):
         self.assertEqual((1, 10, 31744, 390), tuple(
             steps[1][key] for key in ("hosts", "vcpus", "memory_mb", "disk_gb")))
         self.assertEqual(1, steps[2]["hosts"])
+
+    def test_pages(self) -> None:
+        """A pool with many leases has many steps: an answer has so many at most."""
+        for day in (1, 3, 5):
+            self.lease(whole(), start_date=date(day), end_date=date(day + 1))
+        start, end = date(0.5), date(7)
+        whole_query = urllib.parse.urlencode({"start": start, "end": end})
+        document = self.capacity("GET", f"/timeline?{whole_query}").json
+        self.assertEqual((7, None), (len(document["timeline"]), document["links"]["next"]))
+        self.patch(views.reservations, "_STEPS", 3)
+        for limit, sizes in (("", [3, 3, 1]), ("&limit=2", [2, 2, 2, 1]), ("&limit=9", [3, 3, 1])):
+            found, lengths, query = [], [], f"{whole_query}{limit}"
+            while query is not None:
+                page = self.capacity("GET", f"/timeline?{query}").json
+                found += page["timeline"]
+                lengths.append(len(page["timeline"]))
+                query = page["links"]["next"] and page["links"]["next"].partition("?")[2]
+            self.assertEqual((sizes, document["timeline"]), (lengths, found))
+        self.capacity("GET", f"/timeline?{whole_query}&limit=0", status=400)
 
     def test_a_year_from_now(self) -> None:
         [step] = self.capacity("GET", "/timeline").json["timeline"]

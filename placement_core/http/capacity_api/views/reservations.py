@@ -24,6 +24,8 @@ from placement_core.reservations.records import Holding
 _PATH = "/capacity/v1/reservations"
 #: Of a page whose size nobody named.
 _PAGE = 1000
+#: The most steps of a timeline in one answer; there are two for each lease at most.
+_STEPS = 10_000
 
 _YEAR = datetime.timedelta(days=365)
 
@@ -38,15 +40,24 @@ def what_if(call: Call) -> Reply:
 
 
 def timeline(call: Call) -> Reply:
-    """Return how much of the freepool is free over time."""
+    """Return how much of the freepool is free over time, the first steps of it."""
     start_at = _moment(call, "start") or _now()
     end_at = _moment(call, "end") or start_at + _YEAR
     if not start_at < end_at:
         raise InvalidLease("end must be later than start.", "end")
+    size = min(pages.page(call.query).size or _STEPS, _STEPS)
     steps = call.services.leases.timeline(call.ctx, Window(start_at, end_at))
-    return Reply(body={"timeline": [{
-        **windows.document(step.window), "hosts": step.hosts, "vcpus": step.vcpus,
-        "memory_mb": step.memory_mb, "disk_gb": step.disk_gb} for step in steps]})
+    following = None
+    if len(steps) > size:
+        steps = steps[:size]
+        following = pages.with_query(f"{call.prefix}{_PATH}/timeline", {
+            **call.query, "start": [dates.of_lease(steps[-1].window.end_at)],
+            "end": [dates.of_lease(end_at)]})
+    return Reply(body={
+        "timeline": [{
+            **windows.document(step.window), "hosts": step.hosts, "vcpus": step.vcpus,
+            "memory_mb": step.memory_mb, "disk_gb": step.disk_gb} for step in steps],
+        "links": {"next": following}})
 
 
 def next_fit(call: Call) -> Reply:

@@ -11,24 +11,26 @@ from typing import Any
 
 from placement_core.http import pages
 from placement_core.http.capacity_api.queries import USER_LIMIT_FIELDS
-from placement_core.http.limits_api import keepers, queries
+from placement_core.http.limits_api import queries
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import users
 from placement_core.limits.records import UserLimit
 
 _PATH = "/capacity/v1/limits/users"
+#: Of a page whose size nobody named.
+_PAGE = 1000
 
 
 def list_(call: Call) -> Reply:
     """Return the users' limits that pass every filter of the query."""
-    keepers.limits_here(call)
     page = pages.page(call.query)
+    size = page.size or _PAGE
     found = users.list_(
         call.ctx, queries.filters(call.query, USER_LIMIT_FIELDS),
-        marker=page.marker, limit=page.wanted)
+        marker=page.marker, limit=size + 1)
     following = None
-    if page.size is not None and len(found) > page.size:
-        found = found[:page.size]
+    if len(found) > size:
+        found = found[:size]
         following = pages.following(
             f"{call.prefix}{_PATH}", call.query, found[-1].id)
     return Reply(body={
@@ -38,26 +40,22 @@ def list_(call: Call) -> Reply:
 
 def create(call: Call) -> Reply:
     """Set limits of users, all or nothing."""
-    keepers.limits_here(call)
     made = users.create_many(call.ctx, call.services.catalog, call.body["user_limits"])
     return Reply(201, {"user_limits": [dataclasses.asdict(item) for item in made]})
 
 
 def show(call: Call) -> Reply:
     """Return one user's limit."""
-    keepers.limits_here(call)
     return Reply(body=_one(users.get(call.ctx, call.path["id"])))
 
 
 def update(call: Call) -> Reply:
     """Change the value or the description of a user's limit."""
-    keepers.limits_here(call)
     return Reply(body=_one(users.update(call.ctx, call.path["id"], call.body["user_limit"])))
 
 
 def delete(call: Call) -> Reply:
     """Remove a user's limit."""
-    keepers.limits_here(call)
     users.delete(call.ctx, call.path["id"])
     return Reply(204)
 

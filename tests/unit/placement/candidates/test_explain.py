@@ -1,6 +1,8 @@
+import tracemalloc
+
 import hypothesis
 
-from placement_core.placement.candidates import errors, explain, search
+from placement_core.placement.candidates import effort, errors, explain, search
 from placement_core.placement.candidates.requests import (
     AggregateFilter,
     CandidatesRequest,
@@ -8,7 +10,7 @@ from placement_core.placement.candidates.requests import (
     TraitFilter,
 )
 from tests import base, worlds
-from tests.unit.placement.candidates import strategies
+from tests.unit.placement.candidates import strategies, test_effort
 from tests.unit.placement.candidates.test_search import example_of
 
 ISOLATED = "puts two groups on one provider and group_policy=isolate forbids that"
@@ -434,3 +436,47 @@ class TestCombinations(base.TestCase):
             worlds.provider(4, disk, traits=[worlds.SHARES], aggregates=[101]))
         explained = ask(world, group("_a", {"DISK_GB": 60}), group("_b", {"DISK_GB": 60}))
         self.assertEqual((0, 1), (explained.candidates, explained.combinations.examined))
+
+
+class TestWork(base.TestCase):
+    """What it may cost, whatever a request leaves to choose."""
+
+    def test_equal_devices_without_a_limit(self):
+        """Eight groups over 64 devices: 10 to the 14th candidates on each of four hosts."""
+        world = worlds.build(*(row for number in range(4) for row in test_effort.host(
+            64, first=1 + 100 * number, capacity=8)))
+        for options in ({}, {"limit": 10**9}):
+            for isolate in (True, False):
+                request = CandidatesRequest(
+                    test_effort.groups(8), isolate=isolate, **options)
+                tracemalloc.start()
+                try:
+                    explained = explain.candidates(world, request)
+                    self.assertLess(tracemalloc.get_traced_memory()[1], 60_000_000)
+                finally:
+                    tracemalloc.stop()
+                self.assertEqual(explain.MOST_COUNTED, explained.candidates)
+                self.assertEqual("no more than 100000 candidates are counted", explained.cut)
+                self.assertIsNone(explained.reason)
+                self.assertEqual(options.get("limit"), explained.limit)
+
+    def test_what_is_counted(self):
+        """As many as there are up to the bound, and of more it says so."""
+        self.patch(explain, "MOST_COUNTED", 8)
+        for hosts, expected in ((7, (7, False)), (8, (8, False)), (9, (8, True))):
+            world = worlds.build(*(
+                worlds.provider(number, vcpu(8)) for number in range(1, hosts + 1)))
+            for limit in (None, 100):
+                explained = ask(world, group(), limit=limit)
+                self.assertEqual(expected, (explained.candidates, explained.cut is not None))
+            self.assertEqual((5, None), (
+                ask(world, group(), limit=5).candidates, ask(world, group(), limit=5).cut))
+
+    def test_trees_that_cost_too_much(self):
+        self.patch(effort, "PURSE", 10_000)
+        world = worlds.build(*test_effort.host(10, capacity=100),
+                             *test_effort.host(1, first=101, capacity=2000))
+        explained = explain.candidates(world, test_effort.hopeless(limit=10))
+        self.assertEqual(1, explained.candidates)
+        self.assertIn("1 provider trees cost too much to search", explained.cut)
+        self.assertRaises(errors.TooHard, explain.candidates, world, test_effort.hopeless())
