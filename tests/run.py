@@ -1,7 +1,7 @@
 """Run every check and every test, and say what came of it: ``make test``.
 
 Each checker counts as one test. The last line says how many passed, failed and
-were skipped, and names the databases that were not tested. The same numbers go
+were skipped, and names what was not tested: databases, leases in a real nova. The same numbers go
 to ``build/test-summary`` for ``.ci/run``.
 """
 
@@ -22,6 +22,7 @@ from testtools import StreamToDict
 
 from tests import databases
 from tests.conformance import test_gabbi
+from tests.nova import estate
 
 ROOT = pathlib.Path(__file__).parent.parent
 SUMMARY = ROOT / "build" / "test-summary"
@@ -61,7 +62,7 @@ def main(arguments: list[str]) -> int:
     line = f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped"
     SUMMARY.parent.mkdir(exist_ok=True)
     SUMMARY.write_text(line + "\n")
-    print(line + ("" if arguments == ["lint"] else _databases()))
+    print(line + ("" if arguments == ["lint"] else _extent()))
     return 1 if counts["failed"] else 0
 
 
@@ -132,16 +133,18 @@ _OUTCOMES = {"success": "passed", "xfail": "passed", "skip": "skipped"}
 _CONFORMANCE = re.compile(r"tests\.conformance\.test_gabbi\.(?!TestTheSuite)")
 
 
-def _databases() -> str:
-    """Say out loud which databases were left out."""
+def _extent() -> str:
+    """Say which databases were tested, and out loud what was left out."""
     missing = [
         f"{kind} (set {variable})"
         for kind, variable in databases.VARIABLES.items()
         if kind not in databases.KINDS
     ]
-    if not missing:
-        return f"; databases: {', '.join(databases.KINDS)}"
-    return f"; databases: {', '.join(databases.KINDS)}; NOT TESTED: {', '.join(missing)}"
+    no_nova = estate.missing()
+    if no_nova is not None:
+        missing.append(f"leases in a real nova, which needs {no_nova}")
+    left_out = f"; NOT TESTED: {', '.join(missing)}" if missing else ""
+    return f"; databases: {', '.join(databases.KINDS)}{left_out}"
 
 
 if __name__ == "__main__":

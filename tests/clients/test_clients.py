@@ -42,6 +42,17 @@ class TestOpenStackClient(base.DatabaseTestCase):
             return done.stderr
         return json.loads(done.stdout) if done.stdout.strip() else None
 
+    def test_refusals_have_their_reason(self) -> None:
+        """What is said about a body has one line, because the client shows the last one."""
+        for arguments, reason in (
+            (("class", "create", "fortune"), "'fortune' does not match"),
+            (("class", "create", "CUSTOM_" + "A" * 300), "is too long"),
+            (("provider", "inventory", "class", "set", str(uuid.uuid4()), "VCPU",
+              "--total", "0"), "No resource provider"),
+        ):
+            said = str(self._openstack("resource", *arguments, succeeds=False))
+            self.assertIn(reason, said, arguments)
+
     def test_from_a_host_to_its_usage(self) -> None:
         """Register a host, find room, claim, look, and give back."""
         host = self._openstack("resource", "provider", "create", "host1")["uuid"]
@@ -80,7 +91,8 @@ class TestOpenStackClient(base.DatabaseTestCase):
 
 def _shows(arguments: tuple[str, ...]) -> bool:
     """Say whether a command prints something in a chosen format."""
-    return "delete" not in arguments and arguments[:2] != ("trait", "create")
+    return "delete" not in arguments and arguments[:2] != ("trait", "create") and (
+        arguments[:3] != ("resource", "class", "create"))
 
 
 class TestOpenStackSDK(base.DatabaseTestCase):

@@ -220,6 +220,7 @@ class APIFixture(fixture.GabbiFixture):
         settings = databases.settings("sqlite")
         for (group, option), value in {
             ("api", "auth_strategy"): "noauth2",
+            ("api", "allow_remote_noauth2"): True,
             ("placement_database", "connection"): settings.connection,
             ("oslo_policy", "policy_file"): str(path),
             ("oslo_policy", "enforce_new_defaults"): self.new_policy_defaults,

@@ -12,6 +12,7 @@ from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.leases_api.api import API as RESERVATIONS
 from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.placement_api import routes
+from placement_core.migrations import all_tables
 from tests import base
 
 _RENO_SECTIONS = {
@@ -52,6 +53,14 @@ class TestDocuments(base.TestCase):
         for api in (LIMITS, RESERVATIONS):
             for operation in api.operations:
                 self.assertIn(f"``{api.prefix}{operation.path}``", text, operation)
+
+    def test_every_table_is_listed(self) -> None:
+        """The operator's guide says of each what makes it grow, and what removes it."""
+        text = (build.ROOT / "doc" / "operator.rst").read_text()
+        section = text.partition("What grows, and what removes it\n=")[2].partition("\n====")[0]
+        listed = [name for line in section.splitlines() if line.startswith("``")
+                  for name in re.findall("``(\\w+)``", line)]
+        self.assertEqual(sorted(all_tables.metadata.tables), sorted(listed))
 
     def test_every_option_explains_itself(self) -> None:
         """Help that is more than the name in other words."""

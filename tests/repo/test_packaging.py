@@ -46,12 +46,24 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def _parse(path: pathlib.Path) -> ast.Module:
+    """Parse a module, once more where another thread parsed something at the same time.
+
+    Python before 3.11.5 counts the depth of all threads together (CPython issue 106905), and
+    parses whenever somebody logs a traceback.
+    """
+    try:
+        return ast.parse(path.read_text())
+    except SystemError:
+        return ast.parse(path.read_text())
+
+
 def _imports() -> dict[str, pathlib.Path]:
     """Return the third-party modules that are imported: {top-level name: by which file}."""
     found: dict[str, pathlib.Path] = {}
     for root in ("placement_core", "plugins/placement_plugins"):
         for path in (ROOT / root).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(_parse(path)):
                 if isinstance(node, ast.Import):
                     names = [alias.name for alias in node.names]
                 elif isinstance(node, ast.ImportFrom):

@@ -6,6 +6,7 @@ import io
 import os
 import stat
 
+import fixtures
 import subunit
 
 from tests import base, run
@@ -48,3 +49,16 @@ class TestCounting(base.TestCase):
         """.ci/run is a program."""
         mode = os.stat(run.ROOT / ".ci" / "run").st_mode
         self.assertTrue(mode & stat.S_IXUSR)
+
+    def test_what_is_left_out_is_said(self) -> None:
+        """The last line names databases, and the real nova, that were not there."""
+        self.useFixture(fixtures.MonkeyPatch("tests.databases.KINDS", ("sqlite", "mysql")))
+        self.useFixture(fixtures.MonkeyPatch(
+            "tests.nova.estate.missing", lambda: "RabbitMQ (set X)"))
+        self.assertEqual(
+            "; databases: sqlite, mysql; NOT TESTED: postgresql (set PLACEMENT_TEST_POSTGRESQL), "
+            "leases in a real nova, which needs RabbitMQ (set X)", run._extent())
+        self.useFixture(fixtures.MonkeyPatch("tests.nova.estate.missing", lambda: None))
+        self.useFixture(fixtures.MonkeyPatch(
+            "tests.databases.KINDS", ("sqlite", "postgresql", "mysql")))
+        self.assertEqual("; databases: sqlite, postgresql, mysql", run._extent())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import tempfile
+from importlib import metadata
 
 from doc import samples
 from placement_core import conf
@@ -31,6 +32,22 @@ class TestSamples(base.TestCase):
         for group in sorted(groups):
             self.assertEqual(made[group], kept[group], f"[{group}]: run make samples")
         self.assertEqual(set(made), set(kept))
+
+    def test_every_plugin(self) -> None:
+        """Each option of each plugin that comes with the service, under its group."""
+        kept = _sections(samples.CONFIGURATION.read_text())
+        count = 0
+        for entry in metadata.entry_points(group="oslo.config.opts"):
+            if not entry.name.startswith("placement_plugins."):
+                continue
+            for group, options in entry.load()():
+                name = getattr(group, "name", group)
+                self.assertIn(name, kept, entry.name)
+                for option in options:
+                    self.assertRegex(
+                        kept[name], rf"(?m)^#?{re.escape(option.dest)} =", f"[{name}]")
+                    count += 1
+        self.assertGreater(count, 20)
 
     def test_policy(self) -> None:
         """Every rule with its default."""

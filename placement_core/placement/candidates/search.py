@@ -45,11 +45,13 @@ class Candidates:
         combination; one list for all parts where they share providers
         throughout.
     :ivar steps: what it cost, in rows looked at while combining.
+    :ivar left: trees that cost too much, so that some of theirs may be missing.
     """
 
     parts: list[Part]
     columns: list[list[int]]
     steps: int
+    left: int = 0
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -96,7 +98,7 @@ def find(
         if randomize:
             order = random.sample(range(len(columns[0])), len(columns[0]))
             columns = [[column[at] for at in order] for column in columns]
-    return Candidates(parts, columns, plan.effort.steps)
+    return Candidates(parts, columns, plan.effort.steps, plan.effort.left)
 
 
 def choose(
