@@ -14,8 +14,8 @@ from placement_core.cli import base
 from placement_core.plugin_api.reservations import DoesNotFit, Window
 from placement_core.reservations import leases
 from placement_core.reservations.errors import NoRoom
-from placement_core.reservations.fits import FreeStep
 from placement_core.reservations.records import Lease, NewLease, NewReservation
+from placement_core.reservations.scheduling.availability import FreeStep
 
 #: How many leases are read at a time.
 _PAGE = 1000

@@ -16,8 +16,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core.db import Session, texts
-from placement_core.reservations import admission, requirements, tables
+from placement_core.reservations import tables
 from placement_core.reservations.errors import CapabilityInUse, InvalidLease
+from placement_core.reservations.scheduling import pool_queries, requirements
 
 #: Whose properties they are, as the API says it.
 RESOURCE_TYPE = "physical:host"
@@ -32,7 +33,7 @@ _LONGEST_FIELD = 255
 _TAKEN = frozenset((
     "name", "disk_gb", "provider_uuid", "reservation_provider_id", "trust_id", "reservable",
     "down_reason", "promised", "created_at", "updated_at",
-    *admission.PROPERTIES)) - frozenset(FIELDS)
+    *pool_queries.PROPERTIES)) - frozenset(FIELDS)
 
 _names = tables.resource_properties
 _values = tables.computehost_extra_capabilities

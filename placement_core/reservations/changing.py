@@ -14,8 +14,8 @@ from typing import Any
 from placement_core.db import Session
 from placement_core.plugin_api.reservations import Share, Window
 from placement_core.reservations import kept, records
-from placement_core.reservations.planning import Granted
 from placement_core.reservations.records import Event, Lease, Reservation
+from placement_core.reservations.scheduling.planner import Granted
 from placement_core.reservations.terms import Terms
 
 

@@ -27,8 +27,9 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Question, arrays, clock
-from placement_core.reservations import errors, kept, occupancy, records, tables
+from placement_core.reservations import errors, kept, records, tables
 from placement_core.reservations.records import EventWork
+from placement_core.reservations.scheduling import occupancy
 from placement_core.reservations.turns import Turn
 
 _leases, _events, _reservations, _allocations = (

@@ -36,11 +36,12 @@ from placement_core.plugin_api.reservations import (
     WholeHosts,
     Window,
 )
-from placement_core.reservations import admission, kept, notices, planning, tables
+from placement_core.reservations import kept, notices, tables
 from placement_core.reservations.effects import Effects
-from placement_core.reservations.planning import Granted, Wanted
-from placement_core.reservations.pools import Free, Pool
 from placement_core.reservations.records import R_ACTIVE, R_PENDING, Lease, Reservation
+from placement_core.reservations.scheduling import planner, pool_queries
+from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.pools import Free, Pool
 
 LOG = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ class Healing:
         of all others, those that start first go first.
         """
         with db.read(ctx) as session:
-            now = int(admission.present(session).timestamp())
+            now = int(pool_queries.present(session).timestamp())
             soon = Window.of(
                 now, now + self._interval_seconds if self._interval_seconds else _NEVER)
             given: dict[str, Any] = {"now": soon.start, "horizon": soon.end}
@@ -223,7 +224,7 @@ class Healing:
                 each.id, lease.project_id, each.fields, left[each.id],
                 started=each.status == R_ACTIVE))
             for each in hurt]
-        pool = admission.read(
+        pool = pool_queries.read(
             session, wanted, window, cleaning_seconds=self._cleaning_seconds,
             without=[each.id for each in hurt])
         found = _together(pool, window, wanted) or _one_by_one(pool, window, wanted)
@@ -242,7 +243,7 @@ def _together(
 ) -> list[_Found] | None:
     """Give all reservations what they need, or none of them."""
     try:
-        return [(each.shares, False) for each in planning.plan(pool, window, wanted)]
+        return [(each.shares, False) for each in planner.plan(pool, window, wanted)]
     except (DoesNotFit, NotChangeable, core_errors.Invalid):
         return None
 
@@ -264,13 +265,13 @@ def _one_by_one(pool: Pool, window: Window, wanted: Sequence[Wanted]) -> list[_F
 def _as_much_as_fits(pool: Pool, window: Window, wanted: Wanted) -> _Found:
     held = sum(share.slots for share in wanted.asked.held)
     try:
-        [demand] = planning.needs(pool, [wanted])
+        [demand] = planner.needs(pool, [wanted])
         if isinstance(demand, Amounts):
             return wanted.asked.held, False
-        target = amount = planning.target(demand)
+        target = amount = planner.target(demand)
         while amount > held:
             try:
-                [granted] = planning.plan(pool, window, [wanted], [_less(demand, amount)])
+                [granted] = planner.plan(pool, window, [wanted], [_less(demand, amount)])
             except DoesNotFit as refusal:
                 amount -= refusal.missing.get("slots") or refusal.missing["hosts"]
             else:
@@ -336,7 +337,7 @@ def _promised(
     Without the time for cleaning: what was promised when the option was another one has
     not lost anything.
     """
-    return admission.read(session, (), window, cleaning_seconds=0, without=without)
+    return pool_queries.read(session, (), window, cleaning_seconds=0, without=without)
 
 
 # Writing -----------------------------------------------------------------------------

@@ -32,12 +32,7 @@ from placement_core.placement import (
     tables as placement_tables,
 )
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import (
-    capabilities as host_capabilities,
-    history,
-    occupancy,
-    tables,
-)
+from placement_core.reservations import capabilities as host_capabilities, history, tables
 from placement_core.reservations.effects import Effects
 from placement_core.reservations.errors import (
     AmbiguousHost,
@@ -50,6 +45,7 @@ from placement_core.reservations.errors import (
 )
 from placement_core.reservations.healing import Healing
 from placement_core.reservations.records import R_DELETED, Host, HostAllocation, HostProperty
+from placement_core.reservations.scheduling import occupancy
 
 LOG = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from placement_core.placement import inserts
 from placement_core.placement.index.capacity_index import no_garbage_collection
 from placement_core.plugin_api.reservations import Share, Size, Window
 from placement_core.reservations import records, tables
-from placement_core.reservations.planning import Granted
 from placement_core.reservations.records import Event, Lease, Reservation
+from placement_core.reservations.scheduling.planner import Granted
 
 _leases, _reservations, _events = (
     tables.leases, tables.lease_reservations, tables.lease_events)

@@ -29,25 +29,18 @@ from placement_core.plugin_api.reservations import (
     Window,
 )
 from placement_core.reservations import (
-    admission,
     changing,
     errors,
-    fits,
     kept,
     lease_texts,
     notices,
-    planning,
-    promised,
     records,
     tables,
     terms,
     turns,
 )
 from placement_core.reservations.effects import Effects
-from placement_core.reservations.fits import FreeStep, NextFit
-from placement_core.reservations.planning import Granted, Wanted
 from placement_core.reservations.policy import Decide, Judgement, LeaseRules
-from placement_core.reservations.pools import Pool
 from placement_core.reservations.records import (
     Lease,
     LeaseChange,
@@ -55,6 +48,15 @@ from placement_core.reservations.records import (
     NewReservation,
     Reservation,
 )
+from placement_core.reservations.scheduling import (
+    availability,
+    booking_index,
+    planner,
+    pool_queries,
+)
+from placement_core.reservations.scheduling.availability import FreeStep, NextFit
+from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.schemas import PluginSchemas
 from placement_core.reservations.terms import Terms
 
@@ -137,13 +139,13 @@ class Leases:
     ) -> Lease:
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            now = admission.present(session)
+            now = pool_queries.present(session)
             admitted = self._admit(ctx, session, new, wanted, now, decide)
             lease = kept.add(session, _made(new, admitted.terms, wanted, now))
             session.touch(kinds.LEASE, lease.number)
             granted = list(zip(lease.reservations, admitted.granted, strict=True))
             kept.hold(session, granted, lease.window)
-            admission.mark_promised(
+            pool_queries.mark_promised(
                 session, admitted.pool, (share for _, each in granted for share in each.shares))
             for reservation in lease.reservations:
                 self._effects.made(ctx, lease, reservation)
@@ -166,7 +168,7 @@ class Leases:
         self, ctx: Context, new: NewLease, wanted: Sequence[Wanted], decide: Decide
     ) -> None:
         with db.read(ctx) as session:
-            self._admit(ctx, session, new, wanted, admission.present(session), decide)
+            self._admit(ctx, session, new, wanted, pool_queries.present(session), decide)
 
     def _admit(
         self, ctx: Context, session: Session, new: NewLease, wanted: Sequence[Wanted],
@@ -177,9 +179,9 @@ class Leases:
         :raises DoesNotFit, PolicyRefused, InvalidLease, InvalidReservation:
         """
         found = terms.of_new(new, now, self._minutes_before_end)
-        pool = admission.read(
+        pool = pool_queries.read(
             session, wanted, found.window, cleaning_seconds=self._cleaning_seconds)
-        granted = planning.plan(pool, found.window, wanted)
+        granted = planner.plan(pool, found.window, wanted)
         decide(ctx, found.window, [each.shares for each in granted])
         return _Admitted(found, pool, granted)
 
@@ -232,16 +234,16 @@ class Leases:
         :param seconds: how long, if it begins then.
         :param instead: of which they are: what it holds is free.
         """
-        promises = promised.of(ctx.database).present(ctx).without(
+        promises = booking_index.of(ctx.database).present(ctx).without(
             None if instead is None else instead.number)
         with db.read(ctx) as session:
-            now = admission.present(session)
+            now = pool_queries.present(session)
             begin = now if since is None else max(since.replace(microsecond=0), now)
             start = int(begin.timestamp())
-            pool = admission.foresee(
+            pool = pool_queries.foresee(
                 session, wanted, start, promises, cleaning_seconds=self._cleaning_seconds,
                 without=() if instead is None else _ids(instead))
-        return fits.next_fit(pool, start, seconds(begin), wanted)
+        return availability.next_fit(pool, start, seconds(begin), wanted)
 
     def _no_room(
         self, ctx: Context, refusal: DoesNotFit, start_at: datetime.datetime | None,
@@ -260,12 +262,12 @@ class Leases:
 
     def timeline(self, ctx: Context, window: Window) -> list[FreeStep]:
         """Return how much of the pool is free over time."""
-        return fits.timeline(db.retry_writes(self._pool)(ctx, window), window)
+        return availability.timeline(db.retry_writes(self._pool)(ctx, window), window)
 
     def _pool(self, ctx: Context, window: Window) -> Pool:
-        promises = promised.of(ctx.database).present(ctx).promises
+        promises = booking_index.of(ctx.database).present(ctx).promises
         with db.read(ctx) as session:
-            return admission.foresee(
+            return pool_queries.foresee(
                 session, (), window.start, promises, cleaning_seconds=self._cleaning_seconds)
 
     # Changing --------------------------------------------------------------------
@@ -379,14 +381,14 @@ class Leases:
                 each.id, after.project_id, each.fields, held[each.id],
                 started=each.status == records.R_ACTIVE))
             for each in after.reservations]
-        pool = admission.read(
+        pool = pool_queries.read(
             session, wanted, left, cleaning_seconds=self._cleaning_seconds,
             without=_ids(before))
         try:
-            granted = planning.plan(pool, left, wanted)
+            granted = planner.plan(pool, left, wanted)
         except DoesNotFit as refusal:
             raise _Refused(refusal, after, wanted) from None
-        admission.mark_promised(
+        pool_queries.mark_promised(
             session, pool, (share for each in granted for share in each.shares))
         return granted
 

@@ -19,10 +19,11 @@ from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, clock
 from placement_core.plugin_api.reservations import Asked, ReservationPlugin, Share
-from placement_core.reservations import errors, kept, notices, occupancy, records, tables
+from placement_core.reservations import errors, kept, notices, records, tables
 from placement_core.reservations.effects import Effects
 from placement_core.reservations.policy import LeaseRules
 from placement_core.reservations.records import Lease, Reservation
+from placement_core.reservations.scheduling import occupancy
 
 _events = tables.lease_events
 

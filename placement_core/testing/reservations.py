@@ -27,9 +27,9 @@ from placement_core.plugin_api.reservations import (
     WholeHosts,
     Window,
 )
-from placement_core.reservations import planning
-from placement_core.reservations.planning import Granted, Wanted
-from placement_core.reservations.pools import AmountPromise, Pool, Promises
+from placement_core.reservations.scheduling import planner
+from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.pools import AmountPromise, Pool, Promises
 
 #: The hosts that reservations are planned on, and what requirements may ask of them.
 HOSTS = Hosts.of(
@@ -195,7 +195,7 @@ class ReservationsContract(_Mixin):
         first = self._plan([])
         longer = Window.of(WINDOW.start, WINDOW.end + 60)
         asked = Asked("r", "p", plugin.values({}, values, started=True), first.shares, True)
-        again, = planning.plan(self._pool([]), longer, [Wanted(plugin, asked)])
+        again, = planner.plan(self._pool([]), longer, [Wanted(plugin, asked)])
         held = {share.host_id: share.slots for share in again.shares}
         for share in first.shares:
             self.assertGreaterEqual(held.get(share.host_id, 0), share.slots)
@@ -216,7 +216,7 @@ class ReservationsContract(_Mixin):
     def _plan(self, taken: Sequence[Granted], window: Window = WINDOW) -> Granted:
         plugin = self.plugin()
         wanted = Wanted(plugin, _asked(plugin, plugin.values(self.fields)))
-        granted, = planning.plan(self._pool(taken), window, [wanted])
+        granted, = planner.plan(self._pool(taken), window, [wanted])
         return granted
 
     def _pool(self, taken: Sequence[Granted]) -> Pool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from placement_core.plugin_api.reservations import LARGEST, Hosts, InvalidReservation
-from placement_core.reservations import requirements
+from placement_core.reservations.scheduling import requirements
 
 _DIGITS = re.compile("[0-9]{1,10}")
 
@@ -32,7 +32,7 @@ def _number(least: int) -> Mapping[str, Any]:
 #: not.
 COUNT, COUNT_OR_NONE = _number(1), _number(0)
 
-#: A requirement; see ``placement_core.reservations.requirements``.
+#: A requirement; see ``placement_core.reservations.scheduling.requirements``.
 REQUIREMENT: Mapping[str, Any] = {"type": "string", "maxLength": requirements.LONGEST}
 
 

@@ -6,7 +6,8 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import admission, tables
+from placement_core.reservations import tables
+from placement_core.reservations.scheduling import pool_queries
 from tests import databases
 from tests.functional.reservations import world
 
@@ -52,7 +53,7 @@ class TestRowsRead(world.LeasesTestCase):
             overlapping = sum(
                 start < window.end and end > window.start for start, end in self.windows)
             with db.read(self.ctx) as session:
-                pool = admission.read(session, (), window, cleaning_seconds=0)
+                pool = pool_queries.read(session, (), window, cleaning_seconds=0)
             self.assertEqual(0, pool.last_end())  # of other hosts
             rows_read = self.rows_read(window)
             if rows_read is not None:
@@ -61,7 +62,7 @@ class TestRowsRead(world.LeasesTestCase):
 
     def test_no_promise_is_overlooked(self):
         chance = random.Random(6)
-        statement = admission._PROMISES[0]
+        statement = pool_queries._PROMISES[0]
         first = int(self.at(0).timestamp())
         for _ in range(20):
             since = first + chance.randrange(2 * 365 * _DAY)
@@ -76,7 +77,7 @@ class TestRowsRead(world.LeasesTestCase):
         """Return how many rows the database looks at; None: it does not tell."""
         dialect = self.database.writer.dialect
         values = {"since": window.start, "until": window.end}
-        text = str(admission._PROMISES[0].params(values).compile(
+        text = str(pool_queries._PROMISES[0].params(values).compile(
             dialect=dialect, compile_kwargs={"literal_binds": True}))
         with self.database.autocommit.connect() as connection:
             if dialect.name == "mysql":

@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from placement_core import db
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import admission, kept, leases, tables
+from placement_core.reservations import kept, leases, tables
 from placement_core.reservations.effects import Effects
 from placement_core.reservations.policy import LeaseRules
 from placement_core.reservations.records import (
@@ -25,6 +25,7 @@ from placement_core.reservations.records import (
     NewLease,
     NewReservation,
 )
+from placement_core.reservations.scheduling import pool_queries
 from placement_core.reservations.turns import Turn, Turns
 from placement_plugins.reservations import host, instance
 from tests import base
@@ -115,7 +116,7 @@ class LeasesTestCase(base.DatabaseTestCase):
         self.leases = self.service()
         self.turns = Turns(self.plugins, self.effects, self.rules)
         with db.read(self.ctx) as session:
-            self.now = admission.present(session)
+            self.now = pool_queries.present(session)
 
     def service(self, **options):
         return leases.Leases(self.plugins, self.effects, self.rules, **{

@@ -9,8 +9,8 @@ from oslo_config import cfg
 from placement_core import errors
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.reservations import DoesNotFit, ReservationPlugin, Window
-from placement_core.reservations import fits, planning
-from placement_core.reservations.planning import Wanted
+from placement_core.reservations.scheduling import availability, planner
+from placement_core.reservations.scheduling.planner import Wanted
 from placement_core.testing import reservations
 from placement_core.testing.reservations import HOSTS, ReservationsContract
 from placement_plugins.reservations import host, instance
@@ -97,24 +97,24 @@ class TestLicences(ReservationsContract, base.TestCase):
         pool = worlds.pool(world)
         self.assertEqual(
             [{"matlab": 3}, {"matlab": 3}, {"ansys": 1}],
-            [each.amounts for each in planning.plan(
+            [each.amounts for each in planner.plan(
                 pool, worlds.window(0, 5), [three, three, _asked(plugin, "ansys", 1)])])
         lent = worlds.AmountPromise(
             ("virtual:licence", "matlab"), worlds.at(2), worlds.at(4), 3)
         pool._amounts = [lent]
         error = self.assertRaises(
-            DoesNotFit, planning.plan, pool, worlds.window(0, 5), [three, three])
+            DoesNotFit, planner.plan, pool, worlds.window(0, 5), [three, three])
         self.assertEqual({"matlab": 2}, error.missing)
         self.assertEqual(worlds.window(2, 4), error.during)
         self.assertIn("6 matlab were asked for, 4 of 7 are free", str(error))
-        found = fits.next_fit(pool, worlds.at(0), 5 * worlds.MINUTE, [three, three])
-        self.assertEqual(fits.NextFit(worlds.window(4, 9)), found)
+        found = availability.next_fit(pool, worlds.at(0), 5 * worlds.MINUTE, [three, three])
+        self.assertEqual(availability.NextFit(worlds.window(4, 9)), found)
 
     def test_with_hosts_in_one_lease(self) -> None:
         plugin = host.HostReservations(cfg.ConfigOpts())
         lease = [_asked(self.plugin(), "matlab", 7),
                  Wanted(plugin, reservations.Asked("h", "p", plugin.values(TestHosts.fields)))]
-        licences, hosts = planning.plan(
+        licences, hosts = planner.plan(
             reservations.Pool(HOSTS, reservations.Promises.of([])), Window.of(0, 60), lease)
         self.assertEqual(({"matlab": 7}, []), (licences.amounts, list(licences.shares)))
         self.assertEqual([3, 8], [share.host_id for share in hosts.shares])

@@ -22,9 +22,9 @@ from placement_core.plugin_api.reservations import (
     Size,
     Window,
 )
-from placement_core.reservations import arrangements, fits, planning
-from placement_core.reservations.planning import Wanted
-from placement_core.reservations.pools import Pool, Promises
+from placement_core.reservations.scheduling import availability, packing, planner
+from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.pools import Pool, Promises
 from placement_plugins.reservations import host, instance
 from tests import base
 from tests.plugins.reservations import worlds
@@ -64,16 +64,16 @@ def share(host_id, count, vcpus):
 
 class Case(base.TestCase):
     def plan(self, pool, *wanted, window=None):
-        found = planning.plan(pool, window or worlds.window(0, 10), wanted)
+        found = planner.plan(pool, window or worlds.window(0, 10), wanted)
         return found[0].shares if len(wanted) == 1 else [each.shares for each in found]
 
     def placed(self, pool, *wanted, window=None):
-        found = planning.plan(pool, window or worlds.window(0, 10), wanted)
+        found = planner.plan(pool, window or worlds.window(0, 10), wanted)
         return worlds.placed(found)[0] if len(wanted) == 1 else worlds.placed(found)
 
     def refused(self, pool, *wanted, window=None):
         return self.assertRaises(
-            DoesNotFit, planning.plan, pool, window or worlds.window(0, 10), wanted)
+            DoesNotFit, planner.plan, pool, window or worlds.window(0, 10), wanted)
 
 
 class TestWeaknesses(Case):
@@ -216,14 +216,14 @@ class TestChoice(Case):
         nothing = pool_of(hosts_of())
         self.assertEqual({"hosts": 2}, self.refused(nothing, whole(2)).missing)
         self.assertEqual(3, self.refused(nothing, slots(3, 1)).missing["slots"])
-        self.assertIsNone(fits.next_fit(nothing, worlds.at(0), 60, [slots(3, 1)]))
-        self.assertEqual([fits.FreeStep(worlds.window(0, 9), 0, 0, 0, 0)],
-                         fits.timeline(nothing, worlds.window(0, 9)))
+        self.assertIsNone(availability.next_fit(nothing, worlds.at(0), 60, [slots(3, 1)]))
+        self.assertEqual([availability.FreeStep(worlds.window(0, 9), 0, 0, 0, 0)],
+                         availability.timeline(nothing, worlds.window(0, 9)))
 
     def test_a_host_that_shrank_below_what_is_promised(self):
         pool = pool_of(hosts_of(4, 8), (1, 0, 10, 8))
         self.assertEqual({2: 1}, self.placed(pool, slots(1, 1)))
-        self.assertEqual(8, fits.timeline(pool, worlds.window(0, 10))[0].vcpus)
+        self.assertEqual(8, availability.timeline(pool, worlds.window(0, 10))[0].vcpus)
 
 
 class TestChanges(Case):
@@ -256,7 +256,7 @@ class TestChanges(Case):
         for wanted in (whole(1, held=[share(1, 1, 8), share(2, 1, 8)], started=True),
                        slots(1, 4, held=[share(1, 2, 4)], started=True)):
             self.assertRaises(
-                NotChangeable, planning.plan, pool, worlds.window(0, 10), [wanted])
+                NotChangeable, planner.plan, pool, worlds.window(0, 10), [wanted])
 
     def test_in_force_it_cannot_lose(self):
         held = [share(1, 2, 4)]
@@ -355,14 +355,14 @@ class TestRefusals(Case):
         pool, lease = pool_of(hosts_of(10, 11)), [slots(3, 4), slots(3, 3)]
         self.assertEqual([{1: 1, 2: 2}, {1: 2, 2: 1}], self.placed(pool, *lease))
         self.useFixture(fixtures.MonkeyPatch(
-            "placement_core.reservations.planning.Budget", lambda: arrangements.Budget(0)))
+            "placement_core.reservations.scheduling.planner.Budget", lambda: packing.Budget(0)))
         self.assertIn("in any of the arrangements that were tried",
                       str(self.refused(pool, *lease)))
 
 
 class TestNextFit(Case):
     def next_fit(self, pool, *wanted, since=0, minutes=5):
-        found = fits.next_fit(pool, worlds.at(since), minutes * worlds.MINUTE, wanted)
+        found = availability.next_fit(pool, worlds.at(since), minutes * worlds.MINUTE, wanted)
         return found and (found.window, found.earliest)
 
     def test_when_enough_has_ended(self):
@@ -382,7 +382,7 @@ class TestNextFit(Case):
         pool = pool_of(hosts_of(8, 8), (1, 0, 10, 8), (2, 4, 30, None))
         lease = [slots(1, 8), slots(1, 8)]
         self.refused(pool, *lease, window=worlds.window(0, 5))
-        found = fits.next_fit(pool, worlds.at(0), 5 * worlds.MINUTE, lease)
+        found = availability.next_fit(pool, worlds.at(0), 5 * worlds.MINUTE, lease)
         self.assertEqual(worlds.window(30, 35), found.window)
         self.placed(pool, *lease, window=found.window)
 
@@ -421,7 +421,7 @@ class TestWork(Case):
         for wanted in ([slots(4, 4, False)], [slots(4, 4, True)], [slots(4, 4)],
                        [slots(2, 4), slots(2, 20)]):
             window = worlds.window(25, 35)
-            counts = [self.lines(lambda pool=pool, wanted=wanted: planning.plan(
+            counts = [self.lines(lambda pool=pool, wanted=wanted: planner.plan(
                 pool, window, wanted)) for pool in (small, self.pool)]
             self.assertTrue(counts[1] <= counts[0] + 20, counts)
 
@@ -432,7 +432,7 @@ class TestWork(Case):
 
     def test_next_fit_neither(self):
         found = []
-        count = self.lines(lambda: found.append(fits.next_fit(
+        count = self.lines(lambda: found.append(availability.next_fit(
             self.pool, worlds.at(0), 600, [slots(4, 40)])))
         self.assertEqual(worlds.at(100), found[0].window.start)
         self.assertTrue(count < 1000, count)

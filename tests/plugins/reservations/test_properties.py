@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from placement_core.plugin_api.reservations import DoesNotFit
-from placement_core.reservations import arrangements, fits, planning
+from placement_core.reservations.scheduling import availability, packing, planner
 from tests import base
 from tests.plugins.reservations import oracle, worlds
 
@@ -28,7 +28,7 @@ class TestAdmission(base.TestCase):
         pool, asked = worlds.pool(world), worlds.wanted(world, wants, held, started=started)
         expected = oracle.fits(world, start, end, wants)
         try:
-            granted = planning.plan(pool, worlds.window(start, end), asked)
+            granted = planner.plan(pool, worlds.window(start, end), asked)
         except DoesNotFit as error:
             self.assertFalse(expected, f"refused: {error}")
             self.assertTrue(error.missing)
@@ -138,12 +138,12 @@ class TestSearch(base.TestCase):
         wants = [worlds.random_want(chance, world, ("host", "slots"))
                  for _ in range(chance.randint(2, 3))]
         pool = worlds.pool(world)
-        demands = planning.needs(pool, worlds.wanted(world, wants))
-        found = arrangements._search(
+        demands = planner.needs(pool, worlds.wanted(world, wants))
+        found = packing._search(
             pool.hosts, pool.free(worlds.at(start), worlds.at(end)),
-            [arrangements.Part(demand) for demand in demands],
-            arrangements.Short(0, 0), arrangements.Budget())
-        short = isinstance(found, arrangements.Short)
+            [packing.Part(demand) for demand in demands],
+            packing.Short(0, 0), packing.Budget())
+        short = isinstance(found, packing.Short)
         self.assertEqual(oracle.fits(world, start, end, wants), not short)
         if short:
             self.assertTrue(found.proven)
@@ -170,7 +170,7 @@ class TestSearch(base.TestCase):
     def assert_agrees(self, world, start, end, wants):
         pool, asked = worlds.pool(world), worlds.wanted(world, wants)
         try:
-            placed = worlds.placed(planning.plan(pool, worlds.window(start, end), asked))
+            placed = worlds.placed(planner.plan(pool, worlds.window(start, end), asked))
         except DoesNotFit as error:
             self.assertFalse(oracle.fits(world, start, end, wants), f"refused: {error}")
         else:
@@ -187,10 +187,10 @@ class TestSeries(base.TestCase):
         minutes = chance.randint(1, 6)
         want = worlds.random_want(chance, world, ("slots", "host"))
         pool = worlds.pool(world)
-        demand = planning.needs(pool, worlds.wanted(world, [want]))[0]
+        demand = planner.needs(pool, worlds.wanted(world, [want]))[0]
         duration = (minutes + world.cleaning) * worlds.MINUTE
         steps = pool.track.steps(worlds.at(0), worlds.at(24) + duration)
-        times, values = planning.series(pool, steps, duration, demand)
+        times, values = planner.series(pool, steps, duration, demand)
         self.assertEqual(worlds.at(0), times[0])
         for minute in range(24):
             for second, early in ((0, 0), (1, 1), (59, 1)):
@@ -208,14 +208,15 @@ class TestNextFit(base.TestCase):
         world = worlds.random_world(chance)
         since, minutes = chance.randint(0, 20), chance.randint(1, 8)
         wants = [worlds.random_want(chance, world) for _ in range(chance.choice((1, 1, 2)))]
-        found = fits.next_fit(worlds.pool(world), worlds.at(since), minutes * worlds.MINUTE,
-                              worlds.wanted(world, wants))
+        found = availability.next_fit(
+            worlds.pool(world), worlds.at(since), minutes * worlds.MINUTE,
+            worlds.wanted(world, wants))
         expected = oracle.next_fit(world, since, minutes, wants)
         if expected is None:
             self.assertIsNone(found)
         else:
             self.assertEqual(
-                fits.NextFit(worlds.window(expected, expected + minutes)), found)
+                availability.NextFit(worlds.window(expected, expected + minutes)), found)
 
     @_examples(200)
     @hypothesis.given(_CHANCES)
@@ -224,18 +225,18 @@ class TestNextFit(base.TestCase):
         world = worlds.random_world(chance)
         wants = [worlds.random_want(chance, world)]
         tried = []
-        plain = planning.fits
+        plain = planner.fits
 
         def counted(*args, **kwargs):
             tried.append(plain(*args, **kwargs)[0])
             return tried[-1], True
 
-        planning.fits = counted
+        planner.fits = counted
         try:
-            fits.next_fit(worlds.pool(world), worlds.at(0), worlds.MINUTE * 5,
-                          worlds.wanted(world, wants))
+            availability.next_fit(worlds.pool(world), worlds.at(0), worlds.MINUTE * 5,
+                                  worlds.wanted(world, wants))
         finally:
-            planning.fits = plain
+            planner.fits = plain
         self.assertIn(tried, ([True], []))
 
 
@@ -246,7 +247,7 @@ class TestTimeline(base.TestCase):
         world = worlds.random_world(chance)
         start = chance.randint(0, 20)
         end = start + chance.randint(1, 20)
-        steps = fits.timeline(worlds.pool(world), worlds.window(start, end))
+        steps = availability.timeline(worlds.pool(world), worlds.window(start, end))
         self.assertEqual(worlds.at(start), steps[0].window.start)
         self.assertEqual(worlds.at(end), steps[-1].window.end)
         for one, after in itertools.pairwise(steps):

@@ -15,8 +15,8 @@ from placement_core.plugin_api.reservations import (
     Size,
     Window,
 )
-from placement_core.reservations.planning import Wanted
-from placement_core.reservations.pools import AmountPromise, Pool, Promises
+from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.pools import AmountPromise, Pool, Promises
 from placement_plugins.reservations import host, instance
 from tests.plugins.reservations import oracle
 

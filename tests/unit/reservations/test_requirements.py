@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from placement_core.plugin_api.reservations import InvalidReservation
-from placement_core.reservations import requirements
+from placement_core.reservations.scheduling import requirements
 from tests import base
 
 #: Five hosts; the last has nothing but its number.

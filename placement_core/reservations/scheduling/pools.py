@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from placement_core.plugin_api.reservations import Hosts, Share, Size, Slots
-from placement_core.reservations.tracks import Track
+from placement_core.reservations.scheduling.timelines import Track
 
 #: More than any sum of what hosts have.
 _PLENTY = 2**62

@@ -16,9 +16,10 @@ import sqlalchemy as sa
 
 from placement_core.db import Session, arrays, clock
 from placement_core.plugin_api.reservations import Hosts, Share, Window
-from placement_core.reservations import occupancy, tables
-from placement_core.reservations.planning import Wanted
-from placement_core.reservations.pools import AmountPromise, Pool, Promises
+from placement_core.reservations import tables
+from placement_core.reservations.scheduling import occupancy
+from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.pools import AmountPromise, Pool, Promises
 
 _hosts, _held, _amounts = (
     tables.computehosts, tables.computehost_allocations, tables.reservation_amounts)

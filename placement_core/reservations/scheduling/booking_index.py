@@ -21,7 +21,7 @@ from placement_core.context import Context
 from placement_core.db import Session, arrays
 from placement_core.db.database import Database
 from placement_core.reservations import tables
-from placement_core.reservations.pools import Promises
+from placement_core.reservations.scheduling.pools import Promises
 
 _leases, _reservations, _held = (
     tables.leases, tables.lease_reservations, tables.computehost_allocations)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from placement_core.plugin_api.reservations import Demand, Hosts, Share, Size, Slots, WholeHosts
-from placement_core.reservations.pools import Free
+from placement_core.reservations.scheduling.pools import Free
 
 #: How many partial arrangements a search keeps for each host, and in how many ways one
 #: host may be used.

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from placement_core.plugin_api.reservations import Amounts, Demand, Slots, WholeHosts, Window
-from placement_core.reservations import planning, pools
-from placement_core.reservations.arrangements import Budget
-from placement_core.reservations.planning import Wanted
-from placement_core.reservations.pools import Pool
-from placement_core.reservations.tracks import Steps, totals
+from placement_core.reservations.scheduling import planner, pools
+from placement_core.reservations.scheduling.packing import Budget
+from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.pools import Pool
+from placement_core.reservations.scheduling.timelines import Steps, totals
 
 #: How many starts are tried at most for a lease of several reservations: each of them
 #: fits there by itself, but perhaps not beside the others.
@@ -47,7 +47,7 @@ def next_fit(
         more: the pool is too small.
     :raises errors.Invalid: a plugin refuses what it was asked.
     """
-    demands = planning.needs(pool, wanted)
+    demands = planner.needs(pool, wanted)
     wanted = [dataclasses.replace(each, asked=dataclasses.replace(each.asked, held=()))
               for each in wanted]
     starts = _possible_starts(pool, since, seconds, wanted, demands)
@@ -57,7 +57,7 @@ def next_fit(
         # promised any more, comes soon.
         step = 0 if tried < TRIES else min(1 << (tried - TRIES), len(starts) - 1)
         window = Window.of(int(starts[step]), int(starts[step]) + seconds)
-        found, sure = planning.fits(pool, window, wanted, demands, budget)
+        found, sure = planner.fits(pool, window, wanted, demands, budget)
         if found:
             return NextFit(window, earliest=proven and tried <= TRIES and not step)
         proven &= sure
@@ -79,11 +79,11 @@ def _possible_starts(
     if of_hosts and not len(pool.hosts):
         return starts[:0]
     for demand in of_hosts:
-        found = planning.series(pool, steps, duration, demand)
-        starts = starts[_at(*found, starts) >= planning.target(demand)]
+        found = planner.series(pool, steps, duration, demand)
+        starts = starts[_at(*found, starts) >= planner.target(demand)]
     if len(of_hosts) > 1:
         starts = _with_enough_for_all(pool, steps, duration, of_hosts, starts)
-    for key, (amount, capacity) in planning.amounts_wanted(wanted, demands).items():
+    for key, (amount, capacity) in planner.amounts_wanted(wanted, demands).items():
         lent = pool.amount_track(key).steps(since, last + seconds)
         free = lent.lowest(capacity - lent.amounts[:, 0], np.array([capacity]), seconds)
         starts = starts[_at(*totals(*free), starts) >= amount]

@@ -21,10 +21,10 @@ from placement_core.plugin_api.reservations import (
     WholeHosts,
     Window,
 )
-from placement_core.reservations import arrangements, pools
-from placement_core.reservations.arrangements import Budget, Part, Short
-from placement_core.reservations.pools import Pool
-from placement_core.reservations.tracks import Steps, totals
+from placement_core.reservations.scheduling import packing, pools
+from placement_core.reservations.scheduling.packing import Budget, Part, Short
+from placement_core.reservations.scheduling.pools import Pool
+from placement_core.reservations.scheduling.timelines import Steps, totals
 
 _COLUMNS = ("VCPU", "MEMORY_MB", "DISK_GB")
 
@@ -67,13 +67,13 @@ def plan(
     parts = _parts(pool, wanted, demands)
     for part in parts.values():
         _check_kept(part)
-    found = arrangements.arrange(
+    found = packing.arrange(
         pool.hosts, pool.free(start, end), list(parts.values()), Budget())
     if isinstance(found, Short):
         at = list(parts)[found.part]
         raise _refusal(pool, window, parts[at], found, alone=len(parts) == 1)
     shares = {
-        at: arrangements.as_shares(part.demand, placed, pool.hosts)
+        at: packing.as_shares(part.demand, placed, pool.hosts)
         for (at, part), placed in zip(parts.items(), found, strict=True)}
     return [
         Granted(amounts=dict(demand.amounts)) if isinstance(demand, Amounts)
@@ -102,7 +102,7 @@ def fits(
         return False, True
     parts = list(_parts(pool, wanted, demands).values())
     free = pool.free(window.start, window.end)
-    found = arrangements.arrange(pool.hosts, free, parts, budget)
+    found = packing.arrange(pool.hosts, free, parts, budget)
     return (False, found.proven) if isinstance(found, Short) else (True, True)
 
 
