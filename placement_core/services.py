@@ -32,17 +32,7 @@ from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.guard import Mode, QuotaGuard, Rules
 from placement_core.quota.measured import MeasuredCounting
 from placement_core.quota.overview import Overviews
-from placement_core.reservations import (
-    budgets,
-    events,
-    freepool,
-    history,
-    lease_texts,
-    manager,
-    outbox,
-    slots,
-)
-from placement_core.reservations.effects import Effects
+from placement_core.reservations import budgets, events, history, lease_texts, manager
 from placement_core.reservations.fence import PoolFence
 from placement_core.reservations.healing import Healing
 from placement_core.reservations.hosts import PoolHosts
@@ -51,6 +41,8 @@ from placement_core.reservations.leases import Leases
 from placement_core.reservations.manager import Manager, Pace, Step
 from placement_core.reservations.monitor import Monitor
 from placement_core.reservations.policy import LeaseRules
+from placement_core.reservations.provisioning import freepool, outbox, slots
+from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.turns import Turns
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from cliff import columns
 
 from placement_core.cli import base
-from placement_core.reservations import outbox
+from placement_core.reservations.provisioning import outbox
 
 _COLUMNS = ("id", "subject", "call", "arguments", "attempts", "next_at", "problem")
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from placement_core.db import Session
 from placement_core.plugin_api.reservations import Share, Window
-from placement_core.reservations import kept, records
+from placement_core.reservations import records
 from placement_core.reservations.records import Event, Lease, Reservation
 from placement_core.reservations.scheduling.planner import Granted
+from placement_core.reservations.store import lease_rows
 from placement_core.reservations.terms import Terms
 
 
@@ -90,30 +91,30 @@ def write(
     """
     started = in_force(before)
     if after.window != before.window:
-        kept.move(session, before, after.window, started=started)
+        lease_rows.move(session, before, after.window, started=started)
     others = [each for each in holdings if each.differs]
     if started:
-        kept.hold_more(
+        lease_rows.hold_more(
             session, [(each.reservation, each.before, each.after) for each in others], since)
     else:
-        kept.hold_otherwise(
+        lease_rows.hold_otherwise(
             session, [(each.reservation, each.after) for each in others], after.window)
     for was, is_ in zip(before.reservations, after.reservations, strict=True):
         if is_.fields != was.fields:
-            kept.set_fields(session, is_, is_.fields, now)
+            lease_rows.set_fields(session, is_, is_.fields, now)
     if any(each.missing_resources for each in before.reservations) and not any(
             each.missing_resources for each in after.reservations):
-        kept.set_repaired(session, after.id, now)
-    kept.update(session, after.number, {
-        "name": after.name, "start_at": kept.naive(after.start_at),
-        "end_at": kept.naive(after.end_at), "status": after.status,
-        "degraded": after.degraded, "updated_at": kept.naive(now)})
+        lease_rows.set_repaired(session, after.id, now)
+    lease_rows.update(session, after.number, {
+        "name": after.name, "start_at": lease_rows.naive(after.start_at),
+        "end_at": lease_rows.naive(after.end_at), "status": after.status,
+        "degraded": after.degraded, "updated_at": lease_rows.naive(now)})
     known = {each.id: each for each in before.events}
     for each in after.events:
         if each.id not in known:
-            kept.add_events(session, [each])
+            lease_rows.add_events(session, [each])
         elif each != known[each.id]:
-            kept.arm(session, after.id, each.event_type, each.due_at, now)
+            lease_rows.arm(session, after.id, each.event_type, each.due_at, now)
 
 
 def _events(before: Lease, found: Terms, now: datetime.datetime) -> list[Event]:

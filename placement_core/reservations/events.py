@@ -27,9 +27,10 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Question, arrays, clock
-from placement_core.reservations import errors, kept, records, tables
+from placement_core.reservations import errors, records, tables
 from placement_core.reservations.records import EventWork
 from placement_core.reservations.scheduling import occupancy
+from placement_core.reservations.store import lease_rows
 from placement_core.reservations.turns import Turn
 
 _leases, _events, _reservations, _allocations = (
@@ -191,7 +192,7 @@ def _take(ctx: Context, owner: str, ids: Sequence[str], seconds: int) -> list[Tu
     with db.write(ctx) as session:
         rows = session.execute(_LOCK, {"ids": ids}).all()
         if rows:
-            kept.take_all(session, sorted({row.lease_id for row in rows}))
+            lease_rows.take_all(session, sorted({row.lease_id for row in rows}))
             session.execute(_TAKE, {
                 "ids": [row.id for row in rows], "by_owner": owner, "seconds": seconds})
     return [
@@ -221,7 +222,7 @@ def release(
     :returns: False: it may not fail any more, or is somebody else's; nothing was written.
     """
     with db.write(ctx) as session:
-        kept.take(session, turn.lease_id)
+        lease_rows.take(session, turn.lease_id)
         return session.execute(_RELEASE, {
             **_of(turn), "why": problem, "seconds": again_in_seconds, "retries": retries,
         }).rowcount == 1
@@ -240,7 +241,7 @@ def retry(ctx: Context, event_id: str) -> None:
     """
     with db.write(ctx) as session:
         lease_id = session.execute(_OF_EVENT, {"of_event": event_id}).scalar()
-        if lease_id is None or not kept.take(session, lease_id):
+        if lease_id is None or not lease_rows.take(session, lease_id):
             raise errors.EventNotFound(f"There is no event {event_id}.")
         if session.execute(_RETRY, {"of_event": event_id}).rowcount == 1:
             return

@@ -36,12 +36,13 @@ from placement_core.plugin_api.reservations import (
     WholeHosts,
     Window,
 )
-from placement_core.reservations import kept, notices, tables
-from placement_core.reservations.effects import Effects
+from placement_core.reservations import notices, tables
+from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import R_ACTIVE, R_PENDING, Lease, Reservation
 from placement_core.reservations.scheduling import planner, pool_queries
 from placement_core.reservations.scheduling.planner import Granted, Wanted
 from placement_core.reservations.scheduling.pools import Free, Pool
+from placement_core.reservations.store import lease_rows
 
 LOG = logging.getLogger(__name__)
 
@@ -167,7 +168,8 @@ class Healing:
             crowded = list(session.execute(_ON_HOSTS, {**given, "host_ids": full})) \
                 if full else []
             hurt = [*session.execute(_WITHOUT_HOST, given), *session.execute(_MISSING, {
-                "now_at": kept.naive(soon.start_at), "horizon_at": kept.naive(soon.end_at)})]
+                "now_at": lease_rows.naive(soon.start_at),
+                "horizon_at": lease_rows.naive(soon.end_at)})]
         crowded.sort(key=lambda row: row.number, reverse=True)
         hurt.sort(key=lambda row: (row.start_at, row.number))
         return list(dict.fromkeys(row.id for row in (*crowded, *hurt)))
@@ -175,14 +177,15 @@ class Healing:
     def _would_change(self, ctx: Context, lease_id: str) -> bool:
         """Say whether healing a lease would change anything, without a lock."""
         with db.read(ctx) as session:
-            found = kept.find(session, lease_id)
+            found = lease_rows.find(session, lease_id)
             return found is not None and bool(self._repairs(session, *found))
 
     def _heal(self, ctx: Context, lease_id: str) -> bool | None:
         """Heal a lease; say whether it is whole then; None: there was nothing to do."""
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            found = kept.find(session, lease_id) if kept.take(session, lease_id) else None
+            found = (lease_rows.find(session, lease_id)
+                     if lease_rows.take(session, lease_id) else None)
             if found is None:
                 return None
             lease, now = found
@@ -193,8 +196,8 @@ class Healing:
             healed = _healed(lease, repairs, now)
             for repair in repairs:
                 _write(session, healed, repair, now)
-            kept.update(session, lease.number, {
-                "degraded": healed.degraded, "updated_at": kept.naive(now)})
+            lease_rows.update(session, lease.number, {
+                "degraded": healed.degraded, "updated_at": lease_rows.naive(now)})
             for repair in repairs:
                 if repair.moves:
                     self._effects.changed(ctx, healed, repair.is_, repair.before, repair.after)
@@ -213,7 +216,7 @@ class Healing:
         if lease.end_at <= now or not ours:
             return []
         window = Window(max(now, lease.start_at), lease.end_at)
-        shares = kept.shares(session, lease)
+        shares = lease_rows.shares(session, lease)
         left = _without_lost(session, window, shares)
         hurt = [each for each in ours if each.missing_resources
                 or len(left[each.id]) < len(shares[each.id])]
@@ -360,12 +363,12 @@ def _write(session: Session, lease: Lease, repair: _Repair, now: datetime.dateti
     if repair.was.status == R_ACTIVE:
         left = Window(max(now, lease.start_at), lease.end_at)
         gone = _slots(repair.before).keys() - _slots(repair.after).keys()
-        kept.give_up(session, repair.was, gone, left)
-        kept.hold_more(session, [(repair.was, repair.before, granted)], left)
+        lease_rows.give_up(session, repair.was, gone, left)
+        lease_rows.hold_more(session, [(repair.was, repair.before, granted)], left)
     elif repair.moves:
-        kept.hold_otherwise(session, [(repair.was, granted)], lease.window)
+        lease_rows.hold_otherwise(session, [(repair.was, granted)], lease.window)
     session.execute(_PROMISED, {"host_ids": sorted(_slots(repair.after))})
-    kept.set_health(session, repair.is_, now)
+    lease_rows.set_health(session, repair.is_, now)
 
 
 def _slots(shares: Iterable[Share]) -> dict[int, int]:

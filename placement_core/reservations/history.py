@@ -18,9 +18,10 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session, arrays, clock, texts
 from placement_core.plugin_api.reservations import Size, Window
-from placement_core.reservations import kept, lease_texts, records, tables
+from placement_core.reservations import lease_texts, records, tables
 from placement_core.reservations.errors import InvalidLease
 from placement_core.reservations.records import Holding
+from placement_core.reservations.store import lease_rows
 
 _leases, _reservations, _held, _hosts, _notices = (
     tables.leases, tables.lease_reservations, tables.computehost_allocations,
@@ -207,7 +208,7 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
 
 def _remove(session: Session, lease_ids: Sequence[str]) -> None:
     # The leases' rows first, as everybody who changes one.
-    kept.take_all(session, lease_ids)
+    lease_rows.take_all(session, lease_ids)
     reservation_ids = list(session.execute(
         _RESERVATIONS[session.dialect], {"ids": lease_ids}).scalars())
     for table, key in _PARTS:

@@ -33,7 +33,6 @@ from placement_core.placement import (
 )
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import capabilities as host_capabilities, history, tables
-from placement_core.reservations.effects import Effects
 from placement_core.reservations.errors import (
     AmbiguousHost,
     HostExists,
@@ -44,6 +43,7 @@ from placement_core.reservations.errors import (
     UnknownHost,
 )
 from placement_core.reservations.healing import Healing
+from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import R_DELETED, Host, HostAllocation, HostProperty
 from placement_core.reservations.scheduling import occupancy
 

@@ -18,8 +18,9 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session, arrays
-from placement_core.reservations import kept, tables
+from placement_core.reservations import tables
 from placement_core.reservations.records import Lease
+from placement_core.reservations.store import lease_rows
 
 _leases, _texts = tables.leases, tables.lease_texts
 
@@ -54,12 +55,13 @@ PRESENT = sa.and_(_OF_LEASE, _AS_IT_IS)
 _MISSING = (
     sa.select(_leases.c.number, _leases.c.id, _leases.c.version)
     .outerjoin(_texts, sa.and_(_OF_LEASE, sa.or_(_AS_IT_IS, _texts.c.format > _FORMAT)))
-    .where(kept.EXISTING, _texts.c.number.is_(None), _leases.c.number > sa.bindparam("after"))
+    .where(lease_rows.EXISTING, _texts.c.number.is_(None),
+           _leases.c.number > sa.bindparam("after"))
     .order_by(_leases.c.number)
     .limit(sa.bindparam("most", type_=sa.Integer)))
 _NEEDLESS = (
     sa.select(_texts.c.number)
-    .outerjoin(_leases, sa.and_(_OF_LEASE, kept.EXISTING))
+    .outerjoin(_leases, sa.and_(_OF_LEASE, lease_rows.EXISTING))
     .where(_leases.c.number.is_(None))
     .order_by(_texts.c.number)
     .limit(sa.bindparam("most", type_=sa.Integer)))
@@ -125,7 +127,7 @@ def _make(ctx: Context, form: Form, after: int) -> list[_Row]:
     with db.read(ctx) as session:
         found = session.execute(
             _MISSING, {"format": form.format, "after": after, "most": _BATCH}).all()
-        leases = kept.read(session, [row.id for row in found])
+        leases = lease_rows.read(session, [row.id for row in found])
     return [
         {"number": row.number, "lease_id": row.id, "version": row.version,
          "format": form.format, "text": form.show(lease).decode()}

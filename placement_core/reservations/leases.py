@@ -31,7 +31,6 @@ from placement_core.plugin_api.reservations import (
 from placement_core.reservations import (
     changing,
     errors,
-    kept,
     lease_texts,
     notices,
     records,
@@ -39,8 +38,8 @@ from placement_core.reservations import (
     terms,
     turns,
 )
-from placement_core.reservations.effects import Effects
 from placement_core.reservations.policy import Decide, Judgement, LeaseRules
+from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import (
     Lease,
     LeaseChange,
@@ -58,6 +57,7 @@ from placement_core.reservations.scheduling.availability import FreeStep, NextFi
 from placement_core.reservations.scheduling.planner import Granted, Wanted
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.schemas import PluginSchemas
+from placement_core.reservations.store import lease_rows
 from placement_core.reservations.terms import Terms
 
 _leases, _reservations, _held, _texts = (
@@ -141,10 +141,10 @@ class Leases:
             revisions.raise_(session, revisions.POOL)
             now = pool_queries.present(session)
             admitted = self._admit(ctx, session, new, wanted, now, decide)
-            lease = kept.add(session, _made(new, admitted.terms, wanted, now))
+            lease = lease_rows.add(session, _made(new, admitted.terms, wanted, now))
             session.touch(kinds.LEASE, lease.number)
             granted = list(zip(lease.reservations, admitted.granted, strict=True))
-            kept.hold(session, granted, lease.window)
+            lease_rows.hold(session, granted, lease.window)
             pool_queries.mark_promised(
                 session, admitted.pool, (share for _, each in granted for share in each.shares))
             for reservation in lease.reservations:
@@ -310,7 +310,8 @@ class Leases:
             lease, now = _taken(session, lease_id, project_id)
             if name in (None, lease.name):
                 return lease
-            kept.update(session, lease.number, {"name": name, "updated_at": kept.naive(now)})
+            lease_rows.update(
+                session, lease.number, {"name": name, "updated_at": lease_rows.naive(now)})
             lease = dataclasses.replace(lease, name=name, updated_at=now)
             notices.add(ctx, notices.CHANGED, lease)
         return lease
@@ -331,8 +332,8 @@ class Leases:
             shown = dataclasses.replace(
                 lease, name=lease.name if change.name is None else change.name,
                 end_at=max(now, lease.start_at + datetime.timedelta(seconds=1)))
-            kept.update(session, lease.number, {
-                "name": shown.name, "end_at": kept.naive(shown.end_at)})
+            lease_rows.update(session, lease.number, {
+                "name": shown.name, "end_at": lease_rows.naive(shown.end_at)})
             return turns.end(
                 ctx, session, self._plugins, self._effects, lease, now, shown=shown)
 
@@ -350,7 +351,7 @@ class Leases:
             if after == before:
                 return before
             left = Window(max(after.start_at, now), after.end_at)
-            held = kept.shares(session, before)
+            held = lease_rows.shares(session, before)
             planned = self._planned(session, before, after, left, held)
             granted = planned or [Granted(held[each.id]) for each in after.reservations]
             if planned:
@@ -466,7 +467,7 @@ class Leases:
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
             lease, now = _taken(session, lease_id, project_id)
-            kept.update(session, lease.number, {"deleted_at": kept.naive(now)})
+            lease_rows.update(session, lease.number, {"deleted_at": lease_rows.naive(now)})
             if lease.status != records.TERMINATED:
                 return turns.end(ctx, session, self._plugins, self._effects, lease, now,
                                  notice=notices.DELETED)
@@ -474,20 +475,20 @@ class Leases:
         return None
 
 
-def _taken(session: Session, lease_id: str, project_id: str | None) -> kept.Found:
+def _taken(session: Session, lease_id: str, project_id: str | None) -> lease_rows.Found:
     """Take the row of a lease, and return the lease.
 
     :raises LeaseNotFound:
     """
-    if not kept.take(session, lease_id):
+    if not lease_rows.take(session, lease_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
     found = _found(session, lease_id, project_id)
     session.touch(kinds.LEASE, found.lease.number)
     return found
 
 
-def _found(session: Session, lease_id: str, project_id: str | None) -> kept.Found:
-    found = kept.find(session, lease_id)
+def _found(session: Session, lease_id: str, project_id: str | None) -> lease_rows.Found:
+    found = lease_rows.find(session, lease_id)
     if found is None or project_id not in (None, found.lease.project_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
     return found
@@ -546,9 +547,9 @@ def _made(
     reservations = [
         Reservation(
             each.asked.reservation_id, id_, each.plugin.resource_type,
-            kept.resource_id(each.plugin.resource_type, each.asked.reservation_id),
+            lease_rows.resource_id(each.plugin.resource_type, each.asked.reservation_id),
             records.R_PENDING, False, False, each.asked.values,
-            kept.made_of(each.plugin.resource_type, each.asked.reservation_id), now, None)
+            lease_rows.made_of(each.plugin.resource_type, each.asked.reservation_id), now, None)
         for each in wanted]
     return Lease(
         0, id_, new.name, new.user_id, new.project_id, window.start_at, window.end_at,
@@ -605,7 +606,7 @@ def page(ctx: Context, **filters: Unpack[Filters]) -> list[Lease]:
     :raises InvalidLease: ``after`` is no lease that can be seen.
     """
     with db.read(ctx) as session:
-        return kept.read(session, [row.id for row in versions(ctx, **filters)])
+        return lease_rows.read(session, [row.id for row in versions(ctx, **filters)])
 
 
 @db.retry_writes
@@ -638,7 +639,8 @@ def _page(ctx: Context, filters: Filters, values: Mapping[str, Any]) -> Sequence
     if (limit := filters.get("limit")) is not None:
         wanted["most"] = limit
     if (overlaps := filters.get("overlaps")) is not None:
-        wanted |= {"starts": kept.naive(overlaps.start_at), "ends": kept.naive(overlaps.end_at)}
+        wanted |= {"starts": lease_rows.naive(overlaps.start_at),
+                   "ends": lease_rows.naive(overlaps.end_at)}
     sort_key = filters.get("sort_key", "number")
     if (after := filters.get("after")) is not None:
         last = _marked(ctx, after, wanted.get("project_id"))
@@ -653,7 +655,7 @@ def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
 
     :raises InvalidLease: it cannot be seen.
     """
-    found = _MARKED.ask(ctx, {"lease_id": lease_id}) if kept.is_id(lease_id) else []
+    found = _MARKED.ask(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
     if not found or project_id not in (None, found[0].project_id):
         raise errors.InvalidLease(f"There is no lease {lease_id[:64]}.", "marker")
     return found[0]
@@ -666,7 +668,7 @@ _MARKED = Question(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
 @functools.lru_cache(256)
 def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
     column, number = _SORT_KEYS[sort_key], _leases.c.number
-    statement = sa.select(_leases.c.id, _leases.c.version).where(kept.EXISTING, *(
+    statement = sa.select(_leases.c.id, _leases.c.version).where(lease_rows.EXISTING, *(
         _leases.c[name] == sa.bindparam(name)
         for name in sorted(names & {"project_id", "status", "name"})))
     if "format" in names:

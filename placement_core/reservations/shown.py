@@ -1,9 +1,9 @@
 """What clients are shown of leases, kept for as long as the leases do not change.
 
 Long lists are asked for again and again, and little of them has changed since. The
-database says which leases a list has, and of which version each is (``kept``); only those
-that are not known in that version are read. Where these are many, as for a new process, the
-texts that managers have made of them come first (``lease_texts``).
+database says which leases a list has, and of which version each is (``lease_rows``); only
+those that are not known in that version are read. Where these are many, as for a new
+process, the texts that managers have made of them come first (``lease_texts``).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import NamedTuple, Unpack
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.database import Database
-from placement_core.reservations import kept, leases
+from placement_core.reservations import leases
 from placement_core.reservations.lease_texts import Form
 from placement_core.reservations.leases import Filters
+from placement_core.reservations.store import lease_rows
 
 #: What the texts that a process keeps have together: those of some 40,000 leases.
 _MOST_BYTES = 64 * 1024 * 1024
@@ -63,7 +64,7 @@ class Shown:
         # In one snapshot, so that what is read is of the versions that are listed.
         with db.read(ctx) as session:
             listed = self._look(ctx, filters, stored=stored)
-            found = kept.read(session, list(listed.new))
+            found = lease_rows.read(session, list(listed.new))
         made = {lease.id: self._form.show(lease) for lease in found}
         listed.texts.update(made)
         self._keep((id_, listed.new[id_], text) for id_, text in made.items())

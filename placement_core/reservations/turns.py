@@ -19,11 +19,12 @@ from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, clock
 from placement_core.plugin_api.reservations import Asked, ReservationPlugin, Share
-from placement_core.reservations import errors, kept, notices, records, tables
-from placement_core.reservations.effects import Effects
+from placement_core.reservations import errors, notices, records, tables
 from placement_core.reservations.policy import LeaseRules
+from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import Lease, Reservation
 from placement_core.reservations.scheduling import occupancy
+from placement_core.reservations.store import lease_rows
 
 _events = tables.lease_events
 
@@ -139,12 +140,12 @@ class Turns:
         if lease.status not in (records.PENDING, records.ERROR) or lease.end_at <= now:
             # What it has had no time for does not begin; others may have the hosts.
             return
-        held = kept.shares(session, lease)
+        held = lease_rows.shares(session, lease)
         self._check_free(session, lease, held)
         before = (records.R_PENDING, records.R_ERROR)
-        kept.set_status(session, lease.id, before, records.R_ACTIVE, now)
-        kept.update(session, lease.number, {
-            "status": records.ACTIVE, "updated_at": kept.naive(now)})
+        lease_rows.set_status(session, lease.id, before, records.R_ACTIVE, now)
+        lease_rows.update(session, lease.number, {
+            "status": records.ACTIVE, "updated_at": lease_rows.naive(now)})
         lease = _with_statuses(lease, records.ACTIVE, before, records.R_ACTIVE, now)
         # What others wait for, the ids of classes, comes last.
         notices.add(ctx, notices.STARTED, lease)
@@ -170,7 +171,7 @@ class Turns:
 
     def _postpone(self, ctx: Context, turn: Turn) -> None:
         with db.write(ctx) as session:
-            kept.take(session, turn.lease_id)
+            lease_rows.take(session, turn.lease_id)
             session.execute(_POSTPONED, {
                 "event_id": turn.event_id, "of_lease": turn.lease_id, "by": turn.owner,
                 "of_attempt": turn.attempt})
@@ -182,7 +183,7 @@ class Turns:
             return
         if lease.status == records.PENDING:
             raise errors.WrongStatus("The lease has to start before its end is prepared.")
-        held = kept.shares(session, lease)
+        held = lease_rows.shares(session, lease)
         for each in lease.reservations:
             plugin = self._plugins.get(each.resource_type)
             if plugin is not None:
@@ -197,28 +198,28 @@ class Turns:
                 return
             # What did not end is in force still.
             before = (records.R_PENDING,)
-            kept.set_status(session, lease.id, before, records.R_ERROR, now)
-            kept.update(session, lease.number, {
-                "status": records.ERROR, "updated_at": kept.naive(now)})
+            lease_rows.set_status(session, lease.id, before, records.R_ERROR, now)
+            lease_rows.update(session, lease.number, {
+                "status": records.ERROR, "updated_at": lease_rows.naive(now)})
             lease = _with_statuses(lease, records.ERROR, before, records.R_ERROR, now)
             notices.add(ctx, f"{_NOTICES[turn.event_type]}.error", lease)
 
 
 def _take(
     session: Session, turn: Turn, mark: sa.Update, **values: Any
-) -> kept.Found:
+) -> lease_rows.Found:
     """Take a lease's row, mark its event, and return the lease as it is then.
 
     :raises _NotMine:
     """
-    if not kept.take(session, turn.lease_id):
+    if not lease_rows.take(session, turn.lease_id):
         raise _NotMine
     marked = session.execute(mark, {
         "event_id": turn.event_id, "of_lease": turn.lease_id, "by": turn.owner,
         "of_attempt": turn.attempt, **values}).rowcount
     if not marked:
         raise _NotMine
-    found = kept.find(session, turn.lease_id)
+    found = lease_rows.find(session, turn.lease_id)
     assert found is not None  # its row is taken
     session.touch(kinds.LEASE, found.lease.number)
     return found
@@ -238,14 +239,14 @@ def end(
     :returns: the lease as it is then.
     :raises errors.WrongStatus: what is left on its hosts refuses that.
     """
-    held = kept.shares(session, lease)
+    held = lease_rows.shares(session, lease)
     in_force = {each.id for each in lease.reservations if each.status == records.R_ACTIVE}
-    kept.let_go(session, lease, int(now.timestamp()))
-    kept.set_status(session, lease.id, _NOT_DELETED, records.R_DELETED, now)
-    kept.close_events(session, lease.id, now)
-    kept.update(session, lease.number, {
-        "status": records.TERMINATED, "ended_at": kept.naive(now),
-        "updated_at": kept.naive(now)})
+    lease_rows.let_go(session, lease, int(now.timestamp()))
+    lease_rows.set_status(session, lease.id, _NOT_DELETED, records.R_DELETED, now)
+    lease_rows.close_events(session, lease.id, now)
+    lease_rows.update(session, lease.number, {
+        "status": records.TERMINATED, "ended_at": lease_rows.naive(now),
+        "updated_at": lease_rows.naive(now)})
     ended = _closed(shown or lease, now)
     for each in ended.reservations:
         plugin = plugins.get(each.resource_type)

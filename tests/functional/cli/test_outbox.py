@@ -12,7 +12,7 @@ from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.plugin_api.compute import ComputeRefused
-from placement_core.reservations import calls, outbox
+from placement_core.reservations.provisioning import compute_calls, outbox
 from placement_core.testing import factories
 from placement_core.testing.fakes import MemoryCompute
 from tests.functional.cli import test_commands
@@ -32,7 +32,7 @@ class OutboxCommandsTest(test_commands.CommandTestCase):
     def put(self) -> None:
         with db.write(self.ctx) as session:
             outbox.put(session, self.reservation, None,
-                       calls.grant_slots(self.reservation, "web"))
+                       compute_calls.grant_slots(self.reservation, "web"))
 
     def listed(self) -> list[dict]:
         return json.loads(self.run_command("outbox", "list", "-f", "json"))

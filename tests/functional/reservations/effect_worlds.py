@@ -12,8 +12,9 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.placement.records import Provider
 from placement_core.plugin_api.reservations import Share, Size
-from placement_core.reservations import outbox, records, tables
-from placement_core.reservations.effects import HOST, INSTANCE, Effects
+from placement_core.reservations import records, tables
+from placement_core.reservations.provisioning import outbox
+from placement_core.reservations.provisioning.provisioner import HOST, INSTANCE, Effects
 from placement_core.testing import factories
 from tests.functional.placement.claims import ClaimsTestCase
 

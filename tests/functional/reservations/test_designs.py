@@ -5,9 +5,10 @@ import sqlalchemy as sa
 from placement_core import db, errors
 from placement_core.placement import aggregates, allocations, tables as placed
 from placement_core.placement.records import AllocationWrite
-from placement_core.reservations import calls, freepool, outbox, records, slots, tables
-from placement_core.reservations.effects import Effects
+from placement_core.reservations import records, tables
 from placement_core.reservations.hosts import PoolHosts
+from placement_core.reservations.provisioning import compute_calls, freepool, outbox, slots
+from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.turns import Turns
 from placement_core.testing import factories
 from tests import databases, races
@@ -372,4 +373,4 @@ class TestEarlierReleases(DesignTestCase):
 
     def test_known_calls(self):
         """A row of an earlier release is neither refused nor lost."""
-        self.assertFalse(calls.OBSOLETE & calls.KNOWN)
+        self.assertFalse(compute_calls.OBSOLETE & compute_calls.KNOWN)

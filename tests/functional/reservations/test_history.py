@@ -5,8 +5,9 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.http.leases_api import representations
 from placement_core.plugin_api.reservations import Size, Window
-from placement_core.reservations import history, kept, lease_texts, leases, notices, tables
+from placement_core.reservations import history, lease_texts, leases, notices, tables
 from placement_core.reservations.errors import InvalidLease
+from placement_core.reservations.store import lease_rows
 from tests import databases, round_trips
 from tests.functional.reservations import world
 from tests.functional.reservations.world import DAY, HOUR, MINUTE, SECOND
@@ -26,7 +27,7 @@ class HistoryTestCase(world.LeasesTestCase):
             ended = lease.end_at
             session.execute(
                 sa.update(tables.leases).where(tables.leases.c.id == lease.id)
-                .values(ended_at=kept.naive(ended)))
+                .values(ended_at=lease_rows.naive(ended)))
             held = tables.computehost_allocations
             session.execute(
                 sa.update(held)
@@ -160,7 +161,8 @@ class TestPruning(HistoryTestCase):
         with db.write(self.ctx) as session:
             session.execute(
                 sa.update(tables.leases).where(tables.leases.c.id == lease.id).values({
-                    name: None if at is None else kept.naive(at) for name, at in times.items()}))
+                    name: None if at is None else lease_rows.naive(at)
+                    for name, at in times.items()}))
 
     def test_notices(self):
         for number in range(3):
@@ -179,7 +181,7 @@ class TestPruning(HistoryTestCase):
         with db.write(self.ctx) as session:
             session.execute(
                 sa.update(table).where(table.c.id.in_([row.id for row in rows]))
-                .values(at=kept.naive(self.now - span)))
+                .values(at=lease_rows.naive(self.now - span)))
 
     def test_batches(self):
         for days in (14, 13, 12):

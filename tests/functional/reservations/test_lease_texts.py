@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from placement_core import db, services
 from placement_core.http.leases_api import representations
-from placement_core.reservations import history, kept, lease_texts, leases, records, shown, tables
+from placement_core.reservations import history, lease_texts, leases, records, shown, tables
+from placement_core.reservations.store import lease_rows
 from tests import base, databases, races
 from tests.functional.reservations import world
 from tests.functional.reservations.world import DAY, HOUR
@@ -95,12 +96,12 @@ class TestFormat(base.DatabaseTestCase):
     def test_another_text_has_another_format(self):
         """Where this fails: raise the format of ``representations.LEASE``, then change TEXT."""
         with db.write(self.ctx) as session:
-            lease = kept.add(session, LEASE)
-            session.execute(sa.update(tables.leases).values(updated_at=kept.naive(_AT)))
+            lease = lease_rows.add(session, LEASE)
+            session.execute(sa.update(tables.leases).values(updated_at=lease_rows.naive(_AT)))
             session.execute(
                 sa.update(tables.lease_events)
                 .where(tables.lease_events.c.event_type == records.START)
-                .values(status=records.DONE, updated_at=kept.naive(_AT)))
+                .values(status=records.DONE, updated_at=lease_rows.naive(_AT)))
             session.execute(
                 sa.update(tables.instance_reservations)
                 .values(aggregate_id=7, server_group_id="group", updated_at=None))
@@ -279,7 +280,7 @@ class TestTexts(TextsTestCase):
             self.skipTest("writers wait for each other")
         made = self.make(3)
         with db.write(self.ctx) as session:
-            kept.take(session, made[1].id)
+            lease_rows.take(session, made[1].id)
             self.assertEqual(3, self.fill())
         self.assertEqual(1, self.fill())
         self.assert_complete()
@@ -342,7 +343,7 @@ class TestRemoval(TextsTestCase):
         with db.write(self.ctx) as session:
             session.execute(
                 sa.update(tables.leases).where(tables.leases.c.id == lease.id)
-                .values(ended_at=kept.naive(lease.end_at)))
+                .values(ended_at=lease_rows.naive(lease.end_at)))
         return lease
 
     def test_with_the_lease(self):

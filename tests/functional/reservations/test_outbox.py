@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.db import clock
 from placement_core.plugin_api.compute import ComputeRefused, ComputeUnavailable
-from placement_core.reservations import calls, outbox, slots, tables
-from placement_core.reservations.calls import Call
-from placement_core.reservations.effects import HOST
-from placement_core.reservations.outbox import Worked
+from placement_core.reservations import tables
+from placement_core.reservations.provisioning import compute_calls, outbox, slots
+from placement_core.reservations.provisioning.compute_calls import Call
+from placement_core.reservations.provisioning.outbox import Worked
+from placement_core.reservations.provisioning.provisioner import HOST
 from placement_core.testing import factories
 from placement_core.testing.fakes import MemoryCompute
 from tests import databases
@@ -244,8 +245,8 @@ class TestOutbox(OutboxTestCase):
         lock = threading.Lock()
 
         def key(call):
-            return call[1] if call[0] in calls.OF_AGGREGATE else (
-                "freepool" if call[0] in calls.OF_FREEPOOL else None)
+            return call[1] if call[0] in compute_calls.OF_AGGREGATE else (
+                "freepool" if call[0] in compute_calls.OF_FREEPOOL else None)
 
         def before(*call):
             if key(call) is None:

@@ -7,9 +7,10 @@ from placement_core.placement import (
     providers,
     resource_classes,
 )
-from placement_core.reservations import records, slots
-from placement_core.reservations.effects import HOST
+from placement_core.reservations import records
 from placement_core.reservations.errors import WrongStatus
+from placement_core.reservations.provisioning import slots
+from placement_core.reservations.provisioning.provisioner import HOST
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.reservations.effect_worlds import PROJECT, EffectsTestCase

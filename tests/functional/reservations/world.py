@@ -15,9 +15,9 @@ from oslo_config import cfg
 
 from placement_core import db
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import kept, leases, tables
-from placement_core.reservations.effects import Effects
+from placement_core.reservations import leases, tables
 from placement_core.reservations.policy import LeaseRules
+from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import (
     IN_PROGRESS,
     ChangedReservation,
@@ -26,6 +26,7 @@ from placement_core.reservations.records import (
     NewReservation,
 )
 from placement_core.reservations.scheduling import pool_queries
+from placement_core.reservations.store import lease_rows
 from placement_core.reservations.turns import Turn, Turns
 from placement_plugins.reservations import host, instance
 from tests import base
@@ -219,12 +220,12 @@ class LeasesTestCase(base.DatabaseTestCase):
         with db.write(self.ctx) as session:
             session.execute(
                 sa.update(tables.leases).where(tables.leases.c.id == lease.id).values(
-                    start_at=kept.naive(lease.start_at - span),
-                    end_at=kept.naive(lease.end_at - span)))
+                    start_at=lease_rows.naive(lease.start_at - span),
+                    end_at=lease_rows.naive(lease.end_at - span)))
             for each in lease.events:
                 session.execute(
                     sa.update(tables.lease_events).where(tables.lease_events.c.id == each.id)
-                    .values(due_at=kept.naive(each.due_at - span)))
+                    .values(due_at=lease_rows.naive(each.due_at - span)))
             ids = [each.id for each in lease.reservations]
             for held in (tables.computehost_allocations, tables.reservation_amounts):
                 session.execute(

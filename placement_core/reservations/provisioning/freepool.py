@@ -23,8 +23,10 @@ from placement_core.context import Context
 from placement_core.db import Session, clock
 from placement_core.placement import locks
 from placement_core.plugin_api.compute import ComputeDriver
-from placement_core.reservations import calls, kept, outbox, tables
+from placement_core.reservations import tables
+from placement_core.reservations.provisioning import compute_calls, outbox
 from placement_core.reservations.records import R_ACTIVE, PoolHost
+from placement_core.reservations.store import lease_rows
 
 LOG = logging.getLogger(__name__)
 
@@ -125,9 +127,9 @@ def _correct(
         if wanted:
             for row in session.execute(_ON_HOST, {"of_host": host_id}).all():
                 outbox.put(session, row.id, row.lease_id, [
-                    *calls.make_slot_aggregate(row.id, row.project_id),
-                    *calls.add_hosts(row.id, [host])])
-        change = calls.host_leaves if host.name in inside else calls.host_enters
+                    *compute_calls.make_slot_aggregate(row.id, row.project_id),
+                    *compute_calls.add_hosts(row.id, [host])])
+        change = compute_calls.host_leaves if host.name in inside else compute_calls.host_enters
         outbox.put(session, f"host:{host_id}", None, change(host_id, host.name))
     return True
 
@@ -136,7 +138,7 @@ def _take_leases(session: Session, host_id: int) -> None:
     """Take the leases with slots on a host: who writes calls about one holds its row."""
     rows = session.execute(_ON_HOST, {"of_host": host_id}).all()
     if rows:
-        kept.take_all(session, sorted({row.lease_id for row in rows}))
+        lease_rows.take_all(session, sorted({row.lease_id for row in rows}))
 
 
 @db.retry_writes
@@ -155,9 +157,10 @@ def _closed(ctx: Context, inside: Collection[str]) -> list[tuple[str, str]]:
 def _open(ctx: Context, reservation_id: str, lease_id: str) -> None:
     """Have a reservation's hosts leave the freepool, and its aggregate open after that."""
     with db.write(ctx) as session:
-        kept.take_all(session, [lease_id])
+        lease_rows.take_all(session, [lease_id])
         hosts = session.execute(_HOSTS_OF, {"of_reservation": reservation_id}).all()
         if hosts:
             outbox.put(session, reservation_id, lease_id, [
-                *(call for host in hosts for call in calls.host_leaves(host.id, host.name)),
-                *calls.make_slot_aggregate(reservation_id, None)])
+                *(call for host in hosts
+                  for call in compute_calls.host_leaves(host.id, host.name)),
+                *compute_calls.make_slot_aggregate(reservation_id, None)])

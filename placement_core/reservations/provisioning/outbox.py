@@ -33,9 +33,11 @@ from placement_core.db import Session, clock
 from placement_core.db.metadata import utcnow
 from placement_core.placement import aggregates
 from placement_core.plugin_api.compute import ComputeDriver, ComputeRefused
-from placement_core.reservations import calls, kept, tables
-from placement_core.reservations.calls import Call
+from placement_core.reservations import tables
+from placement_core.reservations.provisioning import compute_calls
+from placement_core.reservations.provisioning.compute_calls import Call
 from placement_core.reservations.records import R_DELETED
+from placement_core.reservations.store import lease_rows
 
 LOG = logging.getLogger(__name__)
 
@@ -81,16 +83,17 @@ _TAKE = (
             deadline_at=clock.in_seconds(sa.literal_column(str(_DEADLINE_SECONDS), sa.Integer))))
 _PROVIDER = sa.select(tables.computehosts.c.provider_uuid).where(
     tables.computehosts.c.id == sa.bindparam("of_host"))
-_of_aggregate = _outbox.c.call.in_(sorted(calls.OF_AGGREGATE)) & (
+_of_aggregate = _outbox.c.call.in_(sorted(compute_calls.OF_AGGREGATE)) & (
     _outbox.c.subject == sa.bindparam("of_subject"))
-_of_freepool = _outbox.c.call.in_(sorted(calls.OF_FREEPOOL))
+_of_freepool = _outbox.c.call.in_(sorted(compute_calls.OF_FREEPOOL))
 #: For calls of either kind: the first row of the same aggregate, and those that are being made.
 _SAME_AGGREGATE = {
     name: (sa.select(sa.func.min(_outbox.c.id)).where(same),
            sa.select(_outbox.c.id).where(
                same, _outbox.c.owner.is_not(None), _outbox.c.deadline_at > clock.now(),
                _outbox.c.id != sa.bindparam("but_id")).limit(1))
-    for names, same in ((calls.OF_AGGREGATE, _of_aggregate), (calls.OF_FREEPOOL, _of_freepool))
+    for names, same in ((compute_calls.OF_AGGREGATE, _of_aggregate),
+                        (compute_calls.OF_FREEPOOL, _of_freepool))
     for name in names}
 _HOLD = sa.update(_outbox).where(_outbox.c.id == sa.bindparam("of_id")).values(
     updated_at=sa.bindparam("now"))
@@ -107,7 +110,7 @@ _CANCEL, _CANCEL_OF_HOSTS = (
     (sa.delete(_outbox).where(rows, _free),
      sa.update(_outbox).where(rows).values(give_up_at=clock.now()))
     for rows in (_of_subject, _of_hosts))
-_is_image = _outbox.c.call == calls.IMAGES
+_is_image = _outbox.c.call == compute_calls.IMAGES
 _CANCEL_BUT_IMAGES = (
     sa.delete(_outbox).where(_of_subject, _free, ~_is_image),
     sa.update(_outbox).where(_of_subject).values(give_up_at=sa.case(
@@ -285,13 +288,13 @@ def _work_off_one(
         return
     try:
         result = _call(driver, row.call, arguments)
-        if row.call == calls.JOINING and result:
+        if row.call == compute_calls.JOINING and result:
             _join(ctx, row.host_id, result)
     except Exception as error:  # noqa: BLE001 (one call that goes wrong keeps no other back)
         _failed(ctx, attempt, row, error)
         worked.failed += 1
         return
-    if row.call in calls.COUNTING and result:
+    if row.call in compute_calls.COUNTING and result:
         if not _again(ctx, attempt, _WAIT, or_late=True, pause=_LOOK_AGAIN_SECONDS,
                       patience=patience_seconds, new_problem=f"{result} are left"):
             worked.waiting += 1
@@ -304,9 +307,9 @@ def _work_off_one(
 
 
 def _call(driver: ComputeDriver, name: str, arguments: Mapping[str, Any]) -> Any:
-    if name in calls.OBSOLETE:
+    if name in compute_calls.OBSOLETE:
         return None
-    if name not in calls.KNOWN:
+    if name not in compute_calls.KNOWN:
         raise ComputeRefused(f"This release knows no call {name}.")
     return getattr(driver, name)(**arguments)
 
@@ -345,7 +348,7 @@ def _hold_aggregate(session: Session, row: sa.Row[Any]) -> bool:
     Who holds it has its first row, which all who come see: ids only rise.
     """
     first, others = _SAME_AGGREGATE[row.call]
-    of_subject = {"of_subject": row.subject} if row.call in calls.OF_AGGREGATE else {}
+    of_subject = {"of_subject": row.subject} if row.call in compute_calls.OF_AGGREGATE else {}
     first_id = session.execute(first, of_subject).scalar()
     if session.execute(_HOLD, {"of_id": first_id, "now": utcnow()}).rowcount != 1:
         return False
@@ -361,7 +364,7 @@ def _done(ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], result: An
         with db.write(ctx) as session:
             keep = _KEEP.get(row.call, ())
             if keep:
-                kept.take_all(session, [row.lease_id])
+                lease_rows.take_all(session, [row.lease_id])
             for statement in keep:
                 session.execute(statement, {"of_reservation": row.subject, "result": result})
             if session.execute(_DONE, attempt).rowcount != 1:
@@ -395,7 +398,7 @@ def _failed(
     passing = isinstance(error, errors.Unavailable)
     first, longest = (1, _LONGEST_PAUSE_SECONDS) if passing else (
         _FIRST_REFUSED_PAUSE_SECONDS, _LONGEST_REFUSED_PAUSE_SECONDS)
-    if _again(ctx, attempt, _AGAIN, or_late=row.call not in calls.UNDOING,
+    if _again(ctx, attempt, _AGAIN, or_late=row.call not in compute_calls.UNDOING,
               pause=min(first * 2 ** min(row.attempt, 10), longest),
               new_problem=f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]):
         LOG.info("%s %s failed, and comes too late to be made again: %s",
@@ -466,5 +469,5 @@ def _queue_removal(
         busy = {row.subject for row in session.execute(_SUBJECTS, {"ids": ids})}
         ended = [row for row in found if row.status == R_DELETED and row.id not in busy]
         for row in ended:
-            put(session, row.id, row.lease_id, calls.remove_made(row.id, made[row.id]))
+            put(session, row.id, row.lease_id, compute_calls.remove_made(row.id, made[row.id]))
     return {row.id for row in found}, [row.id for row in ended]

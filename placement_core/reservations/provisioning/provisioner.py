@@ -19,7 +19,8 @@ from placement_core.db import Session, TransactionLost
 from placement_core.placement import allocations, locks, tables as placed
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import Share
-from placement_core.reservations import calls, errors, outbox, slots, tables
+from placement_core.reservations import errors, tables
+from placement_core.reservations.provisioning import compute_calls, outbox, slots
 from placement_core.reservations.records import R_ACTIVE, Host, Lease, PoolHost, Reservation
 
 LOG = logging.getLogger(__name__)
@@ -73,8 +74,8 @@ class Effects:
         """A host is in the freepool from now on."""
         if self._in_aggregate:
             with db.write(ctx) as session:
-                outbox.put(
-                    session, f"host:{host.id}", None, calls.host_enters(host.id, host.name))
+                outbox.put(session, f"host:{host.id}", None,
+                           compute_calls.host_enters(host.id, host.name))
 
     def host_left(self, ctx: Context, host: Host) -> None:
         """A host is in the freepool no longer."""
@@ -82,8 +83,8 @@ class Effects:
         if self._acts:
             with db.write(ctx) as session:
                 outbox.cancel(session, f"host:{host.id}")
-                outbox.put(
-                    session, f"host:{host.id}", None, calls.host_leaves(host.id, host.name))
+                outbox.put(session, f"host:{host.id}", None,
+                           compute_calls.host_leaves(host.id, host.name))
 
     def made(self, ctx: Context, lease: Lease, reservation: Reservation) -> None:
         """A reservation was admitted."""
@@ -118,7 +119,7 @@ class Effects:
                        in_aggregate=self._in_aggregate)
             if self._acts and reservation.resource_type == INSTANCE:
                 outbox.put(session, reservation.id, lease.id,
-                           calls.grant_slots(reservation.id, lease.project_id))
+                           compute_calls.grant_slots(reservation.id, lease.project_id))
 
     def before_end(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share]
@@ -129,7 +130,7 @@ class Effects:
             with db.write(ctx) as session:
                 hosts = _pool_hosts(session, shares)
                 outbox.put(session, reservation.id, lease.id,
-                           calls.snapshot_hosts(reservation.id, hosts))
+                           compute_calls.snapshot_hosts(reservation.id, hosts))
 
     def ended(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share], *,
@@ -156,14 +157,14 @@ class Effects:
 
     # What belongs to which resource type -----------------------------------------
 
-    def _making(self, lease: Lease, reservation: Reservation) -> list[calls.Call]:
+    def _making(self, lease: Lease, reservation: Reservation) -> list[compute_calls.Call]:
         if reservation.resource_type == INSTANCE:
-            return calls.make_slots(
+            return compute_calls.make_slots(
                 reservation.id, lease.project_id, reservation.fields,
                 slots.resource_class(reservation.id), in_aggregate=self._in_aggregate,
                 had_group=reservation.made.get("server_group_id") is not None)
         if reservation.resource_type == HOST:
-            return calls.make_hosts(reservation.id, lease.project_id)
+            return compute_calls.make_hosts(reservation.id, lease.project_id)
         return []
 
     def _take(
@@ -183,9 +184,9 @@ class Effects:
         else:
             _hold_roots(session, hosts)
         if in_aggregate and reservation.resource_type == INSTANCE:
-            outbox.put(session, id_, lease.id, calls.add_hosts(id_, hosts))
+            outbox.put(session, id_, lease.id, compute_calls.add_hosts(id_, hosts))
         elif self._acts and reservation.resource_type == HOST:
-            outbox.put(session, id_, lease.id, calls.take_hosts(
+            outbox.put(session, id_, lease.id, compute_calls.take_hosts(
                 id_, hosts, freepool=self._in_aggregate))
 
     def _move(
@@ -203,7 +204,7 @@ class Effects:
             self._acts and reservation.made.get("aggregate_id") is not None)
         if in_aggregate and grown and reservation.resource_type == INSTANCE:
             outbox.put(session, id_, lease.id,
-                       calls.make_slot_aggregate(
+                       compute_calls.make_slot_aggregate(
                            id_, lease.project_id if self._in_aggregate else None))
         self._take(session, lease, reservation, grown, _pool_hosts(session, grown),
                    in_aggregate=in_aggregate,
@@ -214,15 +215,15 @@ class Effects:
         else:
             _hold_roots(session, hosts)
         if in_aggregate and reservation.resource_type == INSTANCE:
-            self._leave(session, lease, id_, hosts, calls.remove_hosts(id_, hosts))
+            self._leave(session, lease, id_, hosts, compute_calls.remove_hosts(id_, hosts))
         elif self._acts and reservation.resource_type == HOST:
-            self._leave(session, lease, id_, hosts, calls.give_up_hosts(
+            self._leave(session, lease, id_, hosts, compute_calls.give_up_hosts(
                 id_, hosts, freepool=self._in_aggregate))
 
     @staticmethod
     def _leave(
         session: Session, lease: Lease, id_: str, hosts: Sequence[PoolHost],
-        wanted: Iterable[calls.Call],
+        wanted: Iterable[compute_calls.Call],
     ) -> None:
         if hosts:
             outbox.cancel(session, id_, [host.id for host in hosts])
@@ -231,12 +232,12 @@ class Effects:
     def _ending(
         self, lease: Lease, reservation: Reservation, hosts: Sequence[PoolHost], *,
         was_in_force: bool,
-    ) -> list[calls.Call]:
+    ) -> list[compute_calls.Call]:
         if reservation.resource_type == INSTANCE:
-            return calls.end_slots(
+            return compute_calls.end_slots(
                 reservation.id, lease.project_id, was_in_force=was_in_force)
         if reservation.resource_type == HOST:
-            return calls.end_hosts(reservation.id, hosts, freepool=self._in_aggregate)
+            return compute_calls.end_hosts(reservation.id, hosts, freepool=self._in_aggregate)
         return []
 
     # What outlives its reservation ---------------------------------------------
