@@ -25,7 +25,8 @@ from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.http.leases_api import representations
 from placement_core.placement import tables as _placed  # noqa: F401 (foreign keys)
-from placement_core.reservations import lease_texts, records, tables
+from placement_core.reservations import records, tables
+from placement_core.reservations.leases import rendered_texts
 
 #: The year, its days with room, and those without.
 YEAR = datetime.datetime(2040, 1, 1)
@@ -178,7 +179,7 @@ def write_texts(server: databases.Server, name: str) -> None:
     database = Database(
         Settings(server.url(name).render_as_string(hide_password=False)), Journal())
     try:
-        lease_texts.fill(Context(database), representations.LEASE)
+        rendered_texts.fill(Context(database), representations.LEASE)
     finally:
         database.dispose()
 

@@ -32,18 +32,20 @@ from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.guard import Mode, QuotaGuard, Rules
 from placement_core.quota.measured import MeasuredCounting
 from placement_core.quota.overview import Overviews
-from placement_core.reservations import budgets, events, history, lease_texts, manager
-from placement_core.reservations.fence import PoolFence
-from placement_core.reservations.healing import Healing
-from placement_core.reservations.hosts import PoolHosts
-from placement_core.reservations.lease_texts import Form
-from placement_core.reservations.leases import Leases
-from placement_core.reservations.manager import Manager, Pace, Step
-from placement_core.reservations.monitor import Monitor
-from placement_core.reservations.policy import LeaseRules
+from placement_core.reservations.hosts.access import PoolFence
+from placement_core.reservations.hosts.healing import Healing
+from placement_core.reservations.hosts.monitor import Monitor
+from placement_core.reservations.hosts.pool_hosts import PoolHosts
+from placement_core.reservations.leases import history, rendered_texts
+from placement_core.reservations.leases.rendered_texts import Form
+from placement_core.reservations.leases.service import Leases
+from placement_core.reservations.leases.transitions import Turns
+from placement_core.reservations.manager import event_queue, loop
+from placement_core.reservations.manager.loop import Manager, Pace, Step
+from placement_core.reservations.policy import budgets
+from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning import freepool, outbox, slots
 from placement_core.reservations.provisioning.provisioner import Effects
-from placement_core.reservations.turns import Turns
 
 T = TypeVar("T")
 
@@ -123,13 +125,13 @@ class Services:
         pace = Pace(options.manager_threads, options.poll_seconds,
                     options.event_timeout_seconds, options.event_max_retries,
                     60 * options.cleaning_time)
-        owner = manager.new_owner()
+        owner = loop.new_owner()
         steps = [
             Step("sweep of held claims", 10, sweeping.sweep),
-            Step("notes of what starts wait for", 5, events.explain),
+            Step("notes of what starts wait for", 5, event_queue.explain),
             Step("watch over hosts", 60, self.monitor.watch),
             Step("healing of leases", 10, self.healing.heal),
-            Step("texts of leases", 5, functools.partial(lease_texts.fill, form=form)),
+            Step("texts of leases", 5, functools.partial(rendered_texts.fill, form=form)),
             Step("removal of what is old", 600, functools.partial(
                 history.remove_old, keep_days=options.keep_days)),
             Step("removal of old history of limits", 600, functools.partial(

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from placement_core.cli import base
 from placement_core.migrations import sync
-from placement_core.reservations import events, records
+from placement_core.reservations import records
+from placement_core.reservations.manager import event_queue
 
 _COLUMNS = ("id", "lease_id", "event_type", "due_at", "status", "owner", "attempts",
             "failures", "deadline_at", "problem")
@@ -35,7 +36,7 @@ class List(base.Lister):
         parts = self.services(parsed_args)
         try:
             sync.require_newest(parts.database)
-            found = events.list_(parts.context(), status=parsed_args.status)
+            found = event_queue.list_(parts.context(), status=parsed_args.status)
         finally:
             parts.database.dispose()
         return _COLUMNS, [
@@ -58,7 +59,7 @@ class Retry(base.Command):
         parts = self.services(parsed_args)
         try:
             sync.require_newest(parts.database)
-            events.retry(parts.context(), parsed_args.event)
+            event_queue.retry(parts.context(), parsed_args.event)
         finally:
             parts.database.dispose()
         return 0

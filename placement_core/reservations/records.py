@@ -248,7 +248,7 @@ class Notice:
     """What was done to a lease.
 
     :ivar position: in the order of reading; the next page begins after it.
-    :ivar event: one of those of ``notices``.
+    :ivar event: one of those of ``notifications``.
     :ivar lease: as it was afterwards, by the names of ``Lease``; times are ISO texts.
     """
 

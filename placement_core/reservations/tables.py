@@ -124,7 +124,7 @@ leases = sa.Table(
     **_MYSQL,
 )
 
-#: What clients are shown of leases, made beforehand: see ``lease_texts``. A row whose lease
+#: What clients are shown of leases, made beforehand: see ``rendered_texts``. A row whose lease
 #: has another version by now, or is gone, counts for nothing; nor does one of an earlier lease
 #: whose number came back (SQLite). There is no foreign key: who writes a row would wait for
 #: those who change the lease (MySQL).

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from placement_core.http.leases_api import dates
-from placement_core.reservations.lease_texts import Form
+from placement_core.reservations.leases.rendered_texts import Form
 from placement_core.reservations.records import Host, HostAllocation, HostProperty, Lease
 
 Document = dict[str, Any]

@@ -18,7 +18,8 @@ from placement_core.db.database import Database, Settings
 from placement_core.db.metadata import utcnow
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import claims
-from placement_core.reservations import events, tables
+from placement_core.reservations import tables
+from placement_core.reservations.manager import event_queue
 from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from tests.functional.cli import commands, test_commands
@@ -47,7 +48,7 @@ class EventsCommandsTest(EventsTestCase):
     def test_list_and_retry(self) -> None:
         self.assertEqual([], self.events())
         lease = self.lease(-9, 600)
-        [turn] = events.take(self.ctx, "me", most=1, seconds=600)
+        [turn] = event_queue.take(self.ctx, "me", most=1, seconds=600)
         first, second = self.events()
         self.assertEqual(
             (turn.event_id, lease, "start_lease", "IN_PROGRESS", "me", 1, 0, None),

@@ -15,7 +15,7 @@ from placement_core.db.database import Database, Settings
 from placement_core.db.metadata import utcnow
 from placement_core.http import local_callers
 from placement_core.migrations import revisions
-from placement_core.reservations import notices
+from placement_core.reservations.leases import notifications
 from tests import base, databases, serving
 from tests.functional.cli import commands, test_commands
 from tests.functional.migrations import bare
@@ -175,7 +175,7 @@ class ManagedTest(base.TestCase):
         now = utcnow().replace(microsecond=0)
         [lease] = eventful.leases(
             database, [eventful.Row(now, now + datetime.timedelta(hours=1))])
-        self._until(lambda: eventful.effects(database) == {(lease, notices.STARTED): 1})
+        self._until(lambda: eventful.effects(database) == {(lease, notifications.STARTED): 1})
         os.kill(self.service.process.pid, signal.SIGTERM)
         self.assertEqual(0, self.service.process.wait(60))
         self.assertFalse(_is_there(second), self.service.log.read_text())

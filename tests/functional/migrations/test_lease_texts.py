@@ -10,7 +10,7 @@ from placement_core.db.database import Database
 from placement_core.http.leases_api import representations
 from placement_core.migrations import revisions, sync
 from placement_core.migrations.versions import lease_texts as revision
-from placement_core.reservations import lease_texts, shown
+from placement_core.reservations.leases import rendered_cache, rendered_texts
 from tests import databases
 from tests.functional.migrations import test_adoption, test_sync
 from tests.functional.reservations import eventful
@@ -30,9 +30,9 @@ class LeaseTextsMigrationTest(test_sync.BareTestCase):
         self.assertEqual(revisions.head(), sync.sync(self.settings))
         self.assertEqual([], test_sync.differences(self.url))
         for written in (3, 0):
-            found = shown.Shown(representations.LEASE).page(ctx)
+            found = rendered_cache.Shown(representations.LEASE).page(ctx)
             self.assertEqual(sorted(ids), sorted(id_ for id_, _ in found))
-            self.assertEqual(written, lease_texts.fill(ctx, representations.LEASE))
+            self.assertEqual(written, rendered_texts.fill(ctx, representations.LEASE))
 
 
 class LeaseTextsOfAnAdoptedDatabaseTest(test_adoption.AdoptionTestCase):

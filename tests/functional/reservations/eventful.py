@@ -14,7 +14,7 @@ from placement_core.db import clock
 from placement_core.db.metadata import utcnow
 from placement_core.placement import tables as placement_tables  # noqa: F401 (foreign keys)
 from placement_core.reservations import records, tables
-from placement_core.reservations.turns import Turn
+from placement_core.reservations.leases.transitions import Turn
 from placement_core.testing import factories
 from tests import base
 

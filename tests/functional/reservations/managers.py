@@ -20,7 +20,9 @@ from placement_core import conf, db, services
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
 from placement_core.placement import tables as placed
-from placement_core.reservations import events, notices, records, tables
+from placement_core.reservations import records, tables
+from placement_core.reservations.leases import notifications
+from placement_core.reservations.manager import event_queue
 from placement_core.testing import factories
 from tests.functional.reservations import eventful
 
@@ -103,7 +105,7 @@ class Storm:
         self, killed: subprocess.Popen, stopped: subprocess.Popen, other: subprocess.Popen
     ) -> None:
         self._bring_forward(self._turning_at)
-        _until(lambda: self._count(notices.ENDED) >= 10)
+        _until(lambda: self._count(notifications.ENDED) >= 10)
         self._stop_at_work(killed)
         had = self._stop_at_work(stopped)
         killed.kill()
@@ -123,8 +125,9 @@ class Storm:
 
     def _check(self, had: set[str], in_force: list[str]) -> None:
         """See that every event had its effect once, and that nothing else is there."""
-        expected = {(lease, notices.STARTED): 1 for lease in self._hosts}
-        expected |= {(lease, notices.ENDED): 1 for lease in self._hosts if lease not in in_force}
+        expected = {(lease, notifications.STARTED): 1 for lease in self._hosts}
+        expected |= {(lease, notifications.ENDED): 1
+                     for lease in self._hosts if lease not in in_force}
         assert eventful.effects(self._database) == expected
         with self._database.autocommit.connect() as connection:
             rows = connection.execute(sa.select(_events)).all()
@@ -170,7 +173,7 @@ class Storm:
             return "".join(line for line in log if not line.endswith(" is done\n"))
 
     def _put_first_into_force(self) -> None:
-        while turns := events.take(self._ctx, "nobody", most=100, seconds=600):
+        while turns := event_queue.take(self._ctx, "nobody", most=100, seconds=600):
             for turn in turns:
                 assert self._services.turns.carry_out(self._ctx, turn)
 

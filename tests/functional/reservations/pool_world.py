@@ -14,10 +14,11 @@ from placement_core.changes import revisions
 from placement_core.placement import allocations, inventories, providers
 from placement_core.placement.fencing import Fence
 from placement_core.placement.records import AllocationWrite, InventoryValues, Provider
-from placement_core.reservations import leases, tables
-from placement_core.reservations.healing import Healing
-from placement_core.reservations.hosts import PoolHosts
-from placement_core.reservations.leases import Leases
+from placement_core.reservations import tables
+from placement_core.reservations.hosts.healing import Healing
+from placement_core.reservations.hosts.pool_hosts import PoolHosts
+from placement_core.reservations.leases import service
+from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.records import Host, Lease, NewLease, NewReservation, Reservation
 from placement_core.testing import factories
 from tests.functional.compute.world import CellsTestCase
@@ -130,7 +131,7 @@ class PoolTestCase(CellsTestCase):
                 start_second=held.c.start_second - 3600))
 
     def found(self, lease: Lease) -> Lease:
-        return leases.get(self.context(), lease.id)
+        return service.get(self.context(), lease.id)
 
     def reservation(self, lease: Lease, position: int = 0) -> Reservation:
         return self.found(lease).reservations[position]

@@ -14,8 +14,8 @@ from placement_core.quota import resources
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.guard import Rules
 from placement_core.reservations import tables
-from placement_core.reservations.policy import LeaseRules
-from placement_core.reservations.turns import Turns
+from placement_core.reservations.leases.transitions import Turns
+from placement_core.reservations.policy.rules import LeaseRules
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.tree import Tree
 from placement_plugins.limits.local import LocalLimits

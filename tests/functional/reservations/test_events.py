@@ -8,7 +8,8 @@ import fixtures
 
 from placement_core import db
 from placement_core.db.metadata import utcnow
-from placement_core.reservations import errors, events, records
+from placement_core.reservations import errors, records
+from placement_core.reservations.manager import event_queue
 from tests import databases, races
 from tests.functional.reservations import eventful
 
@@ -19,7 +20,7 @@ START, BEFORE_END, END = eventful.KINDS
 class TestEvents(eventful.EventTestCase):
 
     def take(self, owner="me", most=100, seconds=30, ctx=None):
-        return events.take(ctx or self.ctx, owner, most=most, seconds=seconds)
+        return event_queue.take(ctx or self.ctx, owner, most=most, seconds=seconds)
 
     def taken(self, **how):
         return [(turn.lease_id, turn.event_type) for turn in self.take(**how)]
@@ -29,7 +30,7 @@ class TestEvents(eventful.EventTestCase):
         self.set(lease, kind, deadline_at=self.at(-1))
 
     def fail(self, turn, problem="no host", *, retries=1, seconds=10):
-        return events.release(
+        return event_queue.release(
             self.ctx, turn, problem, again_in_seconds=seconds, retries=retries)
 
     # Taking ------------------------------------------------------------------------
@@ -56,7 +57,7 @@ class TestEvents(eventful.EventTestCase):
         self.assertEqual(1, len(self.take()))
 
     def set_all_due(self):
-        for row in events.list_(self.ctx):
+        for row in event_queue.list_(self.ctx):
             if row.event_type == START:
                 self.set(row.lease_id, due_at=self.at(-0.2))
 
@@ -118,7 +119,7 @@ class TestEvents(eventful.EventTestCase):
         def hold(paused):
             ctx = self.context()
             with db.write(ctx) as session:
-                session.execute(events._LOCK, {"ids": [self.event(locked).id]}).all()
+                session.execute(event_queue._LOCK, {"ids": [self.event(locked).id]}).all()
                 paused.here()
 
         with races.Paused(hold):
@@ -203,24 +204,24 @@ class TestEvents(eventful.EventTestCase):
             self.set(before, END, status=records.E_ERROR)
             self.lease(-70, 10, hosts=[number])
         free = [self.lease(-3, 10, hosts=[9]), self.lease(-2, 10)]
-        self.useFixture(fixtures.MonkeyPatch(f"{events.__name__}._WINDOW", 3))
+        self.useFixture(fixtures.MonkeyPatch(f"{event_queue.__name__}._WINDOW", 3))
         self.assertEqual([(lease, START) for lease in free], self.taken())
 
     def test_what_a_start_waits_for(self):
         before = self.lease(-60, -40, hosts=[1], done=[START])
         waits, free = self.lease(-30, 10, hosts=[1]), self.lease(-30, 10, hosts=[2])
-        events.explain(self.ctx)
+        event_queue.explain(self.ctx)
         self.assertIsNone(self.event(waits).problem)  # nothing has failed
         self.set(before, END, status=records.E_ERROR, problem="servers are left")
-        events.explain(self.ctx)
+        event_queue.explain(self.ctx)
         said = self.event(waits)
         self.assertEqual(
             f"It waits for the end of lease {before}, which failed: servers are left",
             said.problem)
         self.assertIsNone(self.event(free).problem)
-        events.explain(self.ctx)
+        event_queue.explain(self.ctx)
         self.assertEqual(said, self.event(waits))
-        events.retry(self.ctx, self.event(before, END).id)
+        event_queue.retry(self.ctx, self.event(before, END).id)
         self.set(before, END, status=records.DONE)
         self.assertEqual({waits, free}, {lease for lease, _ in self.taken()})
         self.assertIsNone(self.event(waits).problem)
@@ -228,17 +229,17 @@ class TestEvents(eventful.EventTestCase):
     # When --------------------------------------------------------------------------
 
     def test_next_due(self):
-        self.assertIsNone(events.next_due(self.ctx))
+        self.assertIsNone(event_queue.next_due(self.ctx))
         lease = self.lease(50, 100)
-        self.assertTrue(20 < events.next_due(self.ctx) <= 50)
+        self.assertTrue(20 < event_queue.next_due(self.ctx) <= 50)
         self.set(lease, due_at=self.at(-1))
-        self.assertTrue(50 < events.next_due(self.ctx) <= 100)  # its end
+        self.assertTrue(50 < event_queue.next_due(self.ctx) <= 100)  # its end
         [turn] = self.take(seconds=40)
-        self.assertTrue(10 < events.next_due(self.ctx) <= 40.1)  # its manager may die
+        self.assertTrue(10 < event_queue.next_due(self.ctx) <= 40.1)  # its manager may die
         self.fail(turn, seconds=5)
-        self.assertTrue(0 < events.next_due(self.ctx) <= 5.1)  # it is tried again
+        self.assertTrue(0 < event_queue.next_due(self.ctx) <= 5.1)  # it is tried again
         self.set(lease, status=records.DONE, deadline_at=None)
-        self.assertTrue(50 < events.next_due(self.ctx) <= 100)
+        self.assertTrue(50 < event_queue.next_due(self.ctx) <= 100)
 
     # Failures ----------------------------------------------------------------------
 
@@ -277,21 +278,21 @@ class TestEvents(eventful.EventTestCase):
         for status in (records.UNDONE, records.IN_PROGRESS, records.DONE):
             self.set(lease, status=status)
             refusal = self.assertRaises(
-                errors.WrongStatus, events.retry, self.ctx, turn.event_id)
+                errors.WrongStatus, event_queue.retry, self.ctx, turn.event_id)
             self.assertIn(status, str(refusal))
         self.set(lease, status=records.IN_PROGRESS)
         eventful.EffectTurns().fail(self.ctx, turn, "never")
         self.assertEqual([], self.take())
-        events.retry(self.ctx, turn.event_id)
+        event_queue.retry(self.ctx, turn.event_id)
         [again] = self.take()
         self.assertEqual(3, again.attempt)
         self.assertTrue(self.fail(again, retries=1))  # as if it had never failed
-        self.assertRaises(errors.EventNotFound, events.retry, self.ctx, "nothing")
+        self.assertRaises(errors.EventNotFound, event_queue.retry, self.ctx, "nothing")
 
     def test_list(self):
         lease, later = self.lease(-2, 100), self.lease(30, 60, done=[END])
         [turn] = self.take("me", seconds=30)
-        shown = events.list_(self.ctx)
+        shown = event_queue.list_(self.ctx)
         self.assertEqual([(lease, START), (later, START), (lease, END)],
                          [(each.lease_id, each.event_type) for each in shown])
         first, second, _ = shown
@@ -301,5 +302,5 @@ class TestEvents(eventful.EventTestCase):
         self.assertEqual(datetime.timedelta(0), first.deadline_at.utcoffset())
         self.assertEqual((None, None, 0), (second.owner, second.deadline_at, second.attempts))
         self.assertEqual([later], [
-            each.lease_id for each in events.list_(self.ctx, status=records.DONE)])
-        self.assertEqual([], events.list_(self.ctx, status=records.E_ERROR))
+            each.lease_id for each in event_queue.list_(self.ctx, status=records.DONE)])
+        self.assertEqual([], event_queue.list_(self.ctx, status=records.E_ERROR))

@@ -12,7 +12,7 @@ from placement_core.placement import (
 )
 from placement_core.placement.records import InventoryValues
 from placement_core.quota import claims as quota_claims
-from placement_core.reservations.fence import PoolFence
+from placement_core.reservations.hosts.access import PoolFence
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.placement.claims import ClaimsTestCase

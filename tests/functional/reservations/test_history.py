@@ -5,8 +5,9 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.http.leases_api import representations
 from placement_core.plugin_api.reservations import Size, Window
-from placement_core.reservations import history, lease_texts, leases, notices, tables
+from placement_core.reservations import tables
 from placement_core.reservations.errors import InvalidLease
+from placement_core.reservations.leases import history, notifications, rendered_texts, service
 from placement_core.reservations.store import lease_rows
 from tests import databases, round_trips
 from tests.functional.reservations import world
@@ -155,7 +156,7 @@ class TestPruning(HistoryTestCase):
             each.lease_id for each in history.page(self.ctx) if each.ended])
         self.assertEqual((0, 0), self.prune(10))
         self.assertRaises(
-            leases.errors.LeaseNotFound, leases.get, self.context(), old.id)
+            service.errors.LeaseNotFound, service.get, self.context(), old.id)
 
     def _set(self, lease, **times):
         with db.write(self.ctx) as session:
@@ -173,7 +174,7 @@ class TestPruning(HistoryTestCase):
         self.assertEqual((0, 0), self.prune(10, most=3))
         self.assertEqual(
             ["lease.create", "lease.update"],
-            [each.event for each in notices.page(self.ctx)])
+            [each.event for each in notifications.page(self.ctx)])
 
     def _age_notices(self, most, span):
         table = tables.lease_notices
@@ -197,7 +198,7 @@ class TestPruning(HistoryTestCase):
         for days in (14, 13, 12, 11, 11):
             self.past(self.instances(), ago=days * DAY)
         young = self.past(self.instances(), ago=5 * DAY)
-        lease_texts.fill(self.context(), representations.LEASE)
+        rendered_texts.fill(self.context(), representations.LEASE)
         self._age_notices(7, 11 * DAY)
         before = len(self.rows(tables.lease_notices))
         removed = history.remove_old(self.context(), keep_days=10, most=2)
@@ -218,7 +219,7 @@ class TestPruning(HistoryTestCase):
             for _ in range(number):
                 self.past(self.instances(), self.whole(), ago=20 * DAY)
             self._age_notices(100, 20 * DAY)
-            lease_texts.fill(self.context(), representations.LEASE)
+            rendered_texts.fill(self.context(), representations.LEASE)
             costs.append(counting.of(
                 history.prune, self.ctx, keep_days=10, most=1000))
         self.assertEqual(costs[0], costs[1])

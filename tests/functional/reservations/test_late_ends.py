@@ -12,8 +12,10 @@ from placement_core import db
 from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import DoesNotFit
-from placement_core.reservations import errors, events, history, leases, records, tables
-from placement_core.reservations.fence import PoolFence
+from placement_core.reservations import errors, records, tables
+from placement_core.reservations.hosts.access import PoolFence
+from placement_core.reservations.leases import history, service
+from placement_core.reservations.manager import event_queue
 from placement_core.reservations.records import NewLease, NewReservation
 from placement_core.testing import factories
 from placement_plugins.compute.none import NoCompute
@@ -47,7 +49,7 @@ class LateEndsTestCase(LifeTestCase):
     def shift(self, lease, *, start=0, end=0):
         """Let a lease have begun and end so many seconds later than it does."""
         held, events_ = tables.computehost_allocations, tables.lease_events
-        lease = leases.get(self.context(), lease.id)
+        lease = service.get(self.context(), lease.id)
         moved = {"start_at": lease.start_at + datetime.timedelta(seconds=start),
                  "end_at": lease.end_at + datetime.timedelta(seconds=end)}
         times = {name: at.replace(tzinfo=None) for name, at in moved.items()}
@@ -93,7 +95,7 @@ class LateEndsTestCase(LifeTestCase):
 
     def due(self):
         """Return which events a manager takes now."""
-        return {(turn.lease_id, turn.event_type) for turn in events.take(
+        return {(turn.lease_id, turn.event_type) for turn in event_queue.take(
             self.context(), "taker", most=100, seconds=1,
             cleaning_seconds=self.cleaning_seconds)}
 
@@ -183,7 +185,7 @@ class TestStarts(LateEndsTestCase):
         """A start that somebody has taken already does not happen on a host in use."""
         late = self.in_force("p", whole(1))
         next_ = self.lease_of("q", whole(1))
-        [turn] = events.take(self.context(), "taker", most=10, seconds=60, cleaning_seconds=0)
+        [turn] = event_queue.take(self.context(), "taker", most=10, seconds=60, cleaning_seconds=0)
         self.overdue(late)
         [failed] = self.hosts_of(next_)
         self.out_of_service(self.host_named(failed))

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 
 from placement_core import db, services
 from placement_core.http.leases_api import representations
-from placement_core.reservations import history, lease_texts, leases, records, shown, tables
+from placement_core.reservations import records, tables
+from placement_core.reservations.leases import history, rendered_cache, rendered_texts, service
 from placement_core.reservations.store import lease_rows
 from tests import base, databases, races
 from tests.functional.reservations import world
@@ -110,8 +111,8 @@ class TestFormat(base.DatabaseTestCase):
             self.assertEqual(
                 (format_, [(lease.id, text)]),
                 (FORM.format, [(id_, each.decode())
-                               for id_, each in shown.Shown(FORM).page(self.ctx)]))
-            lease_texts.fill(self.ctx, FORM)
+                               for id_, each in rendered_cache.Shown(FORM).page(self.ctx)]))
+            rendered_texts.fill(self.ctx, FORM)
 
 
 class TextsTestCase(world.LeasesTestCase):
@@ -125,18 +126,18 @@ class TextsTestCase(world.LeasesTestCase):
                 for number in range(count)]
 
     def fill(self, form=FORM):
-        return lease_texts.fill(self.context(), form)
+        return rendered_texts.fill(self.context(), form)
 
     def texts(self):
         return {row.lease_id: row for row in self.rows(tables.lease_texts)}
 
     def seen(self, form=FORM):
         """Return what a new process shows: {id: text}."""
-        return dict(shown.Shown(form).page(self.context()))
+        return dict(rendered_cache.Shown(form).page(self.context()))
 
     def made(self):
         """Return what there is to be shown."""
-        return {each.id: FORM.show(each) for each in leases.page(self.context())}
+        return {each.id: FORM.show(each) for each in service.page(self.context())}
 
     def doing(self, function, form=FORM):
         """Return a form that does something once: when leases were read, and nothing is written.
@@ -188,7 +189,7 @@ class TestTexts(TextsTestCase):
         self.assert_complete()
 
     def test_in_batches(self):
-        self.useFixture(fixtures.MonkeyPatch(f"{lease_texts.__name__}._BATCH", 2))
+        self.useFixture(fixtures.MonkeyPatch(f"{rendered_texts.__name__}._BATCH", 2))
         for count in (4, 5):
             self.make(count)
             self.assertEqual(count, self.fill())
@@ -196,7 +197,7 @@ class TestTexts(TextsTestCase):
 
     def test_one_that_is_in_the_way_holds_up_no_other(self):
         """As after leases were restored without their texts."""
-        self.useFixture(fixtures.MonkeyPatch(f"{lease_texts.__name__}._BATCH", 1))
+        self.useFixture(fixtures.MonkeyPatch(f"{rendered_texts.__name__}._BATCH", 1))
         first, *_ = self.make(3)
         self.fill()
         self.mark(first, version=self.texts()[first.id].version + 1)
@@ -231,18 +232,18 @@ class TestTexts(TextsTestCase):
         self.make(2)
         for filters in ({}, {"name": "other"}, {"sort_key": "start_at", "descending": True},
                         {"limit": 5}, {"after": made[1].id, "limit": 3}, {"name": "no"}):
-            process = shown.Shown(FORM)
+            process = rendered_cache.Shown(FORM)
             for before in ({"limit": 1}, filters, {}):
                 process.page(self.ctx, **before)
                 self.assertEqual(
-                    [(each.id, FORM.show(each)) for each in leases.page(self.ctx, **filters)],
+                    [(each.id, FORM.show(each)) for each in service.page(self.ctx, **filters)],
                     process.page(self.ctx, **filters), filters)
 
     def test_another_format(self):
         """Every manager leaves newer texts alone, and replaces older ones."""
         lease, _ = self.make(2)
         self.fill()
-        new = lease_texts.Form(FORM.format + 1, lambda lease: lease.name.encode())
+        new = rendered_texts.Form(FORM.format + 1, lambda lease: lease.name.encode())
         self.assertEqual(dict.fromkeys(self.made(), b"lease"), self.seen(new))
         self.assertEqual(2, self.fill(new))
         self.assertEqual(dict.fromkeys(self.made(), b"lease"), self.seen(new))

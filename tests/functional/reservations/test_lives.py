@@ -17,13 +17,13 @@ from placement_core.placement.candidates.requests import CandidatesRequest, Requ
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import records, tables
-from placement_core.reservations.fence import PoolFence
-from placement_core.reservations.healing import Healing
-from placement_core.reservations.hosts import PoolHosts
-from placement_core.reservations.leases import Leases
+from placement_core.reservations.hosts.access import PoolFence
+from placement_core.reservations.hosts.healing import Healing
+from placement_core.reservations.hosts.pool_hosts import PoolHosts
+from placement_core.reservations.leases.service import Leases
+from placement_core.reservations.leases.transitions import Turn, Turns
 from placement_core.reservations.provisioning import outbox, slots as placed_slots
 from placement_core.reservations.provisioning.provisioner import Effects
-from placement_core.reservations.turns import Turn, Turns
 from placement_core.testing import factories
 from placement_core.testing.fakes import MemoryCompute
 from placement_plugins.compute.none import NoCompute

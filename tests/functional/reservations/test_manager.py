@@ -10,7 +10,8 @@ from unittest import mock
 import fixtures
 
 from placement_core import errors, metrics
-from placement_core.reservations import events, manager, records
+from placement_core.reservations import records
+from placement_core.reservations.manager import event_queue, loop
 from tests import databases, scraping
 from tests.functional.reservations import eventful
 
@@ -39,13 +40,13 @@ class ManagerTestCase(eventful.EventTestCase):
     def setUp(self):
         super().setUp()
         self.turns = Turns()
-        self.log = self.useFixture(fixtures.FakeLogger(manager.LOG.name))
-        self.useFixture(fixtures.MonkeyPatch(f"{manager.__name__}._AGAIN_SECONDS", 0))
+        self.log = self.useFixture(fixtures.FakeLogger(loop.LOG.name))
+        self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._AGAIN_SECONDS", 0))
 
     def manager(self, *steps, threads=2, retries=1, timeout=30):
-        return manager.Manager(
-            manager.new_owner(), self.context, self.turns,
-            manager.Pace(threads, 0.05, timeout, retries), steps)
+        return loop.Manager(
+            loop.new_owner(), self.context, self.turns,
+            loop.Pace(threads, 0.05, timeout, retries), steps)
 
     @contextlib.contextmanager
     def running(self, *steps, **how):
@@ -145,7 +146,7 @@ class TestEvents(ManagerTestCase):
             raise errors.Unavailable("too busy")
 
         with self.running(timeout=1) as running:
-            with mock.patch.object(events, "release", unanswered):
+            with mock.patch.object(event_queue, "release", unanswered):
                 self.assertTrue(released.wait(_PATIENCE_SECONDS))
             self.until_status(lease, records.DONE)
             self.until(lambda: running._pending == 0)
@@ -176,9 +177,9 @@ class TestLoop(ManagerTestCase):
         for _ in range(20):
             self.lease(-1, 100)
         with self.running(threads=1):
-            self.until(lambda: events.list_(self.ctx, status=records.IN_PROGRESS))
+            self.until(lambda: event_queue.list_(self.ctx, status=records.IN_PROGRESS))
             time.sleep(0.3)
-            self.assertEqual(8, len(events.list_(self.ctx, status=records.IN_PROGRESS)))
+            self.assertEqual(8, len(event_queue.list_(self.ctx, status=records.IN_PROGRESS)))
             go_on.set()
             self.until(lambda: len(self.effects()) == 20)
 
@@ -206,7 +207,7 @@ class TestLoop(ManagerTestCase):
     def test_an_outage(self):
         """It is told once, and when it is over."""
         lease = self.lease(-1, 100)
-        original, down, asked = events.next_due, threading.Event(), []
+        original, down, asked = event_queue.next_due, threading.Event(), []
         down.set()
 
         def perhaps(ctx):
@@ -215,7 +216,7 @@ class TestLoop(ManagerTestCase):
                 raise errors.Unavailable("The database does not answer")
             return original(ctx)
 
-        self.useFixture(fixtures.MonkeyPatch(f"{events.__name__}.next_due", perhaps))
+        self.useFixture(fixtures.MonkeyPatch(f"{event_queue.__name__}.next_due", perhaps))
         with self.running():
             self.until(lambda: len(asked) > 5)
             down.clear()
@@ -227,7 +228,7 @@ class TestLoop(ManagerTestCase):
         done = {"good": 0, "bad": 0}
 
         def good(ctx):
-            events.list_(ctx)
+            event_queue.list_(ctx)
             done["good"] += 1
 
         def bad(_ctx):
@@ -235,9 +236,9 @@ class TestLoop(ManagerTestCase):
             if done["bad"] < 4:
                 raise ValueError("nothing works")
 
-        with self.running(manager.Step("good step", 0.02, good),
-                          manager.Step("bad step", 0.02, bad),
-                          manager.Step("rare step", 3600, lambda _ctx: done.update(rare=1))):
+        with self.running(loop.Step("good step", 0.02, good),
+                          loop.Step("bad step", 0.02, bad),
+                          loop.Step("rare step", 3600, lambda _ctx: done.update(rare=1))):
             self.until(lambda: min(done["good"], done["bad"]) > 5)
         self.assertEqual(1, done["rare"])
         self.assertEqual(1, self.log.output.count("bad step does not work"))
@@ -245,7 +246,7 @@ class TestLoop(ManagerTestCase):
         self.assertNotIn("good step", self.log.output)
 
     def test_it_says_that_it_is_alive(self):
-        self.useFixture(fixtures.MonkeyPatch(f"{manager.__name__}._HEARTBEAT_SECONDS", 0.05))
+        self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._HEARTBEAT_SECONDS", 0.05))
         lease = self.lease(-1, 100)
         with self.running() as made:
             self.until(lambda: f"manager {made.owner} is alive: 1 events done" in self.log.output)

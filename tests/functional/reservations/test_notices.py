@@ -4,7 +4,8 @@ import threading
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.reservations import notices, tables
+from placement_core.reservations import tables
+from placement_core.reservations.leases import notifications
 from tests import databases, round_trips
 from tests.functional.reservations import world
 from tests.functional.reservations.world import DAY
@@ -17,7 +18,7 @@ class TestNotices(world.LeasesTestCase):
         self.hosts(*[(16, 16, 16)] * 3)
 
     def page(self, ctx=None, **options):
-        return notices.page(ctx or self.context(), **options)
+        return notifications.page(ctx or self.context(), **options)
 
     def events(self, **options):
         return [(each.lease_id, each.event) for each in self.page(**options)]
@@ -57,7 +58,7 @@ class TestNotices(world.LeasesTestCase):
         def slow():
             ctx = self.context()
             with db.write(ctx):
-                notices.add(ctx, "slow", lease)
+                notifications.add(ctx, "slow", lease)
                 held.set()
                 go.wait(20)
 
@@ -67,7 +68,7 @@ class TestNotices(world.LeasesTestCase):
         self.addCleanup(go.set)
         held.wait(20)
         with db.write(self.ctx):
-            notices.add(self.ctx, "quick", lease)
+            notifications.add(self.ctx, "quick", lease)
         # Whoever writes does not keep readers waiting.
         seen = self.page()
         self.assertEqual(["lease.create", "quick"], [each.event for each in seen])
@@ -91,7 +92,7 @@ class TestNotices(world.LeasesTestCase):
 
         def add(ctx, event):
             with db.write(ctx):
-                notices.add(ctx, event, lease)
+                notifications.add(ctx, event, lease)
 
         def read(mine):
             after = 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from placement_core.reservations import errors, hosts
+from placement_core.reservations import errors
+from placement_core.reservations.hosts import pool_hosts
 from tests import databases
 from tests.functional.reservations.pool_world import PoolTestCase
 
@@ -17,7 +18,7 @@ class PropertiesTest(PoolTestCase):
         self.pool.change(self.context(), str(host.id), {"old": None})
 
     def test_names(self) -> None:
-        found = hosts.properties(self.ctx)
+        found = pool_hosts.properties(self.ctx)
         self.assertEqual(["gpu", "old", "rack"], [each.name for each in found])
         self.assertEqual({("physical:host", False, None)}, {
             (each.resource_type, each.private, each.values) for each in found})
@@ -25,16 +26,16 @@ class PropertiesTest(PoolTestCase):
     def test_values(self) -> None:
         self.assertEqual(
             [("gpu", ["a100", "h100"]), ("old", []), ("rack", ["1"])],
-            [(each.name, each.values) for each in hosts.properties(self.ctx, detail=True)])
+            [(each.name, each.values) for each in pool_hosts.properties(self.ctx, detail=True)])
 
     def test_private_ones(self) -> None:
-        changed = hosts.change_property(self.context(), "gpu", private=True)
+        changed = pool_hosts.change_property(self.context(), "gpu", private=True)
         self.assertEqual(("gpu", True), (changed.name, changed.private))
-        self.assertEqual(["old", "rack"], [each.name for each in hosts.properties(self.ctx)])
-        [first, *_] = hosts.properties(self.ctx, private=True)
+        self.assertEqual(["old", "rack"], [each.name for each in pool_hosts.properties(self.ctx)])
+        [first, *_] = pool_hosts.properties(self.ctx, private=True)
         self.assertEqual(changed, first)
-        again = hosts.change_property(self.context(), "gpu", private=False)
+        again = pool_hosts.change_property(self.context(), "gpu", private=False)
         self.assertEqual((changed.id, False), (again.id, again.private))
         for unknown in ("nobody", "\0", "GPU"):
-            self.assertRaises(errors.PropertyNotFound, hosts.change_property, self.context(),
+            self.assertRaises(errors.PropertyNotFound, pool_hosts.change_property, self.context(),
                               unknown, private=True)

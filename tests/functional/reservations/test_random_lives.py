@@ -17,7 +17,9 @@ import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors
 from placement_core.placement.errors import Fenced
-from placement_core.reservations import events, leases, records, tables
+from placement_core.reservations import records, tables
+from placement_core.reservations.leases import service
+from placement_core.reservations.manager import event_queue
 from tests import databases, races
 from tests.functional.reservations.pool_world import slots, whole
 from tests.functional.reservations.test_late_ends import LateEndsTestCase
@@ -89,7 +91,7 @@ class TestRandomLives(LateEndsTestCase):
 
     def one(self, chance):
         """Return a lease; one of the last, which more happens to."""
-        return leases.get(self.context(), chance.choice(self.leased[-6:] or [""]))
+        return service.get(self.context(), chance.choice(self.leased[-6:] or [""]))
 
     def grow_one(self, chance):
         lease = self.one(chance)
@@ -113,7 +115,7 @@ class TestRandomLives(LateEndsTestCase):
 
     def set_ends(self, chance, before, after):
         """Change the status of some ends that are due."""
-        due = [each for each in events.list_(self.context(), status=before)
+        due = [each for each in event_queue.list_(self.context(), status=before)
                if each.event_type == records.END
                and each.due_at <= datetime.datetime.now(datetime.UTC)]
         if due:
@@ -130,7 +132,7 @@ class TestRandomLives(LateEndsTestCase):
     def claim_one(self, chance):
         """Claim of a host of a lease, as its project; and as somebody whom nobody lets in."""
         lease_id, host_id = chance.choice(sorted(self.before) or [("", 0)])
-        lease = leases.get(self.context(), lease_id)
+        lease = service.get(self.context(), lease_id)
         host = next(each for each in self.hosts if each.id == host_id)
         with contextlib.suppress(Fenced):
             self.claimed[self.claim_as(lease.project_id, host)] = lease.id, host.id
@@ -147,8 +149,8 @@ class TestRandomLives(LateEndsTestCase):
     def manage(self, chance):
         """Do what a manager does, or die in the middle of it."""
         ctx = self.context()
-        for turn in events.take(ctx, f"manager-{chance.random()}", most=3, seconds=1,
-                                cleaning_seconds=self.cleaning_seconds):
+        for turn in event_queue.take(ctx, f"manager-{chance.random()}", most=3, seconds=1,
+                                     cleaning_seconds=self.cleaning_seconds):
             if chance.random() < 0.8:
                 self.turns.carry_out(ctx, turn)
         self.healing.heal(ctx)

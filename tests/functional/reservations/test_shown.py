@@ -7,7 +7,9 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.http.leases_api import representations
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import errors, events, lease_texts, leases, shown, tables
+from placement_core.reservations import errors, tables
+from placement_core.reservations.leases import rendered_cache, rendered_texts, service
+from placement_core.reservations.manager import event_queue
 from tests import databases, round_trips
 from tests.functional.reservations import pool_world, world
 from tests.functional.reservations.test_outbox import OutboxTestCase
@@ -30,18 +32,18 @@ class _Shown:
         The new one finds the texts in the database that were written at the last look, and
         then new ones.
         """
-        expected = [(each.id, representations.lease_text(leases.get(self.context(), each.id)))
-                    for each in leases.page(self.context())]
+        expected = [(each.id, representations.lease_text(service.get(self.context(), each.id)))
+                    for each in service.page(self.context())]
         self.assertEqual(expected, self.shown.page(self.context()))
         self.assertEqual(expected, self.fresh().page(self.context()))
-        lease_texts.fill(self.context(), representations.LEASE)
+        rendered_texts.fill(self.context(), representations.LEASE)
         self.assertEqual(expected, self.fresh().page(self.context()))
         return expected
 
     @staticmethod
     def fresh():
         """Return what a process keeps that begins to look."""
-        return shown.Shown(representations.LEASE)
+        return rendered_cache.Shown(representations.LEASE)
 
     def assert_seen(self, function, *arguments, **options):
         """Do something to leases that can be seen; return what it returns."""
@@ -59,7 +61,7 @@ class TestShown(_Shown, world.LeasesTestCase):
         self.hosts((8, 8, 8), (8, 8, 8))
 
     def take(self):
-        [turn] = self.assert_seen(events.take, self.context(), "me", most=1, seconds=60)
+        [turn] = self.assert_seen(event_queue.take, self.context(), "me", most=1, seconds=60)
         return turn
 
     def due_now(self, lease):
@@ -92,11 +94,11 @@ class TestShown(_Shown, world.LeasesTestCase):
         lease = self.create(self.instances(), start=2, end=3)
         self.due_now(lease)
         turn = self.take()
-        self.assert_seen(events.release, self.context(), turn, "no host", again_in_seconds=0,
+        self.assert_seen(event_queue.release, self.context(), turn, "no host", again_in_seconds=0,
                          retries=1)
         turn = self.take()
         self.assert_seen(self.turns.fail, self.context(), turn, "no host")
-        self.assert_seen(events.retry, self.context(), turn.event_id)
+        self.assert_seen(event_queue.retry, self.context(), turn.event_id)
         self.assert_seen(self.turns.carry_out, self.context(), self.take())
         self.assert_seen(self.change, lease, end_now=True)
 
@@ -139,7 +141,7 @@ class TestShown(_Shown, world.LeasesTestCase):
         self.assertEqual(1, trips.of(fresh.page, self.ctx))
         self.assertEqual(1, trips.of(fresh.page, self.ctx, project_id="p"))
         self.change(first, name="other")
-        lease_texts.fill(self.context(), representations.LEASE)
+        rendered_texts.fill(self.context(), representations.LEASE)
         # The list, and the transaction with it again: without a question for leases.
         self.assertIn(trips.of(fresh.page, self.ctx), (3, 4))
         self.assertEqual(1, trips.of(fresh.page, self.ctx))
@@ -149,7 +151,7 @@ class TestShown(_Shown, world.LeasesTestCase):
         for hour in range(5):
             self.create(self.instances(), start=hour, end=hour + 1)
         for most, kept in ((0, 0), (3000, 2)):
-            self.shown = shown.Shown(representations.LEASE, most)
+            self.shown = rendered_cache.Shown(representations.LEASE, most)
             for _ in range(2):
                 self.assertEqual(5, len(self.look()))
             self.assertEqual(kept, len(self.shown._texts))

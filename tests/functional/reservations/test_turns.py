@@ -1,5 +1,5 @@
 from placement_core.reservations import errors, tables
-from placement_core.reservations.turns import Turn
+from placement_core.reservations.leases.transitions import Turn
 from tests import databases
 from tests.functional.reservations import world
 from tests.functional.reservations.world import HOUR, SECOND

@@ -15,8 +15,10 @@ from oslo_config import cfg
 
 from placement_core import db
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import leases, tables
-from placement_core.reservations.policy import LeaseRules
+from placement_core.reservations import tables
+from placement_core.reservations.leases import service
+from placement_core.reservations.leases.transitions import Turn, Turns
+from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import (
     IN_PROGRESS,
@@ -27,7 +29,6 @@ from placement_core.reservations.records import (
 )
 from placement_core.reservations.scheduling import pool_queries
 from placement_core.reservations.store import lease_rows
-from placement_core.reservations.turns import Turn, Turns
 from placement_plugins.reservations import host, instance
 from tests import base
 
@@ -120,7 +121,7 @@ class LeasesTestCase(base.DatabaseTestCase):
             self.now = pool_queries.present(session)
 
     def service(self, **options):
-        return leases.Leases(self.plugins, self.effects, self.rules, **{
+        return service.Leases(self.plugins, self.effects, self.rules, **{
             "cleaning_seconds": self.cleaning_seconds,
             "minutes_before_end": self.minutes_before_end, "max_reservations": 50, **options})
 
@@ -237,7 +238,7 @@ class LeasesTestCase(base.DatabaseTestCase):
     # What is there ---------------------------------------------------------------
 
     def get(self, lease):
-        return leases.get(self.context(), lease.id)
+        return service.get(self.context(), lease.id)
 
     def held(self, lease):
         """Return what each reservation holds, or held last: {host: (slots, window)}."""

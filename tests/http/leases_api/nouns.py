@@ -9,8 +9,8 @@ import sqlalchemy as sa
 import webob
 
 from placement_core.db import metadata
-from placement_core.reservations import events
-from placement_core.reservations.turns import Turn
+from placement_core.reservations.leases.transitions import Turn
+from placement_core.reservations.manager import event_queue
 from placement_core.testing import factories
 from tests.http import base
 from tests.round_trips import RoundTrips
@@ -101,7 +101,7 @@ class LeasesTestCase(base.HttpTestCase):
 
     def due(self) -> list[Turn]:
         """Take what is due, as a manager would."""
-        return events.take(self.ctx, "somebody", most=100, seconds=60)
+        return event_queue.take(self.ctx, "somebody", most=100, seconds=60)
 
     def carry_out_due(self) -> list[str]:
         """Carry out what is due; return the types of the events."""

@@ -17,8 +17,9 @@ from placement_core.http.errors import NotAllowed
 from placement_core.http.leases_api import bodies, dates, requests
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import events, history, notices
 from placement_core.reservations.errors import InvalidLease
+from placement_core.reservations.leases import history, notifications
+from placement_core.reservations.manager import event_queue
 from placement_core.reservations.records import Holding
 
 _PATH = "/capacity/v1/reservations"
@@ -90,7 +91,7 @@ def list_notices(call: Call) -> Reply:
     """Return what was done to leases, the oldest first; a next page may come later."""
     page = pages.page(call.query)
     after = int(page.marker or 0)
-    found = notices.page(
+    found = notifications.page(
         call.ctx, after=after, project_id=pages.last(call.query, "project_id"),
         lease_id=pages.last(call.query, "lease_id"), limit=page.size or _PAGE)
     following = pages.following(
@@ -103,7 +104,7 @@ def list_notices(call: Call) -> Reply:
 
 def retry_event(call: Call) -> Reply:
     """Let an event that was given up be tried again."""
-    events.retry(call.ctx, call.path["id"])
+    event_queue.retry(call.ctx, call.path["id"])
     return Reply(204)
 
 

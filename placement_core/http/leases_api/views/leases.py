@@ -9,14 +9,14 @@ import orjson
 from placement_core.http import pages
 from placement_core.http.leases_api import owners, policies, queries, representations, requests
 from placement_core.http.operations import Call, Reply
-from placement_core.reservations import leases, shown
+from placement_core.reservations.leases import rendered_cache, service
 
 
 def list_(call: Call) -> Reply:
     """Return the leases that the caller sees and that pass every filter of the query."""
     query, page = call.query, pages.page(call.query)
     sort_key, descending = queries.order(query)
-    found = shown.of(call.ctx.database, representations.LEASE).page(
+    found = rendered_cache.of(call.ctx.database, representations.LEASE).page(
         call.ctx,
         project_id=owners.visible(
             call, policies.LEASES_GET, policies.LEASES_GET_ALL, pages.last(query, "project_id")),
@@ -39,7 +39,7 @@ def create(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return a lease, if the caller sees it."""
-    found = leases.get(
+    found = service.get(
         call.ctx, call.path["id"],
         project_id=owners.visible(call, policies.LEASES_GET, policies.LEASES_GET_ALL))
     return Reply(body={"lease": representations.lease(found)})

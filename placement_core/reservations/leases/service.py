@@ -28,17 +28,17 @@ from placement_core.plugin_api.reservations import (
     Share,
     Window,
 )
-from placement_core.reservations import (
-    changing,
-    errors,
-    lease_texts,
-    notices,
-    records,
-    tables,
-    terms,
-    turns,
+from placement_core.reservations import errors, records, tables
+from placement_core.reservations.leases import (
+    dates,
+    notifications,
+    rendered_texts,
+    transitions,
+    updates,
 )
-from placement_core.reservations.policy import Decide, Judgement, LeaseRules
+from placement_core.reservations.leases.dates import Terms
+from placement_core.reservations.leases.schemas import PluginSchemas
+from placement_core.reservations.policy.rules import Decide, Judgement, LeaseRules
 from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import (
     Lease,
@@ -56,9 +56,7 @@ from placement_core.reservations.scheduling import (
 from placement_core.reservations.scheduling.availability import FreeStep, NextFit
 from placement_core.reservations.scheduling.planner import Granted, Wanted
 from placement_core.reservations.scheduling.pools import Pool
-from placement_core.reservations.schemas import PluginSchemas
 from placement_core.reservations.store import lease_rows
-from placement_core.reservations.terms import Terms
 
 _leases, _reservations, _held, _texts = (
     tables.leases, tables.lease_reservations, tables.computehost_allocations,
@@ -149,7 +147,7 @@ class Leases:
                 session, admitted.pool, (share for _, each in granted for share in each.shares))
             for reservation in lease.reservations:
                 self._effects.made(ctx, lease, reservation)
-            notices.add(ctx, notices.CREATED, lease)
+            notifications.add(ctx, notifications.CREATED, lease)
         return lease
 
     def what_if(self, ctx: Context, new: NewLease) -> None:
@@ -178,7 +176,7 @@ class Leases:
 
         :raises DoesNotFit, PolicyRefused, InvalidLease, InvalidReservation:
         """
-        found = terms.of_new(new, now, self._minutes_before_end)
+        found = dates.of_new(new, now, self._minutes_before_end)
         pool = pool_queries.read(
             session, wanted, found.window, cleaning_seconds=self._cleaning_seconds)
         granted = planner.plan(pool, found.window, wanted)
@@ -222,7 +220,7 @@ class Leases:
         :raises InvalidLease, InvalidReservation: the request makes no sense.
         """
         wanted = self._wanted(project_id, reservations)
-        terms.check_fit(since, seconds)
+        dates.check_fit(since, seconds)
         return db.retry_writes(self._next_fit)(ctx, wanted, since, lambda _: seconds)
 
     def _next_fit(
@@ -313,7 +311,7 @@ class Leases:
             lease_rows.update(
                 session, lease.number, {"name": name, "updated_at": lease_rows.naive(now)})
             lease = dataclasses.replace(lease, name=name, updated_at=now)
-            notices.add(ctx, notices.CHANGED, lease)
+            notifications.add(ctx, notifications.CHANGED, lease)
         return lease
 
     def _end_now(
@@ -334,7 +332,7 @@ class Leases:
                 end_at=max(now, lease.start_at + datetime.timedelta(seconds=1)))
             lease_rows.update(session, lease.number, {
                 "name": shown.name, "end_at": lease_rows.naive(shown.end_at)})
-            return turns.end(
+            return transitions.end(
                 ctx, session, self._plugins, self._effects, lease, now, shown=shown)
 
     def _change(
@@ -345,8 +343,8 @@ class Leases:
             revisions.raise_(session, revisions.POOL)
             before, now = _taken(session, lease_id, project_id)
             _check_not_over(before, now)
-            found = terms.of_change(before, change, now)
-            after = changing.changed(
+            found = dates.of_change(before, change, now)
+            after = updates.changed(
                 before, change.name, found, self._new_fields(before, change), now)
             if after == before:
                 return before
@@ -355,12 +353,12 @@ class Leases:
             planned = self._planned(session, before, after, left, held)
             granted = planned or [Granted(held[each.id]) for each in after.reservations]
             if planned:
-                after = changing.repaired(after)
+                after = updates.repaired(after)
             decide(ctx, after.window, [each.shares for each in granted])
             holdings = [
-                changing.Holding(each, held[each.id], given)
+                updates.Holding(each, held[each.id], given)
                 for each, given in zip(after.reservations, granted, strict=True)]
-            changing.write(session, before, after, holdings, left, now)
+            updates.write(session, before, after, holdings, left, now)
             self._tell(ctx, before, after, holdings)
         return after
 
@@ -441,14 +439,14 @@ class Leases:
                 for each in lease.reservations])
 
     def _tell(
-        self, ctx: Context, before: Lease, after: Lease, holdings: Sequence[changing.Holding]
+        self, ctx: Context, before: Lease, after: Lease, holdings: Sequence[updates.Holding]
     ) -> None:
         """Tell others that a lease was changed."""
         for was, each in zip(before.reservations, holdings, strict=True):
             if each.differs or each.reservation.fields != was.fields:
                 self._effects.changed(
                     ctx, after, each.reservation, each.before, each.after.shares)
-        notices.add(ctx, notices.CHANGED, after)
+        notifications.add(ctx, notifications.CHANGED, after)
 
     # Giving up -------------------------------------------------------------------
 
@@ -469,9 +467,9 @@ class Leases:
             lease, now = _taken(session, lease_id, project_id)
             lease_rows.update(session, lease.number, {"deleted_at": lease_rows.naive(now)})
             if lease.status != records.TERMINATED:
-                return turns.end(ctx, session, self._plugins, self._effects, lease, now,
-                                 notice=notices.DELETED)
-            notices.add(ctx, notices.DELETED, lease)
+                return transitions.end(ctx, session, self._plugins, self._effects, lease, now,
+                                       notice=notifications.DELETED)
+            notifications.add(ctx, notifications.DELETED, lease)
         return None
 
 
@@ -540,10 +538,10 @@ def _made(
 ) -> Lease:
     """Return a lease that begins to be, without its number."""
     id_, window = str(uuid.uuid4()), found.window
-    events = [changing.event(id_, records.START, window.start_at, now)]
+    events = [updates.event(id_, records.START, window.start_at, now)]
     if found.before_end_at is not None:
-        events.append(changing.event(id_, records.BEFORE_END, found.before_end_at, now))
-    events.append(changing.event(id_, records.END, window.end_at, now))
+        events.append(updates.event(id_, records.BEFORE_END, found.before_end_at, now))
+    events.append(updates.event(id_, records.END, window.end_at, now))
     reservations = [
         Reservation(
             each.asked.reservation_id, id_, each.plugin.resource_type,
@@ -672,7 +670,7 @@ def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
         _leases.c[name] == sa.bindparam(name)
         for name in sorted(names & {"project_id", "status", "name"})))
     if "format" in names:
-        statement = statement.add_columns(_texts.c.text).outerjoin(_texts, lease_texts.PRESENT)
+        statement = statement.add_columns(_texts.c.text).outerjoin(_texts, rendered_texts.PRESENT)
     if "host_id" in names:
         statement = statement.where(sa.exists().where(
             _held.c.reservation_id == _reservations.c.id,

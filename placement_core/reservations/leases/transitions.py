@@ -19,8 +19,9 @@ from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, clock
 from placement_core.plugin_api.reservations import Asked, ReservationPlugin, Share
-from placement_core.reservations import errors, notices, records, tables
-from placement_core.reservations.policy import LeaseRules
+from placement_core.reservations import errors, records, tables
+from placement_core.reservations.leases import notifications
+from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import Lease, Reservation
 from placement_core.reservations.scheduling import occupancy
@@ -44,8 +45,8 @@ _POSTPONED = sa.update(_events).where(*_mine).values(
 _NOT_DELETED = (records.R_PENDING, records.R_ACTIVE, records.R_ERROR)
 
 _NOTICES = {
-    records.START: notices.STARTED, records.BEFORE_END: notices.ENDS_SOON,
-    records.END: notices.ENDED}
+    records.START: notifications.STARTED, records.BEFORE_END: notifications.ENDS_SOON,
+    records.END: notifications.ENDED}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class Turns:
             "status": records.ACTIVE, "updated_at": lease_rows.naive(now)})
         lease = _with_statuses(lease, records.ACTIVE, before, records.R_ACTIVE, now)
         # What others wait for, the ids of classes, comes last.
-        notices.add(ctx, notices.STARTED, lease)
+        notifications.add(ctx, notifications.STARTED, lease)
         for each in lease.reservations:
             plugin = self._plugins.get(each.resource_type)
             if plugin is not None:
@@ -189,7 +190,7 @@ class Turns:
             if plugin is not None:
                 plugin.before_end(ctx, _asked(lease, each, held[each.id]), lease.window)
             self._effects.before_end(ctx, lease, each, held[each.id])
-        notices.add(ctx, notices.ENDS_SOON, lease)
+        notifications.add(ctx, notifications.ENDS_SOON, lease)
 
     def _fail(self, ctx: Context, turn: Turn, problem: str) -> None:
         with db.write(ctx) as session:
@@ -202,7 +203,7 @@ class Turns:
             lease_rows.update(session, lease.number, {
                 "status": records.ERROR, "updated_at": lease_rows.naive(now)})
             lease = _with_statuses(lease, records.ERROR, before, records.R_ERROR, now)
-            notices.add(ctx, f"{_NOTICES[turn.event_type]}.error", lease)
+            notifications.add(ctx, f"{_NOTICES[turn.event_type]}.error", lease)
 
 
 def _take(
@@ -230,7 +231,7 @@ def _take(
 
 def end(
     ctx: Context, session: Session, plugins: Mapping[str, ReservationPlugin],
-    effects: Effects, lease: Lease, now: datetime.datetime, *, notice: str = notices.ENDED,
+    effects: Effects, lease: Lease, now: datetime.datetime, *, notice: str = notifications.ENDED,
     shown: Lease | None = None,
 ) -> Lease:
     """End a lease, on time or before; its row is taken, before its time the pool's too.
@@ -253,7 +254,7 @@ def end(
         if plugin is not None and each.id in in_force:
             plugin.ended(ctx, _asked(lease, each, held[each.id]), lease.window)
         effects.ended(ctx, ended, each, held[each.id], was_in_force=each.id in in_force)
-    notices.add(ctx, notice, ended)
+    notifications.add(ctx, notice, ended)
     return ended
 
 

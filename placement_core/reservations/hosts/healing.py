@@ -36,7 +36,8 @@ from placement_core.plugin_api.reservations import (
     WholeHosts,
     Window,
 )
-from placement_core.reservations import notices, tables
+from placement_core.reservations import tables
+from placement_core.reservations.leases import notifications
 from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import R_ACTIVE, R_PENDING, Lease, Reservation
 from placement_core.reservations.scheduling import planner, pool_queries
@@ -201,7 +202,7 @@ class Healing:
             for repair in repairs:
                 if repair.moves:
                     self._effects.changed(ctx, healed, repair.is_, repair.before, repair.after)
-            notices.add(ctx, notices.CHANGED, healed)
+            notifications.add(ctx, notifications.CHANGED, healed)
         LOG.warning("the lease %s has lost or got hosts: %s", lease_id, _said(repairs))
         return not healed.degraded
 

@@ -14,10 +14,10 @@ from typing import Any
 from placement_core.db import Session
 from placement_core.plugin_api.reservations import Share, Window
 from placement_core.reservations import records
+from placement_core.reservations.leases.dates import Terms
 from placement_core.reservations.records import Event, Lease, Reservation
 from placement_core.reservations.scheduling.planner import Granted
 from placement_core.reservations.store import lease_rows
-from placement_core.reservations.terms import Terms
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Long lists are asked for again and again, and little of them has changed since. The
 database says which leases a list has, and of which version each is (``lease_rows``); only
 those that are not known in that version are read. Where these are many, as for a new
-process, the texts that managers have made of them come first (``lease_texts``).
+process, the texts that managers have made of them come first (``rendered_texts``).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import NamedTuple, Unpack
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.database import Database
-from placement_core.reservations import leases
-from placement_core.reservations.lease_texts import Form
-from placement_core.reservations.leases import Filters
+from placement_core.reservations.leases import service
+from placement_core.reservations.leases.rendered_texts import Form
+from placement_core.reservations.leases.service import Filters
 from placement_core.reservations.store import lease_rows
 
 #: What the texts that a process keeps have together: those of some 40,000 leases.
@@ -52,7 +52,7 @@ class Shown:
     def page(self, ctx: Context, **filters: Unpack[Filters]) -> list[tuple[str, bytes]]:
         """Return leases that were not deleted: their ids and texts.
 
-        :param filters: those of ``leases.page``, whose errors it raises.
+        :param filters: those of ``service.page``, whose errors it raises.
         """
         listed = self._look(ctx, filters, stored=not self._texts)
         if listed.new:
@@ -75,8 +75,8 @@ class Shown:
 
         :param stored: ask for the texts that are in the database, too.
         """
-        rows = (leases.texts_of(ctx, self._form.format, **filters) if stored
-                else leases.versions(ctx, **filters))
+        rows = (service.texts_of(ctx, self._form.format, **filters) if stored
+                else service.versions(ctx, **filters))
         listed = _Listed([], {}, {})
         learnt: list[tuple[str, int, bytes]] = []
         for id_, version, *text in rows:

@@ -27,9 +27,9 @@ from placement_core.plugin_api.reservations import Share, Window
 from placement_core.quota.decisions import Bounds, Decisions
 from placement_core.quota.guard import Rules
 from placement_core.quota.records import Overrun
-from placement_core.reservations import budgets
 from placement_core.reservations.errors import OverBudget, OverQuota, PolicyRefused
-from placement_core.reservations.external import ExternalService
+from placement_core.reservations.policy import budgets
+from placement_core.reservations.policy.external_service import ExternalService
 from placement_core.reservations.records import Lease, NewLease
 
 #: Judges what each reservation of a lease would hold over a window (``Judgement.decide``).

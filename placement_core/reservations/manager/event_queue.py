@@ -28,10 +28,10 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Question, arrays, clock
 from placement_core.reservations import errors, records, tables
+from placement_core.reservations.leases.transitions import Turn
 from placement_core.reservations.records import EventWork
 from placement_core.reservations.scheduling import occupancy
 from placement_core.reservations.store import lease_rows
-from placement_core.reservations.turns import Turn
 
 _leases, _events, _reservations, _allocations = (
     tables.leases, tables.lease_events, tables.lease_reservations,

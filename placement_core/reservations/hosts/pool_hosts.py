@@ -32,7 +32,7 @@ from placement_core.placement import (
     tables as placement_tables,
 )
 from placement_core.plugin_api.reservations import Window
-from placement_core.reservations import capabilities as host_capabilities, history, tables
+from placement_core.reservations import tables
 from placement_core.reservations.errors import (
     AmbiguousHost,
     HostExists,
@@ -42,7 +42,9 @@ from placement_core.reservations.errors import (
     PropertyNotFound,
     UnknownHost,
 )
-from placement_core.reservations.healing import Healing
+from placement_core.reservations.hosts import capabilities as host_capabilities
+from placement_core.reservations.hosts.healing import Healing
+from placement_core.reservations.leases import history
 from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import R_DELETED, Host, HostAllocation, HostProperty
 from placement_core.reservations.scheduling import occupancy

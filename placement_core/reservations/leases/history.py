@@ -18,8 +18,9 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session, arrays, clock, texts
 from placement_core.plugin_api.reservations import Size, Window
-from placement_core.reservations import lease_texts, records, tables
+from placement_core.reservations import records, tables
 from placement_core.reservations.errors import InvalidLease
+from placement_core.reservations.leases import rendered_texts
 from placement_core.reservations.records import Holding
 from placement_core.reservations.store import lease_rows
 
@@ -202,7 +203,7 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
         old = list(session.execute(_OLD_LEASES, given).scalars())
         if old:
             _remove(session, old)
-        texts_removed = lease_texts.remove_needless(session, most)
+        texts_removed = rendered_texts.remove_needless(session, most)
     return Pruned(len(old), len(notices), texts_removed)
 
 

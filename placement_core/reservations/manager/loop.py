@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 
 from placement_core import errors, metrics
 from placement_core.context import Context
-from placement_core.reservations import events
-from placement_core.reservations.turns import Turn, Turns
+from placement_core.reservations.leases.transitions import Turn, Turns
+from placement_core.reservations.manager import event_queue
 
 LOG = logging.getLogger(__name__)
 
@@ -164,9 +164,9 @@ class Manager:
             return self.pace.poll_seconds  # or until there is room
         ctx = self._make_context()
         # Asked for first: what becomes due meanwhile is taken now.
-        following = events.next_due(ctx)
+        following = event_queue.next_due(ctx)
         began = time.monotonic()
-        taken = events.take(
+        taken = event_queue.take(
             ctx, self.owner, most=room, seconds=self.pace.event_timeout_seconds,
             cleaning_seconds=self.pace.cleaning_seconds)
         with self._lock:
@@ -241,7 +241,7 @@ class Manager:
 
     def _fail(self, ctx: Context, turn: Turn, problem: str) -> None:
         """Give back an event that failed, or give it up."""
-        again = events.release(
+        again = event_queue.release(
             ctx, turn, problem, again_in_seconds=_AGAIN_SECONDS,
             retries=self.pace.event_max_retries)
         if not again and not self._turns.fail(ctx, turn, problem):

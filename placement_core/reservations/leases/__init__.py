@@ -1,0 +1,12 @@
+"""Leases: made, changed, started, ended and read.
+
+``service``         makes, changes and ends leases, each in one transaction
+``transitions``     a lease starts, is about to end, ends: one event, one transaction
+``dates``           which dates make sense
+``schemas``         what plugins let clients send
+``updates``         what a changed lease is, and what is written then
+``notifications``   what was done to leases, for those who want to know
+``history``         who held which hosts, and how it is forgotten
+``rendered_texts``  leases as clients are shown them, made beforehand
+``rendered_cache``  the same, kept in memory
+"""
