@@ -43,7 +43,7 @@ from placement_core.reservations.records import R_ACTIVE, R_PENDING, Lease, Rese
 from placement_core.reservations.scheduling import planner, pool_queries
 from placement_core.reservations.scheduling.planner import Granted, Wanted
 from placement_core.reservations.scheduling.pools import Free, Pool
-from placement_core.reservations.store import lease_rows
+from placement_core.reservations.store import bookings, lease_rows
 
 LOG = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ class Healing:
         if lease.end_at <= now or not ours:
             return []
         window = Window(max(now, lease.start_at), lease.end_at)
-        shares = lease_rows.shares(session, lease)
+        shares = bookings.shares(session, lease)
         left = _without_lost(session, window, shares)
         hurt = [each for each in ours if each.missing_resources
                 or len(left[each.id]) < len(shares[each.id])]
@@ -364,10 +364,10 @@ def _write(session: Session, lease: Lease, repair: _Repair, now: datetime.dateti
     if repair.was.status == R_ACTIVE:
         left = Window(max(now, lease.start_at), lease.end_at)
         gone = _slots(repair.before).keys() - _slots(repair.after).keys()
-        lease_rows.give_up(session, repair.was, gone, left)
-        lease_rows.hold_more(session, [(repair.was, repair.before, granted)], left)
+        bookings.give_up(session, repair.was, gone, left)
+        bookings.hold_more(session, [(repair.was, repair.before, granted)], left)
     elif repair.moves:
-        lease_rows.hold_otherwise(session, [(repair.was, granted)], lease.window)
+        bookings.hold_otherwise(session, [(repair.was, granted)], lease.window)
     session.execute(_PROMISED, {"host_ids": sorted(_slots(repair.after))})
     lease_rows.set_health(session, repair.is_, now)
 

@@ -56,7 +56,7 @@ from placement_core.reservations.scheduling import (
 from placement_core.reservations.scheduling.availability import FreeStep, NextFit
 from placement_core.reservations.scheduling.planner import Granted, Wanted
 from placement_core.reservations.scheduling.pools import Pool
-from placement_core.reservations.store import lease_rows
+from placement_core.reservations.store import bookings, lease_rows
 
 _leases, _reservations, _held, _texts = (
     tables.leases, tables.lease_reservations, tables.computehost_allocations,
@@ -142,7 +142,7 @@ class Leases:
             lease = lease_rows.add(session, _made(new, admitted.terms, wanted, now))
             session.touch(kinds.LEASE, lease.number)
             granted = list(zip(lease.reservations, admitted.granted, strict=True))
-            lease_rows.hold(session, granted, lease.window)
+            bookings.hold(session, granted, lease.window)
             pool_queries.mark_promised(
                 session, admitted.pool, (share for _, each in granted for share in each.shares))
             for reservation in lease.reservations:
@@ -349,7 +349,7 @@ class Leases:
             if after == before:
                 return before
             left = Window(max(after.start_at, now), after.end_at)
-            held = lease_rows.shares(session, before)
+            held = bookings.shares(session, before)
             planned = self._planned(session, before, after, left, held)
             granted = planned or [Granted(held[each.id]) for each in after.reservations]
             if planned:

@@ -25,7 +25,7 @@ from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import Lease, Reservation
 from placement_core.reservations.scheduling import occupancy
-from placement_core.reservations.store import lease_rows
+from placement_core.reservations.store import bookings, lease_rows
 
 _events = tables.lease_events
 
@@ -141,7 +141,7 @@ class Turns:
         if lease.status not in (records.PENDING, records.ERROR) or lease.end_at <= now:
             # What it has had no time for does not begin; others may have the hosts.
             return
-        held = lease_rows.shares(session, lease)
+        held = bookings.shares(session, lease)
         self._check_free(session, lease, held)
         before = (records.R_PENDING, records.R_ERROR)
         lease_rows.set_status(session, lease.id, before, records.R_ACTIVE, now)
@@ -184,7 +184,7 @@ class Turns:
             return
         if lease.status == records.PENDING:
             raise errors.WrongStatus("The lease has to start before its end is prepared.")
-        held = lease_rows.shares(session, lease)
+        held = bookings.shares(session, lease)
         for each in lease.reservations:
             plugin = self._plugins.get(each.resource_type)
             if plugin is not None:
@@ -240,9 +240,9 @@ def end(
     :returns: the lease as it is then.
     :raises errors.WrongStatus: what is left on its hosts refuses that.
     """
-    held = lease_rows.shares(session, lease)
+    held = bookings.shares(session, lease)
     in_force = {each.id for each in lease.reservations if each.status == records.R_ACTIVE}
-    lease_rows.let_go(session, lease, int(now.timestamp()))
+    bookings.let_go(session, lease, int(now.timestamp()))
     lease_rows.set_status(session, lease.id, _NOT_DELETED, records.R_DELETED, now)
     lease_rows.close_events(session, lease.id, now)
     lease_rows.update(session, lease.number, {

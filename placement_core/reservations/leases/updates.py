@@ -17,7 +17,7 @@ from placement_core.reservations import records
 from placement_core.reservations.leases.dates import Terms
 from placement_core.reservations.records import Event, Lease, Reservation
 from placement_core.reservations.scheduling.planner import Granted
-from placement_core.reservations.store import lease_rows
+from placement_core.reservations.store import bookings, lease_rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,13 +91,13 @@ def write(
     """
     started = in_force(before)
     if after.window != before.window:
-        lease_rows.move(session, before, after.window, started=started)
+        bookings.move(session, before, after.window, started=started)
     others = [each for each in holdings if each.differs]
     if started:
-        lease_rows.hold_more(
+        bookings.hold_more(
             session, [(each.reservation, each.before, each.after) for each in others], since)
     else:
-        lease_rows.hold_otherwise(
+        bookings.hold_otherwise(
             session, [(each.reservation, each.after) for each in others], after.window)
     for was, is_ in zip(before.reservations, after.reservations, strict=True):
         if is_.fields != was.fields:

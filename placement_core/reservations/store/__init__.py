@@ -1,4 +1,5 @@
 """Leases in the database.
 
-``lease_rows``  leases with their reservations, fields and events, and what they hold
+``lease_rows``  leases with their reservations, the fields of these, and events
+``bookings``    what their reservations hold, and held, over time
 """

@@ -3,7 +3,7 @@
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import errors, tables
 from placement_core.reservations.records import Lease
-from placement_core.reservations.store import lease_rows
+from placement_core.reservations.store import bookings
 from tests import databases, races
 from tests.functional.reservations import world
 
@@ -54,21 +54,21 @@ class TestRaces(world.LeasesTestCase):
     def test_who_comes_second_waits(self):
         """And plans with what the first one has got."""
         one, two = self.hosts((4, 4, 4), (4, 4, 4))
-        original = lease_rows.hold
+        original = bookings.hold
 
         def first(paused):
             def hold(*arguments):
                 original(*arguments)
                 paused.here()
 
-            lease_rows.hold = hold
+            bookings.hold = hold
             try:
                 return self.create(self.whole(), ctx=self.context())
             finally:
-                lease_rows.hold = original
+                bookings.hold = original
 
         with races.Paused(first) as paused:
-            lease_rows.hold = original
+            bookings.hold = original
             second = paused.against(
                 self.database, lambda: self.create(self.whole(), ctx=self.context()))
         self.assertEqual([{one: 1}], self.slots(paused.outcome))
