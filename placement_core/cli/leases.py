@@ -13,7 +13,7 @@ from cliff import columns
 from placement_core.cli import base
 from placement_core.plugin_api.reservations import DoesNotFit, Window
 from placement_core.reservations.errors import NoRoom
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.records import Lease, NewLease, NewReservation
 from placement_core.reservations.scheduling.availability import FreeStep
 
@@ -45,7 +45,7 @@ class List(base.Lister):
         found: list[Lease] = []
         with self.parts(parsed_args) as (_, ctx):
             while True:
-                page = service.page(
+                page = lease_queries.page(
                     ctx, project_id=parsed_args.project, status=parsed_args.status,
                     host_id=parsed_args.host, after=found[-1].id if found else None,
                     limit=_PAGE)
@@ -69,7 +69,7 @@ class Show(base.Shower):
     ) -> tuple[tuple[str, ...], tuple[object, ...]]:
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
-            found = service.get(ctx, parsed_args.lease)
+            found = lease_queries.get(ctx, parsed_args.lease)
         return (
             "id", "name", "project_id", "user_id", "status", "degraded", "start_at", "end_at",
             "reservations", "events",

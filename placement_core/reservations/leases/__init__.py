@@ -1,6 +1,7 @@
 """Leases: made, changed, started, ended and read.
 
 ``service``         makes, changes and ends leases, each in one transaction
+``lease_queries``   reads leases: one, pages of them, their versions
 ``transitions``     a lease starts, is about to end, ends: one event, one transaction
 ``dates``           which dates make sense
 ``schemas``         what plugins let clients send

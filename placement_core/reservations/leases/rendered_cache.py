@@ -15,9 +15,9 @@ from typing import NamedTuple, Unpack
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.database import Database
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries
+from placement_core.reservations.leases.lease_queries import Filters
 from placement_core.reservations.leases.rendered_texts import Form
-from placement_core.reservations.leases.service import Filters
 from placement_core.reservations.store import lease_rows
 
 #: What the texts that a process keeps have together: those of some 40,000 leases.
@@ -52,7 +52,7 @@ class Shown:
     def page(self, ctx: Context, **filters: Unpack[Filters]) -> list[tuple[str, bytes]]:
         """Return leases that were not deleted: their ids and texts.
 
-        :param filters: those of ``service.page``, whose errors it raises.
+        :param filters: those of ``lease_queries.page``, whose errors it raises.
         """
         listed = self._look(ctx, filters, stored=not self._texts)
         if listed.new:
@@ -75,8 +75,8 @@ class Shown:
 
         :param stored: ask for the texts that are in the database, too.
         """
-        rows = (service.texts_of(ctx, self._form.format, **filters) if stored
-                else service.versions(ctx, **filters))
+        rows = (lease_queries.texts_of(ctx, self._form.format, **filters) if stored
+                else lease_queries.versions(ctx, **filters))
         listed = _Listed([], {}, {})
         learnt: list[tuple[str, int, bytes]] = []
         for id_, version, *text in rows:

@@ -12,14 +12,12 @@ import datetime
 import functools
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
-
-import sqlalchemy as sa
+from typing import Any
 
 from placement_core import db, errors as core_errors
 from placement_core.changes import kinds, revisions
 from placement_core.context import Context
-from placement_core.db import Question, Session, texts
+from placement_core.db import Session
 from placement_core.plugin_api.reservations import (
     Asked,
     DoesNotFit,
@@ -28,11 +26,11 @@ from placement_core.plugin_api.reservations import (
     Share,
     Window,
 )
-from placement_core.reservations import errors, records, tables
+from placement_core.reservations import errors, records
 from placement_core.reservations.leases import (
     dates,
+    lease_queries,
     notifications,
-    rendered_texts,
     transitions,
     updates,
 )
@@ -57,10 +55,6 @@ from placement_core.reservations.scheduling.availability import FreeStep, NextFi
 from placement_core.reservations.scheduling.planner import Granted, Wanted
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.store import bookings, lease_rows
-
-_leases, _reservations, _held, _texts = (
-    tables.leases, tables.lease_reservations, tables.computehost_allocations,
-    tables.lease_texts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -284,7 +278,7 @@ class Leases:
             ended = db.retry_writes(self._end_now)(ctx, lease_id, change, project_id)
             self._rules.ended(ctx, ended)
             return ended
-        before = get(ctx, lease_id, project_id=project_id)
+        before = lease_queries.get(ctx, lease_id, project_id=project_id)
         attempt = functools.partial(
             db.retry_writes(self._change), ctx, lease_id, change, project_id)
         try:
@@ -480,15 +474,8 @@ def _taken(session: Session, lease_id: str, project_id: str | None) -> lease_row
     """
     if not lease_rows.take(session, lease_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
-    found = _found(session, lease_id, project_id)
+    found = lease_queries.find(session, lease_id, project_id)
     session.touch(kinds.LEASE, found.lease.number)
-    return found
-
-
-def _found(session: Session, lease_id: str, project_id: str | None) -> lease_rows.Found:
-    found = lease_rows.find(session, lease_id)
-    if found is None or project_id not in (None, found.lease.project_id):
-        raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
     return found
 
 
@@ -552,154 +539,3 @@ def _made(
     return Lease(
         0, id_, new.name, new.user_id, new.project_id, window.start_at, window.end_at,
         records.PENDING, False, None, reservations, events, now, None)
-
-
-# Reading -----------------------------------------------------------------------------
-
-#: What a page can be sorted by; the number decides among equals.
-_SORT_KEYS: Mapping[str, sa.Column[Any]] = {
-    "number": _leases.c.number, "start_at": _leases.c.start_at, "end_at": _leases.c.end_at,
-    "name": _leases.c.name}
-
-
-@db.retry_writes
-def get(ctx: Context, lease_id: str, *, project_id: str | None = None) -> Lease:
-    """Return a lease that was not deleted.
-
-    :param project_id: whose it must be; None: anybody's.
-    :raises LeaseNotFound:
-    """
-    with db.read(ctx) as session:
-        return _found(session, lease_id, project_id).lease
-
-
-class Filters(TypedDict, total=False):
-    """Which leases are wanted, and in which order; no filter: all.
-
-    * ``project_id``, ``status``, ``name``: of them.
-    * ``host_id``: only those that hold, or held, something of this host.
-    * ``overlaps``: only those whose window has something in common with this one.
-    * ``sort_key``: ``number``, ``start_at``, ``end_at`` or ``name``; the number decides
-      among equals. Without it, the number.
-    * ``descending``: the largest first.
-    * ``after``: the id of the last one of the page before; it may be deleted by now.
-    * ``limit``: at most so many.
-    """
-
-    project_id: str | None
-    status: str | None
-    name: str | None
-    host_id: int | None
-    overlaps: Window | None
-    sort_key: str
-    descending: bool
-    after: str | None
-    limit: int | None
-
-
-@db.retry_writes
-def page(ctx: Context, **filters: Unpack[Filters]) -> list[Lease]:
-    """Return leases that were not deleted.
-
-    :raises InvalidLease: ``after`` is no lease that can be seen.
-    """
-    with db.read(ctx) as session:
-        return lease_rows.read(session, [row.id for row in versions(ctx, **filters)])
-
-
-@db.retry_writes
-def versions(ctx: Context, **filters: Unpack[Filters]) -> Sequence[Any]:
-    """Return which leases ``page`` would, as rows of an id and a version.
-
-    Of a lease that has the same version as before, everything is as before.
-
-    :raises InvalidLease: ``after`` is no lease that can be seen.
-    """
-    return _page(ctx, filters, {})
-
-
-@db.retry_writes
-def texts_of(ctx: Context, format_: int, **filters: Unpack[Filters]) -> Sequence[Any]:
-    """Return what ``versions`` does, with what was written of each lease in that version.
-
-    :param format_: that of the texts, which are None where there is none.
-    :raises InvalidLease: ``after`` is no lease that can be seen.
-    """
-    return _page(ctx, filters, {"format": format_})
-
-
-def _page(ctx: Context, filters: Filters, values: Mapping[str, Any]) -> Sequence[Any]:
-    wanted: dict[str, Any] = {**values} | {
-        name: filters[name] for name in ("project_id", "status", "name", "host_id")
-        if filters.get(name) is not None}
-    if not all(texts.storable(value) for value in wanted.values() if isinstance(value, str)):
-        return []
-    if (limit := filters.get("limit")) is not None:
-        wanted["most"] = limit
-    if (overlaps := filters.get("overlaps")) is not None:
-        wanted |= {"starts": lease_rows.naive(overlaps.start_at),
-                   "ends": lease_rows.naive(overlaps.end_at)}
-    sort_key = filters.get("sort_key", "number")
-    if (after := filters.get("after")) is not None:
-        last = _marked(ctx, after, wanted.get("project_id"))
-        wanted |= {"last_number": last.number, "last_value": last._asdict()[sort_key]}
-    chosen = _chosen(
-        frozenset(wanted) - {"last_value"}, sort_key, filters.get("descending", False))
-    return chosen.ask(ctx, wanted)
-
-
-def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
-    """Return the lease after which a page begins: what it can be sorted by.
-
-    :raises InvalidLease: it cannot be seen.
-    """
-    found = _MARKED.ask(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
-    if not found or project_id not in (None, found[0].project_id):
-        raise errors.InvalidLease(f"There is no lease {lease_id[:64]}.", "marker")
-    return found[0]
-
-
-_MARKED = Question(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
-    _leases.c.id == sa.bindparam("lease_id")))
-
-
-@functools.lru_cache(256)
-def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
-    column, number = _SORT_KEYS[sort_key], _leases.c.number
-    statement = sa.select(_leases.c.id, _leases.c.version).where(lease_rows.EXISTING, *(
-        _leases.c[name] == sa.bindparam(name)
-        for name in sorted(names & {"project_id", "status", "name"})))
-    if "format" in names:
-        statement = statement.add_columns(_texts.c.text).outerjoin(_texts, rendered_texts.PRESENT)
-    if "host_id" in names:
-        statement = statement.where(sa.exists().where(
-            _held.c.reservation_id == _reservations.c.id,
-            _reservations.c.lease_id == _leases.c.id,
-            _held.c.computehost_id == sa.bindparam("host_id")))
-    if "starts" in names:
-        statement = statement.where(
-            _leases.c.start_at < sa.bindparam("ends"), _leases.c.end_at > sa.bindparam("starts"))
-    if "last_number" in names:
-        statement = statement.where(_beyond(
-            [column, number] if column is not number else [number], descending))
-    order = [column, number] if column is not number else [number]
-    statement = statement.order_by(*(each.desc() if descending else each for each in order))
-    return Question(
-        statement.limit(sa.bindparam("most", type_=sa.Integer)) if "most" in names
-        else statement)
-
-
-def _beyond(
-    order: Sequence[sa.Column[Any]], descending: bool
-) -> sa.ColumnElement[bool]:
-    """Return which rows come after the last one that was seen."""
-    def further(column: sa.Column[Any], name: str) -> sa.ColumnElement[bool]:
-        last = sa.bindparam(name, type_=column.type)
-        return column < last if descending else column > last
-
-    *by_value, number = order
-    beyond = further(number, "last_number")
-    for column in by_value:
-        same = column == sa.bindparam("last_value", type_=column.type)
-        beyond = sa.or_(further(column, "last_value"), sa.and_(same, beyond))
-    return beyond

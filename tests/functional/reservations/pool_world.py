@@ -17,7 +17,7 @@ from placement_core.placement.records import AllocationWrite, InventoryValues, P
 from placement_core.reservations import tables
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.pool_hosts import PoolHosts
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.records import Host, Lease, NewLease, NewReservation, Reservation
 from placement_core.testing import factories
@@ -131,7 +131,7 @@ class PoolTestCase(CellsTestCase):
                 start_second=held.c.start_second - 3600))
 
     def found(self, lease: Lease) -> Lease:
-        return service.get(self.context(), lease.id)
+        return lease_queries.get(self.context(), lease.id)
 
     def reservation(self, lease: Lease, position: int = 0) -> Reservation:
         return self.found(lease).reservations[position]

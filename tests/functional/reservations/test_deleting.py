@@ -1,5 +1,5 @@
 from placement_core.reservations import errors, tables
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries
 from tests import databases
 from tests.functional.reservations import world
 from tests.functional.reservations.world import HOUR
@@ -14,9 +14,9 @@ class TestDeleting(world.LeasesTestCase):
         first = self.create(self.whole())
         self.assertRaises(errors.NoRoom, self.create, self.instances())
         self.leases.delete(self.ctx, first.id)
-        self.assertRaises(errors.LeaseNotFound, service.get, self.ctx, first.id)
+        self.assertRaises(errors.LeaseNotFound, lease_queries.get, self.ctx, first.id)
         self.assertEqual([{}], self.held(first))
-        self.assertEqual([], service.page(self.ctx))
+        self.assertEqual([], lease_queries.page(self.ctx))
         self.create(self.instances())
         self.assertEqual(["lease.create", "lease.delete"], self.notices(first))
         self.assertEqual([("made", first.reservations[0].id, []),
@@ -44,7 +44,7 @@ class TestDeleting(world.LeasesTestCase):
         held, asked = self.held(lease), list(self.effects.asked)
         self.leases.delete(self.ctx, lease.id)
         self.assertEqual((held, asked), (self.held(lease), self.effects.asked))
-        self.assertRaises(errors.LeaseNotFound, service.get, self.ctx, lease.id)
+        self.assertRaises(errors.LeaseNotFound, lease_queries.get, self.ctx, lease.id)
         self.assertEqual(
             [("DONE",)] * 3, [(row.status,) for row in self.rows(tables.lease_events)])
 

@@ -7,7 +7,12 @@ from placement_core.http.leases_api import representations
 from placement_core.plugin_api.reservations import Size, Window
 from placement_core.reservations import tables
 from placement_core.reservations.errors import InvalidLease
-from placement_core.reservations.leases import history, notifications, rendered_texts, service
+from placement_core.reservations.leases import (
+    history,
+    lease_queries,
+    notifications,
+    rendered_texts,
+)
 from placement_core.reservations.store import lease_rows
 from tests import databases, round_trips
 from tests.functional.reservations import world
@@ -156,7 +161,7 @@ class TestPruning(HistoryTestCase):
             each.lease_id for each in history.page(self.ctx) if each.ended])
         self.assertEqual((0, 0), self.prune(10))
         self.assertRaises(
-            service.errors.LeaseNotFound, service.get, self.context(), old.id)
+            lease_queries.errors.LeaseNotFound, lease_queries.get, self.context(), old.id)
 
     def _set(self, lease, **times):
         with db.write(self.ctx) as session:

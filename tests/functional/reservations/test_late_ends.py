@@ -14,7 +14,7 @@ from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import errors, records, tables
 from placement_core.reservations.hosts.access import PoolFence
-from placement_core.reservations.leases import history, service
+from placement_core.reservations.leases import history, lease_queries
 from placement_core.reservations.manager import event_queue
 from placement_core.reservations.records import NewLease, NewReservation
 from placement_core.testing import factories
@@ -49,7 +49,7 @@ class LateEndsTestCase(LifeTestCase):
     def shift(self, lease, *, start=0, end=0):
         """Let a lease have begun and end so many seconds later than it does."""
         held, events_ = tables.computehost_allocations, tables.lease_events
-        lease = service.get(self.context(), lease.id)
+        lease = lease_queries.get(self.context(), lease.id)
         moved = {"start_at": lease.start_at + datetime.timedelta(seconds=start),
                  "end_at": lease.end_at + datetime.timedelta(seconds=end)}
         times = {name: at.replace(tzinfo=None) for name, at in moved.items()}

@@ -14,7 +14,12 @@ import sqlalchemy as sa
 from placement_core import db, services
 from placement_core.http.leases_api import representations
 from placement_core.reservations import records, tables
-from placement_core.reservations.leases import history, rendered_cache, rendered_texts, service
+from placement_core.reservations.leases import (
+    history,
+    lease_queries,
+    rendered_cache,
+    rendered_texts,
+)
 from placement_core.reservations.store import lease_rows
 from tests import base, databases, races
 from tests.functional.reservations import world
@@ -137,7 +142,7 @@ class TextsTestCase(world.LeasesTestCase):
 
     def made(self):
         """Return what there is to be shown."""
-        return {each.id: FORM.show(each) for each in service.page(self.context())}
+        return {each.id: FORM.show(each) for each in lease_queries.page(self.context())}
 
     def doing(self, function, form=FORM):
         """Return a form that does something once: when leases were read, and nothing is written.
@@ -236,7 +241,8 @@ class TestTexts(TextsTestCase):
             for before in ({"limit": 1}, filters, {}):
                 process.page(self.ctx, **before)
                 self.assertEqual(
-                    [(each.id, FORM.show(each)) for each in service.page(self.ctx, **filters)],
+                    [(each.id, FORM.show(each))
+                     for each in lease_queries.page(self.ctx, **filters)],
                     process.page(self.ctx, **filters), filters)
 
     def test_another_format(self):

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import tables
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.records import NewReservation
 from tests.functional.reservations import world
 from tests.functional.reservations.world import MINUTE
@@ -90,7 +90,7 @@ class TestAgainstTheOracle(world.LeasesTestCase):
         start = max(0, start + chance.randint(-3, 3))
         end = max(start + 1, end + chance.randint(-3, 4))
         expected = oracle.fits(world, start, end, wants)
-        lease = service.get(self.ctx, lease_id)
+        lease = lease_queries.get(self.ctx, lease_id)
         try:
             lease = self.change(
                 lease, start_at=self.minute(start), end_at=self.minute(end))

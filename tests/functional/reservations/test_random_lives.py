@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from placement_core import db, errors as core_errors
 from placement_core.placement.errors import Fenced
 from placement_core.reservations import records, tables
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.manager import event_queue
 from tests import databases, races
 from tests.functional.reservations.pool_world import slots, whole
@@ -91,7 +91,7 @@ class TestRandomLives(LateEndsTestCase):
 
     def one(self, chance):
         """Return a lease; one of the last, which more happens to."""
-        return service.get(self.context(), chance.choice(self.leased[-6:] or [""]))
+        return lease_queries.get(self.context(), chance.choice(self.leased[-6:] or [""]))
 
     def grow_one(self, chance):
         lease = self.one(chance)
@@ -132,7 +132,7 @@ class TestRandomLives(LateEndsTestCase):
     def claim_one(self, chance):
         """Claim of a host of a lease, as its project; and as somebody whom nobody lets in."""
         lease_id, host_id = chance.choice(sorted(self.before) or [("", 0)])
-        lease = service.get(self.context(), lease_id)
+        lease = lease_queries.get(self.context(), lease_id)
         host = next(each for each in self.hosts if each.id == host_id)
         with contextlib.suppress(Fenced):
             self.claimed[self.claim_as(lease.project_id, host)] = lease.id, host.id

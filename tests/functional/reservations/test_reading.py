@@ -1,6 +1,6 @@
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import errors
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries
 from tests import databases, round_trips
 from tests.functional.reservations import world
 
@@ -23,7 +23,7 @@ class TestPages(world.LeasesTestCase):
         self.gone = gone
 
     def assert_found(self, numbers, **options):
-        found = service.page(self.ctx, **options)
+        found = lease_queries.page(self.ctx, **options)
         self.assertEqual([self.made[number] for number in numbers], found)
 
     def test_filters(self):
@@ -57,7 +57,7 @@ class TestPages(world.LeasesTestCase):
             self.assert_found(order, sort_key=key, descending=descending)
             for limit in (1, 3):
                 found, after = [], None
-                while part := service.page(
+                while part := lease_queries.page(
                         self.ctx, sort_key=key, descending=descending, after=after,
                         limit=limit):
                     found += part
@@ -72,13 +72,14 @@ class TestPages(world.LeasesTestCase):
     def test_a_page_after_what_cannot_be_seen(self):
         for options in ({"after": "x"}, {"after": "0" * 36}, {"after": "\0"},
                         {"after": self.made[1].id, "project_id": "p"}):
-            self.assertRaises(errors.InvalidLease, service.page, self.ctx, **options)
+            self.assertRaises(errors.InvalidLease, lease_queries.page, self.ctx, **options)
 
     def test_one(self):
-        self.assertEqual(self.made[1], service.get(self.ctx, self.made[1].id, project_id="q"))
+        self.assertEqual(
+            self.made[1], lease_queries.get(self.ctx, self.made[1].id, project_id="q"))
         for lease_id, project in ((self.made[1].id, "p"), (self.gone.id, None), ("x", None),
                                   (self.made[1].id.upper(), None), ("\0", None)):
-            self.assertRaises(errors.LeaseNotFound, service.get, self.ctx, lease_id,
+            self.assertRaises(errors.LeaseNotFound, lease_queries.get, self.ctx, lease_id,
                               project_id=project)
 
     def test_statements(self):
@@ -86,5 +87,5 @@ class TestPages(world.LeasesTestCase):
         trips = round_trips.RoundTrips(self.database)
         for options, most in (({}, 5), ({"project_id": "p"}, 5), ({"limit": 1}, 5),
                               ({"after": self.made[0].id}, 6)):
-            self.assertTrue(trips.of(service.page, self.ctx, **options) <= most)
-        self.assertTrue(trips.of(service.get, self.ctx, self.made[0].id) <= 5)
+            self.assertTrue(trips.of(lease_queries.page, self.ctx, **options) <= most)
+        self.assertTrue(trips.of(lease_queries.get, self.ctx, self.made[0].id) <= 5)

@@ -8,7 +8,7 @@ from placement_core import db
 from placement_core.http.leases_api import representations
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import errors, tables
-from placement_core.reservations.leases import rendered_cache, rendered_texts, service
+from placement_core.reservations.leases import lease_queries, rendered_cache, rendered_texts
 from placement_core.reservations.manager import event_queue
 from tests import databases, round_trips
 from tests.functional.reservations import pool_world, world
@@ -32,8 +32,9 @@ class _Shown:
         The new one finds the texts in the database that were written at the last look, and
         then new ones.
         """
-        expected = [(each.id, representations.lease_text(service.get(self.context(), each.id)))
-                    for each in service.page(self.context())]
+        expected = [
+            (each.id, representations.lease_text(lease_queries.get(self.context(), each.id)))
+            for each in lease_queries.page(self.context())]
         self.assertEqual(expected, self.shown.page(self.context()))
         self.assertEqual(expected, self.fresh().page(self.context()))
         rendered_texts.fill(self.context(), representations.LEASE)

@@ -2,7 +2,7 @@
 
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import errors
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries
 from tests import databases, round_trips
 from tests.functional.reservations import world
 from tests.functional.reservations.world import DAY, MINUTE
@@ -55,7 +55,7 @@ class TestStatements(world.LeasesTestCase):
         for event in ("start_lease", "end_lease"):
             turn = self.claimed(lease, event)
             self.assert_takes(14, self.turns.carry_out, self.ctx, turn)
-        self.assert_takes(5, service.page, self.ctx)
+        self.assert_takes(5, lease_queries.page, self.ctx)
 
 
 class TestAsking(world.LeasesTestCase):

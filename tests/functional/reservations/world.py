@@ -16,7 +16,7 @@ from oslo_config import cfg
 from placement_core import db
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import tables
-from placement_core.reservations.leases import service
+from placement_core.reservations.leases import lease_queries, service
 from placement_core.reservations.leases.transitions import Turn, Turns
 from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning.provisioner import Effects
@@ -238,7 +238,7 @@ class LeasesTestCase(base.DatabaseTestCase):
     # What is there ---------------------------------------------------------------
 
     def get(self, lease):
-        return service.get(self.context(), lease.id)
+        return lease_queries.get(self.context(), lease.id)
 
     def held(self, lease):
         """Return what each reservation holds, or held last: {host: (slots, window)}."""

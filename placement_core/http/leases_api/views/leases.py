@@ -9,7 +9,7 @@ import orjson
 from placement_core.http import pages
 from placement_core.http.leases_api import owners, policies, queries, representations, requests
 from placement_core.http.operations import Call, Reply
-from placement_core.reservations.leases import rendered_cache, service
+from placement_core.reservations.leases import lease_queries, rendered_cache
 
 
 def list_(call: Call) -> Reply:
@@ -39,7 +39,7 @@ def create(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return a lease, if the caller sees it."""
-    found = service.get(
+    found = lease_queries.get(
         call.ctx, call.path["id"],
         project_id=owners.visible(call, policies.LEASES_GET, policies.LEASES_GET_ALL))
     return Reply(body={"lease": representations.lease(found)})
