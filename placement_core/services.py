@@ -35,7 +35,7 @@ from placement_core.quota.overview import Overviews
 from placement_core.reservations.hosts.access import PoolFence
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.monitor import Monitor
-from placement_core.reservations.hosts.pool_hosts import PoolHosts
+from placement_core.reservations.hosts.registry import PoolHosts
 from placement_core.reservations.leases import history, rendered_texts
 from placement_core.reservations.leases.rendered_texts import Form
 from placement_core.reservations.leases.service import Leases

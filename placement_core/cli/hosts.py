@@ -9,7 +9,7 @@ from typing import Any
 from cliff import columns
 
 from placement_core.cli import base
-from placement_core.reservations.hosts import pool_hosts
+from placement_core.reservations.hosts import host_queries
 from placement_core.reservations.records import Host
 
 #: How many hosts are read at a time.
@@ -54,7 +54,8 @@ class List(base.Lister):
         """Run the command."""
         found: list[Host] = []
         with self.parts(parsed_args) as (_, ctx):
-            while page := pool_hosts.page(ctx, after=found[-1].id if found else None, limit=_PAGE):
+            while page := host_queries.page(
+                    ctx, after=found[-1].id if found else None, limit=_PAGE):
                 found += page
         return _COLUMNS, [_row(host, _COLUMNS) for host in found]
 
@@ -69,7 +70,7 @@ class Show(base.Shower):
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
-            return _shown(pool_hosts.find(ctx, parsed_args.host))
+            return _shown(host_queries.find(ctx, parsed_args.host))
 
 
 class Set(base.Shower):
@@ -96,7 +97,7 @@ class Set(base.Shower):
         reason = parsed_args.out_of_service
         reservable = True if parsed_args.in_service else None if reason is None else False
         with self.parts(parsed_args) as (parts, ctx):
-            host = pool_hosts.find(ctx, parsed_args.host)
+            host = host_queries.find(ctx, parsed_args.host)
             return _shown(parts.pool_hosts.change(
                 ctx, str(host.id),
                 {**dict.fromkeys(parsed_args.unset), **dict(parsed_args.property)},
@@ -116,7 +117,7 @@ class Remove(base.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            host = pool_hosts.find(ctx, parsed_args.host)
+            host = host_queries.find(ctx, parsed_args.host)
             parts.pool_hosts.remove(ctx, str(host.id))
         self.say(f"{host.name} has left the freepool")
         return 0

@@ -20,8 +20,8 @@ from placement_core.compute.health import Health
 from placement_core.context import Context
 from placement_core.db import Session
 from placement_core.reservations import tables
-from placement_core.reservations.hosts import pool_hosts
-from placement_core.reservations.hosts.pool_hosts import BY_MONITOR
+from placement_core.reservations.hosts import sizes
+from placement_core.reservations.hosts.registry import BY_MONITOR
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Monitor:
 
         What is promised of them is not touched: that is for healing.
         """
-        resized = pool_hosts.refresh(ctx)
+        resized = sizes.refresh(ctx)
         asked = self._cells.cells(ctx)
         if not asked:
             return resized

@@ -8,7 +8,7 @@ from placement_core.db.database import Database
 from placement_core.db.transactions import write
 from placement_core.migrations import revisions, sync
 from placement_core.migrations.versions import reservations
-from placement_core.reservations.hosts import pool_hosts
+from placement_core.reservations.hosts import host_queries
 from placement_core.reservations.leases import lease_queries
 from tests import databases
 from tests.functional.migrations import test_adoption, test_sync
@@ -28,7 +28,7 @@ class ReservationsTestCase(test_sync.BareTestCase):
             ctx = context.Context(database)
             with write(ctx) as session:
                 records.raise_(session, records.POOL)
-            self.assertEqual(([], []), (lease_queries.page(ctx), pool_hosts.page(ctx)))
+            self.assertEqual(([], []), (lease_queries.page(ctx), host_queries.page(ctx)))
         finally:
             database.dispose()
 

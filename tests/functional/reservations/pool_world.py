@@ -16,7 +16,7 @@ from placement_core.placement.fencing import Fence
 from placement_core.placement.records import AllocationWrite, InventoryValues, Provider
 from placement_core.reservations import tables
 from placement_core.reservations.hosts.healing import Healing
-from placement_core.reservations.hosts.pool_hosts import PoolHosts
+from placement_core.reservations.hosts.registry import PoolHosts
 from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.records import Host, Lease, NewLease, NewReservation, Reservation

@@ -6,7 +6,7 @@ from placement_core import db, errors
 from placement_core.placement import aggregates, allocations, tables as placed
 from placement_core.placement.records import AllocationWrite
 from placement_core.reservations import records, tables
-from placement_core.reservations.hosts.pool_hosts import PoolHosts
+from placement_core.reservations.hosts.registry import PoolHosts
 from placement_core.reservations.leases.transitions import Turns
 from placement_core.reservations.provisioning import compute_calls, freepool, outbox, slots
 from placement_core.reservations.provisioning.provisioner import Effects

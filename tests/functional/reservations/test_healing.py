@@ -13,7 +13,7 @@ from placement_core.cells import cell_tables
 from placement_core.cells.records import Cell
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import tables
-from placement_core.reservations.hosts import pool_hosts
+from placement_core.reservations.hosts import host_queries, sizes
 from placement_core.reservations.hosts.healing import Healed
 from placement_core.reservations.hosts.monitor import Monitor
 from placement_core.reservations.leases import notifications
@@ -54,7 +54,7 @@ class HealingTest(HealingTestCase):
         self.assertEqual([notifications.CREATED, notifications.CHANGED], [
             each.event for each in notifications.page(self.context())])
         # What was not in force yet was never held.
-        self.assertEqual([], pool_hosts.allocations(
+        self.assertEqual([], host_queries.allocations(
             self.ctx, host_id=str(one.id), lease_id=lease.id)[1])
         before = self.revisions()
         self.assertEqual(Healed(), self.heal())
@@ -68,8 +68,8 @@ class HealingTest(HealingTestCase):
         self.out_of_service(one)
         self.assertEqual({"two": 2}, self.held(lease))
         self.assertEqual((False, True, False), self.flags(lease))
-        [past] = pool_hosts.allocations(self.ctx, host_id=str(one.id), lease_id=lease.id)[1]
-        [present] = pool_hosts.allocations(self.ctx)[1]
+        [past] = host_queries.allocations(self.ctx, host_id=str(one.id), lease_id=lease.id)[1]
+        [present] = host_queries.allocations(self.ctx)[1]
         self.assertEqual(past.window.end_at, present.window.start_at)
         self.assertEqual("two", present.host_name)
 
@@ -86,7 +86,7 @@ class HealingTest(HealingTestCase):
         self.assertEqual((False, True, False), self.flags(lease))
         self.assertEqual(
             [({one.id: 2}, {}), ({}, {one.id: 2})], [told[2:] for told in self.changes()])
-        self.assertEqual(1, len(pool_hosts.allocations(self.ctx)[1]))
+        self.assertEqual(1, len(host_queries.allocations(self.ctx)[1]))
 
     def test_two_at_once_do_it_once(self) -> None:
         one = self.host("one")
@@ -169,7 +169,7 @@ class PlansTest(HealingTestCase):
         self.assertEqual({}, self.held(lease))
         self.pool.change(self.context(), str(one.id), {"gpu": None})
         # No host has such a property now.
-        self.pool.change(self.context(), str(pool_hosts.find(self.ctx, "two").id), {"gpu": None})
+        self.pool.change(self.context(), str(host_queries.find(self.ctx, "two").id), {"gpu": None})
         self.assertEqual(Healed(), self.heal())
         self.host("three", {"gpu": "a100"})
         self.assertEqual([lease.id], self.heal().whole)
@@ -203,11 +203,11 @@ class PlansTest(HealingTestCase):
         new = self.lease(slots(2))
         self.host("two", VCPU=4)
         self.resize("one", VCPU=12)
-        self.assertEqual(["one"], pool_hosts.refresh(self.context()))
+        self.assertEqual(["one"], sizes.refresh(self.context()))
         self.assertEqual(Healed(whole=[new.id]), self.heal())
         self.assertEqual(({"one": 2}, {"one": 1, "two": 1}), (self.held(old), self.held(new)))
         self.resize("one", VCPU=8)
-        pool_hosts.refresh(self.context())
+        sizes.refresh(self.context())
         self.assertEqual(Healed(degraded=[new.id]), self.heal())
         self.assertEqual(({"one": 2}, {"two": 1}), (self.held(old), self.held(new)))
 
@@ -294,10 +294,10 @@ class RandomFailuresTest(HealingTestCase):
                 self.in_service(host)
             else:
                 self.resize(host.name, VCPU=chance.choice((4, 8, 16)))
-                pool_hosts.refresh(self.context())
+                sizes.refresh(self.context())
                 self.heal()
             self._check(made, {
-                each.id for each in pool_hosts.page(self.ctx) if not each.reservable})
+                each.id for each in host_queries.page(self.ctx) if not each.reservable})
         for host in pool:
             self.in_service(host)
         for lease in made:
@@ -307,7 +307,7 @@ class RandomFailuresTest(HealingTestCase):
             self.pool.remove(self.context(), str(host.id))
 
     def _check(self, made: list[Lease], down: set[int]) -> None:
-        found, held = pool_hosts.allocations(self.ctx)
+        found, held = host_queries.allocations(self.ctx)
         sizes = {host.id: host.vcpus for host in found}
         vcpus = {each.id: each.fields.get("vcpus", 0)
                  for lease in made for each in self.found(lease).reservations}
@@ -366,7 +366,7 @@ class MonitorTestCase(HealingTestCase):
         return self.monitor.watch(self.context())
 
     def state(self, name: str = "h1") -> tuple[bool, str | None]:
-        host = pool_hosts.find(self.context(), name)
+        host = host_queries.find(self.context(), name)
         return host.reservable, host.down_reason
 
 
@@ -393,7 +393,7 @@ class ServicesTest(MonitorTestCase):
 
 class MonitorTest(MonitorTestCase):
     def test_what_people_took_out_stays(self) -> None:
-        host = pool_hosts.find(self.ctx, "h1")
+        host = host_queries.find(self.ctx, "h1")
         self.pool.change(self.context(), str(host.id), {}, reservable=False, reason="a fan")
         self.set_service("h1", forced_down=True)
         self.assertEqual([], self.watch())
@@ -429,4 +429,4 @@ class MonitorTest(MonitorTestCase):
     def test_sizes_follow_inventories(self) -> None:
         self.resize("plain", VCPU=3)
         self.assertEqual(["plain"], self.watch())
-        self.assertEqual(3, pool_hosts.find(self.ctx, "plain").vcpus)
+        self.assertEqual(3, host_queries.find(self.ctx, "plain").vcpus)

@@ -8,9 +8,9 @@ from placement_core import db, errors as core_errors
 from placement_core.placement import allocations, errors as placement_errors, providers
 from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.reservations import errors, tables
-from placement_core.reservations.hosts import pool_hosts
+from placement_core.reservations.hosts import host_properties, host_queries, sizes
 from placement_core.reservations.hosts.access import PoolFence
-from placement_core.reservations.hosts.pool_hosts import PoolHosts
+from placement_core.reservations.hosts.registry import PoolHosts
 from placement_core.reservations.leases import history
 from placement_core.reservations.records import Host
 from placement_core.testing import factories
@@ -35,8 +35,8 @@ class RegisteringTest(RegisteringTestCase):
         self.assertEqual(("one", provider.uuid, True, None, "a-trust", {}), (
             host.name, host.provider_uuid, host.reservable, host.down_reason, host.trust_id,
             host.capabilities))
-        self.assertEqual(host, pool_hosts.get(self.ctx, str(host.id)))
-        self.assertEqual(host, pool_hosts.find(self.ctx, "one"))
+        self.assertEqual(host, host_queries.get(self.ctx, str(host.id)))
+        self.assertEqual(host, host_queries.find(self.ctx, "one"))
         self.assertEqual([("entered", "one")], self.effects.told)
         self.assertEqual({"one", "reservation_one"}, self.providers_of_tree(provider.uuid))
         for old, new in zip(before, self.revisions(), strict=True):
@@ -220,8 +220,8 @@ class ChangesTest(ChangingTestCase):
         for id_ in ("0", "99999999999999999999", "one", "-1", "1.0", "\u0661", ""):
             for function in (lambda: self.pool.change(self.context(), id_, {"a": "b"}),
                              lambda: self.pool.remove(self.context(), id_),
-                             lambda: pool_hosts.get(self.context(), id_),
-                             lambda: pool_hosts.allocations(self.context(), host_id=id_)):
+                             lambda: host_queries.get(self.context(), id_),
+                             lambda: host_queries.allocations(self.context(), host_id=id_)):
                 self.assertRaises(errors.HostNotFound, function)
 
     def test_out_of_service(self) -> None:
@@ -249,8 +249,8 @@ class ChangingTest(ChangingTestCase):
                                      "availability_zone": None, "service_name": "s"})
         self.assertEqual({"gpu": "h100", "racks": "4", "fast": "yes"}, changed.capabilities)
         self.assertEqual((None, "s"), (changed.availability_zone, changed.service_name))
-        self.assertEqual(changed, pool_hosts.get(self.ctx, str(host.id)))
-        self.assertEqual([changed, other], pool_hosts.page(self.ctx))
+        self.assertEqual(changed, host_queries.get(self.ctx, str(host.id)))
+        self.assertEqual([changed, other], host_queries.page(self.ctx))
 
     def test_capabilities_that_reservations_ask_for(self) -> None:
         host = self.host("one", {"gpu": "a100", "rack": "1", "disk": "ssd"})
@@ -271,12 +271,12 @@ class ChangingTest(ChangingTestCase):
 
     def test_sizes_follow_inventories(self) -> None:
         one, two = self.host("one"), self.host("two")
-        self.assertEqual([], pool_hosts.refresh(self.context()))
+        self.assertEqual([], sizes.refresh(self.context()))
         self.resize("one", VCPU=6)
         self.resize("two", VCPU=12, DISK_GB=7)
         self.assertEqual(6, self.change(one, {"a": "b"}).vcpus)
-        self.assertEqual(["two"], pool_hosts.refresh(self.context()))
-        found = pool_hosts.get(self.ctx, str(two.id))
+        self.assertEqual(["two"], sizes.refresh(self.context()))
+        found = host_queries.get(self.ctx, str(two.id))
         self.assertEqual((12, SIZES["MEMORY_MB"], 7),
                          (found.vcpus, found.memory_mb, found.disk_gb))
 
@@ -293,7 +293,7 @@ class LeavingTest(LeavingTestCase):
         before = self.revisions()
         self.remove(host)
         self.assertEqual({"one"}, self.providers_of_tree(host.provider_uuid))
-        self.assertEqual([], pool_hosts.page(self.ctx))
+        self.assertEqual([], host_queries.page(self.ctx))
         self.assertEqual([("entered", "one"), ("left", "one")], self.effects.told)
         for old, new in zip(before, self.revisions(), strict=True):
             self.assertNotEqual(old, new)
@@ -315,17 +315,17 @@ class NotLeavingTest(LeavingTestCase):
         self.claim(host.provider_uuid)
         refusal = self.assertRaises(errors.HostInUse, self.remove, host)
         self.assertIn("1 consumer has", str(refusal))
-        self.assertEqual([host], pool_hosts.page(self.ctx))
+        self.assertEqual([host], host_queries.page(self.ctx))
 
 
 class ReadingTest(PoolTestCase):
     def test_pages(self) -> None:
         made = [self.host(f"host-{number}", {"n": number}) for number in range(5)]
-        self.assertEqual(made, pool_hosts.page(self.ctx))
-        self.assertEqual(made[:2], pool_hosts.page(self.ctx, limit=2))
-        self.assertEqual(made[2:4], pool_hosts.page(self.ctx, after=made[1].id, limit=2))
-        self.assertEqual([], pool_hosts.page(self.ctx, after=made[-1].id))
-        self.assertRaises(errors.HostNotFound, pool_hosts.find, self.ctx, "nobody")
+        self.assertEqual(made, host_queries.page(self.ctx))
+        self.assertEqual(made[:2], host_queries.page(self.ctx, limit=2))
+        self.assertEqual(made[2:4], host_queries.page(self.ctx, after=made[1].id, limit=2))
+        self.assertEqual([], host_queries.page(self.ctx, after=made[-1].id))
+        self.assertRaises(errors.HostNotFound, host_queries.find, self.ctx, "nobody")
 
     def test_statements_do_not_grow(self) -> None:
         trips = RoundTrips(self.database)
@@ -335,16 +335,16 @@ class ReadingTest(PoolTestCase):
                 self.host(f"host-{number}-{each}", {"n": each})
             self.lease(slots(2 * number), hours=(1, 2))
             # Each transaction has a BEGIN and a COMMIT, too.
-            counts.append((trips.of(pool_hosts.page, self.ctx) - 2,
-                           trips.of(pool_hosts.allocations, self.ctx) - 2,
-                           trips.of(pool_hosts.properties, self.ctx, detail=True)))
+            counts.append((trips.of(host_queries.page, self.ctx) - 2,
+                           trips.of(host_queries.allocations, self.ctx) - 2,
+                           trips.of(host_properties.list_, self.ctx, detail=True)))
         self.assertEqual([(2, 3, 1)] * 2, counts)
 
     def test_allocations(self) -> None:
         one, two = self.host("one"), self.host("two")
         pair = self.lease(slots(2, affinity=False), hours=(1, 2))
         both = self.lease(slots(2, affinity=True), whole(), hours=(3, 4))
-        found, held = pool_hosts.allocations(self.ctx)
+        found, held = host_queries.allocations(self.ctx)
         self.assertEqual([one.id, two.id], [each.id for each in found])
         told = {(each.host_name, each.lease_id, each.slots, each.whole, each.ended)
                 for each in held}
@@ -357,23 +357,23 @@ class ReadingTest(PoolTestCase):
         self.assertEqual({pair.window}, {each.window for each in held
                                          if each.lease_id == pair.id})
         self.assertEqual({pair.id}, {
-            each.lease_id for each in pool_hosts.allocations(self.ctx, lease_id=pair.id)[1]})
-        [of_one] = pool_hosts.allocations(
+            each.lease_id for each in host_queries.allocations(self.ctx, lease_id=pair.id)[1]})
+        [of_one] = host_queries.allocations(
             self.ctx, host_id=str(one.id), reservation_id=pair.reservations[0].id)[1]
         self.assertEqual((one.id, "project"), (of_one.host_id, of_one.project_id))
         for nothing in ({"lease_id": "nobody"}, {"lease_id": "\0"}, {"reservation_id": ""}):
-            self.assertEqual((found, []), pool_hosts.allocations(self.ctx, **nothing))
+            self.assertEqual((found, []), host_queries.allocations(self.ctx, **nothing))
 
     def test_what_has_ended_is_shown_where_it_is_named(self) -> None:
         host = self.host("one")
         lease = self.lease(slots())
         self.activate(lease)
         self.leases.delete(self.context(), lease.id)
-        self.assertEqual([], pool_hosts.allocations(self.ctx)[1])
-        [held] = pool_hosts.allocations(self.ctx, lease_id=lease.id)[1]
+        self.assertEqual([], host_queries.allocations(self.ctx)[1])
+        [held] = host_queries.allocations(self.ctx, lease_id=lease.id)[1]
         self.assertTrue(held.ended)
         self.assertLess(held.window.end_at, lease.end_at)
         self.pool.remove(self.context(), str(host.id))
-        found, [held] = pool_hosts.allocations(self.ctx, lease_id=lease.id)
+        found, [held] = host_queries.allocations(self.ctx, lease_id=lease.id)
         self.assertEqual(([], host.id, "one"), (found, held.host_id, held.host_name))
         self.assertEqual(["one"], [each.host_name for each in history.page(self.ctx)])

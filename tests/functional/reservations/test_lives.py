@@ -19,7 +19,7 @@ from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import records, tables
 from placement_core.reservations.hosts.access import PoolFence
 from placement_core.reservations.hosts.healing import Healing
-from placement_core.reservations.hosts.pool_hosts import PoolHosts
+from placement_core.reservations.hosts.registry import PoolHosts
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.leases.transitions import Turn, Turns
 from placement_core.reservations.provisioning import outbox, slots as placed_slots

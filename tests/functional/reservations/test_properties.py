@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placement_core.reservations import errors
-from placement_core.reservations.hosts import pool_hosts
+from placement_core.reservations.hosts import host_properties
 from tests import databases
 from tests.functional.reservations.pool_world import PoolTestCase
 
@@ -18,7 +18,7 @@ class PropertiesTest(PoolTestCase):
         self.pool.change(self.context(), str(host.id), {"old": None})
 
     def test_names(self) -> None:
-        found = pool_hosts.properties(self.ctx)
+        found = host_properties.list_(self.ctx)
         self.assertEqual(["gpu", "old", "rack"], [each.name for each in found])
         self.assertEqual({("physical:host", False, None)}, {
             (each.resource_type, each.private, each.values) for each in found})
@@ -26,16 +26,16 @@ class PropertiesTest(PoolTestCase):
     def test_values(self) -> None:
         self.assertEqual(
             [("gpu", ["a100", "h100"]), ("old", []), ("rack", ["1"])],
-            [(each.name, each.values) for each in pool_hosts.properties(self.ctx, detail=True)])
+            [(each.name, each.values) for each in host_properties.list_(self.ctx, detail=True)])
 
     def test_private_ones(self) -> None:
-        changed = pool_hosts.change_property(self.context(), "gpu", private=True)
+        changed = host_properties.change(self.context(), "gpu", private=True)
         self.assertEqual(("gpu", True), (changed.name, changed.private))
-        self.assertEqual(["old", "rack"], [each.name for each in pool_hosts.properties(self.ctx)])
-        [first, *_] = pool_hosts.properties(self.ctx, private=True)
+        self.assertEqual(["old", "rack"], [each.name for each in host_properties.list_(self.ctx)])
+        [first, *_] = host_properties.list_(self.ctx, private=True)
         self.assertEqual(changed, first)
-        again = pool_hosts.change_property(self.context(), "gpu", private=False)
+        again = host_properties.change(self.context(), "gpu", private=False)
         self.assertEqual((changed.id, False), (again.id, again.private))
         for unknown in ("nobody", "\0", "GPU"):
-            self.assertRaises(errors.PropertyNotFound, pool_hosts.change_property, self.context(),
+            self.assertRaises(errors.PropertyNotFound, host_properties.change, self.context(),
                               unknown, private=True)

@@ -6,7 +6,7 @@ from placement_core.http import pages
 from placement_core.http.leases_api import representations
 from placement_core.http.leases_api.representations import Document
 from placement_core.http.operations import Call, Reply
-from placement_core.reservations.hosts import pool_hosts
+from placement_core.reservations.hosts import host_queries
 
 
 def list_(call: Call) -> Reply:
@@ -21,6 +21,6 @@ def show(call: Call) -> Reply:
 
 
 def _found(call: Call, host_id: str | None = None) -> list[Document]:
-    return representations.allocations(*pool_hosts.allocations(
+    return representations.allocations(*host_queries.allocations(
         call.ctx, host_id=host_id, lease_id=pages.last(call.query, "lease_id"),
         reservation_id=pages.last(call.query, "reservation_id")))

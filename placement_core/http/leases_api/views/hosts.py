@@ -5,14 +5,14 @@ from __future__ import annotations
 from placement_core.http import pages
 from placement_core.http.leases_api import queries, representations, requests
 from placement_core.http.operations import Call, Reply
-from placement_core.reservations.hosts import pool_hosts
+from placement_core.reservations.hosts import host_queries
 from placement_core.reservations.records import Host
 
 
 def list_(call: Call) -> Reply:
     """Return the hosts of the freepool."""
     page = pages.page(call.query)
-    found = pool_hosts.page(
+    found = host_queries.page(
         call.ctx, after=queries.number(call.query, "marker"), limit=page.wanted)
     body = {"hosts": [representations.host(each) for each in found[:page.size]]}
     if page.size is not None and len(found) > page.size:
@@ -29,7 +29,7 @@ def create(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return a host."""
-    return _shown(pool_hosts.get(call.ctx, call.path["id"]))
+    return _shown(host_queries.get(call.ctx, call.path["id"]))
 
 
 def update(call: Call) -> Reply:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from placement_core.http.leases_api import policies, queries, representations
 from placement_core.http.operations import Call, Reply
-from placement_core.reservations.hosts import pool_hosts
+from placement_core.reservations.hosts import host_properties
 
 
 def list_(call: Call) -> Reply:
     """Return the names of properties; private ones to who asks for all, and may see them."""
-    found = pool_hosts.properties(
+    found = host_properties.list_(
         call.ctx, detail=queries.flag(call.query, "detail"),
         private=queries.flag(call.query, "all")
         and call.allows(policies.HOSTS_PRIVATE_PROPERTIES))
@@ -18,6 +18,6 @@ def list_(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Make a property private, or public."""
-    changed = pool_hosts.change_property(
+    changed = host_properties.change(
         call.ctx, call.path["name"], private=call.body["private"])
     return Reply(body={"resource_property": representations.changed_property(changed)})

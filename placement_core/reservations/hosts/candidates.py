@@ -1,0 +1,145 @@
+"""What a name stands for that shall become a host: a resource provider, or a compute node."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid as uuids
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.compute import errors as compute_errors
+from placement_core.compute.nodes import ComputeNodes
+from placement_core.compute.records import ComputeNode, State
+from placement_core.context import Context
+from placement_core.db import texts
+from placement_core.placement import tables as placement_tables
+from placement_core.reservations.errors import AmbiguousHost, InvalidLease, UnknownHost
+
+_LONGEST_NAME = 255
+
+_providers = placement_tables.resource_providers
+
+_CALLED = sa.select(
+    _providers.c.id, _providers.c.uuid, _providers.c.name, _providers.c.parent_provider_id,
+).where(sa.or_(_providers.c.uuid == sa.bindparam("said"),
+               _providers.c.name == sa.bindparam("said")))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostCandidate:
+    """A resource provider that shall become a host, and what its compute node says.
+
+    :ivar fields: columns of the host.
+    """
+
+    provider_uuid: str
+    name: str
+    fields: Mapping[str, Any]
+
+
+class HostCandidates:
+    """Finds what shall become hosts.
+
+    :param nodes: whose records say what a host is, where a cell has it.
+    """
+
+    def __init__(self, nodes: ComputeNodes) -> None:
+        self._nodes = nodes
+
+    def find(self, ctx: Context, name: str) -> HostCandidate:
+        """Return the one provider that is called so, or whose compute node is.
+
+        :raises UnknownHost, AmbiguousHost: none has that name, or several have.
+        :raises InvalidLease: it is nested, or a node without inventories.
+        :raises errors.Unavailable: a cell does not answer that may have it.
+        """
+        if not 0 < len(name) <= _LONGEST_NAME or not texts.storable(name):
+            raise UnknownHost(name)
+        providers = _providers_called(ctx, name)
+        listing = self._nodes.list_(ctx, named=name)
+        nodes = _nodes_called(listing.nodes, name)
+        for node in nodes:
+            _require_inventories(node, name)
+        by_uuid = _by_uuid(providers, nodes)
+        if not by_uuid and listing.missing:
+            raise compute_errors.CellsMissing([cell.name for cell in listing.missing])
+        uuid, known = _only_one(by_uuid, name)
+        _require_roots(providers, name)
+        known = known or self._node(ctx, uuid)
+        if known is None:
+            return HostCandidate(uuid, providers[0].name or uuid, {})
+        _require_inventories(known, name)
+        return self._of_node(ctx, uuid, known)
+
+    def _node(self, ctx: Context, uuid: str) -> ComputeNode | None:
+        try:
+            return self._nodes.get(ctx, uuid)
+        except compute_errors.ComputeNodeNotFound:
+            return None
+
+    def _of_node(self, ctx: Context, uuid: str, node: ComputeNode) -> HostCandidate:
+        return HostCandidate(uuid, node.hypervisor_hostname or node.host or uuid, {
+            "hypervisor_type": node.hypervisor_type,
+            "hypervisor_version": node.hypervisor_version,
+            "cpu_info": self._nodes.cpu_info(ctx, node),
+            "service_name": node.host,
+        })
+
+
+def _nodes_called(nodes: Sequence[ComputeNode], name: str) -> list[ComputeNode]:
+    """Return the nodes of that name; if there are none, those of a service of that host."""
+    return ([node for node in nodes if node.hypervisor_hostname == name]
+            or [node for node in nodes if node.host == name])
+
+
+def _by_uuid(
+    providers: Sequence[sa.Row[Any]], nodes: Sequence[ComputeNode]
+) -> dict[str, ComputeNode | None]:
+    """Return which providers are meant, with their compute nodes where these are known."""
+    by_uuid: dict[str, ComputeNode | None] = {row.uuid: None for row in providers}
+    return by_uuid | {node.uuid: node for node in nodes if node.uuid is not None}
+
+
+def _only_one(
+    by_uuid: Mapping[str, ComputeNode | None], name: str
+) -> tuple[str, ComputeNode | None]:
+    if len(by_uuid) > 1:
+        raise AmbiguousHost(name, sorted(by_uuid))
+    if not by_uuid:
+        raise UnknownHost(name)
+    [(uuid, node)] = by_uuid.items()
+    return uuid, node
+
+
+def _require_roots(providers: Sequence[sa.Row[Any]], name: str) -> None:
+    if any(row.parent_provider_id is not None for row in providers):
+        raise InvalidLease(
+            f"{name} is nested in another resource provider: a host is the root of "
+            "its tree.", "name")
+
+
+def _require_inventories(node: ComputeNode, name: str) -> None:
+    if node.state is not State.MIGRATED:
+        raise InvalidLease(
+            f"The compute node {name} has no inventories yet: {node.reason}.", "name")
+
+
+@db.retry_writes
+def _providers_called(ctx: Context, said: str) -> list[sa.Row[Any]]:
+    """Return the providers whose name or uuid that is."""
+    said = _canonical(said)
+    with db.read_once(ctx) as session:
+        # An adopted MySQL table compares without regard to case.
+        return [row for row in session.execute(_CALLED, {"said": said})
+                if said in (row.name, row.uuid)]
+
+
+def _canonical(said: str) -> str:
+    """Return the spelling of a uuid that providers have; anything else as it is."""
+    try:
+        return str(uuids.UUID(said))
+    except ValueError:
+        return said

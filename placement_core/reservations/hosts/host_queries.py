@@ -1,0 +1,219 @@
+"""Hosts of the freepool: one, pages of them, and what reservations hold of them.
+
+The reads take as many statements for a thousand hosts as for one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session, clock, texts
+from placement_core.plugin_api.reservations import Window
+from placement_core.reservations import tables
+from placement_core.reservations.errors import HostNotFound
+from placement_core.reservations.records import R_DELETED, Host, HostAllocation
+from placement_core.reservations.store import lease_rows
+
+_LARGEST_ID = 2**31 - 1
+
+_hosts, _names, _values = (
+    tables.computehosts, tables.resource_properties, tables.computehost_extra_capabilities)
+_held, _reservations, _leases = (
+    tables.computehost_allocations, tables.lease_reservations, tables.leases)
+
+_FIELDS = tuple(
+    field.name for field in dataclasses.fields(Host) if field.name != "capabilities")
+#: With the present in each row, so that it costs no question of its own.
+_ROWS = sa.select(
+    *(_hosts.c[name] for name in _FIELDS), _hosts.c.provider_id,
+    _hosts.c.reservation_provider_id, clock.now().label("asked_at"))
+_BY_ID = _ROWS.where(_hosts.c.id == sa.bindparam("of_id"))
+_BY_NAME = _ROWS.where(_hosts.c.name == sa.bindparam("of_name"))
+_CAPABILITIES = (
+    sa.select(_values.c.computehost_id, _names.c.property_name, _values.c.capability_value)
+    .join(_names, _names.c.id == _values.c.property_id)
+    .where(_values.c.computehost_id >= sa.bindparam("first"),
+           _values.c.computehost_id <= sa.bindparam("last"))
+    .order_by(_names.c.property_name))
+
+# What ended before it began was never in force.
+_HELD = (
+    sa.select(
+        _held.c.computehost_id,
+        sa.func.coalesce(_held.c.host_name, _hosts.c.name).label("name"),
+        _reservations.c.lease_id,
+        _held.c.reservation_id, _leases.c.project_id, _held.c.slots, _held.c.whole,
+        _held.c.start_second, _held.c.end_second,
+        (_reservations.c.status == R_DELETED).label("ended"))
+    .join(_reservations, _reservations.c.id == _held.c.reservation_id)
+    .join(_leases, _leases.c.id == _reservations.c.lease_id)
+    .outerjoin(_hosts, _hosts.c.id == _held.c.computehost_id)
+    .where(_held.c.start_second < _held.c.end_second)
+    .order_by(_held.c.computehost_id, _held.c.start_second, _held.c.reservation_id))
+
+
+def get(ctx: Context, host_id: str) -> Host:
+    """Return a host, by its id.
+
+    :raises HostNotFound:
+    """
+    return _read_one(ctx, _BY_ID, {"of_id": key_of(host_id)}, host_id)
+
+
+def find(ctx: Context, said: str) -> Host:
+    """Return a host, by its name or its id; a name comes first.
+
+    :raises HostNotFound:
+    """
+    if texts.storable(said):
+        try:
+            return _read_one(ctx, _BY_NAME, {"of_name": said}, said)
+        except HostNotFound:
+            pass
+    return get(ctx, said)
+
+
+@db.retry_writes
+def page(ctx: Context, *, after: int | None = None, limit: int | None = None) -> list[Host]:
+    """Return hosts, in the order of ids.
+
+    :param after: the id of the last one of the page before.
+    """
+    with db.read(ctx) as session:
+        return _page(session, after, limit)[0]
+
+
+@db.retry_writes
+def allocations(
+    ctx: Context, *, host_id: str | None = None, lease_id: str | None = None,
+    reservation_id: str | None = None,
+) -> tuple[Sequence[Host], Sequence[HostAllocation]]:
+    """Return what reservations hold of hosts: what ends in the future, unless one is named.
+
+    :returns: the hosts, also those of which nothing is held; and what is held of them.
+    :raises HostNotFound:
+    """
+    with db.read(ctx) as session:
+        if host_id is None:
+            hosts, asked_at = _page(session, None, None)
+        else:
+            row = row_of(session, key_of(host_id))
+            hosts, asked_at = [with_capabilities(session, [row])[0]], row.asked_at
+        if not all(texts.storable(said) for said in (lease_id, reservation_id) if said):
+            return hosts, []
+        statement, parameters = _HELD, dict[str, Any]()
+        if host_id is not None:
+            statement = statement.where(_held.c.computehost_id == sa.bindparam("of_host"))
+            parameters["of_host"] = hosts[0].id
+        if lease_id is not None:
+            statement = statement.where(_reservations.c.lease_id == sa.bindparam("of_lease"))
+            parameters["of_lease"] = lease_id
+        if reservation_id is not None:
+            statement = statement.where(
+                _held.c.reservation_id == sa.bindparam("of_reservation"))
+            parameters["of_reservation"] = reservation_id
+        if lease_id is None and reservation_id is None:
+            if asked_at is None:
+                return [], []
+            statement = statement.where(_held.c.end_second > sa.bindparam("now"))
+            parameters["now"] = second_of(asked_at)
+        found = session.execute(statement, parameters).all()
+    return hosts, _allocations_of(found)
+
+
+# Rows --------------------------------------------------------------------------------
+
+
+def key_of(host_id: str) -> int:
+    """Return the number that a host's id is.
+
+    :raises HostNotFound: it is none.
+    """
+    if host_id.isascii() and host_id.isdigit() and len(host_id) <= len(str(_LARGEST_ID)):
+        number = int(host_id)
+        if number <= _LARGEST_ID:
+            return number
+    raise HostNotFound("There is no such host.")
+
+
+def row_of(session: Session, host_id: int) -> sa.Row[Any]:
+    """Return the row of a host, with the present as ``asked_at``.
+
+    :raises HostNotFound:
+    """
+    row = session.execute(_BY_ID, {"of_id": host_id}).first()
+    if row is None:
+        raise HostNotFound(f"There is no host {host_id}.")
+    return row
+
+
+@db.retry_writes
+def _read_one(
+    ctx: Context, statement: sa.Select[Any], parameters: Mapping[str, Any], said: str
+) -> Host:
+    with db.read(ctx) as session:
+        row = session.execute(statement, parameters).first()
+        if row is None:
+            raise HostNotFound(f"There is no host {said}.")
+        return with_capabilities(session, [row])[0]
+
+
+def _page(
+    session: Session, after: int | None, limit: int | None
+) -> tuple[list[Host], datetime.datetime | None]:
+    """Return hosts, and when they were read; None: there are none."""
+    statement, parameters = _ROWS.order_by(_hosts.c.id), dict[str, Any]()
+    if after is not None:
+        statement = statement.where(_hosts.c.id > sa.bindparam("after"))
+        parameters["after"] = after
+    if limit is not None:
+        statement = statement.limit(sa.bindparam("most", type_=sa.Integer))
+        parameters["most"] = limit
+    found = session.execute(statement, parameters).all()
+    return with_capabilities(session, found), found[0].asked_at if found else None
+
+
+def with_capabilities(session: Session, found: Sequence[sa.Row[Any]]) -> list[Host]:
+    """Return the hosts of rows, which are in the order of ids."""
+    if not found:
+        return []
+    values: dict[int, dict[str, str]] = {row.id: {} for row in found}
+    for row in session.execute(
+            _CAPABILITIES, {"first": found[0].id, "last": found[-1].id}):
+        values[row.computehost_id][row.property_name] = row.capability_value
+    return [_host(row, values[row.id]) for row in found]
+
+
+def _host(row: sa.Row[Any], capabilities: Mapping[str, str]) -> Host:
+    fields = {name: getattr(row, name) for name in _FIELDS}
+    fields |= {
+        "reservable": bool(row.reservable), "created_at": lease_rows.aware(row.created_at),
+        "updated_at": None if row.updated_at is None else lease_rows.aware(row.updated_at)}
+    return Host(**fields, capabilities=capabilities)
+
+
+def _allocations_of(found: Iterable[Any]) -> list[HostAllocation]:
+    """Return what rows of ``_HELD`` say; there may be tens of thousands."""
+    windows: dict[tuple[int, int], Window] = {}
+    made = []
+    for (host_id, name, lease_id, reservation_id, project_id, slots, whole, start, end,
+         ended) in found:
+        window = windows.get((start, end))
+        if window is None:
+            window = windows[start, end] = Window.of(start, end)
+        made.append(HostAllocation(
+            host_id, name or "", lease_id, reservation_id, project_id, slots, bool(whole),
+            window, bool(ended)))
+    return made
+
+
+def second_of(moment: datetime.datetime) -> int:
+    """Return a naive moment of the database's clock in seconds since the epoch."""
+    return int(lease_rows.aware(moment).timestamp())

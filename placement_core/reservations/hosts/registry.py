@@ -1,0 +1,299 @@
+"""Hosts enter the freepool, change and leave it.
+
+Whoever changes a host takes the pool's row first, then the host's tree in placement.
+What can be promised of a host is what the inventories of its tree had when it came in,
+or was changed last; ``sizes.refresh`` makes it follow them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core import db, errors as core_errors
+from placement_core.changes import revisions
+from placement_core.compute.nodes import ComputeNodes
+from placement_core.context import Context
+from placement_core.db import Session, failures, texts
+from placement_core.placement import (
+    errors as placement_errors,
+    fencing,
+    locks,
+    providers,
+    rows,
+    tables as placement_tables,
+)
+from placement_core.reservations import tables
+from placement_core.reservations.errors import (
+    HostExists,
+    HostInUse,
+    InvalidLease,
+    UnknownHost,
+)
+from placement_core.reservations.hosts import host_capabilities, host_queries, sizes
+from placement_core.reservations.hosts.candidates import HostCandidate, HostCandidates
+from placement_core.reservations.hosts.healing import Healing
+from placement_core.reservations.leases import history
+from placement_core.reservations.provisioning.provisioner import Effects
+from placement_core.reservations.records import Host
+from placement_core.reservations.scheduling import occupancy
+
+LOG = logging.getLogger(__name__)
+
+#: Begins the reason of a host that the monitor took out of service, and no other one.
+BY_MONITOR = "monitor: "
+
+_LONGEST_REASON = 255
+_LONGEST_PROVIDER_NAME = 200
+_LONGEST_TRUST_ID = 36
+
+_hosts, _held = tables.computehosts, tables.computehost_allocations
+_providers, _allocations = placement_tables.resource_providers, placement_tables.allocations
+
+_KNOWN = sa.select(_hosts.c.id, _hosts.c.name, _hosts.c.provider_id).where(sa.or_(
+    _hosts.c.provider_id == sa.bindparam("of_provider"),
+    _hosts.c.name == sa.bindparam("of_name")))
+_ADD = sa.insert(_hosts)
+_CHANGE = sa.update(_hosts).where(_hosts.c.id == sa.bindparam("of_id"))
+_REMOVE = sa.delete(_hosts).where(_hosts.c.id == sa.bindparam("of_id"))
+_PROMISED = sa.select(_held.c.reservation_id).where(
+    _held.c.computehost_id == sa.bindparam("of_id"),
+    _held.c.end_second > sa.bindparam("now")).limit(1)
+
+_UUID = sa.select(_providers.c.uuid).where(_providers.c.id == sa.bindparam("of_id"))
+_CONSUMERS = sa.select(sa.func.count(_allocations.c.consumer_id.distinct())).where(
+    _allocations.c.resource_provider_id.in_(sa.bindparam("tree", expanding=True)))
+
+
+class PoolHosts:
+    """Lets hosts into the freepool, and out of it.
+
+    :param nodes: whose records say what a host is, where a cell has it.
+    """
+
+    def __init__(self, effects: Effects, nodes: ComputeNodes, healing: Healing) -> None:
+        self._effects = effects
+        self._candidates = HostCandidates(nodes)
+        self._healing = healing
+
+    def register(
+        self, ctx: Context, name: str, capabilities: Mapping[str, object],
+        trust_id: str | None = None,
+    ) -> Host:
+        """Let the resource provider, or compute node, of that name into the freepool.
+
+        What can be promised of it is the capacity of the inventories of its tree.
+
+        :param name: or the uuid.
+        :param capabilities: {property: text or number}; ``availability_zone`` and
+            ``service_name`` become fields.
+        :raises UnknownHost, AmbiguousHost: none has that name, or several have.
+        :raises InvalidLease: it is nested, a node without inventories, or a capability
+            cannot be kept.
+        :raises HostExists, HostInUse: it is there, or carries allocations.
+        :raises errors.Unavailable: a cell does not answer that may have it.
+        """
+        given = host_capabilities.checked(capabilities)
+        if trust_id is not None and not (
+                len(trust_id) <= _LONGEST_TRUST_ID and texts.storable(trust_id)):
+            raise InvalidLease(
+                f"A trust_id has at most {_LONGEST_TRUST_ID} characters.", "trust_id")
+        candidate = self._candidates.find(ctx, name)
+        return _enter(ctx, candidate, given, trust_id, self._effects)
+
+    def change(
+        self, ctx: Context, host_id: str, capabilities: Mapping[str, object], *,
+        name: str | None = None, reservable: bool | None = None, reason: str | None = None,
+    ) -> Host:
+        """Set capabilities of a host, remove those that are None, take it out of service.
+
+        What can be promised of it follows its inventories.
+
+        :param name: the one it has.
+        :param reservable: False: no new promises; what is promised of it is healed.
+        :param reason: why it is not reservable.
+        :raises HostNotFound, CapabilityInUse, InvalidLease:
+        """
+        if not capabilities and name is None and reservable is None and reason is None:
+            raise InvalidLease("No data to update: there is nothing in the body.", "body")
+        given = host_capabilities.checked(capabilities)
+        if reason is not None:
+            _check_reason(reason)
+        host, hurts = _change(ctx, host_queries.key_of(host_id), given, name, reservable, reason)
+        if hurts:
+            try:
+                self._healing.heal(ctx)
+            except core_errors.Unavailable as error:
+                # The change is made; whoever heals next does it.
+                LOG.warning("host %s has changed; leases were not healed yet: %s",
+                            host.name, error)
+        return host
+
+    def remove(self, ctx: Context, host_id: str) -> None:
+        """Let a host out of the freepool.
+
+        :raises HostNotFound:
+        :raises HostInUse: leases hold it now or later, or it carries allocations.
+        """
+        _leave(ctx, host_queries.key_of(host_id), self._effects)
+
+
+# Entering, changing, leaving ---------------------------------------------------------
+
+
+@db.retry_writes
+def _enter(
+    ctx: Context, candidate: HostCandidate, given: Mapping[str, str | None], trust_id: str | None,
+    effects: Effects,
+) -> Host:
+    fields, values = _parted(given)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.POOL)
+        revisions.raise_(session, revisions.POOL_HOSTS)
+        try:
+            root = rows.by_uuid(session, candidate.provider_uuid)
+        except placement_errors.ProviderNotFound:
+            raise UnknownHost(candidate.name) from None
+        _refuse_known(session, root.id, candidate.name)
+        tree = _hold_tree(session, root.id)
+        _refuse_consumers(session, tree, candidate.name)
+        fencing.mark(session, root.id)
+        child = providers.create(ctx, name=_child_name(candidate), parent_uuid=root.uuid)
+        result = session.execute(_ADD, {
+            "name": candidate.name, "provider_id": root.id, "provider_uuid": root.uuid,
+            "reservation_provider_id": child.id, "trust_id": trust_id,
+            "reservable": True, "promised": False,
+            **sizes.of_tree(session, tree),
+            **candidate.fields, **fields,
+        })
+        host_id: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
+        host_capabilities.put(session, host_id, values)
+        [host] = host_queries.with_capabilities(session, [host_queries.row_of(session, host_id)])
+        effects.host_entered(ctx, host)
+        return host
+
+
+@db.retry_writes
+def _change(
+    ctx: Context, host_id: int, given: Mapping[str, str | None], name: str | None,
+    reservable: bool | None, reason: str | None,
+) -> tuple[Host, bool]:
+    """Return the host as it is then, and whether leases may have lost or found something."""
+    fields, values = _parted(given)
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.POOL)
+        row = host_queries.row_of(session, host_id)
+        if name is not None and name != row.name:
+            raise InvalidLease(
+                f"The host is called {row.name}, as its compute node or resource provider is; "
+                "its name cannot be changed.", "name")
+        present = host_capabilities.of_host(session, host_id) if values else {}
+        present |= {field: getattr(row, field) for field in fields
+                    if getattr(row, field) is not None}
+        host_capabilities.require_unused(
+            session, host_id,
+            [key for key, value in given.items() if present.get(key, value) != value],
+            host_queries.second_of(row.asked_at))
+        host_capabilities.put(session, host_id, values)
+        tree = sizes.tree_of(session, row.provider_id)
+        session.execute(_CHANGE.values(
+            **fields, **_service(row, reservable, reason),
+            **sizes.of_tree(session, tree),
+        ), {"of_id": host_id})
+        changed = host_queries.row_of(session, host_id)
+        hurts = any(getattr(row, column) != getattr(changed, column)
+                    for column in ("reservable", *sizes.COLUMNS.values()))
+        return host_queries.with_capabilities(session, [changed])[0], hurts
+
+
+@db.retry_writes
+def _leave(ctx: Context, host_id: int, effects: Effects) -> None:
+    with db.write(ctx) as session:
+        revisions.raise_(session, revisions.POOL)
+        revisions.raise_(session, revisions.POOL_HOSTS)
+        row = host_queries.row_of(session, host_id)
+        [host] = host_queries.with_capabilities(session, [row])
+        now = host_queries.second_of(row.asked_at)
+        if session.execute(_PROMISED, {"of_id": host_id, "now": now}).first():
+            raise HostInUse(f"Leases hold host {host.name} now, or will later.")
+        if any(each.host_id == host_id
+               for each in occupancy.find(session, cleaning_seconds=0)):
+            raise HostInUse(f"A lease that holds host {host.name} has yet to be ended.")
+        _refuse_consumers(session, _hold_tree(session, row.provider_id), host.name)
+        fencing.unmark(session, row.provider_id)
+        child = session.execute(_UUID, {"of_id": row.reservation_provider_id}).scalar()
+        if child is not None:
+            providers.delete(ctx, child)
+        effects.host_left(ctx, host)
+        host_capabilities.remove(session, host_id)
+        history.keep_name(session, host_id, host.name)
+        session.execute(_REMOVE, {"of_id": host_id})
+
+
+def _parted(
+    given: Mapping[str, str | None]
+) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """Return what of given capabilities are fields, and what are not."""
+    fields = {name: given[name] for name in host_capabilities.FIELDS if name in given}
+    return fields, {name: value for name, value in given.items() if name not in fields}
+
+
+def _service(
+    row: sa.Row[Any], reservable: bool | None, reason: str | None
+) -> Mapping[str, object]:
+    """Return the columns that say whether a host is in service, as they shall be."""
+    wanted = bool(row.reservable) if reservable is None else reservable
+    if wanted:
+        if reason is not None:
+            raise InvalidLease("A host that is in service needs no reason for that.", "reason")
+        return {"reservable": True, "down_reason": None}
+    if reservable is None and reason is None:
+        return {}
+    # What somebody took out of service stays out until somebody puts it back, also if the
+    # monitor had taken it out before.
+    return {"reservable": False, "down_reason": reason or "taken out of service"}
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > _LONGEST_REASON or not texts.storable(reason):
+        raise InvalidLease(
+            f"A reason has at most {_LONGEST_REASON} characters, and no NUL.", "reason")
+    if reason.startswith(BY_MONITOR):
+        raise InvalidLease(
+            f"Reasons that begin with {BY_MONITOR!r} are those of the monitor.", "reason")
+
+
+def _refuse_known(session: Session, provider_id: int, name: str) -> None:
+    for row in session.execute(_KNOWN, {"of_provider": provider_id, "of_name": name}):
+        if row.provider_id == provider_id:
+            raise HostExists(f"{name} is in the freepool already, as host {row.id}.")
+        if row.name == name:
+            raise HostExists(f"Host {row.id} of the freepool is called {name} already.")
+
+
+def _hold_tree(session: Session, root_id: int) -> set[int]:
+    """Take the rows of a tree of providers; return their ids."""
+    tree = sizes.tree_of(session, root_id)
+    locks.hold(session, dict.fromkeys(tree, 0))
+    # Nothing joins or leaves it now, for that takes a row of it. What did so before we
+    # held them makes us begin again.
+    if sizes.tree_of(session, root_id) != tree:
+        raise failures.TransactionLost
+    return tree
+
+
+def _refuse_consumers(session: Session, tree: Iterable[int], name: str) -> None:
+    consumers = session.execute(_CONSUMERS, {"tree": sorted(tree)}).scalar_one()
+    if consumers:
+        said = "1 consumer has" if consumers == 1 else f"{consumers} consumers have"
+        raise HostInUse(f"{said} allocations on {name}, or on what is nested in it.")
+
+
+def _child_name(candidate: HostCandidate) -> str:
+    name = f"reservation_{candidate.name}"
+    if len(name) <= _LONGEST_PROVIDER_NAME:
+        return name
+    return f"reservation_{candidate.provider_uuid}"
