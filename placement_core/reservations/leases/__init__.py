@@ -1,6 +1,8 @@
 """Leases: made, changed, started, ended and read.
 
-``service``         makes, changes and ends leases, each in one transaction
+``service``         makes, changes and ends leases: planned, judged, committed
+``requests``        what clients ask, checked by plugins
+``plans``           what a lease gets, new or changed; nothing is written
 ``lease_queries``   reads leases: one, pages of them, their versions
 ``transitions``     a lease starts, is about to end, ends: one event, one transaction
 ``dates``           which dates make sense

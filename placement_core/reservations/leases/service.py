@@ -3,25 +3,25 @@
 Whoever changes what is promised takes the row of the pool first (``revisions.POOL``), then
 the lease's, then its events': one order for all. Planning sees what is committed by then,
 and nobody else can promise anything until this is.
+
+A lease is planned (``plans``), judged (``policy``) and committed, in one transaction. Where a
+service of the site is asked as well, that is before the transaction, about a plan of its own:
+the one that is committed is made again under the pool's row.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
-import uuid
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from placement_core import db, errors as core_errors
 from placement_core.changes import kinds, revisions
 from placement_core.context import Context
 from placement_core.db import Session
 from placement_core.plugin_api.reservations import (
-    Asked,
     DoesNotFit,
-    NotChangeable,
     ReservationPlugin,
     Share,
     Window,
@@ -34,57 +34,30 @@ from placement_core.reservations.leases import (
     transitions,
     updates,
 )
-from placement_core.reservations.leases.dates import Terms
-from placement_core.reservations.leases.schemas import PluginSchemas
-from placement_core.reservations.policy.rules import Decide, Judgement, LeaseRules
+from placement_core.reservations.leases.plans import (
+    ChangeDoesNotFit,
+    LeaseChangePlan,
+    LeasePlanner,
+    NewLeasePlan,
+)
+from placement_core.reservations.leases.requests import LeaseRequests, changes_besides
+from placement_core.reservations.policy.rules import Judgement, LeaseRules
 from placement_core.reservations.provisioning.provisioner import Effects
 from placement_core.reservations.records import (
     Lease,
     LeaseChange,
     NewLease,
     NewReservation,
-    Reservation,
 )
 from placement_core.reservations.scheduling import (
     availability,
     booking_index,
-    planner,
     pool_queries,
 )
 from placement_core.reservations.scheduling.availability import FreeStep, NextFit
-from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.planner import Wanted
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.store import bookings, lease_rows
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Admitted:
-    """What a lease that can be had gets."""
-
-    terms: Terms
-    pool: Pool
-    granted: Sequence[Granted]
-
-
-class _Planned(Exception):
-    """It is known what a lease would get, and that is all that was wanted."""
-
-    def __init__(self, shares: Sequence[Sequence[Share]]) -> None:
-        super().__init__()
-        self.shares = shares
-
-
-class _Refused(Exception):
-    """A change of a lease does not fit.
-
-    :ivar after: the lease as it should have been.
-    """
-
-    def __init__(self, why: DoesNotFit, after: Lease, wanted: Sequence[Wanted]) -> None:
-        super().__init__(str(why))
-        self.why = why
-        self.after = after
-        self.wanted = wanted
 
 
 class Leases:
@@ -98,12 +71,13 @@ class Leases:
         cleaning_seconds: int, minutes_before_end: int, max_reservations: int,
     ) -> None:
         self._plugins = plugins
-        self._schemas = {name: PluginSchemas(plugin) for name, plugin in plugins.items()}
+        self._requests = LeaseRequests(plugins, max_reservations=max_reservations)
+        self._planner = LeasePlanner(
+            self._requests, cleaning_seconds=cleaning_seconds,
+            minutes_before_end=minutes_before_end)
         self._effects = effects
         self._rules = rules
         self._cleaning_seconds = cleaning_seconds
-        self._minutes_before_end = minutes_before_end
-        self._max_reservations = max_reservations
 
     # Making ----------------------------------------------------------------------
 
@@ -114,93 +88,65 @@ class Leases:
         :raises NoRoom: it does not fit; with the time at which it would.
         :raises PolicyRefused: a rule of the site.
         """
-        wanted = self._wanted(new.project_id, new.reservations)
+        wanted = self._requests.wanted(new.project_id, new.reservations)
         try:
-            judgement = self._judged(ctx, new, wanted)
-            return db.retry_writes(self._create)(ctx, new, wanted, judgement.decide)
+            judgement = self._prepare_new(ctx, new, wanted)
+            return db.retry_writes(self._create)(ctx, new, wanted, judgement)
         except DoesNotFit as refusal:
             raise self._no_room(ctx, refusal, new.start_at, new.end_at, wanted) from None
-
-    def _judged(self, ctx: Context, new: NewLease, wanted: Sequence[Wanted]) -> Judgement:
-        return self._rules.prepare(
-            ctx, new, plan=lambda: _planned_by(functools.partial(
-                db.retry_writes(self._try), ctx, new, wanted)))
-
-    def _create(
-        self, ctx: Context, new: NewLease, wanted: Sequence[Wanted], decide: Decide
-    ) -> Lease:
-        with db.write(ctx) as session:
-            revisions.raise_(session, revisions.POOL)
-            now = pool_queries.present(session)
-            admitted = self._admit(ctx, session, new, wanted, now, decide)
-            lease = lease_rows.add(session, _made(new, admitted.terms, wanted, now))
-            session.touch(kinds.LEASE, lease.number)
-            granted = list(zip(lease.reservations, admitted.granted, strict=True))
-            bookings.hold(session, granted, lease.window)
-            pool_queries.mark_promised(
-                session, admitted.pool, (share for _, each in granted for share in each.shares))
-            for reservation in lease.reservations:
-                self._effects.made(ctx, lease, reservation)
-            notifications.add(ctx, notifications.CREATED, lease)
-        return lease
 
     def what_if(self, ctx: Context, new: NewLease) -> None:
         """Say what ``create`` would say, and write nothing.
 
         :raises NoRoom, PolicyRefused, InvalidLease, InvalidReservation:
         """
-        wanted = self._wanted(new.project_id, new.reservations)
+        wanted = self._requests.wanted(new.project_id, new.reservations)
         try:
-            judgement = self._judged(ctx, new, wanted)
-            db.retry_writes(self._try)(ctx, new, wanted, judgement.decide)
+            judgement = self._prepare_new(ctx, new, wanted)
+            db.retry_writes(self._judge_new)(ctx, new, wanted, judgement)
         except DoesNotFit as refusal:
             raise self._no_room(ctx, refusal, new.start_at, new.end_at, wanted) from None
 
-    def _try(
-        self, ctx: Context, new: NewLease, wanted: Sequence[Wanted], decide: Decide
+    def _prepare_new(
+        self, ctx: Context, new: NewLease, wanted: Sequence[Wanted]
+    ) -> Judgement:
+        return self._rules.prepare(
+            ctx, new, plan=lambda: db.retry_writes(self._plan_new)(ctx, new, wanted).shares)
+
+    def _plan_new(self, ctx: Context, new: NewLease, wanted: Sequence[Wanted]) -> NewLeasePlan:
+        with db.read(ctx) as session:
+            return self._planner.plan_new(session, new, wanted)
+
+    def _judge_new(
+        self, ctx: Context, new: NewLease, wanted: Sequence[Wanted], judgement: Judgement
     ) -> None:
         with db.read(ctx) as session:
-            self._admit(ctx, session, new, wanted, pool_queries.present(session), decide)
+            plan = self._planner.plan_new(session, new, wanted)
+            judgement.decide(ctx, plan.window, plan.shares)
 
-    def _admit(
-        self, ctx: Context, session: Session, new: NewLease, wanted: Sequence[Wanted],
-        now: datetime.datetime, decide: Decide,
-    ) -> _Admitted:
-        """Judge a lease that is asked for.
+    def _create(
+        self, ctx: Context, new: NewLease, wanted: Sequence[Wanted], judgement: Judgement
+    ) -> Lease:
+        with db.write(ctx) as session:
+            revisions.raise_(session, revisions.POOL)
+            plan = self._planner.plan_new(session, new, wanted)
+            judgement.decide(ctx, plan.window, plan.shares)
+            return self._commit_new(ctx, session, plan, updates.new_lease(
+                new, plan.dates, wanted, plan.at))
 
-        :raises DoesNotFit, PolicyRefused, InvalidLease, InvalidReservation:
-        """
-        found = dates.of_new(new, now, self._minutes_before_end)
-        pool = pool_queries.read(
-            session, wanted, found.window, cleaning_seconds=self._cleaning_seconds)
-        granted = planner.plan(pool, found.window, wanted)
-        decide(ctx, found.window, [each.shares for each in granted])
-        return _Admitted(found, pool, granted)
-
-    def _wanted(
-        self, project_id: str, reservations: Sequence[NewReservation]
-    ) -> list[Wanted]:
-        """Check what is asked for, as far as it does not depend on anything else.
-
-        :raises InvalidLease, InvalidReservation:
-        """
-        if not 1 <= len(reservations) <= self._max_reservations:
-            raise errors.InvalidLease(
-                f"A lease has 1 to {self._max_reservations} reservations.", "reservations")
-        wanted = []
-        for each in reservations:
-            plugin = self._plugin(each.resource_type)
-            self._schemas[each.resource_type].check_new(each.given)
-            wanted.append(Wanted(plugin, Asked(
-                str(uuid.uuid4()), project_id, plugin.values(each.given))))
-        return wanted
-
-    def _plugin(self, resource_type: str) -> ReservationPlugin:
-        plugin = self._plugins.get(resource_type)
-        if plugin is None:
-            raise errors.InvalidLease(
-                f"The {resource_type[:66]} resource type is not supported.", "resource_type")
-        return plugin
+    def _commit_new(
+        self, ctx: Context, session: Session, plan: NewLeasePlan, lease: Lease
+    ) -> Lease:
+        """Write a lease that was planned; return it with its number."""
+        lease = lease_rows.add(session, lease)
+        session.touch(kinds.LEASE, lease.number)
+        bookings.hold(
+            session, zip(lease.reservations, plan.granted, strict=True), lease.window)
+        pool_queries.mark_promised(session, plan.pool, itertools.chain(*plan.shares))
+        for reservation in lease.reservations:
+            self._effects.made(ctx, lease, reservation)
+        notifications.add(ctx, notifications.CREATED, lease)
+        return lease
 
     # When it fits ----------------------------------------------------------------
 
@@ -213,7 +159,7 @@ class Leases:
         :param since: no earlier than then; None: from now on.
         :raises InvalidLease, InvalidReservation: the request makes no sense.
         """
-        wanted = self._wanted(project_id, reservations)
+        wanted = self._requests.wanted(project_id, reservations)
         dates.check_fit(since, seconds)
         return db.retry_writes(self._next_fit)(ctx, wanted, since, lambda _: seconds)
 
@@ -234,7 +180,7 @@ class Leases:
             start = int(begin.timestamp())
             pool = pool_queries.foresee(
                 session, wanted, start, promises, cleaning_seconds=self._cleaning_seconds,
-                without=() if instead is None else _ids(instead))
+                without=() if instead is None else [each.id for each in instead.reservations])
         return availability.next_fit(pool, start, seconds(begin), wanted)
 
     def _no_room(
@@ -272,21 +218,16 @@ class Leases:
         :param project_id: whose it must be; None: anybody's.
         :raises LeaseNotFound, NotChangeable: and what ``create`` raises.
         """
-        if not _besides(change, "name"):
+        if not changes_besides(change, "name"):
             return db.retry_writes(self._rename)(ctx, lease_id, change.name, project_id)
         if change.end_now:
             ended = db.retry_writes(self._end_now)(ctx, lease_id, change, project_id)
             self._rules.ended(ctx, ended)
             return ended
-        before = lease_queries.get(ctx, lease_id, project_id=project_id)
-        attempt = functools.partial(
-            db.retry_writes(self._change), ctx, lease_id, change, project_id)
         try:
-            judgement = self._rules.prepare(
-                ctx, self._as_asked(before, change), before,
-                plan=lambda: _planned_by(attempt))
-            return attempt(judgement.decide)
-        except _Refused as refused:
+            judgement = self._prepare_change(ctx, lease_id, change, project_id)
+            return db.retry_writes(self._change)(ctx, lease_id, change, project_id, judgement)
+        except ChangeDoesNotFit as refused:
             after = refused.after
             if after.status != records.PENDING:
                 # It begins when it began.
@@ -311,7 +252,7 @@ class Leases:
     def _end_now(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
     ) -> Lease:
-        if _besides(change, "name", "end_now"):
+        if changes_besides(change, "name", "end_now"):
             raise errors.InvalidLease(
                 "Nothing but the name of a lease can change while it ends.", "end_date")
         with db.write(ctx) as session:
@@ -329,117 +270,49 @@ class Leases:
             return transitions.end(
                 ctx, session, self._plugins, self._effects, lease, now, shown=shown)
 
+    def _prepare_change(
+        self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
+    ) -> Judgement:
+        before = lease_queries.get(ctx, lease_id, project_id=project_id)
+        return self._rules.prepare(
+            ctx, self._requests.as_new(before, change), before,
+            plan=lambda: db.retry_writes(self._plan_change)(ctx, lease_id, change, project_id))
+
+    def _plan_change(
+        self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
+    ) -> Sequence[Sequence[Share]] | None:
+        """Return what the reservations of a lease would hold; None: nothing would change."""
+        with db.read(ctx) as session:
+            present = lease_queries.find(session, lease_id, project_id)
+            _check_not_over(*present)
+            plan = self._planner.plan_change(session, present, change)
+        return None if plan is None else plan.shares
+
     def _change(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None,
-        decide: Decide,
+        judgement: Judgement,
     ) -> Lease:
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            before, now = _taken(session, lease_id, project_id)
-            _check_not_over(before, now)
-            found = dates.of_change(before, change, now)
-            after = updates.changed(
-                before, change.name, found, self._new_fields(before, change), now)
-            if after == before:
-                return before
-            left = Window(max(after.start_at, now), after.end_at)
-            held = bookings.shares(session, before)
-            planned = self._planned(session, before, after, left, held)
-            granted = planned or [Granted(held[each.id]) for each in after.reservations]
-            if planned:
-                after = updates.repaired(after)
-            decide(ctx, after.window, [each.shares for each in granted])
-            holdings = [
-                updates.Holding(each, held[each.id], given)
-                for each, given in zip(after.reservations, granted, strict=True)]
-            updates.write(session, before, after, holdings, left, now)
-            self._tell(ctx, before, after, holdings)
-        return after
+            present = _taken(session, lease_id, project_id)
+            _check_not_over(*present)
+            plan = self._planner.plan_change(session, present, change)
+            if plan is None:
+                return present.lease
+            judgement.decide(ctx, plan.window, plan.shares)
+            self._commit_change(ctx, session, plan)
+        return plan.after
 
-    def _planned(
-        self, session: Session, before: Lease, after: Lease, left: Window,
-        held: Mapping[str, Sequence[Share]],
-    ) -> list[Granted]:
-        """Return what a lease that changes gets; nothing: it keeps what it holds.
-
-        :param left: what is left of its window.
-        :raises _Refused: it cannot be had.
-        :raises NotChangeable, InvalidLease, InvalidReservation:
-        """
-        if after.reservations == before.reservations and (
-                before.start_at <= after.start_at and after.end_at <= before.end_at):
-            return []
-        wanted = [
-            Wanted(self._plugin(each.resource_type), Asked(
-                each.id, after.project_id, each.fields, held[each.id],
-                started=each.status == records.R_ACTIVE))
-            for each in after.reservations]
-        pool = pool_queries.read(
-            session, wanted, left, cleaning_seconds=self._cleaning_seconds,
-            without=_ids(before))
-        try:
-            granted = planner.plan(pool, left, wanted)
-        except DoesNotFit as refusal:
-            raise _Refused(refusal, after, wanted) from None
-        pool_queries.mark_promised(
-            session, pool, (share for each in granted for share in each.shares))
-        return granted
-
-    def _new_fields(
-        self, lease: Lease, change: LeaseChange
-    ) -> dict[str, Mapping[str, Any]]:
-        """Return the fields of reservations that shall change, by their ids.
-
-        :raises InvalidLease, InvalidReservation, NotChangeable:
-        """
-        known = {each.id: each for each in lease.reservations}
-        found: dict[str, Mapping[str, Any]] = {}
-        for asked in change.reservations:
-            if not asked.id:
-                raise errors.InvalidLease("Missing parameter reservation ID", "reservations")
-            reservation = known.pop(asked.id, None)
-            if reservation is None:
-                raise errors.InvalidLease(
-                    "Please enter valid reservation IDs, each once: the lease has "
-                    f"{', '.join(_ids(lease))}.", "reservations")
-            if asked.resource_type not in (None, reservation.resource_type):
-                raise errors.InvalidLease(
-                    "The resource type of a reservation cannot change.", "resource_type")
-            plugin = self._plugin(reservation.resource_type)
-            self._schemas[reservation.resource_type].check_change(asked.given)
-            values = plugin.values(
-                asked.given, reservation.fields,
-                started=reservation.status == records.R_ACTIVE)
-            if values != reservation.fields:
-                if reservation.status == records.R_ERROR:
-                    raise NotChangeable("The reservation is in error: it cannot change.")
-                found[reservation.id] = values
-        return found
-
-    def _as_asked(self, lease: Lease, change: LeaseChange) -> NewLease:
-        """Return a lease that shall change as it would be asked for.
-
-        :raises InvalidLease, InvalidReservation, NotChangeable:
-        """
-        fields = self._new_fields(lease, change)
-        asked = _as_new(lease)
-        return dataclasses.replace(
-            asked, name=lease.name if change.name is None else change.name,
-            start_at=None if change.start_now else change.start_at or lease.start_at,
-            end_at=change.end_at or lease.end_at,
-            before_end_at=change.before_end_at or asked.before_end_at,
-            reservations=[
-                NewReservation(each.resource_type, fields.get(each.id, each.fields))
-                for each in lease.reservations])
-
-    def _tell(
-        self, ctx: Context, before: Lease, after: Lease, holdings: Sequence[updates.Holding]
-    ) -> None:
-        """Tell others that a lease was changed."""
-        for was, each in zip(before.reservations, holdings, strict=True):
-            if each.differs or each.reservation.fields != was.fields:
+    def _commit_change(self, ctx: Context, session: Session, plan: LeaseChangePlan) -> None:
+        """Write what becomes of a lease, and tell others."""
+        before, after = plan.before, plan.after
+        if plan.pool is not None:
+            pool_queries.mark_promised(session, plan.pool, itertools.chain(*plan.shares))
+        updates.write(session, before, after, plan.holdings, plan.left, plan.at)
+        for was, holding in zip(before.reservations, plan.holdings, strict=True):
+            if holding.differs or holding.reservation.fields != was.fields:
                 self._effects.changed(
-                    ctx, after, each.reservation, each.before, each.after.shares)
+                    ctx, after, holding.reservation, holding.before, holding.after.shares)
         notifications.add(ctx, notifications.CHANGED, after)
 
     # Giving up -------------------------------------------------------------------
@@ -486,56 +359,3 @@ def _check_not_over(lease: Lease, now: datetime.datetime) -> None:
     """
     if lease.status == records.TERMINATED or lease.end_at <= now:
         raise errors.InvalidLease("Terminated leases can only be renamed.", "end_date")
-
-
-def _besides(change: LeaseChange, *names: str) -> bool:
-    """Say whether something else shall change."""
-    return any(getattr(change, field.name) for field in dataclasses.fields(change)
-               if field.name not in names)
-
-
-def _ids(lease: Lease) -> list[str]:
-    return [each.id for each in lease.reservations]
-
-
-def _as_new(lease: Lease) -> NewLease:
-    """Return a lease as it would be asked for."""
-    before_end_at = next(
-        (each.due_at for each in lease.events if each.event_type == records.BEFORE_END), None)
-    return NewLease(
-        lease.name, lease.project_id, lease.user_id, lease.start_at, lease.end_at,
-        [NewReservation(each.resource_type, each.fields) for each in lease.reservations],
-        before_end_at)
-
-
-def _planned_by(attempt: Callable[[Decide], object]) -> Sequence[Sequence[Share]] | None:
-    """Return what an attempt would get, and undo it; None: it changes nothing."""
-    def stop(ctx: Context, window: Window, shares: Sequence[Sequence[Share]]) -> None:
-        raise _Planned(shares)
-
-    try:
-        attempt(stop)
-    except _Planned as planned:
-        return planned.shares
-    return None
-
-
-def _made(
-    new: NewLease, found: Terms, wanted: Sequence[Wanted], now: datetime.datetime
-) -> Lease:
-    """Return a lease that begins to be, without its number."""
-    id_, window = str(uuid.uuid4()), found.window
-    events = [updates.event(id_, records.START, window.start_at, now)]
-    if found.before_end_at is not None:
-        events.append(updates.event(id_, records.BEFORE_END, found.before_end_at, now))
-    events.append(updates.event(id_, records.END, window.end_at, now))
-    reservations = [
-        Reservation(
-            each.asked.reservation_id, id_, each.plugin.resource_type,
-            lease_rows.resource_id(each.plugin.resource_type, each.asked.reservation_id),
-            records.R_PENDING, False, False, each.asked.values,
-            lease_rows.made_of(each.plugin.resource_type, each.asked.reservation_id), now, None)
-        for each in wanted]
-    return Lease(
-        0, id_, new.name, new.user_id, new.project_id, window.start_at, window.end_at,
-        records.PENDING, False, None, reservations, events, now, None)

@@ -1,4 +1,4 @@
-"""A lease becomes another: what it is then, and how that is written down.
+"""A lease begins to be, or becomes another: what it is then, and how that is written down.
 
 ``after`` and what is held come from planning; nothing is decided here.
 """
@@ -15,8 +15,8 @@ from placement_core.db import Session
 from placement_core.plugin_api.reservations import Share, Window
 from placement_core.reservations import records
 from placement_core.reservations.leases.dates import Terms
-from placement_core.reservations.records import Event, Lease, Reservation
-from placement_core.reservations.scheduling.planner import Granted
+from placement_core.reservations.records import Event, Lease, NewLease, Reservation
+from placement_core.reservations.scheduling.planner import Granted, Wanted
 from placement_core.reservations.store import bookings, lease_rows
 
 
@@ -48,6 +48,33 @@ def event(
 def in_force(lease: Lease) -> bool:
     """Say whether a lease has started, whatever went wrong since."""
     return any(each.status == records.R_ACTIVE for each in lease.reservations)
+
+
+def new_lease(
+    new: NewLease, lease_dates: Terms, wanted: Sequence[Wanted], now: datetime.datetime
+) -> Lease:
+    """Return a lease that begins to be, without its number."""
+    id_, window = str(uuid.uuid4()), lease_dates.window
+    events = [event(id_, records.START, window.start_at, now)]
+    if lease_dates.before_end_at is not None:
+        events.append(event(id_, records.BEFORE_END, lease_dates.before_end_at, now))
+    events.append(event(id_, records.END, window.end_at, now))
+    reservations = [
+        Reservation(
+            each.asked.reservation_id, id_, each.plugin.resource_type,
+            lease_rows.resource_id(each.plugin.resource_type, each.asked.reservation_id),
+            records.R_PENDING, False, False, each.asked.values,
+            lease_rows.made_of(each.plugin.resource_type, each.asked.reservation_id), now, None)
+        for each in wanted]
+    return Lease(
+        0, id_, new.name, new.user_id, new.project_id, window.start_at, window.end_at,
+        records.PENDING, False, None, reservations, events, now, None)
+
+
+def needs_no_more(before: Lease, after: Lease) -> bool:
+    """Say whether all that a changed lease needs is what it had: it is not planned again."""
+    return after.reservations == before.reservations and (
+        before.start_at <= after.start_at and after.end_at <= before.end_at)
 
 
 def changed(

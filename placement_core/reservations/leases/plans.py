@@ -1,0 +1,153 @@
+"""What a lease gets, new or changed: planned from what a transaction reads, nothing written.
+
+A plan is as good as what was read: who commits one made it under the pool's row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+
+from placement_core.db import Session
+from placement_core.plugin_api.reservations import DoesNotFit, Share, Window
+from placement_core.reservations.leases import dates, updates
+from placement_core.reservations.leases.dates import Terms
+from placement_core.reservations.leases.requests import LeaseRequests
+from placement_core.reservations.leases.updates import Holding
+from placement_core.reservations.records import Lease, LeaseChange, NewLease
+from placement_core.reservations.scheduling import planner, pool_queries
+from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.pools import Pool
+from placement_core.reservations.store import bookings, lease_rows
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NewLeasePlan:
+    """What a new lease gets.
+
+    :ivar pool: what it was planned with; ``at`` when.
+    """
+
+    dates: Terms
+    pool: Pool
+    granted: Sequence[Granted]
+    at: datetime.datetime
+
+    @property
+    def window(self) -> Window:
+        """Return when the lease is."""
+        return self.dates.window
+
+    @property
+    def shares(self) -> list[Sequence[Share]]:
+        """Return what each reservation holds of hosts."""
+        return [granted.shares for granted in self.granted]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeaseChangePlan:
+    """What becomes of a lease that changes.
+
+    :ivar left: what is left of its window: what is new is held from its start on.
+    :ivar pool: what it was planned with; None: it keeps what it holds.
+    """
+
+    before: Lease
+    after: Lease
+    left: Window
+    holdings: Sequence[Holding]
+    pool: Pool | None
+    at: datetime.datetime
+
+    @property
+    def window(self) -> Window:
+        """Return when the lease is then."""
+        return self.after.window
+
+    @property
+    def shares(self) -> list[Sequence[Share]]:
+        """Return what each reservation holds of hosts then."""
+        return [holding.after.shares for holding in self.holdings]
+
+
+class ChangeDoesNotFit(Exception):
+    """A change of a lease does not fit.
+
+    :ivar after: the lease as it should have been.
+    """
+
+    def __init__(self, why: DoesNotFit, after: Lease, wanted: Sequence[Wanted]) -> None:
+        super().__init__(str(why))
+        self.why = why
+        self.after = after
+        self.wanted = wanted
+
+
+class LeasePlanner:
+    """Plans leases, inside of the transactions that read what is promised to others.
+
+    :param cleaning_seconds: after each promise.
+    :param minutes_before_end: when clients that do not say are told that a lease ends.
+    """
+
+    def __init__(
+        self, requests: LeaseRequests, *, cleaning_seconds: int, minutes_before_end: int
+    ) -> None:
+        self._requests = requests
+        self._cleaning_seconds = cleaning_seconds
+        self._minutes_before_end = minutes_before_end
+
+    def plan_new(
+        self, session: Session, new: NewLease, wanted: Sequence[Wanted]
+    ) -> NewLeasePlan:
+        """Plan a lease that is asked for.
+
+        :raises DoesNotFit, InvalidLease, InvalidReservation:
+        """
+        now = pool_queries.present(session)
+        lease_dates = dates.of_new(new, now, self._minutes_before_end)
+        pool = pool_queries.read(
+            session, wanted, lease_dates.window, cleaning_seconds=self._cleaning_seconds)
+        return NewLeasePlan(
+            lease_dates, pool, planner.plan(pool, lease_dates.window, wanted), now)
+
+    def plan_change(
+        self, session: Session, present: lease_rows.Found, change: LeaseChange
+    ) -> LeaseChangePlan | None:
+        """Plan a lease that shall change.
+
+        :param present: the lease, and when it was read.
+        :returns: None: it is as it shall be.
+        :raises ChangeDoesNotFit: what it shall hold cannot be had.
+        :raises NotChangeable, InvalidLease, InvalidReservation:
+        """
+        before, now = present
+        after = updates.changed(
+            before, change.name, dates.of_change(before, change, now),
+            self._requests.changed_fields(before, change), now)
+        if after == before:
+            return None
+        left = Window(max(after.start_at, now), after.end_at)
+        held = bookings.shares(session, before)
+        if updates.needs_no_more(before, after):
+            pool, granted = None, [Granted(held[each.id]) for each in after.reservations]
+        else:
+            wanted = self._requests.wanted_of(after, held)
+            pool, granted = self._plan_again(session, after, left, wanted)
+            after = updates.repaired(after)
+        return LeaseChangePlan(before, after, left, [
+            Holding(reservation, held[reservation.id], given)
+            for reservation, given in zip(after.reservations, granted, strict=True)
+        ], pool, now)
+
+    def _plan_again(
+        self, session: Session, after: Lease, left: Window, wanted: Sequence[Wanted]
+    ) -> tuple[Pool, list[Granted]]:
+        pool = pool_queries.read(
+            session, wanted, left, cleaning_seconds=self._cleaning_seconds,
+            without=[reservation.id for reservation in after.reservations])
+        try:
+            return pool, planner.plan(pool, left, wanted)
+        except DoesNotFit as refusal:
+            raise ChangeDoesNotFit(refusal, after, wanted) from None
