@@ -35,17 +35,17 @@ from placement_core.quota.overview import Overviews
 from placement_core.reservations.hosts.access import PoolFence
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.monitor import Monitor
-from placement_core.reservations.hosts.registry import PoolHosts
+from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases import history, rendered_texts
-from placement_core.reservations.leases.rendered_texts import Form
+from placement_core.reservations.leases.rendered_texts import LeaseRenderer
 from placement_core.reservations.leases.service import Leases
-from placement_core.reservations.leases.transitions import Turns
+from placement_core.reservations.leases.transitions import Transitions
 from placement_core.reservations.manager import event_queue, loop
 from placement_core.reservations.manager.loop import Manager, Pace, Step
 from placement_core.reservations.policy import budgets
 from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning import freepool, outbox, slots
-from placement_core.reservations.provisioning.provisioner import Effects
+from placement_core.reservations.provisioning.provisioner import Provisioner
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Services:
     :ivar reservation_plugins: by resource type.
     :ivar compute: makes what reservations need in the compute service; mostly through the
         outbox.
-    :ivar leases: admits them, changes them and gives them up; ``turns`` carries out what
+    :ivar leases: admits them, changes them and gives them up; ``transitions`` carries out what
         is due.
     :ivar pool_hosts: lets hosts into the freepool and out; ``monitor`` finds those that
         fail, ``healing`` other ones for the leases that held them.
@@ -92,8 +92,8 @@ class Services:
     reservation_plugins: Mapping[str, ReservationPlugin]
     compute: ComputeDriver
     leases: Leases
-    turns: Turns
-    pool_hosts: PoolHosts
+    transitions: Transitions
+    pool_hosts: HostRegistry
     healing: Healing
     monitor: Monitor
 
@@ -116,10 +116,10 @@ class Services:
         return coverage.find_gaps(ctx, self.quota, judged_elsewhere={
             *budgets.BUDGETS, members.RESOURCE_NAME})
 
-    def manager(self, form: Form) -> Manager:
+    def manager(self, renderer: LeaseRenderer) -> Manager:
         """Return what carries out, in this process, what is due.
 
-        :param form: how clients are shown leases.
+        :param renderer: how clients are shown leases.
         """
         options = self.conf.reservations
         pace = Pace(options.manager_threads, options.poll_seconds,
@@ -128,10 +128,10 @@ class Services:
         owner = loop.new_owner()
         steps = [
             Step("sweep of held claims", 10, sweeping.sweep),
-            Step("notes of what starts wait for", 5, event_queue.explain),
+            Step("notes of what starts wait for", 5, event_queue.explain_waiting),
             Step("watch over hosts", 60, self.monitor.watch),
             Step("healing of leases", 10, self.healing.heal),
-            Step("texts of leases", 5, functools.partial(rendered_texts.fill, form=form)),
+            Step("texts of leases", 5, functools.partial(rendered_texts.fill, renderer=renderer)),
             Step("removal of what is old", 600, functools.partial(
                 history.remove_old, keep_days=options.keep_days)),
             Step("removal of old history of limits", 600, functools.partial(
@@ -155,7 +155,7 @@ class Services:
                                        owner=f"{owner}:{number}", most=_CALLS,
                                        patience_seconds=options.server_deletion_timeout))
                 for number in range(options.manager_threads)]
-        return Manager(owner, self.context, self.turns, pace, steps)
+        return Manager(owner, self.context, self.transitions, pace, steps)
 
     def context(
         self, identity: Identity = Identity(), request_id: str | None = None  # noqa: B008
@@ -203,16 +203,16 @@ def build(conf: cfg.ConfigOpts) -> Services:
         decisions, counting, catalog, limits, cells, _rules(conf), conf.quota.on_missing_cell)
     options = conf.reservations
     plugins, nodes, compute = _plugins(conf), ComputeNodes(conf, cells), _compute(conf)
-    effects = Effects(
+    provisioner = Provisioner(
         design=options.instance_design, leftovers=options.leftovers, acts=compute.acts,
         patience_seconds=options.server_deletion_timeout)
     rules = LeaseRules(conf, decisions, _rules(conf))
     leases = Leases(
-        plugins, effects, rules, cleaning_seconds=60 * options.cleaning_time,
+        plugins, provisioner, rules, cleaning_seconds=60 * options.cleaning_time,
         minutes_before_end=options.minutes_before_end_lease,
         max_reservations=options.max_reservations_per_lease)
     healing = Healing(
-        plugins, effects, cleaning_seconds=60 * options.cleaning_time,
+        plugins, provisioner, cleaning_seconds=60 * options.cleaning_time,
         interval_seconds=60 * options.healing_interval)
     return Services(
         conf, database, CapacityIndex(database), catalog=catalog, limits=limits, model=model,
@@ -221,9 +221,9 @@ def build(conf: cfg.ConfigOpts) -> Services:
         overviews=Overviews(quota), compute_nodes=nodes,
         fence=PoolFence() if options.fence == "enforce" else None,
         reservation_plugins=plugins, compute=compute, leases=leases,
-        turns=Turns(
-            plugins, effects, rules, cleaning_seconds=60 * options.cleaning_time),
-        pool_hosts=PoolHosts(effects, nodes, healing), healing=healing,
+        transitions=Transitions(
+            plugins, provisioner, rules, cleaning_seconds=60 * options.cleaning_time),
+        pool_hosts=HostRegistry(provisioner, nodes, healing), healing=healing,
         monitor=Monitor(cells, silent_seconds=options.silent_host_seconds),
     )
 

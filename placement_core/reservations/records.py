@@ -244,7 +244,7 @@ class HostAllocation:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """What was done to a lease.
 
     :ivar position: in the order of reading; the next page begins after it.

@@ -29,7 +29,7 @@ from placement_core.plugin_api.reservations import (
 )
 from placement_core.reservations.scheduling import planner
 from placement_core.reservations.scheduling.planner import Granted, Wanted
-from placement_core.reservations.scheduling.pools import AmountPromise, Pool, Promises
+from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 
 #: The hosts that reservations are planned on, and what requirements may ask of them.
 HOSTS = Hosts.of(
@@ -222,9 +222,9 @@ class ReservationsContract(_Mixin):
     def _pool(self, taken: Sequence[Granted]) -> Pool:
         return Pool(
             HOSTS,
-            Promises.of_shares([
+            Bookings.of_shares([
                 (share, WINDOW.start, WINDOW.end) for each in taken for share in each.shares]),
-            [AmountPromise((self.plugin().resource_type, what), WINDOW.start, WINDOW.end, amount)
+            [AmountBooking((self.plugin().resource_type, what), WINDOW.start, WINDOW.end, amount)
              for each in taken for what, amount in each.amounts.items()])
 
     def _assert_is_there(self, taken: Sequence[Granted]) -> None:

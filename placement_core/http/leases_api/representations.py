@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from placement_core.http.leases_api import dates
-from placement_core.reservations.leases.rendered_texts import Form
+from placement_core.reservations.leases.rendered_texts import LeaseRenderer
 from placement_core.reservations.records import Host, HostAllocation, HostProperty, Lease
 
 Document = dict[str, Any]
@@ -86,7 +86,7 @@ def lease_text(item: Lease) -> bytes:
 
 #: Texts are kept in the database: whoever changes what ``lease_text`` makes of a lease raises
 #: the format.
-LEASE = Form(1, lease_text)
+LEASE = LeaseRenderer(1, lease_text)
 
 
 def host(item: Host) -> Document:

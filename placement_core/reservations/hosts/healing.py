@@ -38,7 +38,7 @@ from placement_core.plugin_api.reservations import (
 )
 from placement_core.reservations import tables
 from placement_core.reservations.leases import notifications
-from placement_core.reservations.provisioning.provisioner import Effects
+from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import R_ACTIVE, R_PENDING, Lease, Reservation
 from placement_core.reservations.scheduling import planner, pool_queries
 from placement_core.reservations.scheduling.planner import Granted, Wanted
@@ -79,7 +79,7 @@ _PROMISED = sa.update(_hosts).values(promised=True).where(
 
 
 @dataclasses.dataclass(slots=True)
-class Healed:
+class HealingResult:
     """What healing did.
 
     :ivar whole: leases that hold all they shall again; ``degraded`` those that do not.
@@ -130,17 +130,17 @@ class Healing:
     """
 
     def __init__(
-        self, plugins: Mapping[str, ReservationPlugin], effects: Effects, *,
+        self, plugins: Mapping[str, ReservationPlugin], provisioner: Provisioner, *,
         cleaning_seconds: int, interval_seconds: int,
     ) -> None:
         self._plugins = plugins
-        self._effects = effects
+        self._provisioner = provisioner
         self._cleaning_seconds = cleaning_seconds
         self._interval_seconds = interval_seconds
 
-    def heal(self, ctx: Context) -> Healed:
+    def heal(self, ctx: Context) -> HealingResult:
         """Heal every lease that lost something, or misses something that fits by now."""
-        healed = Healed()
+        healed = HealingResult()
         for lease_id in db.retry_writes(self._due)(ctx):
             try:
                 if not db.retry_writes(self._would_change)(ctx, lease_id):
@@ -161,7 +161,7 @@ class Healing:
         of all others, those that start first go first.
         """
         with db.read(ctx) as session:
-            now = int(pool_queries.present(session).timestamp())
+            now = int(pool_queries.current_time(session).timestamp())
             soon = Window.of(
                 now, now + self._interval_seconds if self._interval_seconds else _NEVER)
             given: dict[str, Any] = {"now": soon.start, "horizon": soon.end}
@@ -186,7 +186,7 @@ class Healing:
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
             found = (lease_rows.find(session, lease_id)
-                     if lease_rows.take(session, lease_id) else None)
+                     if lease_rows.lock(session, lease_id) else None)
             if found is None:
                 return None
             lease, now = found
@@ -201,9 +201,9 @@ class Healing:
                 "degraded": healed.degraded, "updated_at": lease_rows.naive(now)})
             for repair in repairs:
                 if repair.moves:
-                    self._effects.changed(ctx, healed, repair.is_, repair.before, repair.after)
+                    self._provisioner.change(ctx, healed, repair.is_, repair.before, repair.after)
             notifications.add(ctx, notifications.CHANGED, healed)
-        LOG.warning("the lease %s has lost or got hosts: %s", lease_id, _said(repairs))
+        LOG.warning("the lease %s has lost or got hosts: %s", lease_id, _describe(repairs))
         return not healed.degraded
 
     # Planning --------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Healing:
         if lease.end_at <= now or not ours:
             return []
         window = Window(max(now, lease.start_at), lease.end_at)
-        shares = bookings.shares(session, lease)
+        shares = bookings.read_shares(session, lease)
         left = _without_lost(session, window, shares)
         hurt = [each for each in ours if each.missing_resources
                 or len(left[each.id]) < len(shares[each.id])]
@@ -239,12 +239,12 @@ class Healing:
 
 
 #: What a reservation gets: all that it holds from now on, and whether that is too little.
-_Found = tuple[Sequence[Share], bool]
+_Outcome = tuple[Sequence[Share], bool]
 
 
 def _together(
     pool: Pool, window: Window, wanted: Sequence[Wanted]
-) -> list[_Found] | None:
+) -> list[_Outcome] | None:
     """Give all reservations what they need, or none of them."""
     try:
         return [(each.shares, False) for each in planner.plan(pool, window, wanted)]
@@ -252,7 +252,7 @@ def _together(
         return None
 
 
-def _one_by_one(pool: Pool, window: Window, wanted: Sequence[Wanted]) -> list[_Found]:
+def _one_by_one(pool: Pool, window: Window, wanted: Sequence[Wanted]) -> list[_Outcome]:
     """Give each reservation as much as there is, beside what the others hold."""
     holding = {each.asked.reservation_id: each.asked.held for each in wanted}
     found = []
@@ -266,7 +266,7 @@ def _one_by_one(pool: Pool, window: Window, wanted: Sequence[Wanted]) -> list[_F
     return found
 
 
-def _as_much_as_fits(pool: Pool, window: Window, wanted: Wanted) -> _Found:
+def _as_much_as_fits(pool: Pool, window: Window, wanted: Wanted) -> _Outcome:
     held = sum(share.slots for share in wanted.asked.held)
     try:
         [demand] = planner.needs(pool, [wanted])
@@ -325,7 +325,7 @@ def _has_room(free: Free, row: int, shares: Iterable[Share]) -> bool:
 def _overfull(session: Session, window: Window) -> list[int]:
     """Return the hosts of which more is promised at some moment than they have."""
     pool = _promised(session, window)
-    steps = pool.track.steps(window.start, window.end)
+    steps = pool.timelines.steps(window.start, window.end)
     free = pool.free_in_steps(steps.things, steps.amounts)
     # Of a whole host nothing else is promised; how large it is does not matter.
     full = steps.things[free.shareable & (free.amounts < 0).any(axis=1)]
@@ -364,10 +364,10 @@ def _write(session: Session, lease: Lease, repair: _Repair, now: datetime.dateti
     if repair.was.status == R_ACTIVE:
         left = Window(max(now, lease.start_at), lease.end_at)
         gone = _slots(repair.before).keys() - _slots(repair.after).keys()
-        bookings.give_up(session, repair.was, gone, left)
-        bookings.hold_more(session, [(repair.was, repair.before, granted)], left)
+        bookings.release(session, repair.was, gone, left)
+        bookings.extend(session, [(repair.was, repair.before, granted)], left)
     elif repair.moves:
-        bookings.hold_otherwise(session, [(repair.was, granted)], lease.window)
+        bookings.replace(session, [(repair.was, granted)], lease.window)
     session.execute(_PROMISED, {"host_ids": sorted(_slots(repair.after))})
     lease_rows.set_health(session, repair.is_, now)
 
@@ -377,7 +377,7 @@ def _slots(shares: Iterable[Share]) -> dict[int, int]:
     return {share.host_id: share.slots for share in shares}
 
 
-def _said(repairs: Iterable[_Repair]) -> str:
+def _describe(repairs: Iterable[_Repair]) -> str:
     """Return what became of reservations, for the log."""
     return "; ".join(
         f"{each.was.id}: hosts {sorted(_slots(each.before))} became "

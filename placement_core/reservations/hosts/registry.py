@@ -37,7 +37,7 @@ from placement_core.reservations.hosts import host_capabilities, host_queries, s
 from placement_core.reservations.hosts.candidates import HostCandidate, HostCandidates
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.leases import history
-from placement_core.reservations.provisioning.provisioner import Effects
+from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import Host
 from placement_core.reservations.scheduling import occupancy
 
@@ -68,14 +68,14 @@ _CONSUMERS = sa.select(sa.func.count(_allocations.c.consumer_id.distinct())).whe
     _allocations.c.resource_provider_id.in_(sa.bindparam("tree", expanding=True)))
 
 
-class PoolHosts:
+class HostRegistry:
     """Lets hosts into the freepool, and out of it.
 
     :param nodes: whose records say what a host is, where a cell has it.
     """
 
-    def __init__(self, effects: Effects, nodes: ComputeNodes, healing: Healing) -> None:
-        self._effects = effects
+    def __init__(self, provisioner: Provisioner, nodes: ComputeNodes, healing: Healing) -> None:
+        self._provisioner = provisioner
         self._candidates = HostCandidates(nodes)
         self._healing = healing
 
@@ -102,7 +102,7 @@ class PoolHosts:
             raise InvalidLease(
                 f"A trust_id has at most {_LONGEST_TRUST_ID} characters.", "trust_id")
         candidate = self._candidates.find(ctx, name)
-        return _enter(ctx, candidate, given, trust_id, self._effects)
+        return _enter(ctx, candidate, given, trust_id, self._provisioner)
 
     def change(
         self, ctx: Context, host_id: str, capabilities: Mapping[str, object], *,
@@ -138,7 +138,7 @@ class PoolHosts:
         :raises HostNotFound:
         :raises HostInUse: leases hold it now or later, or it carries allocations.
         """
-        _leave(ctx, host_queries.key_of(host_id), self._effects)
+        _leave(ctx, host_queries.key_of(host_id), self._provisioner)
 
 
 # Entering, changing, leaving ---------------------------------------------------------
@@ -147,9 +147,9 @@ class PoolHosts:
 @db.retry_writes
 def _enter(
     ctx: Context, candidate: HostCandidate, given: Mapping[str, str | None], trust_id: str | None,
-    effects: Effects,
+    provisioner: Provisioner,
 ) -> Host:
-    fields, values = _parted(given)
+    fields, values = _split_fields(given)
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.POOL)
         revisions.raise_(session, revisions.POOL_HOSTS)
@@ -172,7 +172,7 @@ def _enter(
         host_id: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
         host_capabilities.put(session, host_id, values)
         [host] = host_queries.with_capabilities(session, [host_queries.row_of(session, host_id)])
-        effects.host_entered(ctx, host)
+        provisioner.add_host(ctx, host)
         return host
 
 
@@ -182,7 +182,7 @@ def _change(
     reservable: bool | None, reason: str | None,
 ) -> tuple[Host, bool]:
     """Return the host as it is then, and whether leases may have lost or found something."""
-    fields, values = _parted(given)
+    fields, values = _split_fields(given)
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.POOL)
         row = host_queries.row_of(session, host_id)
@@ -210,7 +210,7 @@ def _change(
 
 
 @db.retry_writes
-def _leave(ctx: Context, host_id: int, effects: Effects) -> None:
+def _leave(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.POOL)
         revisions.raise_(session, revisions.POOL_HOSTS)
@@ -227,13 +227,13 @@ def _leave(ctx: Context, host_id: int, effects: Effects) -> None:
         child = session.execute(_UUID, {"of_id": row.reservation_provider_id}).scalar()
         if child is not None:
             providers.delete(ctx, child)
-        effects.host_left(ctx, host)
+        provisioner.remove_host(ctx, host)
         host_capabilities.remove(session, host_id)
         history.keep_name(session, host_id, host.name)
         session.execute(_REMOVE, {"of_id": host_id})
 
 
-def _parted(
+def _split_fields(
     given: Mapping[str, str | None]
 ) -> tuple[dict[str, str | None], dict[str, str | None]]:
     """Return what of given capabilities are fields, and what are not."""

@@ -21,14 +21,14 @@ _LONGEST_SECONDS = 3000 * 366 * 86_400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseDates:
     """When a lease is, and when somebody is to be told that it ends; None: never."""
 
     window: Window
     before_end_at: datetime.datetime | None
 
 
-def of_new(new: NewLease, now: datetime.datetime, minutes_before_end: int) -> Terms:
+def resolve_new(new: NewLease, now: datetime.datetime, minutes_before_end: int) -> LeaseDates:
     """Return the terms of a lease that is asked for.
 
     :param now: in whole seconds.
@@ -44,10 +44,10 @@ def of_new(new: NewLease, now: datetime.datetime, minutes_before_end: int) -> Te
         before_end = _check_before_end(_whole(before_end), start, end)
     elif minutes_before_end:
         before_end = max(start, end - datetime.timedelta(minutes=minutes_before_end))
-    return Terms(Window(start, end), before_end)
+    return LeaseDates(Window(start, end), before_end)
 
 
-def of_change(lease: Lease, change: LeaseChange, now: datetime.datetime) -> Terms:
+def resolve_change(lease: Lease, change: LeaseChange, now: datetime.datetime) -> LeaseDates:
     """Return the terms that a lease shall have.
 
     :param lease: one that has not ended.
@@ -71,7 +71,7 @@ def of_change(lease: Lease, change: LeaseChange, now: datetime.datetime) -> Term
         before_end = _check_before_end(_whole(change.before_end_at), start, end)
     elif before_end is not None:
         before_end = max(start, before_end + (end - lease.end_at))
-    return Terms(Window(start, end), before_end)
+    return LeaseDates(Window(start, end), before_end)
 
 
 def check_fit(since: datetime.datetime | None, seconds: int) -> None:

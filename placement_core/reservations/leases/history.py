@@ -209,7 +209,7 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
 
 def _remove(session: Session, lease_ids: Sequence[str]) -> None:
     # The leases' rows first, as everybody who changes one.
-    lease_rows.take_all(session, lease_ids)
+    lease_rows.lock_all(session, lease_ids)
     reservation_ids = list(session.execute(
         _RESERVATIONS[session.dialect], {"ids": lease_ids}).scalars())
     for table, key in _PARTS:

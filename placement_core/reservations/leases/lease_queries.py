@@ -38,7 +38,7 @@ def get(ctx: Context, lease_id: str, *, project_id: str | None = None) -> Lease:
         return find(session, lease_id, project_id).lease
 
 
-def find(session: Session, lease_id: str, project_id: str | None) -> lease_rows.Found:
+def find(session: Session, lease_id: str, project_id: str | None) -> lease_rows.LeaseSnapshot:
     """Return a lease that was not deleted, and when it was read.
 
     :raises LeaseNotFound:

@@ -26,7 +26,7 @@ from placement_core.changes.tables import revisions as _revisions
 from placement_core.context import Context
 from placement_core.db import arrays, clock, texts
 from placement_core.reservations import tables
-from placement_core.reservations.records import BEFORE_END, END, START, Lease, Notice
+from placement_core.reservations.records import BEFORE_END, END, START, Lease, Notification
 
 # What happens to leases. Those of events are told when they are done.
 CREATED, CHANGED, DELETED = "lease.create", "lease.update", "lease.delete"
@@ -73,7 +73,7 @@ def add(ctx: Context, event: str, lease: Lease) -> None:
 def page(
     ctx: Context, *, after: int = 0, project_id: str | None = None,
     lease_id: str | None = None, limit: int | None = None,
-) -> list[Notice]:
+) -> list[Notification]:
     """Return what was done to leases, the oldest first.
 
     An empty page says that there is nothing new yet; whoever asks with the same
@@ -91,8 +91,8 @@ def page(
         values["most"] = limit
     with db.read_once(ctx) as session:
         return [
-            Notice(row.position, row.lease_id, row.project_id, row.event,
-                   row.at.replace(tzinfo=datetime.UTC), json.loads(row.payload))
+            Notification(row.position, row.lease_id, row.project_id, row.event,
+                         row.at.replace(tzinfo=datetime.UTC), json.loads(row.payload))
             for row in session.execute(statement, {**values, "after": after})]
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from placement_core.db import Session
 from placement_core.plugin_api.reservations import DoesNotFit, Share, Window
 from placement_core.reservations.leases import dates, updates
-from placement_core.reservations.leases.dates import Terms
+from placement_core.reservations.leases.dates import LeaseDates
 from placement_core.reservations.leases.requests import LeaseRequests
-from placement_core.reservations.leases.updates import Holding
+from placement_core.reservations.leases.updates import HoldingChange
 from placement_core.reservations.records import Lease, LeaseChange, NewLease
 from placement_core.reservations.scheduling import planner, pool_queries
 from placement_core.reservations.scheduling.planner import Granted, Wanted
@@ -29,7 +29,7 @@ class NewLeasePlan:
     :ivar pool: what it was planned with; ``at`` when.
     """
 
-    dates: Terms
+    dates: LeaseDates
     pool: Pool
     granted: Sequence[Granted]
     at: datetime.datetime
@@ -56,7 +56,7 @@ class LeaseChangePlan:
     before: Lease
     after: Lease
     left: Window
-    holdings: Sequence[Holding]
+    holdings: Sequence[HoldingChange]
     pool: Pool | None
     at: datetime.datetime
 
@@ -105,15 +105,15 @@ class LeasePlanner:
 
         :raises DoesNotFit, InvalidLease, InvalidReservation:
         """
-        now = pool_queries.present(session)
-        lease_dates = dates.of_new(new, now, self._minutes_before_end)
+        now = pool_queries.current_time(session)
+        lease_dates = dates.resolve_new(new, now, self._minutes_before_end)
         pool = pool_queries.read(
             session, wanted, lease_dates.window, cleaning_seconds=self._cleaning_seconds)
         return NewLeasePlan(
             lease_dates, pool, planner.plan(pool, lease_dates.window, wanted), now)
 
     def plan_change(
-        self, session: Session, present: lease_rows.Found, change: LeaseChange
+        self, session: Session, present: lease_rows.LeaseSnapshot, change: LeaseChange
     ) -> LeaseChangePlan | None:
         """Plan a lease that shall change.
 
@@ -123,21 +123,21 @@ class LeasePlanner:
         :raises NotChangeable, InvalidLease, InvalidReservation:
         """
         before, now = present
-        after = updates.changed(
-            before, change.name, dates.of_change(before, change, now),
+        after = updates.apply_change(
+            before, change.name, dates.resolve_change(before, change, now),
             self._requests.changed_fields(before, change), now)
         if after == before:
             return None
         left = Window(max(after.start_at, now), after.end_at)
-        held = bookings.shares(session, before)
+        held = bookings.read_shares(session, before)
         if updates.needs_no_more(before, after):
             pool, granted = None, [Granted(held[each.id]) for each in after.reservations]
         else:
             wanted = self._requests.wanted_of(after, held)
             pool, granted = self._plan_again(session, after, left, wanted)
-            after = updates.repaired(after)
+            after = updates.without_missing(after)
         return LeaseChangePlan(before, after, left, [
-            Holding(reservation, held[reservation.id], given)
+            HoldingChange(reservation, held[reservation.id], given)
             for reservation, given in zip(after.reservations, granted, strict=True)
         ], pool, now)
 

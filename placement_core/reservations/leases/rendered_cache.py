@@ -17,7 +17,7 @@ from placement_core.context import Context
 from placement_core.db.database import Database
 from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.leases.lease_queries import Filters
-from placement_core.reservations.leases.rendered_texts import Form
+from placement_core.reservations.leases.rendered_texts import LeaseRenderer
 from placement_core.reservations.store import lease_rows
 
 #: What the texts that a process keeps have together: those of some 40,000 leases.
@@ -35,14 +35,14 @@ class _Listed(NamedTuple):
     new: dict[str, int]
 
 
-class Shown:
+class RenderedLeases:
     """The texts of leases. Any thread may ask.
 
     :param most_bytes: if the texts had more, those that were made first are forgotten.
     """
 
-    def __init__(self, form: Form, most_bytes: int = _MOST_BYTES) -> None:
-        self._form = form
+    def __init__(self, renderer: LeaseRenderer, most_bytes: int = _MOST_BYTES) -> None:
+        self._renderer = renderer
         self._most_bytes = most_bytes
         #: {id of a lease: its version, and the text}. Who changes it holds the lock.
         self._texts: dict[str, tuple[int, bytes]] = {}
@@ -65,7 +65,7 @@ class Shown:
         with db.read(ctx) as session:
             listed = self._look(ctx, filters, stored=stored)
             found = lease_rows.read(session, list(listed.new))
-        made = {lease.id: self._form.show(lease) for lease in found}
+        made = {lease.id: self._renderer.render(lease) for lease in found}
         listed.texts.update(made)
         self._keep((id_, listed.new[id_], text) for id_, text in made.items())
         return listed
@@ -75,7 +75,7 @@ class Shown:
 
         :param stored: ask for the texts that are in the database, too.
         """
-        rows = (lease_queries.texts_of(ctx, self._form.format, **filters) if stored
+        rows = (lease_queries.texts_of(ctx, self._renderer.format, **filters) if stored
                 else lease_queries.versions(ctx, **filters))
         listed = _Listed([], {}, {})
         learnt: list[tuple[str, int, bytes]] = []
@@ -104,7 +104,7 @@ class Shown:
                     self._bytes -= len(forgotten)
 
 
-def of(database: Database, form: Form) -> Shown:
+def of(database: Database, renderer: LeaseRenderer) -> RenderedLeases:
     """Return what is shown of the leases of a database: one for all who ask in a process."""
-    shown: Shown | None = database.kept.get(Shown)
-    return shown or database.kept.setdefault(Shown, Shown(form))
+    shown: RenderedLeases | None = database.kept.get(RenderedLeases)
+    return shown or database.kept.setdefault(RenderedLeases, RenderedLeases(renderer))

@@ -31,16 +31,16 @@ _Row: TypeAlias = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class LeaseRenderer:
     """How leases are shown.
 
     :ivar format: a number, raised whenever the text of a lease that has not changed becomes
         another one. Texts of a newer format are left alone by who knows an older one.
-    :ivar show: makes the text of a lease, of nothing but that.
+    :ivar render: makes the text of a lease, of nothing but that.
     """
 
     format: int
-    show: Callable[[Lease], bytes]
+    render: Callable[[Lease], bytes]
 
 
 # Reading -----------------------------------------------------------------------------
@@ -105,14 +105,14 @@ _REMOVE = {
     for dialect in ("postgresql", "mysql", "sqlite")}
 
 
-def fill(ctx: Context, form: Form) -> int:
+def fill(ctx: Context, renderer: LeaseRenderer) -> int:
     """Write the texts that are missing; return how many were made.
 
     Any number may do so at the same time: the newest text of a lease stays.
     """
     made, after = 0, 0
     while True:
-        rows = _make(ctx, form, after)
+        rows = _make(ctx, renderer, after)
         if rows:
             _write(ctx, rows)
             made, after = made + len(rows), rows[-1]["number"]
@@ -121,16 +121,16 @@ def fill(ctx: Context, form: Form) -> int:
 
 
 @db.retry_writes
-def _make(ctx: Context, form: Form, after: int) -> list[_Row]:
+def _make(ctx: Context, renderer: LeaseRenderer, after: int) -> list[_Row]:
     """Make the next texts that are missing, of leases with higher numbers than ``after``."""
     # In one snapshot, so that what is read is of the versions that were found.
     with db.read(ctx) as session:
         found = session.execute(
-            _MISSING, {"format": form.format, "after": after, "most": _BATCH}).all()
+            _MISSING, {"format": renderer.format, "after": after, "most": _BATCH}).all()
         leases = lease_rows.read(session, [row.id for row in found])
     return [
         {"number": row.number, "lease_id": row.id, "version": row.version,
-         "format": form.format, "text": form.show(lease).decode()}
+         "format": renderer.format, "text": renderer.render(lease).decode()}
         for row, lease in zip(found, leases, strict=True)]
 
 

@@ -42,18 +42,9 @@ from placement_core.reservations.leases.plans import (
 )
 from placement_core.reservations.leases.requests import LeaseRequests, changes_besides
 from placement_core.reservations.policy.rules import Judgement, LeaseRules
-from placement_core.reservations.provisioning.provisioner import Effects
-from placement_core.reservations.records import (
-    Lease,
-    LeaseChange,
-    NewLease,
-    NewReservation,
-)
-from placement_core.reservations.scheduling import (
-    availability,
-    booking_index,
-    pool_queries,
-)
+from placement_core.reservations.provisioning.provisioner import Provisioner
+from placement_core.reservations.records import Lease, LeaseChange, NewLease, NewReservation
+from placement_core.reservations.scheduling import availability, booking_index, pool_queries
 from placement_core.reservations.scheduling.availability import FreeStep, NextFit
 from placement_core.reservations.scheduling.planner import Wanted
 from placement_core.reservations.scheduling.pools import Pool
@@ -67,15 +58,16 @@ class Leases:
     """
 
     def __init__(
-        self, plugins: Mapping[str, ReservationPlugin], effects: Effects, rules: LeaseRules, *,
-        cleaning_seconds: int, minutes_before_end: int, max_reservations: int,
+        self, plugins: Mapping[str, ReservationPlugin], provisioner: Provisioner,
+        rules: LeaseRules, *, cleaning_seconds: int, minutes_before_end: int,
+        max_reservations: int,
     ) -> None:
         self._plugins = plugins
         self._requests = LeaseRequests(plugins, max_reservations=max_reservations)
         self._planner = LeasePlanner(
             self._requests, cleaning_seconds=cleaning_seconds,
             minutes_before_end=minutes_before_end)
-        self._effects = effects
+        self._provisioner = provisioner
         self._rules = rules
         self._cleaning_seconds = cleaning_seconds
 
@@ -138,13 +130,13 @@ class Leases:
         self, ctx: Context, session: Session, plan: NewLeasePlan, lease: Lease
     ) -> Lease:
         """Write a lease that was planned; return it with its number."""
-        lease = lease_rows.add(session, lease)
+        lease = lease_rows.insert(session, lease)
         session.touch(kinds.LEASE, lease.number)
-        bookings.hold(
+        bookings.insert(
             session, zip(lease.reservations, plan.granted, strict=True), lease.window)
-        pool_queries.mark_promised(session, plan.pool, itertools.chain(*plan.shares))
+        pool_queries.mark_booked(session, plan.pool, itertools.chain(*plan.shares))
         for reservation in lease.reservations:
-            self._effects.made(ctx, lease, reservation)
+            self._provisioner.create(ctx, lease, reservation)
         notifications.add(ctx, notifications.CREATED, lease)
         return lease
 
@@ -175,10 +167,10 @@ class Leases:
         promises = booking_index.of(ctx.database).present(ctx).without(
             None if instead is None else instead.number)
         with db.read(ctx) as session:
-            now = pool_queries.present(session)
+            now = pool_queries.current_time(session)
             begin = now if since is None else max(since.replace(microsecond=0), now)
             start = int(begin.timestamp())
-            pool = pool_queries.foresee(
+            pool = pool_queries.read_future(
                 session, wanted, start, promises, cleaning_seconds=self._cleaning_seconds,
                 without=() if instead is None else [each.id for each in instead.reservations])
         return availability.next_fit(pool, start, seconds(begin), wanted)
@@ -205,7 +197,7 @@ class Leases:
     def _pool(self, ctx: Context, window: Window) -> Pool:
         promises = booking_index.of(ctx.database).present(ctx).promises
         with db.read(ctx) as session:
-            return pool_queries.foresee(
+            return pool_queries.read_future(
                 session, (), window.start, promises, cleaning_seconds=self._cleaning_seconds)
 
     # Changing --------------------------------------------------------------------
@@ -240,7 +232,7 @@ class Leases:
         self, ctx: Context, lease_id: str, name: str | None, project_id: str | None
     ) -> Lease:
         with db.write(ctx) as session:
-            lease, now = _taken(session, lease_id, project_id)
+            lease, now = _lock(session, lease_id, project_id)
             if name in (None, lease.name):
                 return lease
             lease_rows.update(
@@ -257,18 +249,18 @@ class Leases:
                 "Nothing but the name of a lease can change while it ends.", "end_date")
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            lease, now = _taken(session, lease_id, project_id)
+            lease, now = _lock(session, lease_id, project_id)
             _check_not_over(lease, now)
             if lease.status == records.PENDING:
                 raise errors.InvalidLease(
                     "End date must be later than start date.", "end_date")
-            shown = dataclasses.replace(
+            renamed = dataclasses.replace(
                 lease, name=lease.name if change.name is None else change.name,
                 end_at=max(now, lease.start_at + datetime.timedelta(seconds=1)))
             lease_rows.update(session, lease.number, {
-                "name": shown.name, "end_at": lease_rows.naive(shown.end_at)})
+                "name": renamed.name, "end_at": lease_rows.naive(renamed.end_at)})
             return transitions.end(
-                ctx, session, self._plugins, self._effects, lease, now, shown=shown)
+                ctx, session, self._plugins, self._provisioner, lease, now, after=renamed)
 
     def _prepare_change(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
@@ -294,7 +286,7 @@ class Leases:
     ) -> Lease:
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            present = _taken(session, lease_id, project_id)
+            present = _lock(session, lease_id, project_id)
             _check_not_over(*present)
             plan = self._planner.plan_change(session, present, change)
             if plan is None:
@@ -307,11 +299,11 @@ class Leases:
         """Write what becomes of a lease, and tell others."""
         before, after = plan.before, plan.after
         if plan.pool is not None:
-            pool_queries.mark_promised(session, plan.pool, itertools.chain(*plan.shares))
+            pool_queries.mark_booked(session, plan.pool, itertools.chain(*plan.shares))
         updates.write(session, before, after, plan.holdings, plan.left, plan.at)
         for was, holding in zip(before.reservations, plan.holdings, strict=True):
             if holding.differs or holding.reservation.fields != was.fields:
-                self._effects.changed(
+                self._provisioner.change(
                     ctx, after, holding.reservation, holding.before, holding.after.shares)
         notifications.add(ctx, notifications.CHANGED, after)
 
@@ -331,21 +323,21 @@ class Leases:
         """Delete a lease; return it if it has ended by that."""
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            lease, now = _taken(session, lease_id, project_id)
+            lease, now = _lock(session, lease_id, project_id)
             lease_rows.update(session, lease.number, {"deleted_at": lease_rows.naive(now)})
             if lease.status != records.TERMINATED:
-                return transitions.end(ctx, session, self._plugins, self._effects, lease, now,
-                                       notice=notifications.DELETED)
+                return transitions.end(ctx, session, self._plugins, self._provisioner, lease, now,
+                                       notification=notifications.DELETED)
             notifications.add(ctx, notifications.DELETED, lease)
         return None
 
 
-def _taken(session: Session, lease_id: str, project_id: str | None) -> lease_rows.Found:
+def _lock(session: Session, lease_id: str, project_id: str | None) -> lease_rows.LeaseSnapshot:
     """Take the row of a lease, and return the lease.
 
     :raises LeaseNotFound:
     """
-    if not lease_rows.take(session, lease_id):
+    if not lease_rows.lock(session, lease_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
     found = lease_queries.find(session, lease_id, project_id)
     session.touch(kinds.LEASE, found.lease.number)

@@ -1,4 +1,4 @@
-"""The turns of a lease: it starts, it will end soon, it ends.
+"""The transitions of a lease: it starts, it will end soon, it ends.
 
 Each is one transaction, which also writes down that its event is done: so it happens
 once, whoever tries. The lease's row is taken first, then its event's; ``end`` before its
@@ -22,7 +22,7 @@ from placement_core.plugin_api.reservations import Asked, ReservationPlugin, Sha
 from placement_core.reservations import errors, records, tables
 from placement_core.reservations.leases import notifications
 from placement_core.reservations.policy.rules import LeaseRules
-from placement_core.reservations.provisioning.provisioner import Effects
+from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import Lease, Reservation
 from placement_core.reservations.scheduling import occupancy
 from placement_core.reservations.store import bookings, lease_rows
@@ -30,30 +30,30 @@ from placement_core.reservations.store import bookings, lease_rows
 _events = tables.lease_events
 
 #: Of all who tried to carry an event out, one has it.
-_mine = (
+_is_ours = (
     _events.c.id == sa.bindparam("event_id"), _events.c.lease_id == sa.bindparam("of_lease"),
     _events.c.owner == sa.bindparam("by"), _events.c.attempt == sa.bindparam("of_attempt"),
     _events.c.status == records.IN_PROGRESS)
-_DONE = sa.update(_events).where(*_mine).values(
+_DONE = sa.update(_events).where(*_is_ours).values(
     status=records.DONE, owner=None, deadline_at=None, problem=None, done_at=clock.now())
-_FAILED = sa.update(_events).where(*_mine).values(
+_FAILED = sa.update(_events).where(*_is_ours).values(
     status=records.E_ERROR, owner=None, deadline_at=None, problem=sa.bindparam("why"))
 
-_POSTPONED = sa.update(_events).where(*_mine).values(
+_POSTPONED = sa.update(_events).where(*_is_ours).values(
     status=records.UNDONE, owner=None, deadline_at=None)
 
 _NOT_DELETED = (records.R_PENDING, records.R_ACTIVE, records.R_ERROR)
 
-_NOTICES = {
+_NOTIFICATIONS = {
     records.START: notifications.STARTED, records.BEFORE_END: notifications.ENDS_SOON,
     records.END: notifications.ENDED}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Turn:
+class EventAttempt:
     """An event that somebody carries out.
 
-    :ivar attempt: which one this is of its owner's: of all who tried, one has it.
+    :ivar number: which attempt this is: of all who tried, one has the event.
     :ivar late_seconds: how long after its time it was taken.
     """
 
@@ -61,11 +61,11 @@ class Turn:
     lease_id: str
     event_type: str
     owner: str
-    attempt: int
+    number: int
     late_seconds: float = dataclasses.field(default=0.0, compare=False)
 
 
-class _NotMine(Exception):
+class _NotOurs(Exception):
     """Somebody else has the event, or it is not to be done any more."""
 
 
@@ -73,8 +73,8 @@ class _Waits(Exception):
     """It is not time yet: hosts of the lease are not free."""
 
 
-class Turns:
-    """Carries out the events of leases.
+class Transitions:
+    """Executes the events of leases.
 
     :param plugins: by resource type.
     :param rules: are told of leases that have ended.
@@ -82,15 +82,15 @@ class Turns:
     """
 
     def __init__(
-        self, plugins: Mapping[str, ReservationPlugin], effects: Effects, rules: LeaseRules, *,
-        cleaning_seconds: int = 0,
+        self, plugins: Mapping[str, ReservationPlugin], provisioner: Provisioner,
+        rules: LeaseRules, *, cleaning_seconds: int = 0,
     ) -> None:
         self._cleaning_seconds = cleaning_seconds
         self._plugins = plugins
-        self._effects = effects
+        self._provisioner = provisioner
         self._rules = rules
 
-    def carry_out(self, ctx: Context, turn: Turn) -> bool:
+    def execute(self, ctx: Context, attempt: EventAttempt) -> bool:
         """Do what an event says, and mark it as done, in one transaction.
 
         :returns: False: somebody else has it, or it is not to be done any more; nothing
@@ -99,37 +99,37 @@ class Turns:
         :raises errors.Error: it could not be done now; nothing was written.
         """
         try:
-            ended = db.retry_writes(self._carry_out)(ctx, turn)
-        except _NotMine:
+            ended = db.retry_writes(self._execute)(ctx, attempt)
+        except _NotOurs:
             return False
         except _Waits:
-            db.retry_writes(self._postpone)(ctx, turn)
+            db.retry_writes(self._postpone)(ctx, attempt)
             return False
         if ended is not None:
             self._rules.ended(ctx, ended)
         return True
 
-    def fail(self, ctx: Context, turn: Turn, problem: str) -> bool:
+    def fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> bool:
         """Mark an event as failed for good; a lease that it is essential for is in error.
 
         :param problem: what an operator should know.
-        :returns: as ``carry_out``.
+        :returns: as ``execute``.
         """
         try:
-            db.retry_writes(self._fail)(ctx, turn, problem)
-        except _NotMine:
+            db.retry_writes(self._fail)(ctx, attempt, problem)
+        except _NotOurs:
             return False
         return True
 
-    def _carry_out(self, ctx: Context, turn: Turn) -> Lease | None:
-        """Carry out a turn; return the lease if it has ended by that."""
+    def _execute(self, ctx: Context, attempt: EventAttempt) -> Lease | None:
+        """Execute an attempt; return the lease if it has ended by that."""
         with db.write(ctx) as session:
-            lease, now = _take(session, turn, _DONE)
-            if turn.event_type == records.END:
+            lease, now = _lock(session, attempt, _DONE)
+            if attempt.event_type == records.END:
                 if lease.status == records.TERMINATED:
                     return None
-                return end(ctx, session, self._plugins, self._effects, lease, now)
-            if turn.event_type == records.START:
+                return end(ctx, session, self._plugins, self._provisioner, lease, now)
+            if attempt.event_type == records.START:
                 self._start(ctx, session, lease, now)
             else:
                 self._prepare_end(ctx, session, lease, now)
@@ -141,7 +141,7 @@ class Turns:
         if lease.status not in (records.PENDING, records.ERROR) or lease.end_at <= now:
             # What it has had no time for does not begin; others may have the hosts.
             return
-        held = bookings.shares(session, lease)
+        held = bookings.read_shares(session, lease)
         self._check_free(session, lease, held)
         before = (records.R_PENDING, records.R_ERROR)
         lease_rows.set_status(session, lease.id, before, records.R_ACTIVE, now)
@@ -154,7 +154,7 @@ class Turns:
             plugin = self._plugins.get(each.resource_type)
             if plugin is not None:
                 plugin.started(ctx, _asked(lease, each, held[each.id]), lease.window)
-            self._effects.started(ctx, lease, each, held[each.id])
+            self._provisioner.start(ctx, lease, each, held[each.id])
 
     def _check_free(
         self, session: Session, lease: Lease, held: Mapping[str, Sequence[Share]]
@@ -170,12 +170,12 @@ class Turns:
         if occupancy.keeps_waiting(occupied, lease.id, lease.start_at, hosts):
             raise _Waits
 
-    def _postpone(self, ctx: Context, turn: Turn) -> None:
+    def _postpone(self, ctx: Context, attempt: EventAttempt) -> None:
         with db.write(ctx) as session:
-            lease_rows.take(session, turn.lease_id)
+            lease_rows.lock(session, attempt.lease_id)
             session.execute(_POSTPONED, {
-                "event_id": turn.event_id, "of_lease": turn.lease_id, "by": turn.owner,
-                "of_attempt": turn.attempt})
+                "event_id": attempt.event_id, "of_lease": attempt.lease_id, "by": attempt.owner,
+                "of_attempt": attempt.number})
 
     def _prepare_end(
         self, ctx: Context, session: Session, lease: Lease, now: datetime.datetime
@@ -184,18 +184,18 @@ class Turns:
             return
         if lease.status == records.PENDING:
             raise errors.WrongStatus("The lease has to start before its end is prepared.")
-        held = bookings.shares(session, lease)
+        held = bookings.read_shares(session, lease)
         for each in lease.reservations:
             plugin = self._plugins.get(each.resource_type)
             if plugin is not None:
                 plugin.before_end(ctx, _asked(lease, each, held[each.id]), lease.window)
-            self._effects.before_end(ctx, lease, each, held[each.id])
+            self._provisioner.prepare_end(ctx, lease, each, held[each.id])
         notifications.add(ctx, notifications.ENDS_SOON, lease)
 
-    def _fail(self, ctx: Context, turn: Turn, problem: str) -> None:
+    def _fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> None:
         with db.write(ctx) as session:
-            lease, now = _take(session, turn, _FAILED, why=problem)
-            if turn.event_type == records.BEFORE_END or lease.status == records.TERMINATED:
+            lease, now = _lock(session, attempt, _FAILED, why=problem)
+            if attempt.event_type == records.BEFORE_END or lease.status == records.TERMINATED:
                 return
             # What did not end is in force still.
             before = (records.R_PENDING,)
@@ -203,24 +203,24 @@ class Turns:
             lease_rows.update(session, lease.number, {
                 "status": records.ERROR, "updated_at": lease_rows.naive(now)})
             lease = _with_statuses(lease, records.ERROR, before, records.R_ERROR, now)
-            notifications.add(ctx, f"{_NOTICES[turn.event_type]}.error", lease)
+            notifications.add(ctx, f"{_NOTIFICATIONS[attempt.event_type]}.error", lease)
 
 
-def _take(
-    session: Session, turn: Turn, mark: sa.Update, **values: Any
-) -> lease_rows.Found:
+def _lock(
+    session: Session, attempt: EventAttempt, mark: sa.Update, **values: Any
+) -> lease_rows.LeaseSnapshot:
     """Take a lease's row, mark its event, and return the lease as it is then.
 
     :raises _NotMine:
     """
-    if not lease_rows.take(session, turn.lease_id):
-        raise _NotMine
+    if not lease_rows.lock(session, attempt.lease_id):
+        raise _NotOurs
     marked = session.execute(mark, {
-        "event_id": turn.event_id, "of_lease": turn.lease_id, "by": turn.owner,
-        "of_attempt": turn.attempt, **values}).rowcount
+        "event_id": attempt.event_id, "of_lease": attempt.lease_id, "by": attempt.owner,
+        "of_attempt": attempt.number, **values}).rowcount
     if not marked:
-        raise _NotMine
-    found = lease_rows.find(session, turn.lease_id)
+        raise _NotOurs
+    found = lease_rows.find(session, attempt.lease_id)
     assert found is not None  # its row is taken
     session.touch(kinds.LEASE, found.lease.number)
     return found
@@ -231,30 +231,30 @@ def _take(
 
 def end(
     ctx: Context, session: Session, plugins: Mapping[str, ReservationPlugin],
-    effects: Effects, lease: Lease, now: datetime.datetime, *, notice: str = notifications.ENDED,
-    shown: Lease | None = None,
+    provisioner: Provisioner, lease: Lease, now: datetime.datetime, *,
+    notification: str = notifications.ENDED, after: Lease | None = None,
 ) -> Lease:
     """End a lease, on time or before; its row is taken, before its time the pool's too.
 
-    :param shown: the lease with what else changes of it, which the caller writes.
+    :param after: the lease with what else changes of it, which the caller writes.
     :returns: the lease as it is then.
     :raises errors.WrongStatus: what is left on its hosts refuses that.
     """
-    held = bookings.shares(session, lease)
+    held = bookings.read_shares(session, lease)
     in_force = {each.id for each in lease.reservations if each.status == records.R_ACTIVE}
-    bookings.let_go(session, lease, int(now.timestamp()))
+    bookings.end(session, lease, int(now.timestamp()))
     lease_rows.set_status(session, lease.id, _NOT_DELETED, records.R_DELETED, now)
     lease_rows.close_events(session, lease.id, now)
     lease_rows.update(session, lease.number, {
         "status": records.TERMINATED, "ended_at": lease_rows.naive(now),
         "updated_at": lease_rows.naive(now)})
-    ended = _closed(shown or lease, now)
+    ended = _closed(after or lease, now)
     for each in ended.reservations:
         plugin = plugins.get(each.resource_type)
         if plugin is not None and each.id in in_force:
             plugin.ended(ctx, _asked(lease, each, held[each.id]), lease.window)
-        effects.ended(ctx, ended, each, held[each.id], was_in_force=each.id in in_force)
-    notifications.add(ctx, notice, ended)
+        provisioner.end(ctx, ended, each, held[each.id], was_in_force=each.id in in_force)
+    notifications.add(ctx, notification, ended)
     return ended
 
 

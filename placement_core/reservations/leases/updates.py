@@ -14,14 +14,14 @@ from typing import Any
 from placement_core.db import Session
 from placement_core.plugin_api.reservations import Share, Window
 from placement_core.reservations import records
-from placement_core.reservations.leases.dates import Terms
+from placement_core.reservations.leases.dates import LeaseDates
 from placement_core.reservations.records import Event, Lease, NewLease, Reservation
 from placement_core.reservations.scheduling.planner import Granted, Wanted
 from placement_core.reservations.store import bookings, lease_rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Holding:
+class HoldingChange:
     """What a reservation has before and after a change.
 
     :ivar reservation: as it is afterwards.
@@ -37,7 +37,7 @@ class Holding:
         return bool(self.after.amounts) or list(self.before) != list(self.after.shares)
 
 
-def event(
+def new_event(
     lease_id: str, event_type: str, due_at: datetime.datetime, now: datetime.datetime
 ) -> Event:
     """Return an event that nobody knew of."""
@@ -45,20 +45,20 @@ def event(
         str(uuid.uuid4()), lease_id, event_type, due_at, records.UNDONE, None, now, None)
 
 
-def in_force(lease: Lease) -> bool:
+def is_in_force(lease: Lease) -> bool:
     """Say whether a lease has started, whatever went wrong since."""
     return any(each.status == records.R_ACTIVE for each in lease.reservations)
 
 
 def new_lease(
-    new: NewLease, lease_dates: Terms, wanted: Sequence[Wanted], now: datetime.datetime
+    new: NewLease, lease_dates: LeaseDates, wanted: Sequence[Wanted], now: datetime.datetime
 ) -> Lease:
     """Return a lease that begins to be, without its number."""
     id_, window = str(uuid.uuid4()), lease_dates.window
-    events = [event(id_, records.START, window.start_at, now)]
+    events = [new_event(id_, records.START, window.start_at, now)]
     if lease_dates.before_end_at is not None:
-        events.append(event(id_, records.BEFORE_END, lease_dates.before_end_at, now))
-    events.append(event(id_, records.END, window.end_at, now))
+        events.append(new_event(id_, records.BEFORE_END, lease_dates.before_end_at, now))
+    events.append(new_event(id_, records.END, window.end_at, now))
     reservations = [
         Reservation(
             each.asked.reservation_id, id_, each.plugin.resource_type,
@@ -77,8 +77,8 @@ def needs_no_more(before: Lease, after: Lease) -> bool:
         before.start_at <= after.start_at and after.end_at <= before.end_at)
 
 
-def changed(
-    before: Lease, name: str | None, found: Terms, fields: Mapping[str, Mapping[str, Any]],
+def apply_change(
+    before: Lease, name: str | None, found: LeaseDates, fields: Mapping[str, Mapping[str, Any]],
     now: datetime.datetime,
 ) -> Lease:
     """Return a lease as it shall be; the same where nothing changes.
@@ -90,7 +90,7 @@ def changed(
         if each.id in fields else each
         for each in before.reservations]
     status = before.status
-    if found.window.end_at != before.end_at and in_force(before):
+    if found.window.end_at != before.end_at and is_in_force(before):
         # Whose end has failed gets another one.
         status = records.ACTIVE
     after = dataclasses.replace(
@@ -100,7 +100,7 @@ def changed(
     return after if after == before else dataclasses.replace(after, updated_at=now)
 
 
-def repaired(lease: Lease) -> Lease:
+def without_missing(lease: Lease) -> Lease:
     """Return a lease that has again all it asked for."""
     if not any(each.missing_resources for each in lease.reservations):
         return lease
@@ -109,22 +109,22 @@ def repaired(lease: Lease) -> Lease:
 
 
 def write(
-    session: Session, before: Lease, after: Lease, holdings: Sequence[Holding], since: Window,
-    now: datetime.datetime,
+    session: Session, before: Lease, after: Lease, holdings: Sequence[HoldingChange],
+    since: Window, now: datetime.datetime,
 ) -> None:
     """Write down what a lease is, and what it holds; its row and the pool's are taken.
 
     :param since: what is left of its window: what is new is held from its start on.
     """
-    started = in_force(before)
+    started = is_in_force(before)
     if after.window != before.window:
         bookings.move(session, before, after.window, started=started)
     others = [each for each in holdings if each.differs]
     if started:
-        bookings.hold_more(
+        bookings.extend(
             session, [(each.reservation, each.before, each.after) for each in others], since)
     else:
-        bookings.hold_otherwise(
+        bookings.replace(
             session, [(each.reservation, each.after) for each in others], after.window)
     for was, is_ in zip(before.reservations, after.reservations, strict=True):
         if is_.fields != was.fields:
@@ -139,12 +139,12 @@ def write(
     known = {each.id: each for each in before.events}
     for each in after.events:
         if each.id not in known:
-            lease_rows.add_events(session, [each])
+            lease_rows.insert_events(session, [each])
         elif each != known[each.id]:
-            lease_rows.arm(session, after.id, each.event_type, each.due_at, now)
+            lease_rows.reschedule(session, after.id, each.event_type, each.due_at, now)
 
 
-def _events(before: Lease, found: Terms, now: datetime.datetime) -> list[Event]:
+def _events(before: Lease, found: LeaseDates, now: datetime.datetime) -> list[Event]:
     """Return the events of a lease with other terms; those that move are armed again."""
     due = {records.START: found.window.start_at, records.BEFORE_END: found.before_end_at,
            records.END: found.window.end_at}
@@ -155,7 +155,7 @@ def _events(before: Lease, found: Terms, now: datetime.datetime) -> list[Event]:
             continue
         known_event = known.get(event_type)
         if known_event is None:
-            known_event = event(before.id, event_type, at, now)
+            known_event = new_event(before.id, event_type, at, now)
         elif known_event.due_at != at:
             known_event = dataclasses.replace(
                 known_event, due_at=at, status=records.UNDONE, problem=None, updated_at=now)

@@ -28,7 +28,7 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Question, arrays, clock
 from placement_core.reservations import errors, records, tables
-from placement_core.reservations.leases.transitions import Turn
+from placement_core.reservations.leases.transitions import EventAttempt
 from placement_core.reservations.records import EventWork
 from placement_core.reservations.scheduling import occupancy
 from placement_core.reservations.store import lease_rows
@@ -91,11 +91,11 @@ _NEXT = Question(sa.select(
     .where(_open, _events.c.due_at <= _NOW, _events.c.deadline_at > _NOW)
     .scalar_subquery().label("again_at")))
 
-_mine = sa.and_(
+_is_ours = sa.and_(
     _events.c.id == sa.bindparam("of_event"), _events.c.status == records.IN_PROGRESS,
     _events.c.owner == sa.bindparam("of_owner"), _events.c.attempt == sa.bindparam("of_attempt"))
 _RELEASE = (
-    sa.update(_events).where(_mine, _events.c.failures < sa.bindparam("retries"))
+    sa.update(_events).where(_is_ours, _events.c.failures < sa.bindparam("retries"))
     .values(status=records.UNDONE, owner=None, failures=_events.c.failures + 1,
             problem=sa.bindparam("why"),
             deadline_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer))))
@@ -113,9 +113,9 @@ _LIST = (
 _STATUSES = (records.UNDONE, records.IN_PROGRESS, records.DONE, records.E_ERROR)
 
 
-def take(
+def dequeue(
     ctx: Context, owner: str, *, most: int, seconds: int, cleaning_seconds: int = 0
-) -> list[Turn]:
+) -> list[EventAttempt]:
     """Take events that are due, and whose turn it is; nobody else has them for a time.
 
     :param seconds: for how long.
@@ -125,7 +125,7 @@ def take(
     """
     for _ in range(_TRIES):
         found = _in_turn(ctx, most, cleaning_seconds)
-        taken = _take(ctx, owner, found, seconds) if found else []
+        taken = _dequeue(ctx, owner, found, seconds) if found else []
         if taken or not found:
             return taken
     return []
@@ -187,17 +187,17 @@ def _waiting_for_hosts(
 
 
 @db.retry_writes
-def _take(ctx: Context, owner: str, ids: Sequence[str], seconds: int) -> list[Turn]:
+def _dequeue(ctx: Context, owner: str, ids: Sequence[str], seconds: int) -> list[EventAttempt]:
     """Take those of some events that are still free, and that nobody takes just now."""
     with db.write(ctx) as session:
         rows = session.execute(_LOCK, {"ids": ids}).all()
         if rows:
-            lease_rows.take_all(session, sorted({row.lease_id for row in rows}))
+            lease_rows.lock_all(session, sorted({row.lease_id for row in rows}))
             session.execute(_TAKE, {
                 "ids": [row.id for row in rows], "by_owner": owner, "seconds": seconds})
     return [
-        Turn(row.id, row.lease_id, row.event_type, owner, row.attempt + 1,
-             max(0.0, (row.at - row.due_at).total_seconds()))
+        EventAttempt(row.id, row.lease_id, row.event_type, owner, row.attempt + 1,
+                     max(0.0, (row.at - row.due_at).total_seconds()))
         for row in rows]
 
 
@@ -214,7 +214,7 @@ def next_due(ctx: Context) -> float | None:
 
 @db.retry_writes
 def release(
-    ctx: Context, turn: Turn, problem: str, *, again_in_seconds: int, retries: int
+    ctx: Context, attempt: EventAttempt, problem: str, *, again_in_seconds: int, retries: int
 ) -> bool:
     """Give back an event that failed; somebody tries again in some seconds.
 
@@ -222,14 +222,14 @@ def release(
     :returns: False: it may not fail any more, or is somebody else's; nothing was written.
     """
     with db.write(ctx) as session:
-        lease_rows.take(session, turn.lease_id)
+        lease_rows.lock(session, attempt.lease_id)
         return session.execute(_RELEASE, {
-            **_of(turn), "why": problem, "seconds": again_in_seconds, "retries": retries,
+            **_of(attempt), "why": problem, "seconds": again_in_seconds, "retries": retries,
         }).rowcount == 1
 
 
-def _of(turn: Turn) -> dict[str, Any]:
-    return {"of_event": turn.event_id, "of_owner": turn.owner, "of_attempt": turn.attempt}
+def _of(attempt: EventAttempt) -> dict[str, Any]:
+    return {"of_event": attempt.event_id, "of_owner": attempt.owner, "of_attempt": attempt.number}
 
 
 @db.retry_writes
@@ -241,7 +241,7 @@ def retry(ctx: Context, event_id: str) -> None:
     """
     with db.write(ctx) as session:
         lease_id = session.execute(_OF_EVENT, {"of_event": event_id}).scalar()
-        if lease_id is None or not lease_rows.take(session, lease_id):
+        if lease_id is None or not lease_rows.lock(session, lease_id):
             raise errors.EventNotFound(f"There is no event {event_id}.")
         if session.execute(_RETRY, {"of_event": event_id}).rowcount == 1:
             return
@@ -298,7 +298,7 @@ _EXPLAIN = (
 
 
 @db.retry_writes
-def explain(ctx: Context) -> None:
+def explain_waiting(ctx: Context) -> None:
     """Write down for starts that wait for ends which failed what they wait for."""
     with db.read_once(ctx) as session:
         rows = session.execute(_WAITING).all()

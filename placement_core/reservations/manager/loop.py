@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from placement_core import errors, metrics
 from placement_core.context import Context
-from placement_core.reservations.leases.transitions import Turn, Turns
+from placement_core.reservations.leases.transitions import EventAttempt, Transitions
 from placement_core.reservations.manager import event_queue
 
 LOG = logging.getLogger(__name__)
@@ -96,16 +96,16 @@ class Manager:
     """
 
     def __init__(
-        self, owner: str, make_context: Callable[[], Context], turns: Turns, pace: Pace,
-        steps: Sequence[Step] = (),
+        self, owner: str, make_context: Callable[[], Context], transitions: Transitions,
+        pace: Pace, steps: Sequence[Step] = (),
     ) -> None:
         self.owner = owner
         self.pace = pace
         self._make_context = make_context
-        self._turns = turns
+        self._transitions = transitions
         self._steps = steps
         self._most = _AHEAD * pace.threads
-        self._taken: queue.SimpleQueue[tuple[Turn, float] | None] = queue.SimpleQueue()
+        self._taken: queue.SimpleQueue[tuple[EventAttempt, float] | None] = queue.SimpleQueue()
         #: How many events this manager has; who changes it holds the lock.
         self._pending = 0
         self._lock = threading.Lock()
@@ -166,13 +166,13 @@ class Manager:
         # Asked for first: what becomes due meanwhile is taken now.
         following = event_queue.next_due(ctx)
         began = time.monotonic()
-        taken = event_queue.take(
+        taken = event_queue.dequeue(
             ctx, self.owner, most=room, seconds=self.pace.event_timeout_seconds,
             cleaning_seconds=self.pace.cleaning_seconds)
         with self._lock:
             self._pending += len(taken)
-        for turn in taken:
-            self._taken.put((turn, began))
+        for attempt in taken:
+            self._taken.put((attempt, began))
         if len(taken) == room:
             return 0.0
         pause = self.pace.poll_seconds
@@ -190,69 +190,70 @@ class Manager:
     def _work(self) -> None:
         """Carry out events, one after the other."""
         while (entry := self._taken.get()) is not None:
-            turn, began = entry
+            attempt, began = entry
             try:
-                self._carry_out(turn, began)
+                self._execute(attempt, began)
             except Exception:  # Its time will be over, and somebody tries it again.
-                LOG.exception("%s of lease %s: neither done nor given back", turn.event_type,
-                              turn.lease_id)
+                LOG.exception("%s of lease %s: neither done nor given back", attempt.event_type,
+                              attempt.lease_id)
             with self._lock:
                 self._pending -= 1
                 wanted = self._pending <= self._most // 2
             if wanted:
                 self._wake.put(None)
 
-    def _carry_out(self, turn: Turn, began: float) -> None:
+    def _execute(self, attempt: EventAttempt, began: float) -> None:
         """Do what an event says, or write down that it failed.
 
         :param began: the monotonic time at which it was taken, or somewhat before.
         """
         ctx = self._make_context()
         try:
-            done = self._until_it_answers(ctx, turn, began)
+            done = self._until_it_answers(ctx, attempt, began)
         except errors.Unavailable as error:
             LOG.warning("%s of lease %s could not be carried out, and will be taken again: %s",
-                        turn.event_type, turn.lease_id, error)
+                        attempt.event_type, attempt.lease_id, error)
         except errors.Error as error:
-            self._fail(ctx, turn, str(error))
+            self._fail(ctx, attempt, str(error))
         except Exception as error:  # A defect of ours, or of a plugin: this event's alone.
-            LOG.exception("%s of lease %s", turn.event_type, turn.lease_id)
-            self._fail(ctx, turn, f"{type(error).__name__}: {error}")
+            LOG.exception("%s of lease %s", attempt.event_type, attempt.lease_id)
+            self._fail(ctx, attempt, f"{type(error).__name__}: {error}")
         else:
             if done:
                 with self._lock:
                     self._done += 1
                 metrics.lease_event_done(
-                    turn.event_type, turn.late_seconds + time.monotonic() - began)
-                LOG.info("%s of lease %s is done", turn.event_type, turn.lease_id)
+                    attempt.event_type, attempt.late_seconds + time.monotonic() - began)
+                LOG.info("%s of lease %s is done", attempt.event_type, attempt.lease_id)
 
-    def _until_it_answers(self, ctx: Context, turn: Turn, began: float) -> bool:
+    def _until_it_answers(self, ctx: Context, attempt: EventAttempt, began: float) -> bool:
         """Carry out an event; again, if the database does not answer, while it is ours.
 
         :raises errors.Unavailable: it did not answer in time.
         """
         while True:
             try:
-                return self._turns.carry_out(ctx, turn)
+                return self._transitions.execute(ctx, attempt)
             except errors.Unavailable:
                 left = began + self.pace.event_timeout_seconds - time.monotonic()
                 if left <= 0 or self._over.wait(min(left, self.pace.poll_seconds)):
                     raise
 
-    def _fail(self, ctx: Context, turn: Turn, problem: str) -> None:
+    def _fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> None:
         """Give back an event that failed, or give it up."""
         again = event_queue.release(
-            ctx, turn, problem, again_in_seconds=_AGAIN_SECONDS,
+            ctx, attempt, problem, again_in_seconds=_AGAIN_SECONDS,
             retries=self.pace.event_max_retries)
-        if not again and not self._turns.fail(ctx, turn, problem):
+        if not again and not self._transitions.fail(ctx, attempt, problem):
             return
         with self._lock:
             self._failed += 1
-        metrics.lease_event_failed(turn.event_type, "failed" if again else "given_up")
+        metrics.lease_event_failed(attempt.event_type, "failed" if again else "given_up")
         LOG.log(logging.WARNING if again else logging.ERROR, "%s of lease %s failed%s: %s",
-                turn.event_type, turn.lease_id,
+                attempt.event_type, attempt.lease_id,
                 f"; it is tried again in {_AGAIN_SECONDS} s" if again else
-                f" for the last time; see `placement-core events retry {turn.event_id}`", problem)
+                " for the last time; see `placement-core events retry "
+                f"{attempt.event_id}`", problem)
 
     def _repeat(self, step: Step) -> None:
         """Do a step again and again."""

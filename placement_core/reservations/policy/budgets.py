@@ -51,7 +51,7 @@ Sums = Mapping[str, int]
 _WIDE = sa.Numeric(38, 0).with_variant(sa.Float(), "sqlite")
 
 
-def asked(shares: Iterable[Share], window: Window, since: int) -> Sums:
+def sum_shares(shares: Iterable[Share], window: Window, since: int) -> Sums:
     """Return what shares would hold over a window, from a second on."""
     seconds = max(window.end - max(window.start, since), 0)
     sums = dict.fromkeys(BUDGETS, 0)
@@ -63,7 +63,7 @@ def asked(shares: Iterable[Share], window: Window, since: int) -> Sums:
     return sums
 
 
-def held(
+def read_sums(
     session: Session, project_ids: Iterable[str], since: int, lease_id: str | None
 ) -> tuple[Mapping[str, Sums], Sums]:
     """Return what projects hold, from a second on, and what one lease of them does.

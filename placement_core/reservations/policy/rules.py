@@ -32,12 +32,9 @@ from placement_core.reservations.policy import budgets
 from placement_core.reservations.policy.external_service import ExternalService
 from placement_core.reservations.records import Lease, NewLease
 
-#: Judges what each reservation of a lease would hold over a window (``Judgement.decide``).
-Decide = Callable[[Context, Window, Sequence[Sequence[Share]]], None]
-
 #: Plans a lease as of now and promises nothing: what each reservation would hold; None:
 #: nothing would change.
-Plan = Callable[[], Sequence[Sequence[Share]] | None]
+PlanShares = Callable[[], Sequence[Sequence[Share]] | None]
 
 _DAY = 86_400
 #: So many projects' bounds are kept; beyond that they are made anew.
@@ -81,9 +78,9 @@ class Judgement:
             (binding.node_id, binding.scope): self.bounds.counted(binding).project_ids
             for bindings in self.bindings.values() for binding in bindings}
         with db.read_once(ctx) as session:
-            held, own = budgets.held(
+            held, own = budgets.read_sums(
                 session, set().union(*counted.values()), self.since, self.lease_id)
-        asked = budgets.asked(itertools.chain.from_iterable(shares), window, self.since)
+        asked = budgets.sum_shares(itertools.chain.from_iterable(shares), window, self.since)
         overruns = [
             overrun for name, bindings in self.bindings.items() if asked[name] > own[name]
             for overrun in self._overruns(name, bindings, asked[name] - own[name], {
@@ -103,7 +100,7 @@ class Judgement:
             for each in self.decisions.model.judge(name, exact, used, more)]
 
 
-class _Kept:
+class _BoundsCache:
     """What binds projects, while limits and catalog are as they were at a revision."""
 
     def __init__(self, revision: str) -> None:
@@ -126,7 +123,7 @@ class LeaseRules:
         self._decisions = decisions
         self._rules = rules
         self._options = conf.reservations
-        self._kept = _Kept("")
+        self._kept = _BoundsCache("")
         self._enforcement = conf.enforcement
         self._external = ExternalService(conf)
         checks = {"MaxLeaseDurationFilter": self._check_duration,
@@ -145,7 +142,7 @@ class LeaseRules:
 
     def prepare(
         self, ctx: Context, asked: NewLease, before: Lease | None = None, *,
-        plan: Plan,
+        plan: PlanShares,
     ) -> Judgement:
         """Judge what needs no plan, and ask others, outside of the transaction.
 
@@ -192,7 +189,7 @@ class LeaseRules:
         revision = revisions.ask(ctx, revisions.LIMITS)
         kept = self._kept
         if kept.revision != revision or len(kept.bounds) >= _MOST_KEPT:
-            kept = self._kept = _Kept(revision)
+            kept = self._kept = _BoundsCache(revision)
         if project_id not in kept.bounds:
             kept.bounds[project_id] = decisions.bounds_anew(
                 ctx, project_id, rules.service_type, rules.region_id)
@@ -235,7 +232,7 @@ class LeaseRules:
             raise OverQuota(overruns)
 
     def _check_duration(
-        self, ctx: Context, asked: NewLease, before: Lease | None, plan: Plan
+        self, ctx: Context, asked: NewLease, before: Lease | None, plan: PlanShares
     ) -> None:
         options = self._enforcement
         most = options.max_lease_duration
@@ -251,7 +248,7 @@ class LeaseRules:
                 f"{most}.")
 
     def _ask(
-        self, ctx: Context, asked: NewLease, before: Lease | None, plan: Plan
+        self, ctx: Context, asked: NewLease, before: Lease | None, plan: PlanShares
     ) -> None:
         self._external.check(ctx, asked, before, plan)
 

@@ -138,7 +138,7 @@ def _take_leases(session: Session, host_id: int) -> None:
     """Take the leases with slots on a host: who writes calls about one holds its row."""
     rows = session.execute(_ON_HOST, {"of_host": host_id}).all()
     if rows:
-        lease_rows.take_all(session, sorted({row.lease_id for row in rows}))
+        lease_rows.lock_all(session, sorted({row.lease_id for row in rows}))
 
 
 @db.retry_writes
@@ -157,7 +157,7 @@ def _closed(ctx: Context, inside: Collection[str]) -> list[tuple[str, str]]:
 def _open(ctx: Context, reservation_id: str, lease_id: str) -> None:
     """Have a reservation's hosts leave the freepool, and its aggregate open after that."""
     with db.write(ctx) as session:
-        lease_rows.take_all(session, [lease_id])
+        lease_rows.lock_all(session, [lease_id])
         hosts = session.execute(_HOSTS_OF, {"of_reservation": reservation_id}).all()
         if hosts:
             outbox.put(session, reservation_id, lease_id, [

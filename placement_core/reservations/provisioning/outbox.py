@@ -364,7 +364,7 @@ def _done(ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], result: An
         with db.write(ctx) as session:
             keep = _KEEP.get(row.call, ())
             if keep:
-                lease_rows.take_all(session, [row.lease_id])
+                lease_rows.lock_all(session, [row.lease_id])
             for statement in keep:
                 session.execute(statement, {"of_reservation": row.subject, "result": result})
             if session.execute(_DONE, attempt).rowcount != 1:

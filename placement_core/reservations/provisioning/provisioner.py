@@ -48,7 +48,7 @@ _OWN_ON_TREES = (
     .distinct().order_by(_allocations.c.consumer_id))
 
 
-class Effects:
+class Provisioner:
     """What the design of the options makes of hosts and reservations.
 
     Used from any thread.
@@ -70,14 +70,14 @@ class Effects:
         self._patience_seconds = patience_seconds
         self._in_aggregate = acts and design == "aggregate"
 
-    def host_entered(self, ctx: Context, host: Host) -> None:
+    def add_host(self, ctx: Context, host: Host) -> None:
         """A host is in the freepool from now on."""
         if self._in_aggregate:
             with db.write(ctx) as session:
                 outbox.put(session, f"host:{host.id}", None,
                            compute_calls.host_enters(host.id, host.name))
 
-    def host_left(self, ctx: Context, host: Host) -> None:
+    def remove_host(self, ctx: Context, host: Host) -> None:
         """A host is in the freepool no longer."""
         # Also of a freepool that is there from another design.
         if self._acts:
@@ -86,13 +86,13 @@ class Effects:
                 outbox.put(session, f"host:{host.id}", None,
                            compute_calls.host_leaves(host.id, host.name))
 
-    def made(self, ctx: Context, lease: Lease, reservation: Reservation) -> None:
+    def create(self, ctx: Context, lease: Lease, reservation: Reservation) -> None:
         """A reservation was admitted."""
         if self._acts:
             with db.write(ctx) as session:
                 outbox.put(session, reservation.id, lease.id, self._making(lease, reservation))
 
-    def changed(
+    def change(
         self, ctx: Context, lease: Lease, reservation: Reservation,
         before: Sequence[Share], after: Sequence[Share],
     ) -> None:
@@ -107,7 +107,7 @@ class Effects:
                 outbox.cancel(session, reservation.id)
                 outbox.put(session, reservation.id, lease.id, self._making(lease, reservation))
 
-    def started(
+    def start(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share]
     ) -> None:
         """A reservation comes into force."""
@@ -121,7 +121,7 @@ class Effects:
                 outbox.put(session, reservation.id, lease.id,
                            compute_calls.grant_slots(reservation.id, lease.project_id))
 
-    def before_end(
+    def prepare_end(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share]
     ) -> None:
         """A reservation will end soon."""
@@ -132,7 +132,7 @@ class Effects:
                 outbox.put(session, reservation.id, lease.id,
                            compute_calls.snapshot_hosts(reservation.id, hosts))
 
-    def ended(
+    def end(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share], *,
         was_in_force: bool,
     ) -> None:

@@ -74,7 +74,7 @@ def _possible_starts(
     starts = np.unique(np.append(ends[ends > since], since))
     last = int(starts[-1])
     duration = seconds + pool.cleaning_seconds
-    steps = pool.track.steps(since, last + duration)
+    steps = pool.timelines.steps(since, last + duration)
     of_hosts = [demand for demand in demands if not isinstance(demand, Amounts)]
     if of_hosts and not len(pool.hosts):
         return starts[:0]
@@ -85,7 +85,7 @@ def _possible_starts(
         starts = _with_enough_for_all(pool, steps, duration, of_hosts, starts)
     for key, (amount, capacity) in planner.amounts_wanted(wanted, demands).items():
         lent = pool.amount_track(key).steps(since, last + seconds)
-        free = lent.lowest(capacity - lent.amounts[:, 0], np.array([capacity]), seconds)
+        free = lent.minima(capacity - lent.amounts[:, 0], np.array([capacity]), seconds)
         starts = starts[_at(*totals(*free), starts) >= amount]
     return starts
 
@@ -107,7 +107,7 @@ def _with_enough_for_all(
                 # The smallest hosts that it can take.
                 sizes = pool.hosts.sizes[demand.hosts & pool.hosts.reservable, column]
                 least += int(np.sort(sizes)[:demand.minimum].sum())
-        found = steps.lowest(free[:, 1 + column], empty[:, 1 + column], duration)
+        found = steps.minima(free[:, 1 + column], empty[:, 1 + column], duration)
         starts = starts[_at(*totals(*found), starts) >= least]
     return starts
 
@@ -144,7 +144,7 @@ def timeline(pool: Pool, window: Window) -> list[FreeStep]:
         differ.
     """
     hosts = pool.hosts
-    steps = pool.track.steps(window.start, window.end)
+    steps = pool.timelines.steps(window.start, window.end)
     things = np.concatenate((np.arange(len(hosts)), steps.things))
     times = np.concatenate((np.full(len(hosts), window.start), steps.times))
     free = pool.free_of_promises, pool.free_in_steps(steps.things, steps.amounts)

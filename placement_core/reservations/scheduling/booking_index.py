@@ -21,7 +21,7 @@ from placement_core.context import Context
 from placement_core.db import Session, arrays
 from placement_core.db.database import Database
 from placement_core.reservations import tables
-from placement_core.reservations.scheduling.pools import Promises
+from placement_core.reservations.scheduling.pools import Bookings
 
 _leases, _reservations, _held = (
     tables.leases, tables.lease_reservations, tables.computehost_allocations)
@@ -46,26 +46,26 @@ _SOME = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Promised:
+class BookingSnapshot:
     """What is promised of hosts now and later; immutable.
 
     :ivar leases: the number of the lease of each promise.
     """
 
     leases: np.ndarray
-    promises: Promises
+    promises: Bookings
 
     @classmethod
-    def of(cls, rows: Sequence[Any]) -> Promised:
-        """Make the columns of rows: a lease's number, and what ``Promises.of`` takes."""
+    def of(cls, rows: Sequence[Any]) -> BookingSnapshot:
+        """Make the columns of rows: a lease's number, and what ``Bookings.of`` takes."""
         return cls(np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows)),
-                   Promises.of([row[1:] for row in rows]))
+                   Bookings.of([row[1:] for row in rows]))
 
-    def without(self, number: int | None) -> Promises:
+    def without(self, number: int | None) -> Bookings:
         """Return what leases hold but that of a number; None: all."""
         return self.promises if number is None else self._where(self.leases != number).promises
 
-    def changed(self, numbers: Sequence[int], now: Promised, since: int) -> Promised:
+    def changed(self, numbers: Sequence[int], now: BookingSnapshot, since: int) -> BookingSnapshot:
         """Return what is promised after some leases have changed.
 
         :param now: what these hold.
@@ -73,23 +73,23 @@ class Promised:
         """
         kept = self._where(
             ~np.isin(self.leases, np.array(numbers)) & (self.promises.ends > since))
-        return Promised(
+        return BookingSnapshot(
             np.concatenate((kept.leases, now.leases)),
             kept.promises.beside(now.promises))
 
-    def _where(self, rows: np.ndarray) -> Promised:
-        return Promised(self.leases[rows], Promises(*(
+    def _where(self, rows: np.ndarray) -> BookingSnapshot:
+        return BookingSnapshot(self.leases[rows], Bookings(*(
             getattr(self.promises, field.name)[rows]
-            for field in dataclasses.fields(Promises))))
+            for field in dataclasses.fields(Bookings))))
 
 
-class PromiseIndex:
+class BookingIndex:
     """Hands out what is promised at present. Any thread may ask."""
 
     def __init__(self, database: Database) -> None:
         self._follower = Follower(database, _refresh)
 
-    def present(self, ctx: Context) -> Promised:
+    def present(self, ctx: Context) -> BookingSnapshot:
         """Return it with every change that was committed before the call.
 
         :raises errors.Unavailable: the database does not answer.
@@ -97,14 +97,14 @@ class PromiseIndex:
         return self._follower.present(ctx).value
 
 
-def of(database: Database) -> PromiseIndex:
+def of(database: Database) -> BookingIndex:
     """Return the index of a database: one for all who ask in this process."""
-    index: PromiseIndex | None = database.kept.get(PromiseIndex)
-    return index or database.kept.setdefault(PromiseIndex, PromiseIndex(database))
+    index: BookingIndex | None = database.kept.get(BookingIndex)
+    return index or database.kept.setdefault(BookingIndex, BookingIndex(database))
 
 
 @db.retry_writes
-def _refresh(ctx: Context, before: Version[Promised] | None) -> Version[Promised]:
+def _refresh(ctx: Context, before: Version[BookingSnapshot] | None) -> Version[BookingSnapshot]:
     # Not one snapshot: what is read after the vector may be newer than it, and is read
     # again then.
     since = int(time.time()) - _PAST_SECONDS
@@ -125,9 +125,9 @@ def _refresh(ctx: Context, before: Version[Promised] | None) -> Version[Promised
 
 def _read(
     session: Session, since: int, numbers: Sequence[int] | None = None
-) -> Promised:
+) -> BookingSnapshot:
     given: dict[str, Any] = {"since": since}
     if numbers is None:
-        return Promised.of(session.execute(_EVERY, given).all())
-    return Promised.of(
+        return BookingSnapshot.of(session.execute(_EVERY, given).all())
+    return BookingSnapshot.of(
         session.execute(_SOME[session.dialect], {**given, "numbers": numbers}).all())

@@ -1,8 +1,8 @@
 """What a lease needs is put on hosts, all of it at once.
 
-Each demand is a *part* here. Parts are put on hosts one after the other, in the order
+Each demand is an *item* here. Items are put on hosts one after the other, in the order
 of preference: what is held stays, hosts that are in use already are filled first. For
-a single part this finds an arrangement if there is one. Several parts can stand in
+a single item this finds an arrangement if there is one. Several items can stand in
 each other's way (the first takes the only host that the second may have), so if that
 fails, arrangements are searched: host by host, keeping for each way to use the hosts
 so far what is still wanted, and of those only the ones that no other one beats. The
@@ -22,13 +22,13 @@ from placement_core.reservations.scheduling.pools import Free
 
 #: How many partial arrangements a search keeps for each host, and in how many ways one
 #: host may be used.
-KEPT, WAYS = 400, 200
+MOST_STATES, MOST_PATTERNS = 400, 200
 
 #: What a step of a search costs besides what it looks at, in partial arrangements.
 _STEP = 500
 
-#: What a part holds: {row of a host: slots}.
-Placed = dict[int, int]
+#: What an item holds: {row of a host: slots}.
+SlotsByRow = dict[int, int]
 
 
 @dataclasses.dataclass(slots=True)
@@ -42,7 +42,7 @@ class Budget:
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Part:
+class Item:
     """A demand that shall be put on hosts.
 
     :ivar held: what its reservation holds now, as far as hosts are in the pool.
@@ -50,7 +50,7 @@ class Part:
     """
 
     demand: WholeHosts | Slots
-    held: Placed = dataclasses.field(default_factory=dict)
+    held: SlotsByRow = dataclasses.field(default_factory=dict)
     fixed: bool = False
 
     @property
@@ -68,39 +68,39 @@ class Part:
 class Short:
     """An arrangement that was not found.
 
-    :ivar part: which part was short first.
+    :ivar item: which item was short first.
     :ivar found: how many slots or hosts it could have had beside the others.
     :ivar lost: how much of what it holds, and may not give up, has no room any more.
     :ivar proven: there is no arrangement; False: not all of them were looked at.
     """
 
-    part: int
+    item: int
     found: int
     lost: int = 0
     proven: bool = True
 
 
-def arrange(
-    hosts: Hosts, free: Free, parts: Sequence[Part], budget: Budget
-) -> list[Placed] | Short:
-    """Put all parts on hosts.
+def pack(
+    hosts: Hosts, free: Free, items: Sequence[Item], budget: Budget
+) -> list[SlotsByRow] | Short:
+    """Put all items on hosts.
 
     :param free: what others leave free throughout the window.
     :param budget: for the search.
-    :returns: what each part gets, with what it holds.
+    :returns: what each item gets, with what it holds.
     """
-    for at, part in enumerate(parts):
-        alone = _in_some_order(hosts, free, [part])
+    for at, item in enumerate(items):
+        alone = _in_some_order(hosts, free, [item])
         if isinstance(alone, Short):
-            return dataclasses.replace(alone, part=at)
-        if len(parts) == 1:
+            return dataclasses.replace(alone, item=at)
+        if len(items) == 1:
             return alone
-    found = _in_some_order(hosts, free, parts)
-    return _search(hosts, free, parts, found, budget) if isinstance(found, Short) else found
+    found = _in_some_order(hosts, free, items)
+    return _search(hosts, free, items, found, budget) if isinstance(found, Short) else found
 
 
-def as_shares(demand: Demand, placed: Placed, hosts: Hosts) -> list[Share]:
-    """Return what a part got, in the order of hosts."""
+def to_shares(demand: Demand, placed: SlotsByRow, hosts: Hosts) -> list[Share]:
+    """Return what an item got, in the order of hosts."""
     whole = isinstance(demand, WholeHosts)
     return [
         Share(int(hosts.ids[row]), slots,
@@ -110,154 +110,154 @@ def as_shares(demand: Demand, placed: Placed, hosts: Hosts) -> list[Share]:
 
 
 class _Room:
-    """What is left of the hosts while parts are put on them."""
+    """What is left of the hosts while items are put on them."""
 
     def __init__(self, hosts: Hosts, free: Free) -> None:
         self._hosts = hosts
         self.free = Free(free.amounts.copy(), free.shareable.copy(), free.untouched.copy())
 
-    def available(self, part: Part, placed: Placed, *, held: bool = False) -> np.ndarray:
-        """Return how many slots, or hosts, each host could give the part besides.
+    def available(self, item: Item, placed: SlotsByRow, *, held: bool = False) -> np.ndarray:
+        """Return how many slots, or hosts, each host could give the item besides.
 
-        :param held: only where the part holds something. That stays also on a host
+        :param held: only where the item holds something. That stays also on a host
             that is down, and if it is in force, on one that meets its requirements no
             more.
         """
         if held:
             allowed = np.zeros(len(self._hosts), dtype=bool)
-            allowed[list(part.held)] = True
-            if not part.fixed:
-                allowed &= part.demand.hosts
+            allowed[list(item.held)] = True
+            if not item.fixed:
+                allowed &= item.demand.hosts
         else:
-            allowed = self._hosts.reservable & part.demand.hosts
-        if isinstance(part.demand, WholeHosts):
+            allowed = self._hosts.reservable & item.demand.hosts
+        if isinstance(item.demand, WholeHosts):
             return (self.free.untouched & allowed).astype(np.int64)
-        left = np.where(allowed, self.free.slots(part.demand.size), 0)
-        if part.demand.affinity is False:
+        left = np.where(allowed, self.free.slots(item.demand.size), 0)
+        if item.demand.affinity is False:
             left[list(placed)] = 0
             return np.minimum(left, 1)
-        if part.demand.affinity and placed:
+        if item.demand.affinity and placed:
             others = np.ones(len(left), dtype=bool)
             others[list(placed)] = False
             left[others] = 0
         return left
 
-    def put(self, part: Part, placed: Placed, rows: np.ndarray, slots: np.ndarray) -> None:
-        """Put slots of a part, or 1 for a host, on some hosts."""
-        if isinstance(part.demand, WholeHosts):
+    def put(self, item: Item, placed: SlotsByRow, rows: np.ndarray, slots: np.ndarray) -> None:
+        """Put slots of an item, or 1 for a host, on some hosts."""
+        if isinstance(item.demand, WholeHosts):
             self.free.shareable[rows] = False
         else:
-            self.free.amounts[rows] -= np.multiply.outer(slots, part.demand.size.amounts())
+            self.free.amounts[rows] -= np.multiply.outer(slots, item.demand.size.amounts())
         self.free.untouched[rows] = False
         for row, count in zip(rows.tolist(), slots.tolist(), strict=True):
             placed[row] = placed.get(row, 0) + count
 
-    def preference(self, part: Part, available: np.ndarray) -> np.ndarray:
+    def preference(self, item: Item, available: np.ndarray) -> np.ndarray:
         """Return the rows that can give anything, the best first.
 
-        What the part holds; then, for hosts, those that nobody ever had, and for slots,
+        What the item holds; then, for hosts, those that nobody ever had, and for slots,
         those that are in use; then the order of ids.
         """
         rows = np.flatnonzero(available)
         held = np.zeros(len(available), dtype=bool)
-        held[list(part.held)] = True
-        later = self._hosts.promised if isinstance(part.demand, WholeHosts) \
+        held[list(item.held)] = True
+        later = self._hosts.promised if isinstance(item.demand, WholeHosts) \
             else self.free.untouched
         return rows[np.argsort(~held[rows] * 2 + later[rows], kind="stable")]
 
 
-def _in_some_order(hosts: Hosts, free: Free, parts: Sequence[Part]) -> list[Placed] | Short:
-    """Put parts on hosts one after the other, those with the least choice first or last.
+def _in_some_order(hosts: Hosts, free: Free, items: Sequence[Item]) -> list[SlotsByRow] | Short:
+    """Put items on hosts one after the other, those with the least choice first or last.
 
-    For one part, that is complete.
+    For one item, that is complete.
     """
-    eager = sorted(range(len(parts)), key=lambda at: _eagerness(parts[at]))
-    orders = [eager, eager[::-1]] if len(parts) > 1 else [eager]
-    keeps = (True, False) if any(part.held for part in parts) else (False,)
-    found = [_one_by_one(hosts, free, parts, orders[0], keep=keeps[0])]
+    eager = sorted(range(len(items)), key=lambda at: _eagerness(items[at]))
+    orders = [eager, eager[::-1]] if len(items) > 1 else [eager]
+    keeps = (True, False) if any(item.held for item in items) else (False,)
+    found = [_one_by_one(hosts, free, items, orders[0], keep=keeps[0])]
     for keep, order in list(itertools.product(keeps, orders))[1:]:
         if not isinstance(found[-1], Short):
             break
-        found.append(_one_by_one(hosts, free, parts, order, keep=keep))
+        found.append(_one_by_one(hosts, free, items, order, keep=keep))
     return found[-1]
 
 
-def _eagerness(part: Part) -> tuple[bool, bool, int]:
-    """Sort parts: those that leave least choice first."""
-    return not part.fixed, not _together(part), int(np.count_nonzero(part.demand.hosts))
+def _eagerness(item: Item) -> tuple[bool, bool, int]:
+    """Sort items: those that leave least choice first."""
+    return not item.fixed, not _together(item), int(np.count_nonzero(item.demand.hosts))
 
 
 def _one_by_one(
-    hosts: Hosts, free: Free, parts: Sequence[Part], order: Sequence[int], *, keep: bool
-) -> list[Placed] | Short:
-    """Put parts on hosts in an order.
+    hosts: Hosts, free: Free, items: Sequence[Item], order: Sequence[int], *, keep: bool
+) -> list[SlotsByRow] | Short:
+    """Put items on hosts in an order.
 
-    :param keep: what is held is put first, as far as it has room there, for all parts.
+    :param keep: what is held is put first, as far as it has room there, for all items.
     """
     room = _Room(hosts, free)
-    got: list[Placed] = [{} for _ in parts]
+    got: list[SlotsByRow] = [{} for _ in items]
     for at in order:
-        if parts[at].fixed or keep:
-            lost = _put_held(room, parts[at], got[at])
-            if lost and parts[at].fixed:
+        if items[at].fixed or keep:
+            lost = _put_held(room, items[at], got[at])
+            if lost and items[at].fixed:
                 return Short(at, sum(got[at].values()), lost)
     for at in order:
-        _fill(room, parts[at], got[at], parts[at].wanted)
-        if sum(got[at].values()) < parts[at].wanted:
-            return Short(at, _could_have(room, parts[at], got[at]))
+        _fill(room, items[at], got[at], items[at].wanted)
+        if sum(got[at].values()) < items[at].wanted:
+            return Short(at, _could_have(room, items[at], got[at]))
     for at in order:
-        _fill(room, parts[at], got[at], parts[at].most)
+        _fill(room, items[at], got[at], items[at].most)
     return got
 
 
-def _put_held(room: _Room, part: Part, placed: Placed) -> int:
-    """Put what a part holds where it is; return how many slots or hosts that misses."""
+def _put_held(room: _Room, item: Item, placed: SlotsByRow) -> int:
+    """Put what an item holds where it is; return how many slots or hosts that misses."""
     missing = 0
-    for row, slots in sorted(part.held.items()):
-        available = int(room.available(part, placed, held=True)[row])
+    for row, slots in sorted(item.held.items()):
+        available = int(room.available(item, placed, held=True)[row])
         kept = min(slots, available)
-        if not part.fixed:
-            kept = min(kept, part.most - sum(placed.values()))
-            if _together(part) and available < part.most:
+        if not item.fixed:
+            kept = min(kept, item.most - sum(placed.values()))
+            if _together(item) and available < item.most:
                 kept = 0
         if kept:
-            room.put(part, placed, np.array([row]), np.array([kept]))
+            room.put(item, placed, np.array([row]), np.array([kept]))
         missing += slots - kept
     return missing
 
 
-def _fill(room: _Room, part: Part, placed: Placed, amount: int) -> None:
-    """Put so many slots or hosts of a part on hosts, with those it has."""
+def _fill(room: _Room, item: Item, placed: SlotsByRow, amount: int) -> None:
+    """Put so many slots or hosts of an item on hosts, with those it has."""
     left = amount - sum(placed.values())
     if left <= 0:
         return
-    available = room.available(part, placed)
-    if _together(part):
+    available = room.available(item, placed)
+    if _together(item):
         available = np.where(available >= left, available, 0)
-    rows = room.preference(part, available)
+    rows = room.preference(item, available)
     sums = np.minimum(np.cumsum(np.minimum(available[rows], left)), left)
     slots = np.diff(sums, prepend=0)
-    room.put(part, placed, rows[slots > 0], slots[slots > 0])
+    room.put(item, placed, rows[slots > 0], slots[slots > 0])
 
 
-def _could_have(room: _Room, part: Part, placed: Placed) -> int:
-    """Return how many of the slots or hosts that a part wants it can have now."""
-    available = np.minimum(room.available(part, placed), part.wanted)
-    more = available.max(initial=0) if _together(part) else available.sum()
-    return min(part.wanted, sum(placed.values()) + int(more))
+def _could_have(room: _Room, item: Item, placed: SlotsByRow) -> int:
+    """Return how many of the slots or hosts that an item wants it can have now."""
+    available = np.minimum(room.available(item, placed), item.wanted)
+    more = available.max(initial=0) if _together(item) else available.sum()
+    return min(item.wanted, sum(placed.values()) + int(more))
 
 
 def _is_too_much(
-    room: _Room, parts: Sequence[Part], got: Sequence[Placed], wanted: np.ndarray
+    room: _Room, items: Sequence[Item], got: Sequence[SlotsByRow], wanted: np.ndarray
 ) -> bool:
-    """Say whether of one resource there is too little for all parts, wherever they go."""
+    """Say whether of one resource there is too little for all items, wherever they go."""
     useful = np.zeros(len(room.free.amounts), dtype=bool)
     least = np.zeros(3, dtype=np.int64)
-    for part, placed, left in zip(parts, got, wanted, strict=True):
-        here = room.available(part, placed) > 0
+    for item, placed, left in zip(items, got, wanted, strict=True):
+        here = room.available(item, placed) > 0
         useful |= here
-        if isinstance(part.demand, Slots):
-            least += np.multiply(left, part.demand.size.amounts())
+        if isinstance(item.demand, Slots):
+            least += np.multiply(left, item.demand.size.amounts())
         else:
             # The smallest hosts that it can take.
             least += np.sort(room.free.amounts[here], axis=0)[:left].sum(axis=0)
@@ -269,11 +269,11 @@ def _is_too_much(
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class _Ways:
-    """Hosts that are alike in all that matters to the parts.
+class _HostGroup:
+    """Hosts that are alike in all that matters to the items.
 
-    :ivar patterns: the ways to use one of them: how many slots, or 1, for each part.
-    :ivar alone: the most that one of them gives each part.
+    :ivar patterns: the ways to use one of them: how many slots, or 1, for each item.
+    :ivar alone: the most that one of them gives each item.
     """
 
     rows: np.ndarray
@@ -282,23 +282,23 @@ class _Ways:
 
 
 def _search(
-    hosts: Hosts, free: Free, parts: Sequence[Part], failed: Short, budget: Budget
-) -> list[Placed] | Short:
-    room, got = _Room(hosts, free), [dict[int, int]() for _ in parts]
-    for part, placed in zip(parts, got, strict=True):
-        if part.fixed and _put_held(room, part, placed):
+    hosts: Hosts, free: Free, items: Sequence[Item], failed: Short, budget: Budget
+) -> list[SlotsByRow] | Short:
+    room, got = _Room(hosts, free), [dict[int, int]() for _ in items]
+    for item, placed in zip(items, got, strict=True):
+        if item.fixed and _put_held(room, item, placed):
             return failed
     wanted = np.array([
-        max(0, part.wanted - sum(placed.values()))
-        for part, placed in zip(parts, got, strict=True)], dtype=np.int64)
-    # All slots of a part that go on one host are one thing to put somewhere.
-    units = [int(left) if _together(part) and left else 1
-             for part, left in zip(parts, wanted, strict=True)]
-    goal = np.array([min(left, 1) if _together(part) else left
-                     for part, left in zip(parts, wanted, strict=True)], dtype=np.int64)
-    if _is_too_much(room, parts, got, wanted):
+        max(0, item.wanted - sum(placed.values()))
+        for item, placed in zip(items, got, strict=True)], dtype=np.int64)
+    # All slots of an item that go on one host are one thing to put somewhere.
+    units = [int(left) if _together(item) and left else 1
+             for item, left in zip(items, wanted, strict=True)]
+    goal = np.array([min(left, 1) if _together(item) else left
+                     for item, left in zip(items, wanted, strict=True)], dtype=np.int64)
+    if _is_too_much(room, items, got, wanted):
         return failed
-    groups, complete = _groups(room, parts, got, goal, units, budget)
+    groups, complete = _groups(room, items, got, goal, units, budget)
     found, searched = _walk(groups, goal, budget)
     if found is None:
         return dataclasses.replace(failed, proven=complete and searched)
@@ -307,43 +307,44 @@ def _search(
         for at in np.flatnonzero(np.minimum(pattern, left)).tolist():
             used = min(int(pattern[at]), int(left[at]))
             left[at] -= used
-            room.put(parts[at], got[at], np.array([row]), np.array([used * units[at]]))
-    for part, placed in zip(parts, got, strict=True):
-        _fill(room, part, placed, part.most)
+            room.put(items[at], got[at], np.array([row]), np.array([used * units[at]]))
+    for item, placed in zip(items, got, strict=True):
+        _fill(room, item, placed, item.most)
     return got
 
 
-def _together(part: Part) -> bool:
-    return isinstance(part.demand, Slots) and part.demand.affinity is True
+def _together(item: Item) -> bool:
+    return isinstance(item.demand, Slots) and item.demand.affinity is True
 
 
 def _groups(
-    room: _Room, parts: Sequence[Part], got: Sequence[Placed], goal: np.ndarray,
+    room: _Room, items: Sequence[Item], got: Sequence[SlotsByRow], goal: np.ndarray,
     units: Sequence[int], budget: Budget,
-) -> tuple[list[_Ways], bool]:
+) -> tuple[list[_HostGroup], bool]:
     """Return the hosts in groups of equals, and whether all ways to use them are there."""
     sizes = np.array([
-        np.multiply(unit, part.demand.size.amounts()) if isinstance(part.demand, Slots)
-        else (0, 0, 0) for part, unit in zip(parts, units, strict=True)], dtype=np.int64)
+        np.multiply(unit, item.demand.size.amounts()) if isinstance(item.demand, Slots)
+        else (0, 0, 0) for item, unit in zip(items, units, strict=True)], dtype=np.int64)
     most = np.stack([
-        np.minimum(room.available(part, placed) // unit, left)
-        for part, placed, unit, left in zip(parts, got, units, goal, strict=True)], axis=1)
+        np.minimum(room.available(item, placed) // unit, left)
+        for item, placed, unit, left in zip(items, got, units, goal, strict=True)], axis=1)
     # What is free beyond all that is wanted makes no difference.
     useful = np.minimum(room.free.amounts, (goal[:, None] * sizes).sum(axis=0))
     able = np.flatnonzero(most.any(axis=1))
     alike, group = np.unique(
         np.concatenate((most[able], useful[able]), axis=1), axis=0, return_inverse=True)
-    whole = np.array([isinstance(part.demand, WholeHosts) for part in parts])
+    whole = np.array([isinstance(item.demand, WholeHosts) for item in items])
     found, complete = [], True
     for at, features in enumerate(alike):
-        alone, amounts = features[:len(parts)], features[len(parts):]
-        patterns = list(itertools.islice(_patterns(alone, whole, amounts, sizes), WAYS + 1))
-        complete &= len(patterns) <= WAYS
-        table = np.array(patterns[:WAYS])
-        best, _ = _unbeaten(alone - table, WAYS, budget)
-        # More hosts than all parts together want are never used.
+        alone, amounts = features[:len(items)], features[len(items):]
+        patterns = list(itertools.islice(
+            _patterns(alone, whole, amounts, sizes), MOST_PATTERNS + 1))
+        complete &= len(patterns) <= MOST_PATTERNS
+        table = np.array(patterns[:MOST_PATTERNS])
+        best, _ = _unbeaten(alone - table, MOST_PATTERNS, budget)
+        # More hosts than all items together want are never used.
         rows = able[np.flatnonzero(group.ravel() == at)][:int(min(goal.sum(), len(able)))]
-        found.append(_Ways(rows, table[best], alone))
+        found.append(_HostGroup(rows, table[best], alone))
     return found, complete
 
 
@@ -375,9 +376,9 @@ def _mixtures(
 
 
 def _walk(
-    groups: Sequence[_Ways], goal: np.ndarray, budget: Budget
+    groups: Sequence[_HostGroup], goal: np.ndarray, budget: Budget
 ) -> tuple[list[tuple[int, np.ndarray]] | None, bool]:
-    """Look for a way to use hosts that gives every part what it wants.
+    """Look for a way to use hosts that gives every item what it wants.
 
     :returns: rows and how each is used, or None; and whether all was looked at.
     """
@@ -394,7 +395,7 @@ def _walk(
             possible = np.flatnonzero((after <= ahead).all(axis=1))
             if not len(possible):
                 return None, complete
-            unbeaten, all_of_them = _unbeaten(after[possible], KEPT, budget)
+            unbeaten, all_of_them = _unbeaten(after[possible], MOST_STATES, budget)
             kept = possible[unbeaten]
             complete &= all_of_them
             trail.append((int(row), kept // len(ways), kept % len(ways), ways))

@@ -22,7 +22,7 @@ from placement_core.plugin_api.reservations import (
     Window,
 )
 from placement_core.reservations.scheduling import packing, pools
-from placement_core.reservations.scheduling.packing import Budget, Part, Short
+from placement_core.reservations.scheduling.packing import Budget, Item, Short
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.scheduling.timelines import Steps, totals
 
@@ -64,17 +64,17 @@ def plan(
     demands = needs(pool, wanted) if demands is None else demands
     start, end = window.start, window.end
     _check_amounts(pool, window, wanted, demands)
-    parts = _parts(pool, wanted, demands)
-    for part in parts.values():
-        _check_kept(part)
-    found = packing.arrange(
-        pool.hosts, pool.free(start, end), list(parts.values()), Budget())
+    items = _items(pool, wanted, demands)
+    for item in items.values():
+        _check_kept(item)
+    found = packing.pack(
+        pool.hosts, pool.free(start, end), list(items.values()), Budget())
     if isinstance(found, Short):
-        at = list(parts)[found.part]
-        raise _refusal(pool, window, parts[at], found, alone=len(parts) == 1)
+        at = list(items)[found.item]
+        raise _refusal(pool, window, items[at], found, alone=len(items) == 1)
     shares = {
-        at: packing.as_shares(part.demand, placed, pool.hosts)
-        for (at, part), placed in zip(parts.items(), found, strict=True)}
+        at: packing.to_shares(item.demand, placed, pool.hosts)
+        for (at, item), placed in zip(items.items(), found, strict=True)}
     return [
         Granted(amounts=dict(demand.amounts)) if isinstance(demand, Amounts)
         else Granted(shares[at])
@@ -100,9 +100,9 @@ def fits(
     if any(_amount_missing(pool, window, key, amount, capacity)
            for key, (amount, capacity) in amounts_wanted(wanted, demands).items()):
         return False, True
-    parts = list(_parts(pool, wanted, demands).values())
+    items = list(_items(pool, wanted, demands).values())
     free = pool.free(window.start, window.end)
-    found = packing.arrange(pool.hosts, free, parts, budget)
+    found = packing.pack(pool.hosts, free, items, budget)
     return (False, found.proven) if isinstance(found, Short) else (True, True)
 
 
@@ -138,7 +138,7 @@ def series(
     everything = np.arange(len(pool.hosts))
     free = _useful(pool.free_in_steps(steps.things, steps.amounts), demand, pool, steps.things)
     empty = _useful(pool.free_of_promises, demand, pool, everything)
-    things, times, values = steps.lowest(free, empty, duration)
+    things, times, values = steps.minima(free, empty, duration)
     soon = times <= steps.end - duration
     return totals(things[soon], times[soon], values[soon])
 
@@ -158,12 +158,12 @@ def _useful(
     return pools.useful_slots(free, demand, allowed)
 
 
-def _parts(
+def _items(
     pool: Pool, wanted: Sequence[Wanted], demands: Sequence[Demand]
-) -> dict[int, Part]:
+) -> dict[int, Item]:
     """Return the demands of hosts, by where they are among all."""
     return {
-        at: Part(demand, _held(pool, each.asked), each.asked.started)
+        at: Item(demand, _held(pool, each.asked), each.asked.started)
         for at, (each, demand) in enumerate(zip(wanted, demands, strict=True))
         if not isinstance(demand, Amounts)}
 
@@ -177,15 +177,15 @@ def _held(pool: Pool, asked: Asked) -> dict[int, int]:
     return dict(held)
 
 
-def _check_kept(part: Part) -> None:
+def _check_kept(item: Item) -> None:
     """Refuse to give up what is in force.
 
     :raises NotChangeable: less is asked for than is held.
     """
-    held = sum(part.held.values())
-    if part.fixed and held > part.most:
+    held = sum(item.held.values())
+    if item.fixed and held > item.most:
         raise NotChangeable(
-            f"{part.most} were asked for, {held} are held: a reservation that is in force "
+            f"{item.most} were asked for, {held} are held: a reservation that is in force "
             "gives none up.")
 
 
@@ -221,14 +221,14 @@ def _tightest_amount(pool: Pool, window: Window, key: tuple[str, str]) -> Window
 
 
 def _refusal(
-    pool: Pool, window: Window, part: Part, short: Short, *, alone: bool
+    pool: Pool, window: Window, item: Item, short: Short, *, alone: bool
 ) -> DoesNotFit:
-    demand = part.demand
+    demand = item.demand
     during = _when_least_is_free(pool, window, demand)
     if short.lost:
         what = "hosts" if isinstance(demand, WholeHosts) else "slots"
         return DoesNotFit(
-            f"{short.lost} of {sum(part.held.values())} {what} that the reservation holds "
+            f"{short.lost} of {sum(item.held.values())} {what} that the reservation holds "
             f"cannot be kept {window}: others have them.", {what: short.lost}, during)
     if isinstance(demand, WholeHosts):
         said, missing = _hosts(demand.minimum), {"hosts": demand.minimum - short.found}
@@ -294,7 +294,7 @@ def _when_least_is_free(
     """
     if not len(pool.hosts):
         return window
-    steps = pool.track.steps(window.start, window.end + pool.cleaning_seconds)
+    steps = pool.timelines.steps(window.start, window.end + pool.cleaning_seconds)
     times, values = series(pool, steps, 1, demand)
     if values.min() >= target(demand):
         return None

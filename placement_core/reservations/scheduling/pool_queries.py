@@ -19,7 +19,7 @@ from placement_core.plugin_api.reservations import Hosts, Share, Window
 from placement_core.reservations import tables
 from placement_core.reservations.scheduling import occupancy
 from placement_core.reservations.scheduling.planner import Wanted
-from placement_core.reservations.scheduling.pools import AmountPromise, Pool, Promises
+from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 
 _hosts, _held, _amounts = (
     tables.computehosts, tables.computehost_allocations, tables.reservation_amounts)
@@ -84,7 +84,7 @@ _PROMISED_AMOUNTS = _during(
     _amounts.c.end_second, _amounts.c.amount)
 
 
-def present(session: Session) -> datetime.datetime:
+def current_time(session: Session) -> datetime.datetime:
     """Return the present by the database's clock, in whole seconds.
 
     Locks that were waited for are past.
@@ -108,14 +108,14 @@ def read(
     given = {"since": window.start - cleaning_seconds, "until": window.end + cleaning_seconds}
     promised: Sequence[Any] = session.execute(
         *_besides(_PROMISES, given, without)).all()
-    return Pool(_read_hosts(session, wanted), Promises.of(promised),
+    return Pool(_read_hosts(session, wanted), Bookings.of(promised),
                 _read_amounts(session, wanted, given, without),
                 cleaning_seconds=cleaning_seconds,
                 occupied=_occupied(session, wanted, window, cleaning_seconds))
 
 
-def foresee(
-    session: Session, wanted: Sequence[Wanted], since: int, promises: Promises, *,
+def read_future(
+    session: Session, wanted: Sequence[Wanted], since: int, promises: Bookings, *,
     cleaning_seconds: int, without: Collection[str] = (),
 ) -> Pool:
     """Return the pool with what is promised of it from a time on, for ever.
@@ -126,7 +126,7 @@ def foresee(
     """
     given = {"since": since, "until": _FOR_EVER}
     if cleaning_seconds:
-        promises = promises.beside(Promises.of([
+        promises = promises.beside(Bookings.of([
             (each.host_id, each.due_second, each.free_second - cleaning_seconds, 0, 0, 0, True)
             for each in occupancy.find(session, cleaning_seconds=cleaning_seconds)
             if each.free_second is not None]))
@@ -147,7 +147,7 @@ def _occupied(
         if (at_once if each.free_second is None else each.free_second > window.start)}
 
 
-def mark_promised(session: Session, pool: Pool, shares: Iterable[Share]) -> None:
+def mark_booked(session: Session, pool: Pool, shares: Iterable[Share]) -> None:
     """Remember of hosts that somebody has, or had, something of them."""
     rows = pool.rows({share.host_id for share in shares})
     new = pool.hosts.ids[rows[~pool.hosts.promised[rows]]]
@@ -158,12 +158,12 @@ def mark_promised(session: Session, pool: Pool, shares: Iterable[Share]) -> None
 def _read_amounts(
     session: Session, wanted: Sequence[Wanted], given: Mapping[str, int],
     without: Collection[str],
-) -> list[AmountPromise]:
+) -> list[AmountBooking]:
     """Return what is promised of what is on no host, if somebody wants some of that."""
     if not any(each.plugin.capacities() for each in wanted):
         return []
     return [
-        AmountPromise((row.resource_type, row.what), row.start_second, row.end_second,
+        AmountBooking((row.resource_type, row.what), row.start_second, row.end_second,
                       row.amount)
         for row in session.execute(*_besides(_PROMISED_AMOUNTS, given, without))]
 

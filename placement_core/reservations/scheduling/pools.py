@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 
 from placement_core.plugin_api.reservations import Hosts, Share, Size, Slots
-from placement_core.reservations.scheduling.timelines import Track
+from placement_core.reservations.scheduling.timelines import Timelines
 
 #: More than any sum of what hosts have.
 _PLENTY = 2**62
@@ -20,7 +20,7 @@ _WHOLE, _ANY = 3, 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Promises:
+class Bookings:
     """What is promised of hosts, as columns of int64: each row is a share of somebody.
 
     :ivar starts: when it begins, in seconds since the epoch; ``ends`` when it has ended.
@@ -35,7 +35,7 @@ class Promises:
     whole: np.ndarray
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[int, int, int, int, int, int, int | bool]]) -> Promises:
+    def of(cls, rows: Sequence[tuple[int, int, int, int, int, int, int | bool]]) -> Bookings:
         """Make the columns of rows
         ``(host id, start, end, vcpus, memory_mb, disk_gb, whole)``.
         """
@@ -45,14 +45,14 @@ class Promises:
             for column in (zip(*rows, strict=True) if rows else [()] * 7))
         return cls(host_ids, starts, ends, np.stack(amounts, axis=1), whole)
 
-    def beside(self, others: Promises) -> Promises:
+    def beside(self, others: Bookings) -> Bookings:
         """Return these promises and others."""
-        return Promises(*(
+        return Bookings(*(
             np.concatenate((getattr(self, field.name), getattr(others, field.name)))
-            for field in dataclasses.fields(Promises)))
+            for field in dataclasses.fields(Bookings)))
 
     @classmethod
-    def of_shares(cls, shares: Iterable[tuple[Share, int, int]]) -> Promises:
+    def of_shares(cls, shares: Iterable[tuple[Share, int, int]]) -> Bookings:
         """Make the columns of shares with their starts and ends."""
         return cls.of([
             (share.host_id, start, end, share.slots * share.size.vcpus,
@@ -61,7 +61,7 @@ class Promises:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class AmountPromise:
+class AmountBooking:
     """What is promised of something that is on no host.
 
     :ivar what: the resource type and the plugin's name for it.
@@ -104,7 +104,7 @@ class Pool:
     """
 
     def __init__(
-        self, hosts: Hosts, promises: Promises, amounts: Sequence[AmountPromise] = (), *,
+        self, hosts: Hosts, promises: Bookings, amounts: Sequence[AmountBooking] = (), *,
         cleaning_seconds: int = 0, occupied: Collection[int] = (),
     ) -> None:
         kept_back = np.isin(hosts.ids, np.fromiter(occupied, dtype=np.int64))
@@ -119,20 +119,20 @@ class Pool:
             hosts.ids[np.minimum(rows, len(hosts) - 1)] == promises.host_ids)
         columns = np.column_stack(
             (promises.amounts, promises.whole, np.ones_like(promises.whole)))
-        self.track = Track(len(hosts), rows[known], promises.starts[known],
-                           promises.ends[known] + cleaning_seconds, columns[known])
+        self.timelines = Timelines(len(hosts), rows[known], promises.starts[known],
+                               promises.ends[known] + cleaning_seconds, columns[known])
 
     def beside(self, shares: Iterable[Share], start: int, end: int) -> Pool:
         """Return the pool with these shares promised, too, during a time."""
-        more = Pool(self.hosts, Promises.of_shares((each, start, end) for each in shares),
-                    cleaning_seconds=self.cleaning_seconds).track
-        made = Pool(self.hosts, Promises.of(()), self._amounts,
+        more = Pool(self.hosts, Bookings.of_shares((each, start, end) for each in shares),
+                    cleaning_seconds=self.cleaning_seconds).timelines
+        made = Pool(self.hosts, Bookings.of(()), self._amounts,
                     cleaning_seconds=self.cleaning_seconds)
         made.occupied = self.occupied
-        made.track = Track(len(self.hosts), *(
+        made.timelines = Timelines(len(self.hosts), *(
             np.concatenate(columns) for columns in (
-                (self.track.things, more.things), (self.track.starts, more.starts),
-                (self.track.ends, more.ends), (self.track.amounts, more.amounts))))
+                (self.timelines.things, more.things), (self.timelines.starts, more.starts),
+                (self.timelines.ends, more.ends), (self.timelines.amounts, more.amounts))))
         return made
 
     @functools.cached_property
@@ -142,33 +142,34 @@ class Pool:
 
     def free(self, start: int, end: int) -> Free:
         """Return what is free of each host throughout a window."""
-        return self._free(self.hosts.sizes, self.track.peaks(start, end + self.cleaning_seconds))
+        return self._free(
+            self.hosts.sizes, self.timelines.peaks(start, end + self.cleaning_seconds))
 
     def free_in_steps(self, things: np.ndarray, promised: np.ndarray) -> Free:
         """Return what is free of hosts, each of which has that promised.
 
         :param things: rows of hosts.
-        :param promised: as ``track`` counts.
+        :param promised: as ``timelines`` counts.
         """
         return self._free(self.hosts.sizes[things], promised)
 
     def last_end(self) -> int:
         """Return when the last promise has ended; 0 without any."""
         ends = [promise.end for promise in self._amounts]
-        return max(int(self.track.ends.max(initial=0)), max(ends, default=0))
+        return max(int(self.timelines.ends.max(initial=0)), max(ends, default=0))
 
     def ends(self) -> np.ndarray:
         """Return when promises end, each once, ascending."""
         return np.unique(np.concatenate((
-            self.track.ends,
+            self.timelines.ends,
             np.array([promise.end for promise in self._amounts], dtype=np.int64))))
 
-    def amount_track(self, what: tuple[str, str]) -> Track:
+    def amount_track(self, what: tuple[str, str]) -> Timelines:
         """Return what is promised of something that is on no host."""
         rows = [(0, each.start, each.end, each.amount)
                 for each in self._amounts if each.what == what]
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-        return Track(1, table[:, 0], table[:, 1], table[:, 2], table[:, 3:])
+        return Timelines(1, table[:, 0], table[:, 1], table[:, 2], table[:, 3:])
 
     def rows(self, host_ids: Iterable[int]) -> np.ndarray:
         """Return the rows of hosts; of those that are not in the pool, -1."""

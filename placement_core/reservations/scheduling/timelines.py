@@ -17,8 +17,8 @@ _TIME_BITS = 40
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Track:
-    """Promises of things.
+class Timelines:
+    """What is promised of things over time.
 
     :ivar size: how many things there are; they are numbered from 0.
     :ivar things: whose promise each one is.
@@ -72,7 +72,7 @@ class Steps:
     times: np.ndarray
     amounts: np.ndarray
 
-    def lowest(
+    def minima(
         self, free: np.ndarray, empty: np.ndarray, duration: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return how much each thing has free throughout a time that begins when.

@@ -72,7 +72,7 @@ _SET_AMOUNT = (
     .values(amount=sa.bindparam("new_amount")))
 
 
-def shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
+def read_shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
     """Return what the reservations of a lease hold, by their ids."""
     found: dict[str, list[Share]] = {each.id: [] for each in lease.reservations}
     for row in session.execute(
@@ -83,7 +83,7 @@ def shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
     return found
 
 
-def hold(
+def insert(
     session: Session, granted: Iterable[tuple[Reservation, Granted]], window: Window
 ) -> None:
     """Write down what reservations hold that held nothing."""
@@ -98,7 +98,7 @@ def hold(
         inserts.many(session, _amounts, amounts)
 
 
-def hold_otherwise(
+def replace(
     session: Session, granted: Iterable[tuple[Reservation, Granted]], window: Window
 ) -> None:
     """Write down what reservations hold instead of what they held; none is in force."""
@@ -107,10 +107,10 @@ def hold_otherwise(
         others = [each for each, _ in pairs]
         for table in _holding(others):
             session.execute(_DROP_ALL[table.name], _ids(others))
-        hold(session, pairs, window)
+        insert(session, pairs, window)
 
 
-def hold_more(
+def extend(
     session: Session, granted: Iterable[tuple[Reservation, Sequence[Share], Granted]],
     window: Window,
 ) -> None:
@@ -128,7 +128,7 @@ def hold_more(
         for share in given.shares:
             if share != held.get(share.host_id):
                 if share.host_id in held:
-                    give_up(session, each, [share.host_id], window)
+                    release(session, each, [share.host_id], window)
                 new.append((each, share))
                 session.execute(_DROP_MOMENT, {
                     "of_reservation": each.id, "of_host": share.host_id,
@@ -137,11 +137,11 @@ def hold_more(
             what: amount for what, amount in given.amounts.items()
             if not session.execute(_SET_AMOUNT, {
                 "of_reservation": each.id, "of_what": what, "new_amount": amount}).rowcount}
-        hold(session, [(each, Granted(amounts=added))], window)
+        insert(session, [(each, Granted(amounts=added))], window)
     _insert_shares(session, new, window)
 
 
-def give_up(
+def release(
     session: Session, reservation: Reservation, host_ids: Collection[int], window: Window
 ) -> None:
     """Write down that a reservation that is in force has what it had of hosts no longer.
@@ -169,7 +169,7 @@ def move(session: Session, lease: Lease, window: Window, *, started: bool) -> No
             session.execute(_MOVE[table.name], {**given, "new_start": window.start})
 
 
-def let_go(session: Session, lease: Lease, second: int) -> None:
+def end(session: Session, lease: Lease, second: int) -> None:
     """End what the reservations of a lease hold, if that is not over.
 
     What was not in force was never held: nothing is left of it. What was in force for less than

@@ -33,7 +33,7 @@ _of_instances, _of_hosts = tables.instance_reservations, tables.computehost_rese
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Kept:
+class _FieldTable:
     """Where the fields of a plugin are kept, and what else is.
 
     :ivar made: the columns of what was made in the compute service.
@@ -47,12 +47,12 @@ class _Kept:
         return [self.table.c[name] for name in (*self.fields, *self.made)]
 
 
-_TABLES: Mapping[str, _Kept] = {
-    "virtual:instance": _Kept(
+_FIELD_TABLES: Mapping[str, _FieldTable] = {
+    "virtual:instance": _FieldTable(
         _of_instances,
         ("vcpus", "memory_mb", "disk_gb", "amount", "affinity", "resource_properties"),
         ("flavor_id", "server_group_id", "aggregate_id")),
-    "physical:host": _Kept(
+    "physical:host": _FieldTable(
         _of_hosts,
         ("min", "max", "hypervisor_properties", "resource_properties", "before_end"),
         ("aggregate_id",)),
@@ -82,10 +82,10 @@ EXISTING = _leases.c.deleted_at.is_(None)
 def _with_reservations() -> sa.Select[Any]:
     columns = [
         column.label(f"{place}_{column.name}")
-        for place, kept in enumerate(_TABLES.values()) for column in kept.columns()]
+        for place, kept in enumerate(_FIELD_TABLES.values()) for column in kept.columns()]
     statement = sa.select(*_COLUMNS, *_OF_RESERVATIONS, *columns).join(
         _reservations, _reservations.c.lease_id == _leases.c.id)
-    for kept in _TABLES.values():
+    for kept in _FIELD_TABLES.values():
         statement = statement.outerjoin(
             kept.table, kept.table.c.reservation_id == _reservations.c.id)
     return statement.order_by(_reservations.c.position)
@@ -121,14 +121,14 @@ _MOST_IDS = 1000
 # Reading -----------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class LeaseSnapshot(NamedTuple):
     """A lease, and when it was read: by the database's clock, in whole seconds."""
 
     lease: Lease
     at: datetime.datetime
 
 
-def find(session: Session, lease_id: str) -> Found | None:
+def find(session: Session, lease_id: str) -> LeaseSnapshot | None:
     """Return a lease that was not deleted; None: there is none of that id."""
     if not is_id(lease_id):
         return None
@@ -138,7 +138,7 @@ def find(session: Session, lease_id: str) -> Found | None:
     if not rows:
         return None
     [lease] = _leases_of(rows, session.execute(of_events, given).all())
-    return Found(lease, aware(rows[0][-1]).replace(microsecond=0))
+    return LeaseSnapshot(lease, aware(rows[0][-1]).replace(microsecond=0))
 
 
 def read(session: Session, ids: Sequence[str]) -> list[Lease]:
@@ -155,7 +155,7 @@ def read(session: Session, ids: Sequence[str]) -> list[Lease]:
     return [found[id_] for id_ in ids]
 
 
-def take(session: Session, lease_id: str) -> bool:
+def lock(session: Session, lease_id: str) -> bool:
     """Take the row of a lease, so that nobody else changes it until the commit.
 
     Its version rises.
@@ -166,7 +166,7 @@ def take(session: Session, lease_id: str) -> bool:
         session.execute(_TAKE, {"lease_id": lease_id}).rowcount)
 
 
-def take_all(session: Session, ids: Sequence[str]) -> None:
+def lock_all(session: Session, ids: Sequence[str]) -> None:
     """Take the rows of several leases, as ``take`` does, also of those that were deleted."""
     session.execute(_TAKE_ALL[session.dialect], {"ids": ids})
 
@@ -222,8 +222,8 @@ def naive(at: datetime.datetime) -> datetime.datetime:
 def _reservation(row: Sequence[Any], times: _Times) -> Reservation:
     (id_, lease_id, resource_type, resource_id, status, missing, changed, created_at,
      updated_at, fields) = row[:len(_OF_RESERVATIONS)]
-    if resource_type in _TABLES:
-        kept, first = _TABLES[resource_type], _PLACES[resource_type]
+    if resource_type in _FIELD_TABLES:
+        kept, first = _FIELD_TABLES[resource_type], _PLACES[resource_type]
         then = first + len(kept.fields)
         values = dict(zip(kept.fields, row[first:then], strict=True))
         made = dict(zip(kept.made, row[then:then + len(kept.made)], strict=True))
@@ -240,7 +240,7 @@ def _reservation(row: Sequence[Any], times: _Times) -> Reservation:
 def _places() -> dict[str, int]:
     """Return at which place of a reservation's columns those of each table begin."""
     places, place = {}, len(_OF_RESERVATIONS)
-    for resource_type, kept in _TABLES.items():
+    for resource_type, kept in _FIELD_TABLES.items():
         places[resource_type] = place
         place += len(kept.columns())
     return places
@@ -257,7 +257,7 @@ _INSERT = sa.insert(_leases)
 _UPDATE = sa.update(_leases).where(_leases.c.number == sa.bindparam("of_number"))
 
 
-def add(session: Session, lease: Lease) -> Lease:
+def insert(session: Session, lease: Lease) -> Lease:
     """Write a lease that was not there; return it with its number."""
     at = naive(lease.created_at)
     made = session.execute(_INSERT, {
@@ -270,16 +270,16 @@ def add(session: Session, lease: Lease) -> Lease:
          "resource_type": each.resource_type, "resource_id": each.resource_id,
          "status": each.status, "missing_resources": each.missing_resources,
          "resources_changed": each.resources_changed, "created_at": at,
-         "fields": None if each.resource_type in _TABLES else json.dumps(dict(each.fields))}
+         "fields": None if each.resource_type in _FIELD_TABLES else json.dumps(dict(each.fields))}
         for position, each in enumerate(lease.reservations)])
-    for resource_type, kept in _TABLES.items():
+    for resource_type, kept in _FIELD_TABLES.items():
         rows = [
             {"id": each.resource_id, "reservation_id": each.id, "created_at": at,
              **{name: each.fields[name] for name in kept.fields}}
             for each in lease.reservations if each.resource_type == resource_type]
         if rows:
             inserts.many(session, kept.table, rows)
-    add_events(session, lease.events)
+    insert_events(session, lease.events)
     key = made.inserted_primary_key
     assert key is not None  # of one row
     return dataclasses.replace(lease, number=key[0])
@@ -287,23 +287,23 @@ def add(session: Session, lease: Lease) -> Lease:
 
 def has_table(resource_type: str) -> bool:
     """Say whether the fields of reservations of a type have a table; else they are JSON."""
-    return resource_type in _TABLES
+    return resource_type in _FIELD_TABLES
 
 
 def resource_id(resource_type: str, reservation_id: str) -> str:
     """Return what a new reservation is known by where its fields are kept."""
-    return str(uuid.uuid4()) if resource_type in _TABLES else reservation_id
+    return str(uuid.uuid4()) if resource_type in _FIELD_TABLES else reservation_id
 
 
 def made_of(resource_type: str, reservation_id: str) -> dict[str, str | int | None]:
     """Return what was made of a reservation that is new: nothing."""
-    if resource_type not in _TABLES:
+    if resource_type not in _FIELD_TABLES:
         return {}
-    names = _TABLES[resource_type].made
+    names = _FIELD_TABLES[resource_type].made
     return {name: reservation_id if name == "flavor_id" else None for name in names}
 
 
-def add_events(session: Session, events: Sequence[Event]) -> None:
+def insert_events(session: Session, events: Sequence[Event]) -> None:
     """Write events that were not there."""
     inserts.many(session, _events, [
         {"id": each.id, "lease_id": each.lease_id, "event_type": each.event_type,
@@ -342,7 +342,7 @@ _SET_FIELDS = {
     .where(kept.table.c.reservation_id == sa.bindparam("of_reservation"))
     .values({**{name: sa.bindparam(f"new_{name}") for name in kept.fields},
              "updated_at": sa.bindparam("at")})
-    for resource_type, kept in _TABLES.items()}
+    for resource_type, kept in _FIELD_TABLES.items()}
 _SET_HEALTH = (
     sa.update(_reservations)
     .where(_reservations.c.id == sa.bindparam("of_reservation"))
@@ -383,7 +383,7 @@ def set_fields(
 ) -> None:
     """Change the fields of a reservation."""
     given = {"of_reservation": reservation.id, "at": naive(at)}
-    if reservation.resource_type in _TABLES:
+    if reservation.resource_type in _FIELD_TABLES:
         session.execute(_SET_FIELDS[reservation.resource_type], {
             **given, **{f"new_{name}": value for name, value in fields.items()}})
         session.execute(_CHANGED, given)
@@ -409,7 +409,7 @@ _CLOSE = (
             attempt=_events.c.attempt + 1, updated_at=sa.bindparam("at")))
 
 
-def arm(
+def reschedule(
     session: Session, lease_id: str, event_type: str, due_at: datetime.datetime,
     at: datetime.datetime,
 ) -> None:

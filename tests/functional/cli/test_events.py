@@ -48,7 +48,7 @@ class EventsCommandsTest(EventsTestCase):
     def test_list_and_retry(self) -> None:
         self.assertEqual([], self.events())
         lease = self.lease(-9, 600)
-        [turn] = event_queue.take(self.ctx, "me", most=1, seconds=600)
+        [turn] = event_queue.dequeue(self.ctx, "me", most=1, seconds=600)
         first, second = self.events()
         self.assertEqual(
             (turn.event_id, lease, "start_lease", "IN_PROGRESS", "me", 1, 0, None),

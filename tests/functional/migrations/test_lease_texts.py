@@ -30,7 +30,7 @@ class LeaseTextsMigrationTest(test_sync.BareTestCase):
         self.assertEqual(revisions.head(), sync.sync(self.settings))
         self.assertEqual([], test_sync.differences(self.url))
         for written in (3, 0):
-            found = rendered_cache.Shown(representations.LEASE).page(ctx)
+            found = rendered_cache.RenderedLeases(representations.LEASE).page(ctx)
             self.assertEqual(sorted(ids), sorted(id_ for id_, _ in found))
             self.assertEqual(written, rendered_texts.fill(ctx, representations.LEASE))
 

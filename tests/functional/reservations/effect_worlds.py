@@ -14,7 +14,7 @@ from placement_core.placement.records import Provider
 from placement_core.plugin_api.reservations import Share, Size
 from placement_core.reservations import records, tables
 from placement_core.reservations.provisioning import outbox
-from placement_core.reservations.provisioning.provisioner import HOST, INSTANCE, Effects
+from placement_core.reservations.provisioning.provisioner import HOST, INSTANCE, Provisioner
 from placement_core.testing import factories
 from tests.functional.placement.claims import ClaimsTestCase
 
@@ -39,7 +39,7 @@ class World:
 class EffectsTestCase(ClaimsTestCase):
     """A test with hosts and reservations, and short ways to what happens to these.
 
-    :ivar design: ``leftovers`` and ``acts`` too: what ``effects`` is made of.
+    :ivar design: ``leftovers`` and ``acts`` too: what ``provisioner`` is made of.
     """
 
     design = "placement"
@@ -48,10 +48,10 @@ class EffectsTestCase(ClaimsTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.effects = self.make_effects()
+        self.provisioner = self.make_provisioner()
 
-    def make_effects(self, **changes: Any) -> Effects:
-        return Effects(**{
+    def make_provisioner(self, **changes: Any) -> Provisioner:
+        return Provisioner(**{
             "design": self.design, "leftovers": self.leftovers, "acts": self.acts,
             "patience_seconds": 600, **changes})
 
@@ -102,16 +102,16 @@ class EffectsTestCase(ClaimsTestCase):
         return [Share(world.host.id, count, _SIZE) for world, count in slots.items()]
 
     def make(self, lease: records.Lease) -> None:
-        self._do("made", lease, records.R_PENDING)
+        self._do("create", lease, records.R_PENDING)
 
     def start(self, lease: records.Lease, slots: Mapping[World, int]) -> None:
-        self._do("started", lease, records.R_ACTIVE, self.shares(slots))
+        self._do("start", lease, records.R_ACTIVE, self.shares(slots))
 
     def end(
         self, lease: records.Lease, slots: Mapping[World, int] | None = None, *,
         was_in_force: bool = True,
     ) -> None:
-        self._do("ended", lease, records.R_DELETED, self.shares(slots or {}),
+        self._do("end", lease, records.R_DELETED, self.shares(slots or {}),
                  was_in_force=was_in_force)
 
     def change(
@@ -121,7 +121,7 @@ class EffectsTestCase(ClaimsTestCase):
         (reservation,) = lease.reservations
         changed = dataclasses.replace(lease, reservations=[dataclasses.replace(
             reservation, fields={**reservation.fields, **(fields or {})})])
-        self._do("changed", changed, status, self.shares(before), self.shares(after))
+        self._do("change", changed, status, self.shares(before), self.shares(after))
 
     def _do(self, what: str, lease: records.Lease, status: str, *values: Any,
             **named: Any) -> None:
@@ -135,7 +135,7 @@ class EffectsTestCase(ClaimsTestCase):
                     sa.update(tables.lease_reservations)
                     .where(tables.lease_reservations.c.id == reservation.id)
                     .values(status=status))
-                getattr(self.effects, what)(
+                getattr(self.provisioner, what)(
                     ctx, lease, dataclasses.replace(reservation, status=status), *values,
                     **named)
 

@@ -14,7 +14,7 @@ from placement_core.db import clock
 from placement_core.db.metadata import utcnow
 from placement_core.placement import tables as placement_tables  # noqa: F401 (foreign keys)
 from placement_core.reservations import records, tables
-from placement_core.reservations.leases.transitions import Turn
+from placement_core.reservations.leases.transitions import EventAttempt
 from placement_core.testing import factories
 from tests import base
 
@@ -126,14 +126,14 @@ class EffectTurns:
     one transaction.
     """
 
-    def carry_out(self, ctx: Context, turn: Turn) -> bool:
-        return db.retry_writes(self._carry_out)(ctx, turn)
+    def execute(self, ctx: Context, turn: EventAttempt) -> bool:
+        return db.retry_writes(self._execute)(ctx, turn)
 
-    def fail(self, ctx: Context, turn: Turn, problem: str) -> bool:
+    def fail(self, ctx: Context, turn: EventAttempt, problem: str) -> bool:
         with db.write(ctx) as session:
             return self._mark(session, turn, status=records.E_ERROR, problem=problem)
 
-    def _carry_out(self, ctx: Context, turn: Turn) -> bool:
+    def _execute(self, ctx: Context, turn: EventAttempt) -> bool:
         with db.write(ctx) as session:
             if not self._mark(session, turn, status=records.DONE, done_at=clock.now()):
                 return False
@@ -143,16 +143,16 @@ class EffectTurns:
                 at=clock.now(), payload="{}"))
         return True
 
-    def effect(self, turn: Turn) -> None:
+    def effect(self, turn: EventAttempt) -> None:
         """Do more in the middle of the transaction."""
 
     @staticmethod
-    def _mark(session: db.Session, turn: Turn, **values: object) -> bool:
+    def _mark(session: db.Session, turn: EventAttempt, **values: object) -> bool:
         session.execute(sa.update(_leases).where(_leases.c.id == turn.lease_id).values(
             version=_leases.c.version + 1))
         return session.execute(
             sa.update(_events)
             .where(_events.c.id == turn.event_id, _events.c.owner == turn.owner,
-                   _events.c.attempt == turn.attempt,
+                   _events.c.attempt == turn.number,
                    _events.c.status == records.IN_PROGRESS)
             .values(owner=None, deadline_at=None, **values)).rowcount == 1

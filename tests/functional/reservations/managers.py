@@ -173,9 +173,9 @@ class Storm:
             return "".join(line for line in log if not line.endswith(" is done\n"))
 
     def _put_first_into_force(self) -> None:
-        while turns := event_queue.take(self._ctx, "nobody", most=100, seconds=600):
+        while turns := event_queue.dequeue(self._ctx, "nobody", most=100, seconds=600):
             for turn in turns:
-                assert self._services.turns.carry_out(self._ctx, turn)
+                assert self._services.transitions.execute(self._ctx, turn)
 
     def _bring_forward(self, planned: datetime.datetime) -> None:
         """Let everything that is planned for a time be due in a moment."""

@@ -16,7 +16,7 @@ from placement_core.placement.fencing import Fence
 from placement_core.placement.records import AllocationWrite, InventoryValues, Provider
 from placement_core.reservations import tables
 from placement_core.reservations.hosts.healing import Healing
-from placement_core.reservations.hosts.registry import PoolHosts
+from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.records import Host, Lease, NewLease, NewReservation, Reservation
@@ -28,7 +28,7 @@ from tests.functional.reservations import world
 SIZES: Mapping[str, int] = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
 
 
-class Recorder(world.NotedEffects):
+class Recorder(world.NotedProvisioner):
     """Writes down what happens to hosts, too.
 
     :ivar told: (what, the host's name), or what healing changed.
@@ -38,13 +38,13 @@ class Recorder(world.NotedEffects):
         super().__init__()
         self.told: list[tuple[Any, ...]] = []
 
-    def host_entered(self, ctx, host):
+    def add_host(self, ctx, host):
         self.told.append(("entered", host.name))
 
-    def host_left(self, ctx, host):
+    def remove_host(self, ctx, host):
         self.told.append(("left", host.name))
 
-    def changed(self, ctx, lease, reservation, before, after):
+    def change(self, ctx, lease, reservation, before, after):
         self.told.append(("changed", reservation.id, _slots(before), _slots(after)))
 
 
@@ -63,13 +63,13 @@ class PoolTestCase(CellsTestCase):
         log = logging.getLogger("placement_core.reservations")
         log.setLevel(logging.ERROR)
         self.addCleanup(log.setLevel, logging.NOTSET)
-        self.effects = Recorder()
+        self.provisioner = Recorder()
         plugins = self.parts.reservation_plugins
         self.healing = Healing(
-            plugins, self.effects, cleaning_seconds=0, interval_seconds=self.interval_seconds)
-        self.pool = PoolHosts(self.effects, self.nodes, self.healing)
+            plugins, self.provisioner, cleaning_seconds=0, interval_seconds=self.interval_seconds)
+        self.pool = HostRegistry(self.provisioner, self.nodes, self.healing)
         self.leases = Leases(
-            plugins, self.effects, NoRules(), cleaning_seconds=0, minutes_before_end=0,
+            plugins, self.provisioner, NoRules(), cleaning_seconds=0, minutes_before_end=0,
             max_reservations=10)
 
     def provider(self, name: str | None = None, **inventory: int | InventoryValues) -> Provider:

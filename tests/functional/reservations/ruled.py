@@ -14,7 +14,7 @@ from placement_core.quota import resources
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.guard import Rules
 from placement_core.reservations import tables
-from placement_core.reservations.leases.transitions import Turns
+from placement_core.reservations.leases.transitions import Transitions
 from placement_core.reservations.policy.rules import LeaseRules
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.tree import Tree
@@ -49,7 +49,7 @@ class RuledTestCase(world.LeasesTestCase):
                  "ram=MEMORY_MB"]),
             unregistered=unregistered))
         self.leases = self.service()
-        self.turns = Turns(self.plugins, self.effects, self.rules)
+        self.transitions = Transitions(self.plugins, self.provisioner, self.rules)
 
     def project(self, name, parent=None):
         return projects.create(

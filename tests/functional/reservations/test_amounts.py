@@ -76,7 +76,7 @@ class TestAmounts(world.LeasesTestCase):
         lease = self.change(lease, {"amount": 8}, end_at=3)
         self.assertEqual([(8, start, lease.window.end)], self.lent())
         self.assertRaises(DoesNotFit, self.change, lease, {"amount": 11})
-        self.carry_out(lease, "before_end_lease")
+        self.execute(lease, "before_end_lease")
         ended = self.change(lease, end_now=True)
         self.assertEqual([(8, start, ended.window.end)], self.lent())
         self.assertEqual(["started", "before_end", "ended"],

@@ -33,7 +33,7 @@ class TestChanging(ChangingTestCase):
 
     def test_everything_of_one_to_come(self):
         lease = self.create(self.instances(2), self.whole(), end=2)
-        self.effects.asked.clear()
+        self.provisioner.asked.clear()
         changed = self.change(
             lease, {"amount": 4, "vcpus": 2, "affinity": True}, {"before_end": "snapshot"},
             name="long", start_at=1, end_at=4)
@@ -51,12 +51,12 @@ class TestChanging(ChangingTestCase):
             "start_lease": (self.at(1), "UNDONE"), "end_lease": (self.at(4), "UNDONE"),
             "before_end_lease": (self.at(3), "UNDONE")}, self.due(lease))
         self.assertEqual([("changed", slots.id, [self.one]), ("changed", whole.id, [self.two])],
-                         self.effects.asked)
+                         self.provisioner.asked)
         self.assertEqual(["lease.create", "lease.update"], self.notices(lease))
 
     def test_one_in_force_grows(self):
         lease = self.back(self.started(self.whole(), end=2), HOUR)
-        self.effects.asked.clear()
+        self.provisioner.asked.clear()
         changed = self.change(lease, {"max": 2, "min": 2}, end_at=3)
         self.assertEqual(changed, self.get(lease))
         held, = self.held(lease)
@@ -65,7 +65,7 @@ class TestChanging(ChangingTestCase):
         # What is new is held from now on.
         self.assertTrue(self.now <= held[self.two][1].start_at <= self.now + MINUTE)
         self.assertEqual(
-            [("changed", lease.reservations[0].id, [self.one, self.two])], self.effects.asked)
+            [("changed", lease.reservations[0].id, [self.one, self.two])], self.provisioner.asked)
 
     def test_slots_in_force_grow(self):
         lease = self.back(self.started(self.instances(6), end=2), HOUR)
@@ -79,7 +79,7 @@ class TestChanging(ChangingTestCase):
 
     def test_shorter(self):
         lease = self.started(self.whole(2), end=4)
-        self.carry_out(lease, "before_end_lease")
+        self.execute(lease, "before_end_lease")
         self.change(lease, end_at=2)
         self.assertEqual({
             "start_lease": (lease.start_at, "DONE"), "end_lease": (self.at(2), "UNDONE"),
@@ -93,7 +93,7 @@ class TestWhatChanges(ChangingTestCase):
         """Also of one that has ended; nobody is asked."""
         lease = self.back(self.started(self.instances(), end=2), HOUR)
         self.change(lease, name="new")
-        self.carry_out(lease, "end_lease")
+        self.execute(lease, "end_lease")
         self.rules.asked.clear()
         self.assertEqual("newer", self.change(lease, name="newer").name)
         self.assertEqual("newer", self.get(lease).name)
@@ -113,7 +113,7 @@ class TestWhatChanges(ChangingTestCase):
         self.assertRaises(errors.InvalidLease, self.change, lease, end_now=True)
         changed = self.change(lease, start_now=True)
         self.assertTrue(self.now <= changed.start_at <= self.now + MINUTE)
-        self.carry_out(lease, "start_lease")
+        self.execute(lease, "start_lease")
         for changes in ({"start_at": 1}, {"start_now": True}, {"start_at": self.now - HOUR}):
             error = self.refused(errors.InvalidLease, lease, **changes)
             self.assertEqual(
@@ -159,7 +159,7 @@ class TestWhatChanges(ChangingTestCase):
                             {"name": "new", "end_at": 2}, {"before_end_at": self.at(1)}):
                 error = self.refused(errors.InvalidLease, lease, **changes)
                 self.assertEqual("Terminated leases can only be renamed.", str(error))
-            self.carry_out(lease, "end_lease")
+            self.execute(lease, "end_lease")
 
     def test_in_force(self):
         lease = self.started(self.instances(2), self.whole(), end=2)
@@ -172,7 +172,7 @@ class TestWhatChanges(ChangingTestCase):
 
     def test_in_error(self):
         lease = self.create(self.instances(2), start=None, end=2)
-        self.turns.fail(self.ctx, self.claimed(lease, "start_lease"), "no such host")
+        self.transitions.fail(self.ctx, self.claimed(lease, "start_lease"), "no such host")
         self.refused(NotChangeable, lease, {"amount": 3})
         self.refused(errors.InvalidLease, lease, start_at=1)
         self.assertEqual("ERROR", self.change(lease, end_at=3).status)
@@ -249,9 +249,9 @@ class TestNoRoom(ChangingTestCase):
         self.create(self.whole(hypervisor_properties=f'["=", "$id", "{self.one}"]'),
                     start=1, end=2)
         lease = self.create(self.whole(), start=0, end=1)
-        self.effects.asked.clear()
+        self.provisioner.asked.clear()
         before, = self.slots(lease)
         changed = self.change(lease, {}, end_at=2)
         self.assertEqual([{self.two: (1, changed.window)}], self.held(lease))
         if before != {self.two: 1}:
-            self.assertEqual("changed", self.effects.asked[-1][0])
+            self.assertEqual("changed", self.provisioner.asked[-1][0])

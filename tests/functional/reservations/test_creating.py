@@ -37,7 +37,7 @@ class TestCreating(world.LeasesTestCase):
             {"flavor_id": slots.id, "server_group_id": None, "aggregate_id": None}, slots.made)
         self.assertEqual({"aggregate_id": None}, whole.made)
         self.assertEqual(
-            [("made", slots.id, []), ("made", whole.id, [])], self.effects.asked)
+            [("made", slots.id, []), ("made", whole.id, [])], self.provisioner.asked)
         self.assertEqual(["prepare", "decide"], [when for when, _ in self.rules.asked])
         self.assertEqual(["lease.create"], self.notices(made))
 
@@ -48,7 +48,7 @@ class TestCreating(world.LeasesTestCase):
             errors.NoRoom, self.create, self.instances(2, (4, 1, 1)), self.instances())
         self.assertEqual(before, self.everything())
         self.assertIsNone(refusal.fits_at)
-        self.assertEqual([], self.effects.asked)
+        self.assertEqual([], self.provisioner.asked)
 
     def test_a_refusal_says_when_it_fits(self):
         self.hosts((8, 8, 8), (8, 8, 8))
@@ -132,7 +132,7 @@ class TestAdmission(world.LeasesTestCase):
             errors.NoRoom, self.leases.what_if, self.ctx, self.new(self.instances(9)))
         self.assertEqual({"slots": 1, "VCPU": 1, "MEMORY_MB": 1, "DISK_GB": 1}, refusal.missing)
         self.assertEqual(before, self.everything())
-        self.assertEqual([], self.effects.asked)
+        self.assertEqual([], self.provisioner.asked)
 
 
 class TestDates(world.LeasesTestCase):

@@ -20,7 +20,8 @@ class TestDeleting(world.LeasesTestCase):
         self.create(self.instances())
         self.assertEqual(["lease.create", "lease.delete"], self.notices(first))
         self.assertEqual([("made", first.reservations[0].id, []),
-                          ("given up", first.reservations[0].id, [host])], self.effects.asked[:2])
+                          ("given up", first.reservations[0].id, [host])],
+                         self.provisioner.asked[:2])
 
     def test_one_that_is_in_force(self):
         host, = self.hosts((4, 4, 4))
@@ -31,7 +32,7 @@ class TestDeleting(world.LeasesTestCase):
         self.assertEqual((2, lease.window.start), (slots, window.start))
         self.assertTrue(0 <= window.end - self.now.timestamp() < 60)
         self.assertEqual(
-            ("ended", lease.reservations[0].id, [host]), self.effects.asked[-1])
+            ("ended", lease.reservations[0].id, [host]), self.provisioner.asked[-1])
         when, ended = self.rules.asked[-1]
         self.assertEqual(("ended", "TERMINATED"), (when, ended.status))
         self.create(self.whole(), start=None, end=2)
@@ -40,10 +41,10 @@ class TestDeleting(world.LeasesTestCase):
         """It is gone, and what it held is history still."""
         self.hosts((4, 4, 4))
         lease = self.back(self.started(self.whole(), end=2), HOUR)
-        self.assertTrue(self.carry_out(lease, "end_lease"))
-        held, asked = self.held(lease), list(self.effects.asked)
+        self.assertTrue(self.execute(lease, "end_lease"))
+        held, asked = self.held(lease), list(self.provisioner.asked)
         self.leases.delete(self.ctx, lease.id)
-        self.assertEqual((held, asked), (self.held(lease), self.effects.asked))
+        self.assertEqual((held, asked), (self.held(lease), self.provisioner.asked))
         self.assertRaises(errors.LeaseNotFound, lease_queries.get, self.ctx, lease.id)
         self.assertEqual(
             [("DONE",)] * 3, [(row.status,) for row in self.rows(tables.lease_events)])
@@ -68,6 +69,6 @@ class TestWhatIsDeleted(world.LeasesTestCase):
         self.hosts((4, 4, 4))
         lease = self.started(self.instances())
         before = self.everything()
-        self.effects.refuses = errors.WrongStatus("allocations use it")
+        self.provisioner.refuses = errors.WrongStatus("allocations use it")
         self.assertRaises(errors.WrongStatus, self.leases.delete, self.ctx, lease.id)
         self.assertEqual(before, self.everything())

@@ -6,10 +6,10 @@ from placement_core import db, errors
 from placement_core.placement import aggregates, allocations, tables as placed
 from placement_core.placement.records import AllocationWrite
 from placement_core.reservations import records, tables
-from placement_core.reservations.hosts.registry import PoolHosts
-from placement_core.reservations.leases.transitions import Turns
+from placement_core.reservations.hosts.registry import HostRegistry
+from placement_core.reservations.leases.transitions import Transitions
 from placement_core.reservations.provisioning import compute_calls, freepool, outbox, slots
-from placement_core.reservations.provisioning.provisioner import Effects
+from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.reservations import pool_world
@@ -25,11 +25,12 @@ class DesignTestCase(LifeTestCase):
     def use(self, design):
         """Have the service started anew with a design, and its manager's steps done once."""
         self.design = design
-        self.effects = Effects(
+        self.provisioner = Provisioner(
             design=design, leftovers="report", acts=True, patience_seconds=600)
-        self.turns = Turns(self.parts.reservation_plugins, self.effects, NotedRules())
-        self.pool = PoolHosts(self.effects, self.nodes, self.healing)
-        self.leases._effects = self.healing._effects = self.effects
+        self.transitions = Transitions(
+            self.parts.reservation_plugins, self.provisioner, NotedRules())
+        self.pool = HostRegistry(self.provisioner, self.nodes, self.healing)
+        self.leases._provisioner = self.healing._provisioner = self.provisioner
         self.work()
         self.converge()
         self.work()
@@ -157,9 +158,10 @@ class TestDesignChanges(DesignTestCase):
         self.happen(lease, records.START)
         self.work()
         self.design = "aggregate"
-        self.effects = Effects(
+        self.provisioner = Provisioner(
             design="aggregate", leftovers="report", acts=True, patience_seconds=600)
-        self.turns = Turns(self.parts.reservation_plugins, self.effects, NotedRules())
+        self.transitions = Transitions(
+            self.parts.reservation_plugins, self.provisioner, NotedRules())
         self.happen(lease, records.END)
         self.work()
         self.assertEqual(1, len(self.compute.freepool))
@@ -253,9 +255,9 @@ class TestDesignChanges(DesignTestCase):
     def test_hosts_that_leave(self):
         """They leave a freepool that is there from the other design, too."""
         self.use("aggregate")
-        self.effects = Effects(
+        self.provisioner = Provisioner(
             design="placement", leftovers="report", acts=True, patience_seconds=600)
-        self.pool = PoolHosts(self.effects, self.nodes, self.healing)
+        self.pool = HostRegistry(self.provisioner, self.nodes, self.healing)
         self.pool.remove(self.context(), str(self.hosts[0].id))
         self.work()
         self.assertEqual({"two"}, self.compute.freepool)

@@ -20,7 +20,7 @@ START, BEFORE_END, END = eventful.KINDS
 class TestEvents(eventful.EventTestCase):
 
     def take(self, owner="me", most=100, seconds=30, ctx=None):
-        return event_queue.take(ctx or self.ctx, owner, most=most, seconds=seconds)
+        return event_queue.dequeue(ctx or self.ctx, owner, most=most, seconds=seconds)
 
     def taken(self, **how):
         return [(turn.lease_id, turn.event_type) for turn in self.take(**how)]
@@ -39,7 +39,7 @@ class TestEvents(eventful.EventTestCase):
         due, _later = self.lease(-2, 100), self.lease(50, 100)
         [turn] = self.take()
         self.assertEqual((due, START, "me", 1),
-                         (turn.lease_id, turn.event_type, turn.owner, turn.attempt))
+                         (turn.lease_id, turn.event_type, turn.owner, turn.number))
         self.assertTrue(2 <= turn.late_seconds < 30, turn)
         row = self.event(due)
         self.assertEqual((turn.event_id, records.IN_PROGRESS, "me", 1),
@@ -78,7 +78,7 @@ class TestEvents(eventful.EventTestCase):
         self.expire(lease)
         [second] = self.take("you")
         self.assertEqual((first.event_id, "you", 2),
-                         (second.event_id, second.owner, second.attempt))
+                         (second.event_id, second.owner, second.number))
 
     def test_only_the_last_who_took_it_has_an_effect(self):
         """One that was stopped for too long wakes up harmless."""
@@ -87,13 +87,13 @@ class TestEvents(eventful.EventTestCase):
         [first] = self.take()
         self.expire(lease)
         [second] = self.take()  # by the same manager, another of its threads
-        self.assertFalse(turns.carry_out(self.ctx, first))
+        self.assertFalse(turns.execute(self.ctx, first))
         self.assertFalse(self.fail(first))
         self.assertFalse(turns.fail(self.ctx, first, "too late"))
         self.assertEqual(2, self.event(lease).attempt)
-        self.assertTrue(turns.carry_out(self.ctx, second))
-        self.assertFalse(turns.carry_out(self.ctx, first))
-        self.assertFalse(turns.carry_out(self.ctx, second))
+        self.assertTrue(turns.execute(self.ctx, second))
+        self.assertFalse(turns.execute(self.ctx, first))
+        self.assertFalse(turns.execute(self.ctx, second))
         self.assertEqual({(lease, START): 1}, self.effects())
 
     def test_two_who_take_at_once(self):
@@ -135,7 +135,7 @@ class TestEvents(eventful.EventTestCase):
             [turn] = self.take()
             self.assertEqual((lease, kind), (turn.lease_id, turn.event_type))
             self.assertEqual([], self.take())
-            eventful.EffectTurns().carry_out(self.ctx, turn)
+            eventful.EffectTurns().execute(self.ctx, turn)
         self.assertEqual([], self.take())
 
     def test_an_end_does_not_wait_for_what_failed(self):
@@ -169,7 +169,7 @@ class TestEvents(eventful.EventTestCase):
         self.assertEqual([(before, END), (beside, START)],
                          [(each.lease_id, each.event_type) for each in (end, other)])
         self.assertEqual([], self.take())
-        eventful.EffectTurns().carry_out(self.ctx, end)
+        eventful.EffectTurns().execute(self.ctx, end)
         self.assertEqual([(starts, START)], self.taken())
 
     def test_a_start_waits_as_long_as_the_end_is_not_done(self):
@@ -210,16 +210,16 @@ class TestEvents(eventful.EventTestCase):
     def test_what_a_start_waits_for(self):
         before = self.lease(-60, -40, hosts=[1], done=[START])
         waits, free = self.lease(-30, 10, hosts=[1]), self.lease(-30, 10, hosts=[2])
-        event_queue.explain(self.ctx)
+        event_queue.explain_waiting(self.ctx)
         self.assertIsNone(self.event(waits).problem)  # nothing has failed
         self.set(before, END, status=records.E_ERROR, problem="servers are left")
-        event_queue.explain(self.ctx)
+        event_queue.explain_waiting(self.ctx)
         said = self.event(waits)
         self.assertEqual(
             f"It waits for the end of lease {before}, which failed: servers are left",
             said.problem)
         self.assertIsNone(self.event(free).problem)
-        event_queue.explain(self.ctx)
+        event_queue.explain_waiting(self.ctx)
         self.assertEqual(said, self.event(waits))
         event_queue.retry(self.ctx, self.event(before, END).id)
         self.set(before, END, status=records.DONE)
@@ -254,7 +254,7 @@ class TestEvents(eventful.EventTestCase):
         self.assertEqual([], self.take())
         self.expire(lease)
         [again] = self.take()
-        self.assertEqual(2, again.attempt)
+        self.assertEqual(2, again.number)
         # It may fail once: what comes now is for the lease to deal with.
         self.assertFalse(self.fail(again, retries=1))
         self.assertEqual(records.IN_PROGRESS, self.event(lease).status)
@@ -266,7 +266,7 @@ class TestEvents(eventful.EventTestCase):
             [turn] = self.take()
             self.expire(lease)
         [turn] = self.take()
-        self.assertEqual(4, turn.attempt)
+        self.assertEqual(4, turn.number)
         self.assertTrue(self.fail(turn))
 
     def test_retry(self):
@@ -285,7 +285,7 @@ class TestEvents(eventful.EventTestCase):
         self.assertEqual([], self.take())
         event_queue.retry(self.ctx, turn.event_id)
         [again] = self.take()
-        self.assertEqual(3, again.attempt)
+        self.assertEqual(3, again.number)
         self.assertTrue(self.fail(again, retries=1))  # as if it had never failed
         self.assertRaises(errors.EventNotFound, event_queue.retry, self.ctx, "nothing")
 

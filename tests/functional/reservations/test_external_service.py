@@ -119,7 +119,7 @@ class TestExternalService(ruled.RuledTestCase):
         pending = self.create(self.whole())
         lease = self.back(self.started(self.whole()), HOUR)
         self.judge.sent.clear()
-        self.assertTrue(self.carry_out(lease, "end_lease"))
+        self.assertTrue(self.execute(lease, "end_lease"))
         path, sent = self.only()
         self.assertEqual("/v1/on-end", path)
         self.assertEqual({"context", "lease"}, set(sent))
@@ -174,9 +174,9 @@ class TestExternalService(ruled.RuledTestCase):
         log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
         first, second = self.started(self.whole()), self.started(self.whole())
         self.judge.answers = [("500 Internal Server Error", b"")]
-        self.assertTrue(self.carry_out(first, "end_lease"))
+        self.assertTrue(self.execute(first, "end_lease"))
         self.ask(endpoint="http://127.0.0.1:9")
-        self.assertTrue(self.carry_out(second, "end_lease"))
+        self.assertTrue(self.execute(second, "end_lease"))
         self.assertEqual(
             ["TERMINATED"] * 2, [self.get(each).status for each in (first, second)])
         self.assertRegex(log.output, f"(?s){first.id} has ended.* answered 500.*"

@@ -14,7 +14,7 @@ from placement_core.cells.records import Cell
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import tables
 from placement_core.reservations.hosts import host_queries, sizes
-from placement_core.reservations.hosts.healing import Healed
+from placement_core.reservations.hosts.healing import HealingResult
 from placement_core.reservations.hosts.monitor import Monitor
 from placement_core.reservations.leases import notifications
 from placement_core.reservations.records import Host, Lease
@@ -23,14 +23,14 @@ from tests.functional.reservations.pool_world import PoolTestCase, slots, whole
 
 
 class HealingTestCase(PoolTestCase):
-    def heal(self) -> Healed:
+    def heal(self) -> HealingResult:
         return self.healing.heal(self.context())
 
     def in_service(self, host: Host) -> None:
         self.pool.change(self.context(), str(host.id), {}, reservable=True)
 
     def changes(self) -> list[tuple]:
-        return [told for told in self.effects.told if told[0] == "changed"]
+        return [told for told in self.provisioner.told if told[0] == "changed"]
 
     def flags(self, lease: Lease, position: int = 0) -> tuple[bool, bool, bool]:
         """Return (missing_resources, resources_changed, degraded)."""
@@ -57,7 +57,7 @@ class HealingTest(HealingTestCase):
         self.assertEqual([], host_queries.allocations(
             self.ctx, host_id=str(one.id), lease_id=lease.id)[1])
         before = self.revisions()
-        self.assertEqual(Healed(), self.heal())
+        self.assertEqual(HealingResult(), self.heal())
         self.assertEqual(before, self.revisions())
 
     def test_of_a_lease_in_force(self) -> None:
@@ -80,7 +80,7 @@ class HealingTest(HealingTestCase):
         self.out_of_service(one)
         self.assertEqual({}, self.held(lease))
         self.assertEqual((True, True, True), self.flags(lease))
-        self.assertEqual(Healed(), self.heal())
+        self.assertEqual(HealingResult(), self.heal())
         self.in_service(one)
         self.assertEqual({"one": 2}, self.held(lease))
         self.assertEqual((False, True, False), self.flags(lease))
@@ -140,7 +140,7 @@ class PlansTest(HealingTestCase):
         self.assertEqual({"two": 3}, self.held(lease))
         self.assertEqual((True, False, True), self.flags(lease))
         three = self.host("three")
-        self.assertEqual(Healed(whole=[lease.id]), self.heal())
+        self.assertEqual(HealingResult(whole=[lease.id]), self.heal())
         self.assertEqual({"two": 3, "three": 1}, self.held(lease))
         self.assertEqual((False, False, False), self.flags(lease))
         self.assertEqual("three", three.name)
@@ -170,7 +170,7 @@ class PlansTest(HealingTestCase):
         self.pool.change(self.context(), str(one.id), {"gpu": None})
         # No host has such a property now.
         self.pool.change(self.context(), str(host_queries.find(self.ctx, "two").id), {"gpu": None})
-        self.assertEqual(Healed(), self.heal())
+        self.assertEqual(HealingResult(), self.heal())
         self.host("three", {"gpu": "a100"})
         self.assertEqual([lease.id], self.heal().whole)
 
@@ -204,11 +204,11 @@ class PlansTest(HealingTestCase):
         self.host("two", VCPU=4)
         self.resize("one", VCPU=12)
         self.assertEqual(["one"], sizes.refresh(self.context()))
-        self.assertEqual(Healed(whole=[new.id]), self.heal())
+        self.assertEqual(HealingResult(whole=[new.id]), self.heal())
         self.assertEqual(({"one": 2}, {"one": 1, "two": 1}), (self.held(old), self.held(new)))
         self.resize("one", VCPU=8)
         sizes.refresh(self.context())
-        self.assertEqual(Healed(degraded=[new.id]), self.heal())
+        self.assertEqual(HealingResult(degraded=[new.id]), self.heal())
         self.assertEqual(({"one": 2}, {"two": 1}), (self.held(old), self.held(new)))
 
     def test_a_whole_host_that_shrank_stays_whole(self) -> None:
@@ -228,11 +228,11 @@ class PlansTest(HealingTestCase):
         def refuse(*_anything: object) -> None:
             raise core_errors.Unavailable("not now")
 
-        self.effects.changed = refuse
+        self.provisioner.change = refuse
         self.out_of_service(one)
-        self.assertEqual(Healed(failed=[lease.id]), self.heal())
+        self.assertEqual(HealingResult(failed=[lease.id]), self.heal())
         self.assertEqual({"one": 1}, self.held(lease))
-        del self.effects.changed
+        del self.provisioner.change
         self.assertEqual([lease.id], self.heal().whole)
 
     def test_leases_that_are_over_are_left_alone(self) -> None:

@@ -28,7 +28,7 @@ class HistoryTestCase(world.LeasesTestCase):
     def past(self, *reservations, ago, lasted=HOUR, **options):
         """Make a lease that has started some time ago, and ended."""
         lease = self.back(self.started(*reservations, end=self.now + lasted, **options), ago)
-        self.assertTrue(self.carry_out(lease, "end_lease"))
+        self.assertTrue(self.execute(lease, "end_lease"))
         with db.write(self.ctx) as session:
             ended = lease.end_at
             session.execute(
@@ -145,7 +145,7 @@ class TestPruning(HistoryTestCase):
             self.started(self.instances(), end=self.now + HOUR) for _ in range(2))
         for lease in (active, failed):
             self.back(lease, 20 * DAY)
-        self.turns.fail(self.ctx, self.claimed(failed, "end_lease"), "no")
+        self.transitions.fail(self.ctx, self.claimed(failed, "end_lease"), "no")
         pending = self.create(self.instances())
         self.assertEqual((3, 0), self.prune(10))
         left = self.everything()

@@ -10,7 +10,7 @@ from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.reservations import errors, tables
 from placement_core.reservations.hosts import host_properties, host_queries, sizes
 from placement_core.reservations.hosts.access import PoolFence
-from placement_core.reservations.hosts.registry import PoolHosts
+from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases import history
 from placement_core.reservations.records import Host
 from placement_core.testing import factories
@@ -37,7 +37,7 @@ class RegisteringTest(RegisteringTestCase):
             host.capabilities))
         self.assertEqual(host, host_queries.get(self.ctx, str(host.id)))
         self.assertEqual(host, host_queries.find(self.ctx, "one"))
-        self.assertEqual([("entered", "one")], self.effects.told)
+        self.assertEqual([("entered", "one")], self.provisioner.told)
         self.assertEqual({"one", "reservation_one"}, self.providers_of_tree(provider.uuid))
         for old, new in zip(before, self.revisions(), strict=True):
             self.assertNotEqual(old, new)
@@ -59,7 +59,7 @@ class RegisteringTest(RegisteringTestCase):
         refusal = self.assertRaises(errors.HostInUse, self.register, "used")
         self.assertIn("2 consumers have", str(refusal))
         self.assertEqual({"used", "below"}, self.providers_of_tree(root.uuid))
-        self.assertEqual([], self.effects.told)
+        self.assertEqual([], self.provisioner.told)
 
     def test_a_claim_that_comes_first_refuses_it(self) -> None:
         root = self.provider("raced")
@@ -81,9 +81,9 @@ class RegisteringTest(RegisteringTestCase):
         root = self.provider("raced")
 
         def registering(paused: races.Paused) -> Host:
-            effects = self.effects
-            effects.host_entered = lambda ctx, host: paused.here()
-            return PoolHosts(effects, self.nodes, self.healing).register(
+            effects = self.provisioner
+            effects.add_host = lambda ctx, host: paused.here()
+            return HostRegistry(effects, self.nodes, self.healing).register(
                 self.context(), "raced", {})
 
         with races.Paused(registering) as paused:
@@ -294,7 +294,7 @@ class LeavingTest(LeavingTestCase):
         self.remove(host)
         self.assertEqual({"one"}, self.providers_of_tree(host.provider_uuid))
         self.assertEqual([], host_queries.page(self.ctx))
-        self.assertEqual([("entered", "one"), ("left", "one")], self.effects.told)
+        self.assertEqual([("entered", "one"), ("left", "one")], self.provisioner.told)
         for old, new in zip(before, self.revisions(), strict=True):
             self.assertNotEqual(old, new)
         again = self.pool.register(self.context(), "one", {})

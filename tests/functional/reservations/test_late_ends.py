@@ -95,7 +95,7 @@ class LateEndsTestCase(LifeTestCase):
 
     def due(self):
         """Return which events a manager takes now."""
-        return {(turn.lease_id, turn.event_type) for turn in event_queue.take(
+        return {(turn.lease_id, turn.event_type) for turn in event_queue.dequeue(
             self.context(), "taker", most=100, seconds=1,
             cleaning_seconds=self.cleaning_seconds)}
 
@@ -185,12 +185,13 @@ class TestStarts(LateEndsTestCase):
         """A start that somebody has taken already does not happen on a host in use."""
         late = self.in_force("p", whole(1))
         next_ = self.lease_of("q", whole(1))
-        [turn] = event_queue.take(self.context(), "taker", most=10, seconds=60, cleaning_seconds=0)
+        [turn] = event_queue.dequeue(
+            self.context(), "taker", most=10, seconds=60, cleaning_seconds=0)
         self.overdue(late)
         [failed] = self.hosts_of(next_)
         self.out_of_service(self.host_named(failed))
         self.assertEqual(self.hosts_of(late), self.hosts_of(next_))
-        self.assertFalse(self.turns.carry_out(self.context(), turn))
+        self.assertFalse(self.transitions.execute(self.context(), turn))
         self.assertEqual(records.PENDING, self.found(next_).status)
         self.assertEqual({(late.id, records.END)}, self.due())
         self.happen(late, records.END)

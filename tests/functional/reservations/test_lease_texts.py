@@ -102,7 +102,7 @@ class TestFormat(base.DatabaseTestCase):
     def test_another_text_has_another_format(self):
         """Where this fails: raise the format of ``representations.LEASE``, then change TEXT."""
         with db.write(self.ctx) as session:
-            lease = lease_rows.add(session, LEASE)
+            lease = lease_rows.insert(session, LEASE)
             session.execute(sa.update(tables.leases).values(updated_at=lease_rows.naive(_AT)))
             session.execute(
                 sa.update(tables.lease_events)
@@ -115,8 +115,9 @@ class TestFormat(base.DatabaseTestCase):
         for _ in range(2):
             self.assertEqual(
                 (format_, [(lease.id, text)]),
-                (FORM.format, [(id_, each.decode())
-                               for id_, each in rendered_cache.Shown(FORM).page(self.ctx)]))
+                (FORM.format, [
+                    (id_, each.decode())
+                    for id_, each in rendered_cache.RenderedLeases(FORM).page(self.ctx)]))
             rendered_texts.fill(self.ctx, FORM)
 
 
@@ -138,11 +139,11 @@ class TextsTestCase(world.LeasesTestCase):
 
     def seen(self, form=FORM):
         """Return what a new process shows: {id: text}."""
-        return dict(rendered_cache.Shown(form).page(self.context()))
+        return dict(rendered_cache.RenderedLeases(form).page(self.context()))
 
     def made(self):
         """Return what there is to be shown."""
-        return {each.id: FORM.show(each) for each in lease_queries.page(self.context())}
+        return {each.id: FORM.render(each) for each in lease_queries.page(self.context())}
 
     def doing(self, function, form=FORM):
         """Return a form that does something once: when leases were read, and nothing is written.
@@ -152,9 +153,9 @@ class TextsTestCase(world.LeasesTestCase):
         def show(lease):
             while left:
                 left.pop()()
-            return form.show(lease)
+            return form.render(lease)
 
-        return dataclasses.replace(form, show=show)
+        return dataclasses.replace(form, render=show)
 
     def mark(self, lease, **values):
         """Change the row of a text; by this it is known again."""
@@ -189,7 +190,7 @@ class TestTexts(TextsTestCase):
         self.change(second, name="käse 🧀 \x01")
         self.assertEqual(1, self.fill())
         self.assert_complete()
-        self.carry_out(first, "start_lease")
+        self.execute(first, "start_lease")
         self.assertEqual(1, self.fill())
         self.assert_complete()
 
@@ -237,11 +238,11 @@ class TestTexts(TextsTestCase):
         self.make(2)
         for filters in ({}, {"name": "other"}, {"sort_key": "start_at", "descending": True},
                         {"limit": 5}, {"after": made[1].id, "limit": 3}, {"name": "no"}):
-            process = rendered_cache.Shown(FORM)
+            process = rendered_cache.RenderedLeases(FORM)
             for before in ({"limit": 1}, filters, {}):
                 process.page(self.ctx, **before)
                 self.assertEqual(
-                    [(each.id, FORM.show(each))
+                    [(each.id, FORM.render(each))
                      for each in lease_queries.page(self.ctx, **filters)],
                     process.page(self.ctx, **filters), filters)
 
@@ -249,7 +250,7 @@ class TestTexts(TextsTestCase):
         """Every manager leaves newer texts alone, and replaces older ones."""
         lease, _ = self.make(2)
         self.fill()
-        new = rendered_texts.Form(FORM.format + 1, lambda lease: lease.name.encode())
+        new = rendered_texts.LeaseRenderer(FORM.format + 1, lambda lease: lease.name.encode())
         self.assertEqual(dict.fromkeys(self.made(), b"lease"), self.seen(new))
         self.assertEqual(2, self.fill(new))
         self.assertEqual(dict.fromkeys(self.made(), b"lease"), self.seen(new))
@@ -287,7 +288,7 @@ class TestTexts(TextsTestCase):
             self.skipTest("writers wait for each other")
         made = self.make(3)
         with db.write(self.ctx) as session:
-            lease_rows.take(session, made[1].id)
+            lease_rows.lock(session, made[1].id)
             self.assertEqual(3, self.fill())
         self.assertEqual(1, self.fill())
         self.assert_complete()
@@ -346,7 +347,7 @@ class TestRemoval(TextsTestCase):
     def old(self):
         """Return a lease that ended long ago."""
         lease = self.back(self.started(self.instances(), end=self.now + HOUR), 20 * DAY)
-        self.carry_out(lease, "end_lease")
+        self.execute(lease, "end_lease")
         with db.write(self.ctx) as session:
             session.execute(
                 sa.update(tables.leases).where(tables.leases.c.id == lease.id)

@@ -19,11 +19,11 @@ from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import records, tables
 from placement_core.reservations.hosts.access import PoolFence
 from placement_core.reservations.hosts.healing import Healing
-from placement_core.reservations.hosts.registry import PoolHosts
+from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases.service import Leases
-from placement_core.reservations.leases.transitions import Turn, Turns
+from placement_core.reservations.leases.transitions import EventAttempt, Transitions
 from placement_core.reservations.provisioning import outbox, slots as placed_slots
-from placement_core.reservations.provisioning.provisioner import Effects
+from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.testing import factories
 from placement_core.testing.fakes import MemoryCompute
 from placement_plugins.compute.none import NoCompute
@@ -45,18 +45,18 @@ class LifeTestCase(PoolTestCase):
         super().setUp()
         self.useFixture(fixtures.FakeLogger("placement_core.reservations"))
         self.compute = self.driver()
-        self.effects = Effects(
+        self.provisioner = Provisioner(
             design=self.design, leftovers=self.leftovers, acts=self.compute.acts,
             patience_seconds=600)
         plugins, rules = self.parts.reservation_plugins, NotedRules()
         self.healing = Healing(
-            plugins, self.effects, cleaning_seconds=self.cleaning_seconds, interval_seconds=0)
-        self.pool = PoolHosts(self.effects, self.nodes, self.healing)
+            plugins, self.provisioner, cleaning_seconds=self.cleaning_seconds, interval_seconds=0)
+        self.pool = HostRegistry(self.provisioner, self.nodes, self.healing)
         self.leases = Leases(
-            plugins, self.effects, rules, cleaning_seconds=self.cleaning_seconds,
+            plugins, self.provisioner, rules, cleaning_seconds=self.cleaning_seconds,
             minutes_before_end=60, max_reservations=10)
-        self.turns = Turns(
-            plugins, self.effects, rules, cleaning_seconds=self.cleaning_seconds)
+        self.transitions = Transitions(
+            plugins, self.provisioner, rules, cleaning_seconds=self.cleaning_seconds)
         self.hosts = [self.host(name) for name in ("one", "two")]
         self.work()
 
@@ -72,8 +72,8 @@ class LifeTestCase(PoolTestCase):
             session.execute(
                 sa.update(tables.lease_events).where(tables.lease_events.c.id == row.id)
                 .values(status=records.IN_PROGRESS, owner="me", attempt=row.attempt + 1))
-        turn = Turn(row.id, lease.id, event_type, "me", row.attempt + 1)
-        self.assertTrue(self.turns.carry_out(self.context(), turn))
+        turn = EventAttempt(row.id, lease.id, event_type, "me", row.attempt + 1)
+        self.assertTrue(self.transitions.execute(self.context(), turn))
 
     def work(self):
         """Make all calls."""

@@ -39,13 +39,13 @@ class ManagerTestCase(eventful.EventTestCase):
 
     def setUp(self):
         super().setUp()
-        self.turns = Turns()
+        self.transitions = Turns()
         self.log = self.useFixture(fixtures.FakeLogger(loop.LOG.name))
         self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._AGAIN_SECONDS", 0))
 
     def manager(self, *steps, threads=2, retries=1, timeout=30):
         return loop.Manager(
-            loop.new_owner(), self.context, self.turns,
+            loop.new_owner(), self.context, self.transitions,
             loop.Pace(threads, 0.05, timeout, retries), steps)
 
     @contextlib.contextmanager
@@ -104,7 +104,7 @@ class TestEvents(ManagerTestCase):
 
     def test_what_failed_is_tried_again(self):
         lease = self.lease(-1, 100)
-        self.turns.problems = [errors.Conflict("servers are left")]
+        self.transitions.problems = [errors.Conflict("servers are left")]
         with self.running():
             self.until_status(lease, records.DONE)
         self.assertEqual(2, self.event(lease).attempt)
@@ -112,7 +112,7 @@ class TestEvents(ManagerTestCase):
 
     def test_what_fails_too_often_is_given_up(self):
         lease = self.lease(-1, 100)
-        self.turns.problems = [errors.Conflict("servers are left")] * 9
+        self.transitions.problems = [errors.Conflict("servers are left")] * 9
         with self.running(retries=2):
             self.until_status(lease, records.E_ERROR)
         row = self.event(lease)
@@ -122,7 +122,7 @@ class TestEvents(ManagerTestCase):
 
     def test_a_defect_is_its_events_alone(self):
         broken, fine = self.lease(-2, 100), self.lease(-1, 100)
-        self.turns.problems = [ZeroDivisionError("none of them")]
+        self.transitions.problems = [ZeroDivisionError("none of them")]
         with self.running(retries=0, threads=1):
             self.until_status(broken, records.E_ERROR)
             self.until_status(fine, records.DONE)
@@ -130,7 +130,7 @@ class TestEvents(ManagerTestCase):
 
     def test_a_database_that_does_not_answer_is_no_failure(self):
         lease = self.lease(-1, 100)
-        self.turns.problems = [errors.Unavailable("too busy")] * 5
+        self.transitions.problems = [errors.Unavailable("too busy")] * 5
         with self.running(retries=0):
             self.until_status(lease, records.DONE)
         self.assertEqual((1, 0), (self.event(lease).attempt, self.event(lease).failures))
@@ -138,7 +138,7 @@ class TestEvents(ManagerTestCase):
     def test_what_cannot_even_be_given_back(self):
         """Its time ends, and it is taken again."""
         lease = self.lease(-1, 100)
-        self.turns.problems = [errors.Conflict("servers are left")]
+        self.transitions.problems = [errors.Conflict("servers are left")]
         released = threading.Event()
 
         def unanswered(*_arguments, **_options):
@@ -155,13 +155,13 @@ class TestEvents(ManagerTestCase):
     def test_somebody_else_has_it_now(self):
         """Its time was over before it was begun: nothing happens."""
         lease = self.lease(-1, 100)
-        original = self.turns.carry_out
+        original = self.transitions.execute
 
         def too_late(ctx, turn):
             self.set(lease, owner="you", attempt=2, deadline_at=self.at(600))
             return original(ctx, turn)
 
-        self.turns.carry_out = too_late
+        self.transitions.execute = too_late
         with self.running(threads=1) as running:
             self.until(lambda: self.event(lease).owner == "you" and not running._pending)
         self.assertEqual(({}, "", records.IN_PROGRESS),
@@ -173,7 +173,7 @@ class TestLoop(ManagerTestCase):
     def test_it_takes_no_more_than_it_can_do(self):
         """The rest is for other managers."""
         go_on = threading.Event()
-        self.turns.middle = lambda _turn: go_on.wait(_PATIENCE_SECONDS)
+        self.transitions.middle = lambda _turn: go_on.wait(_PATIENCE_SECONDS)
         for _ in range(20):
             self.lease(-1, 100)
         with self.running(threads=1):
@@ -190,7 +190,7 @@ class TestLoop(ManagerTestCase):
             begun.set()
             go_on.wait(_PATIENCE_SECONDS)
 
-        self.turns.middle = wait
+        self.transitions.middle = wait
         leases = [self.lease(-1, 100) for _ in range(3)]
         made = self.manager(threads=1)
         thread = threading.Thread(target=made.run, daemon=True)
@@ -257,7 +257,7 @@ class TestLoop(ManagerTestCase):
         self.useFixture(scraping.Unmeasured())
         metrics.start()
         late, fails = self.lease(-5, 100), self.lease(-9, 100, done=[START], before_end=-1)
-        self.turns.middle = lambda turn: turn.event_type == BEFORE_END and 1 / 0
+        self.transitions.middle = lambda turn: turn.event_type == BEFORE_END and 1 / 0
         with self.running():
             self.until_status(late, records.DONE)
             self.until_status(fails, records.E_ERROR, BEFORE_END)

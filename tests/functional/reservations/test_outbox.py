@@ -409,9 +409,9 @@ class TestDesigns(OutboxTestCase):
         self.assertEqual(({}, {"one", "two"}), (self.compute.made(), self.compute.freepool))
 
     def test_slots_in_placement(self):
-        self.effects = self.make_effects(design="placement")
+        self.provisioner = self.make_provisioner(design="placement")
         lent, reservation = self.lease(fields={"affinity": True})
-        self.effects.host_entered(self.ctx, self.one.host)
+        self.provisioner.add_host(self.ctx, self.one.host)
         self.make(lent)
         self.start(lent, {self.one: 1})
         self.work()
@@ -459,7 +459,7 @@ class TestDesigns(OutboxTestCase):
             (self.compute.freepool, self.compute.aggregates[reservation.id][2],
              self.compute.servers, self.kept(reservation)["aggregate_id"]))
         self.compute.boot("one", project_id=PROJECT)
-        self._do("before_end", lent, "active", self.shares({self.one: 1, self.two: 1}))
+        self._do("prepare_end", lent, "active", self.shares({self.one: 1, self.two: 1}))
         self.work_until_done()
         self.assertEqual(1, len(self.compute.images))
         self.end(lent, {self.one: 1, self.two: 1})
@@ -479,7 +479,7 @@ class TestDesigns(OutboxTestCase):
 
     def test_images_that_cannot_be_made(self):
         """An end does not wait for them longer than for servers."""
-        self.effects = self.make_effects(patience_seconds=0)
+        self.provisioner = self.make_provisioner(patience_seconds=0)
         self.failing("snapshot_host_servers", ComputeRefused("no room"), times=100)
         self._with_image_to_make()
         self.work_until_done()
@@ -491,17 +491,17 @@ class TestDesigns(OutboxTestCase):
         self.start(lent, {self.one: 1})
         self.work_until_done()
         self.compute.boot("one", project_id=PROJECT)
-        self._do("before_end", lent, "active", self.shares({self.one: 1}))
+        self._do("prepare_end", lent, "active", self.shares({self.one: 1}))
         self.end(lent, {self.one: 1})
 
     def test_no_snapshot(self):
         lent, _ = self.lease(HOST)
-        self._do("before_end", lent, "active", self.shares({self.one: 1}))
+        self._do("prepare_end", lent, "active", self.shares({self.one: 1}))
         self.assertEqual([], self.waiting())
 
     def test_hosts_without_a_freepool(self):
         """Where placement counts slots there is none to leave."""
-        self.effects = self.make_effects(design="placement")
+        self.provisioner = self.make_provisioner(design="placement")
         self.compute.freepool = set()
         lent, _ = self.lease(HOST)
         self.make(lent)
@@ -558,29 +558,29 @@ class TestDesigns(OutboxTestCase):
 
     def test_hosts_come_and_go(self):
         self.compute.freepool = set()
-        self.effects.host_entered(self.ctx, self.one.host)
+        self.provisioner.add_host(self.ctx, self.one.host)
         self.work()
         self.assertEqual((["add_to_freepool"], {"one"}),
                          (self.names(), self.compute.freepool))
-        self.effects.host_entered(self.ctx, self.two.host)
-        self.effects.host_left(self.ctx, self.two.host)
-        self.effects.host_left(self.ctx, self.one.host)
+        self.provisioner.add_host(self.ctx, self.two.host)
+        self.provisioner.remove_host(self.ctx, self.two.host)
+        self.provisioner.remove_host(self.ctx, self.one.host)
         self.work()
         self.assertEqual((["remove_from_freepool"] * 2, set()),
                          (self.names(), self.compute.freepool))
 
     def test_without_a_compute_service(self):
         """Nothing is ever written to the outbox."""
-        self.effects = self.make_effects(design="placement", acts=False)
-        self.effects.host_entered(self.ctx, self.one.host)
+        self.provisioner = self.make_provisioner(design="placement", acts=False)
+        self.provisioner.add_host(self.ctx, self.one.host)
         for resource_type in ("virtual:instance", HOST):
             lent, _ = self.lease(resource_type, {"before_end": "snapshot"}
                                  if resource_type == HOST else None)
             self.make(lent)
             self.change(lent, {self.one: 1}, {self.one: 1}, status="pending")
             self.start(lent, {self.one: 1})
-            self._do("before_end", lent, "active", self.shares({self.one: 1}))
+            self._do("prepare_end", lent, "active", self.shares({self.one: 1}))
             self.change(lent, {self.one: 1}, {self.two: 1})
             self.end(lent, {self.two: 1})
-        self.effects.host_left(self.ctx, self.one.host)
+        self.provisioner.remove_host(self.ctx, self.one.host)
         self.assertEqual([], self.waiting())

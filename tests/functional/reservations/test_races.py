@@ -54,21 +54,21 @@ class TestRaces(world.LeasesTestCase):
     def test_who_comes_second_waits(self):
         """And plans with what the first one has got."""
         one, two = self.hosts((4, 4, 4), (4, 4, 4))
-        original = bookings.hold
+        original = bookings.insert
 
         def first(paused):
             def hold(*arguments):
                 original(*arguments)
                 paused.here()
 
-            bookings.hold = hold
+            bookings.insert = hold
             try:
                 return self.create(self.whole(), ctx=self.context())
             finally:
-                bookings.hold = original
+                bookings.insert = original
 
         with races.Paused(first) as paused:
-            bookings.hold = original
+            bookings.insert = original
             second = paused.against(
                 self.database, lambda: self.create(self.whole(), ctx=self.context()))
         self.assertEqual([{one: 1}], self.slots(paused.outcome))
@@ -82,7 +82,7 @@ class TestRaces(world.LeasesTestCase):
             turn = self.claimed(lease, "end_lease")
             contexts = self.context(), self.context()
             done, changed = races.run(
-                lambda: self.turns.carry_out(contexts[0], turn),
+                lambda: self.transitions.execute(contexts[0], turn),
                 lambda lease=lease: self.change(lease, end_at=2, ctx=contexts[1]))
             if done:
                 self.assertIsInstance(changed, errors.InvalidLease)
@@ -97,9 +97,9 @@ class TestRaces(world.LeasesTestCase):
         turn = self.claimed(lease, "start_lease")
         contexts = [self.context() for _ in range(4)]
         outcomes = races.run(*(
-            lambda ctx=ctx: self.turns.carry_out(ctx, turn) for ctx in contexts))
+            lambda ctx=ctx: self.transitions.execute(ctx, turn) for ctx in contexts))
         self.assertEqual([False, False, False, True], sorted(outcomes))
-        self.assertEqual(["made", "started"], [what for what, *_ in self.effects.asked])
+        self.assertEqual(["made", "started"], [what for what, *_ in self.provisioner.asked])
 
     def test_deleted_by_two(self):
         self.hosts((4, 4, 4))
@@ -110,4 +110,4 @@ class TestRaces(world.LeasesTestCase):
         self.assertEqual({"NoneType", "LeaseNotFound"},
                          {type(each).__name__ for each in outcomes})
         self.assertEqual(
-            ["made", "started", "ended"], [what for what, *_ in self.effects.asked])
+            ["made", "started", "ended"], [what for what, *_ in self.provisioner.asked])

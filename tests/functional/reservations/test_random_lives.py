@@ -149,10 +149,10 @@ class TestRandomLives(LateEndsTestCase):
     def manage(self, chance):
         """Do what a manager does, or die in the middle of it."""
         ctx = self.context()
-        for turn in event_queue.take(ctx, f"manager-{chance.random()}", most=3, seconds=1,
-                                     cleaning_seconds=self.cleaning_seconds):
+        for turn in event_queue.dequeue(ctx, f"manager-{chance.random()}", most=3, seconds=1,
+                                        cleaning_seconds=self.cleaning_seconds):
             if chance.random() < 0.8:
-                self.turns.carry_out(ctx, turn)
+                self.transitions.execute(ctx, turn)
         self.healing.heal(ctx)
 
     # What must be so ---------------------------------------------------------------

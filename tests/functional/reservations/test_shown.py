@@ -44,7 +44,7 @@ class _Shown:
     @staticmethod
     def fresh():
         """Return what a process keeps that begins to look."""
-        return rendered_cache.Shown(representations.LEASE)
+        return rendered_cache.RenderedLeases(representations.LEASE)
 
     def assert_seen(self, function, *arguments, **options):
         """Do something to leases that can be seen; return what it returns."""
@@ -62,7 +62,7 @@ class TestShown(_Shown, world.LeasesTestCase):
         self.hosts((8, 8, 8), (8, 8, 8))
 
     def take(self):
-        [turn] = self.assert_seen(event_queue.take, self.context(), "me", most=1, seconds=60)
+        [turn] = self.assert_seen(event_queue.dequeue, self.context(), "me", most=1, seconds=60)
         return turn
 
     def due_now(self, lease):
@@ -88,7 +88,7 @@ class TestShown(_Shown, world.LeasesTestCase):
             self.due_now(self.get(lease))
             turn = self.take()
             self.assertEqual(event, turn.event_type)
-            self.assert_seen(self.turns.carry_out, self.context(), turn)
+            self.assert_seen(self.transitions.execute, self.context(), turn)
         self.assert_seen(self.leases.delete, self.context(), lease.id)
 
     def test_events_that_fail(self):
@@ -98,9 +98,9 @@ class TestShown(_Shown, world.LeasesTestCase):
         self.assert_seen(event_queue.release, self.context(), turn, "no host", again_in_seconds=0,
                          retries=1)
         turn = self.take()
-        self.assert_seen(self.turns.fail, self.context(), turn, "no host")
+        self.assert_seen(self.transitions.fail, self.context(), turn, "no host")
         self.assert_seen(event_queue.retry, self.context(), turn.event_id)
-        self.assert_seen(self.turns.carry_out, self.context(), self.take())
+        self.assert_seen(self.transitions.execute, self.context(), self.take())
         self.assert_seen(self.change, lease, end_now=True)
 
     def test_what_is_asked_for(self):
@@ -152,7 +152,7 @@ class TestShown(_Shown, world.LeasesTestCase):
         for hour in range(5):
             self.create(self.instances(), start=hour, end=hour + 1)
         for most, kept in ((0, 0), (3000, 2)):
-            self.shown = rendered_cache.Shown(representations.LEASE, most)
+            self.shown = rendered_cache.RenderedLeases(representations.LEASE, most)
             for _ in range(2):
                 self.assertEqual(5, len(self.look()))
             self.assertEqual(kept, len(self.shown._texts))

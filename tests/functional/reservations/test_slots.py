@@ -77,7 +77,7 @@ class TestSlots(EffectsTestCase):
         self.assertFalse(self.has_class())
 
     def test_a_start_that_is_undone(self):
-        self.effects = self.make_effects()
+        self.provisioner = self.make_provisioner()
         self.addCleanup(setattr, slots, "put", slots.put)
 
         def fail(*values):
@@ -178,7 +178,7 @@ class TestSlots(EffectsTestCase):
 
     def test_leftovers_are_deleted(self):
         """Whole consumers, with what they hold elsewhere; others keep what they have."""
-        self.effects = self.make_effects(leftovers="delete")
+        self.provisioner = self.make_provisioner(leftovers="delete")
         self.start(self.lent, {self.one: 2, self.two: 1})
         servers = [self.boot(self.one), self.boot(self.two)]
         self.claim({self.one.root: {"VCPU": 1}})
@@ -190,7 +190,7 @@ class TestSlots(EffectsTestCase):
 
     def test_leftovers_refuse_the_end(self):
         """Nothing changes then, and the end can be tried again."""
-        self.effects = self.make_effects(leftovers="refuse")
+        self.provisioner = self.make_provisioner(leftovers="refuse")
         self.start(self.lent, {self.one: 2})
         server = self.boot(self.one)
         refusal = self.assertRaises(WrongStatus, self.end, self.lent, {self.one: 2})
@@ -209,12 +209,12 @@ class TestSlots(EffectsTestCase):
         self.claim({self.one.root: {"VCPU": 1}}, project=PROJECT)
         elsewhere = factories.new_uuid()
         self.claim({self.two.root: {"VCPU": 1}}, consumer=elsewhere, project=PROJECT)
-        self.effects = self.make_effects(leftovers="refuse")
+        self.provisioner = self.make_provisioner(leftovers="refuse")
         refusal = self.assertRaises(WrongStatus, self.end, lent, {self.one: 1})
         self.assertIn(self.consumer, str(refusal))
         self.assertNotIn(elsewhere, str(refusal))
         self.assertEqual(records.R_ACTIVE, self.status(reservation))
-        self.effects = self.make_effects(leftovers="delete")
+        self.provisioner = self.make_provisioner(leftovers="delete")
         self.end(lent, {self.one: 1})
         self.assertEqual(({}, {self.two.root.uuid: {"VCPU": 1}}),
                          (self.held(), self.held(elsewhere)))
@@ -230,6 +230,6 @@ class TestSlots(EffectsTestCase):
 
     def test_one_that_began_under_the_other_design(self):
         self.start(self.lent, {self.one: 1})
-        self.effects = self.make_effects(design="aggregate", acts=True)
+        self.provisioner = self.make_provisioner(design="aggregate", acts=True)
         self.end(self.lent, {self.one: 1})
         self.assertEqual(([], False), (self.slots(self.one), self.has_class()))

@@ -54,7 +54,7 @@ class TestStatements(world.LeasesTestCase):
         lease = self.create(self.instances(4), self.whole(), start=None, end=21)
         for event in ("start_lease", "end_lease"):
             turn = self.claimed(lease, event)
-            self.assert_takes(14, self.turns.carry_out, self.ctx, turn)
+            self.assert_takes(14, self.transitions.execute, self.ctx, turn)
         self.assert_takes(5, lease_queries.page, self.ctx)
 
 

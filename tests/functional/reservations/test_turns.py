@@ -1,5 +1,5 @@
 from placement_core.reservations import errors, tables
-from placement_core.reservations.leases.transitions import Turn
+from placement_core.reservations.leases.transitions import EventAttempt
 from tests import databases
 from tests.functional.reservations import world
 from tests.functional.reservations.world import HOUR, SECOND
@@ -27,13 +27,13 @@ class TestTurns(TurnsTestCase):
         slots, whole = lease.reservations
         states = []
         for event in NAMES:
-            self.effects.asked.clear()
-            self.assertTrue(self.carry_out(lease, event))
+            self.provisioner.asked.clear()
+            self.assertTrue(self.execute(lease, event))
             states.append(self.states(lease))
             what = event.removesuffix("_lease").replace("start", "started").replace(
                 "before_end", "BEFORE").replace("end", "ended").replace("BEFORE", "before_end")
             self.assertEqual([(what, slots.id, [self.one]), (what, whole.id, [self.two])],
-                             self.effects.asked)
+                             self.provisioner.asked)
         self.assertEqual([
             ("ACTIVE", ["active"] * 2, ["DONE", "UNDONE", "UNDONE"]),
             ("ACTIVE", ["active"] * 2, ["DONE", "DONE", "UNDONE"]),
@@ -49,35 +49,35 @@ class TestTurns(TurnsTestCase):
         mine = self.claimed(lease, "start_lease")
         before = self.everything()
         for other in (
-            Turn(mine.event_id, lease.id, mine.event_type, "other", mine.attempt),
-            Turn(mine.event_id, lease.id, mine.event_type, mine.owner, mine.attempt - 1),
-            Turn(mine.event_id, "0" * 36, mine.event_type, mine.owner, mine.attempt),
+            EventAttempt(mine.event_id, lease.id, mine.event_type, "other", mine.number),
+            EventAttempt(mine.event_id, lease.id, mine.event_type, mine.owner, mine.number - 1),
+            EventAttempt(mine.event_id, "0" * 36, mine.event_type, mine.owner, mine.number),
         ):
-            self.assertFalse(self.turns.carry_out(self.ctx, other))
-            self.assertFalse(self.turns.fail(self.ctx, other, "why"))
+            self.assertFalse(self.transitions.execute(self.ctx, other))
+            self.assertFalse(self.transitions.fail(self.ctx, other, "why"))
             self.assertEqual(before, self.everything())
         later = self.claimed(lease, "start_lease")
-        self.assertFalse(self.turns.carry_out(self.ctx, mine))
-        self.assertTrue(self.turns.carry_out(self.ctx, later))
-        self.assertFalse(self.turns.carry_out(self.ctx, later))
-        self.assertEqual(["made", "started"], [what for what, *_ in self.effects.asked])
+        self.assertFalse(self.transitions.execute(self.ctx, mine))
+        self.assertTrue(self.transitions.execute(self.ctx, later))
+        self.assertFalse(self.transitions.execute(self.ctx, later))
+        self.assertEqual(["made", "started"], [what for what, *_ in self.provisioner.asked])
 
     def test_one_that_was_deleted(self):
         lease = self.create(self.instances(), start=None, end=2)
         turn = self.claimed(lease, "start_lease")
         self.leases.delete(self.ctx, lease.id)
-        self.assertFalse(self.turns.carry_out(self.ctx, turn))
-        self.assertEqual(["made", "given up"], [what for what, *_ in self.effects.asked])
+        self.assertFalse(self.transitions.execute(self.ctx, turn))
+        self.assertEqual(["made", "given up"], [what for what, *_ in self.provisioner.asked])
         self.assertEqual({"DONE"}, {row.status for row in self.rows(tables.lease_events)})
 
     def test_a_start_that_fails_for_good(self):
         lease = self.create(self.instances(), start=None, end=2)
-        self.assertTrue(self.turns.fail(
+        self.assertTrue(self.transitions.fail(
             self.ctx, self.claimed(lease, "start_lease"), "no such host"))
         self.assertEqual(("ERROR", ["error"], ["ERROR", "UNDONE", "UNDONE"]), self.states(lease))
         self.assertEqual("no such host", self.get(lease).events[0].problem)
         # Tried again, it starts.
-        self.assertTrue(self.carry_out(lease, "start_lease"))
+        self.assertTrue(self.execute(lease, "start_lease"))
         self.assertEqual(
             ("ACTIVE", ["active"], ["DONE", "UNDONE", "UNDONE"]), self.states(lease))
         self.assertIsNone(self.get(lease).events[0].problem)
@@ -100,7 +100,7 @@ class TestWhatHappens(TurnsTestCase):
         lease = self.started(self.instances(), end=2)
         turn = self.claimed(lease, "end_lease")
         self.change(lease, end_at=3)
-        self.assertFalse(self.turns.carry_out(self.ctx, turn))
+        self.assertFalse(self.transitions.execute(self.ctx, turn))
         self.assertEqual(
             ("ACTIVE", ["active"], ["DONE", "UNDONE", "UNDONE"]), self.states(lease))
 
@@ -109,60 +109,60 @@ class TestWhatHappens(TurnsTestCase):
         lease = self.started(self.instances(), end=2)
         turn = self.claimed(lease, "end_lease")
         before = self.everything()
-        self.effects.refuses = errors.WrongStatus("allocations use it")
-        self.assertRaises(errors.WrongStatus, self.turns.carry_out, self.ctx, turn)
+        self.provisioner.refuses = errors.WrongStatus("allocations use it")
+        self.assertRaises(errors.WrongStatus, self.transitions.execute, self.ctx, turn)
         self.assertEqual(before, self.everything())
-        self.effects.refuses = None
-        self.assertTrue(self.turns.carry_out(self.ctx, turn))
+        self.provisioner.refuses = None
+        self.assertTrue(self.transitions.execute(self.ctx, turn))
 
     def test_a_late_start_of_what_is_over(self):
         """It does not begin: others may have the hosts. Then it ends."""
         lease = self.back(self.create(self.whole(), start=None, end=self.now + HOUR), 2 * HOUR)
         self.create(self.whole(2), start=None, end=1)
         for event in NAMES:
-            self.assertTrue(self.carry_out(lease, event))
+            self.assertTrue(self.execute(lease, event))
         self.assertEqual(("TERMINATED", ["deleted"], ["DONE"] * 3), self.states(lease))
         self.assertEqual(["made", "made", "given up"],
-                         [what for what, *_ in self.effects.asked])
+                         [what for what, *_ in self.provisioner.asked])
 
     def test_a_late_end(self):
         """What it held is history as it was promised: others may have had it since."""
         lease = self.back(self.started(self.whole(), end=self.now + HOUR), 2 * HOUR)
         held = self.held(lease)
-        self.assertTrue(self.carry_out(lease, "end_lease"))
+        self.assertTrue(self.execute(lease, "end_lease"))
         self.assertEqual(held, self.held(lease))
         self.assertEqual(lease.window, held[0][self.one][1])
 
     def test_the_end_is_not_prepared_before_the_start(self):
         lease = self.create(self.instances(), start=None, end=2)
         turn = self.claimed(lease, "before_end_lease")
-        self.assertRaises(errors.WrongStatus, self.turns.carry_out, self.ctx, turn)
-        self.carry_out(lease, "start_lease")
-        self.assertTrue(self.turns.carry_out(self.ctx, turn))
+        self.assertRaises(errors.WrongStatus, self.transitions.execute, self.ctx, turn)
+        self.execute(lease, "start_lease")
+        self.assertTrue(self.transitions.execute(self.ctx, turn))
 
     def test_the_end_of_one_that_never_started(self):
         lease = self.create(self.instances(), start=None, end=2)
-        self.turns.fail(self.ctx, self.claimed(lease, "start_lease"), "no such host")
-        self.assertTrue(self.carry_out(lease, "end_lease"))
+        self.transitions.fail(self.ctx, self.claimed(lease, "start_lease"), "no such host")
+        self.assertTrue(self.execute(lease, "end_lease"))
         self.assertEqual(("TERMINATED", ["deleted"], ["DONE"] * 3), self.states(lease))
-        self.assertEqual("given up", self.effects.asked[-1][0])
+        self.assertEqual("given up", self.provisioner.asked[-1][0])
 
     def test_an_end_that_fails_for_good(self):
         """It is in force still; another end is another try."""
         lease = self.started(self.instances(), end=2)
-        self.turns.fail(self.ctx, self.claimed(lease, "end_lease"), "servers are left")
+        self.transitions.fail(self.ctx, self.claimed(lease, "end_lease"), "servers are left")
         self.assertEqual(("ERROR", ["active"], ["DONE", "UNDONE", "ERROR"]), self.states(lease))
         self.change(lease, end_at=2.5)
         self.assertEqual(
             ("ACTIVE", ["active"], ["DONE", "UNDONE", "UNDONE"]), self.states(lease))
-        self.turns.fail(self.ctx, self.claimed(lease, "end_lease"), "servers are left")
+        self.transitions.fail(self.ctx, self.claimed(lease, "end_lease"), "servers are left")
         self.leases.delete(self.ctx, lease.id)
-        self.assertEqual("ended", self.effects.asked[-1][0])
+        self.assertEqual("ended", self.provisioner.asked[-1][0])
 
     def test_a_preparation_that_fails(self):
         """The lease goes on."""
         lease = self.started(self.instances(), end=2)
-        self.turns.fail(self.ctx, self.claimed(lease, "before_end_lease"), "no image")
+        self.transitions.fail(self.ctx, self.claimed(lease, "before_end_lease"), "no image")
         self.assertEqual(("ACTIVE", ["active"], ["DONE", "ERROR", "UNDONE"]), self.states(lease))
 
     def test_ended_in_its_first_second(self):

@@ -46,16 +46,16 @@ class TestWeaknesses(world.LeasesTestCase):
         before = self.everything()
         self.assertRaises(errors.NoRoom, self.create, self.instances(), self.whole(),
                           self.instances(2, affinity=False))
-        self.assertEqual((before, []), (self.everything(), self.effects.asked))
+        self.assertEqual((before, []), (self.everything(), self.provisioner.asked))
 
     def test_a_refused_update_changes_nothing(self):
         lease = self.create(self.instances(2), self.instances(2))
-        before, asked = self.everything(), list(self.effects.asked)
+        before, asked = self.everything(), list(self.provisioner.asked)
         for change in ({"amount": 7}, {"vcpus": 100}, {"amount": 0}):
             self.assertRaises(
                 (errors.NoRoom, InvalidReservation), self.change, lease, {"amount": 3}, change,
                 name="other", end_at=5)
-            self.assertEqual((before, asked), (self.everything(), self.effects.asked))
+            self.assertEqual((before, asked), (self.everything(), self.provisioner.asked))
 
     def test_nothing_else_can_be_set(self):
         """What is asked for has no place for ids, owners, events or statuses."""
@@ -76,9 +76,9 @@ class TestWeaknesses(world.LeasesTestCase):
         """Also not within the minute, or the second, in which it ended."""
         lease = self.back(self.started(self.instances(), end=2), HOUR)
         self.change(lease, end_now=True)
-        before, asked = self.everything(), list(self.effects.asked)
+        before, asked = self.everything(), list(self.provisioner.asked)
         for changes in ({"end_at": 5}, {"end_now": True}, {"start_now": True}):
             self.assertRaises(errors.InvalidLease, self.change, lease, **changes)
         self.assertRaises((errors.InvalidLease, NotChangeable),
                           self.change, lease, {"amount": 2})
-        self.assertEqual((before, asked), (self.everything(), self.effects.asked))
+        self.assertEqual((before, asked), (self.everything(), self.provisioner.asked))

@@ -17,9 +17,9 @@ from placement_core import db
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import tables
 from placement_core.reservations.leases import lease_queries, service
-from placement_core.reservations.leases.transitions import Turn, Turns
+from placement_core.reservations.leases.transitions import EventAttempt, Transitions
 from placement_core.reservations.policy.rules import LeaseRules
-from placement_core.reservations.provisioning.provisioner import Effects
+from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import (
     IN_PROGRESS,
     ChangedReservation,
@@ -40,7 +40,7 @@ MINUTE = datetime.timedelta(minutes=1)
 SECOND = datetime.timedelta(seconds=1)
 
 
-class NotedEffects(Effects):
+class NotedProvisioner(Provisioner):
     """Does nothing, and remembers what was asked for.
 
     :ivar asked: (what, the reservation's id, the hosts).
@@ -51,20 +51,20 @@ class NotedEffects(Effects):
         self.asked = []
         self.refuses = None
 
-    def made(self, ctx, lease, reservation):
+    def create(self, ctx, lease, reservation):
         assert ctx.session.writing
         self.asked.append(("made", reservation.id, []))
 
-    def changed(self, ctx, lease, reservation, before, after):
+    def change(self, ctx, lease, reservation, before, after):
         self.asked.append(("changed", reservation.id, [each.host_id for each in after]))
 
-    def started(self, ctx, lease, reservation, shares):
+    def start(self, ctx, lease, reservation, shares):
         self.asked.append(("started", reservation.id, [each.host_id for each in shares]))
 
-    def before_end(self, ctx, lease, reservation, shares):
+    def prepare_end(self, ctx, lease, reservation, shares):
         self.asked.append(("before_end", reservation.id, [each.host_id for each in shares]))
 
-    def ended(self, ctx, lease, reservation, shares, *, was_in_force):
+    def end(self, ctx, lease, reservation, shares, *, was_in_force):
         if self.refuses is not None:
             raise self.refuses
         self.asked.append(("ended" if was_in_force else "given up", reservation.id,
@@ -114,14 +114,14 @@ class LeasesTestCase(base.DatabaseTestCase):
         conf = cfg.ConfigOpts()
         self.plugins = {each.resource_type: each for each in (
             host.HostReservations(conf), instance.InstanceReservations(conf))}
-        self.effects, self.rules = NotedEffects(), NotedRules()
+        self.provisioner, self.rules = NotedProvisioner(), NotedRules()
         self.leases = self.service()
-        self.turns = Turns(self.plugins, self.effects, self.rules)
+        self.transitions = Transitions(self.plugins, self.provisioner, self.rules)
         with db.read(self.ctx) as session:
-            self.now = pool_queries.present(session)
+            self.now = pool_queries.current_time(session)
 
     def service(self, **options):
-        return service.Leases(self.plugins, self.effects, self.rules, **{
+        return service.Leases(self.plugins, self.provisioner, self.rules, **{
             "cleaning_seconds": self.cleaning_seconds,
             "minutes_before_end": self.minutes_before_end, "max_reservations": 50, **options})
 
@@ -204,15 +204,15 @@ class LeasesTestCase(base.DatabaseTestCase):
             session.execute(sa.update(tables.lease_events).where(
                 tables.lease_events.c.id == row.id).values(
                     status=IN_PROGRESS, owner=owner, attempt=row.attempt + 1))
-        return Turn(row.id, lease.id, event_type, owner, row.attempt + 1)
+        return EventAttempt(row.id, lease.id, event_type, owner, row.attempt + 1)
 
-    def carry_out(self, lease, event_type):
-        return self.turns.carry_out(self.ctx, self.claimed(lease, event_type))
+    def execute(self, lease, event_type):
+        return self.transitions.execute(self.ctx, self.claimed(lease, event_type))
 
     def started(self, *reservations, **options):
         """Make a lease that has started."""
         lease = self.create(*reservations, **{"start": None, **options})
-        self.assertTrue(self.carry_out(lease, "start_lease"))
+        self.assertTrue(self.execute(lease, "start_lease"))
         return self.get(lease)
 
     def back(self, lease, span):

@@ -253,7 +253,7 @@ class RetryTest(ReservationsTestCase):
         path = f"/events/{start['id']}/retry"
         self.capacity("POST", path, roles="admin", status=409)
         [turn] = self.due()
-        self.assertTrue(self.services.turns.fail(self.ctx, turn, "the fan is broken"))
+        self.assertTrue(self.services.transitions.fail(self.ctx, turn, "the fan is broken"))
         lease = self.shown(lease)
         self.assertEqual(("ERROR", "ERROR"), (
             lease["status"], self.starts(lease)[0]["status"]))

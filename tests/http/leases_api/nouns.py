@@ -9,7 +9,7 @@ import sqlalchemy as sa
 import webob
 
 from placement_core.db import metadata
-from placement_core.reservations.leases.transitions import Turn
+from placement_core.reservations.leases.transitions import EventAttempt
 from placement_core.reservations.manager import event_queue
 from placement_core.testing import factories
 from tests.http import base
@@ -99,15 +99,15 @@ class LeasesTestCase(base.HttpTestCase):
         found: Document = self.v1("GET", f"/leases/{id_}", status=200, **options).json["lease"]
         return found
 
-    def due(self) -> list[Turn]:
+    def due(self) -> list[EventAttempt]:
         """Take what is due, as a manager would."""
-        return event_queue.take(self.ctx, "somebody", most=100, seconds=60)
+        return event_queue.dequeue(self.ctx, "somebody", most=100, seconds=60)
 
     def carry_out_due(self) -> list[str]:
         """Carry out what is due; return the types of the events."""
         turns = self.due()
         for turn in turns:
-            self.assertTrue(self.services.turns.carry_out(self.ctx, turn))
+            self.assertTrue(self.services.transitions.execute(self.ctx, turn))
         return [turn.event_type for turn in turns]
 
     def held(self, **query: str) -> dict[str, int]:

@@ -99,7 +99,7 @@ class TestLicences(ReservationsContract, base.TestCase):
             [{"matlab": 3}, {"matlab": 3}, {"ansys": 1}],
             [each.amounts for each in planner.plan(
                 pool, worlds.window(0, 5), [three, three, _asked(plugin, "ansys", 1)])])
-        lent = worlds.AmountPromise(
+        lent = worlds.AmountBooking(
             ("virtual:licence", "matlab"), worlds.at(2), worlds.at(4), 3)
         pool._amounts = [lent]
         error = self.assertRaises(
@@ -115,7 +115,7 @@ class TestLicences(ReservationsContract, base.TestCase):
         lease = [_asked(self.plugin(), "matlab", 7),
                  Wanted(plugin, reservations.Asked("h", "p", plugin.values(TestHosts.fields)))]
         licences, hosts = planner.plan(
-            reservations.Pool(HOSTS, reservations.Promises.of([])), Window.of(0, 60), lease)
+            reservations.Pool(HOSTS, reservations.Bookings.of([])), Window.of(0, 60), lease)
         self.assertEqual(({"matlab": 7}, []), (licences.amounts, list(licences.shares)))
         self.assertEqual([3, 8], [share.host_id for share in hosts.shares])
 

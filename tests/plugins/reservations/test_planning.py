@@ -24,7 +24,7 @@ from placement_core.plugin_api.reservations import (
 )
 from placement_core.reservations.scheduling import availability, packing, planner
 from placement_core.reservations.scheduling.planner import Wanted
-from placement_core.reservations.scheduling.pools import Pool, Promises
+from placement_core.reservations.scheduling.pools import Bookings, Pool
 from placement_plugins.reservations import host, instance
 from tests import base
 from tests.plugins.reservations import worlds
@@ -42,7 +42,7 @@ def hosts_of(*sizes, promised=(), down=()):
 
 def pool_of(hosts, *taken, cleaning=0):
     """Return a pool; taken: (host, start minute, end minute, vcpus; None: the whole host)."""
-    return Pool(hosts, Promises.of([
+    return Pool(hosts, Bookings.of([
         (place, worlds.at(start), worlds.at(end), vcpus or 0, 1, 1, vcpus is None)
         for place, start, end, vcpus in taken]), cleaning_seconds=cleaning * worlds.MINUTE)
 
@@ -86,7 +86,7 @@ class TestWeaknesses(Case):
             self.refused(pool, slots(1, 4, affinity))
             shares = self.plan(pool_of(hosts_of(8)), slots(2, 4, None))
             self.assertEqual([share(1, 2, 4)], shares)
-            taken = Promises.of_shares([(shares[0], worlds.at(0), worlds.at(10))])
+            taken = Bookings.of_shares([(shares[0], worlds.at(0), worlds.at(10))])
             self.refused(Pool(hosts_of(8), taken), slots(1, 4, affinity))
 
     def test_2_reservations_of_one_lease_see_each_other(self):
@@ -157,14 +157,14 @@ class TestSeed(Case):
                         datetime.datetime(2017, 8, 14, tzinfo=datetime.UTC))
         hosts = Hosts.of([(at, 16, 65_536, 1000, True, False) for at in range(1, 5)])
         asked = slots(60, 1, memory_mb=4096)
-        shares = self.plan(Pool(hosts, Promises.of([])), asked, window=window)
+        shares = self.plan(Pool(hosts, Bookings.of([])), asked, window=window)
         self.assertEqual([16, 16, 16, 12], [each.slots for each in shares])
-        taken = Promises.of_shares([(each, window.start, window.end) for each in shares])
+        taken = Bookings.of_shares([(each, window.start, window.end) for each in shares])
         self.refused(Pool(hosts, taken), slots(5, 1), window=window)
         self.assertEqual({4: 4}, self.placed(Pool(hosts, taken), slots(4, 1), window=window))
 
     def test_four_small_instances(self):
-        pool = Pool(Hosts.of([(1, 4, 4096, 40, True, False)]), Promises.of([]))
+        pool = Pool(Hosts.of([(1, 4, 4096, 40, True, False)]), Bookings.of([]))
         self.assertEqual({1: 4}, self.placed(pool, slots(4, 1, memory_mb=1024, disk_gb=10)))
 
 
@@ -439,5 +439,5 @@ class TestWork(Case):
 
     def test_overlapping_promises_only(self):
         """Of ten thousand promises, a window looks at those it overlaps."""
-        steps = self.pool.track.steps(worlds.at(20), worlds.at(30))
+        steps = self.pool.timelines.steps(worlds.at(20), worlds.at(30))
         self.assertEqual((1000, 2000), (len(set(steps.things.tolist())), len(steps.things)))

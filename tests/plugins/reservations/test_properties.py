@@ -141,7 +141,7 @@ class TestSearch(base.TestCase):
         demands = planner.needs(pool, worlds.wanted(world, wants))
         found = packing._search(
             pool.hosts, pool.free(worlds.at(start), worlds.at(end)),
-            [packing.Part(demand) for demand in demands],
+            [packing.Item(demand) for demand in demands],
             packing.Short(0, 0), packing.Budget())
         short = isinstance(found, packing.Short)
         self.assertEqual(oracle.fits(world, start, end, wants), not short)
@@ -189,7 +189,7 @@ class TestSeries(base.TestCase):
         pool = worlds.pool(world)
         demand = planner.needs(pool, worlds.wanted(world, [want]))[0]
         duration = (minutes + world.cleaning) * worlds.MINUTE
-        steps = pool.track.steps(worlds.at(0), worlds.at(24) + duration)
+        steps = pool.timelines.steps(worlds.at(0), worlds.at(24) + duration)
         times, values = planner.series(pool, steps, duration, demand)
         self.assertEqual(worlds.at(0), times[0])
         for minute in range(24):

@@ -16,7 +16,7 @@ from placement_core.plugin_api.reservations import (
     Window,
 )
 from placement_core.reservations.scheduling.planner import Wanted
-from placement_core.reservations.scheduling.pools import AmountPromise, Pool, Promises
+from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 from placement_plugins.reservations import host, instance
 from tests.plugins.reservations import oracle
 
@@ -105,9 +105,9 @@ def pool(world, promised=()):
     return Pool(
         Hosts.of([(each, *world.sizes[each], each not in world.down, each in promised)
                   for each in ids], {"id": ids}),
-        Promises.of([(place, at(start), at(end), *amounts, whole)
+        Bookings.of([(place, at(start), at(end), *amounts, whole)
                      for place, start, end, amounts, whole in world.taken]),
-        [AmountPromise(("virtual:licence", "licences"), at(start), at(end), amount)
+        [AmountBooking(("virtual:licence", "licences"), at(start), at(end), amount)
          for start, end, amount in world.lent],
         cleaning_seconds=world.cleaning * MINUTE)
 
