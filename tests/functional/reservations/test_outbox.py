@@ -18,14 +18,14 @@ from placement_core.reservations.provisioning.provisioner import HOST
 from placement_core.testing import factories
 from placement_core.testing.fakes import MemoryCompute
 from tests import databases
-from tests.functional.reservations.effect_worlds import PROJECT, EffectsTestCase
+from tests.functional.reservations.provisioner_worlds import PROJECT, ProvisionerTestCase
 
 
 class Killed(BaseException):
     """A worker dies at this moment."""
 
 
-class OutboxTestCase(EffectsTestCase):
+class OutboxTestCase(ProvisionerTestCase):
     """A test with a compute service in memory."""
 
     design = "aggregate"

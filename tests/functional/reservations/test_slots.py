@@ -13,11 +13,11 @@ from placement_core.reservations.provisioning import slots
 from placement_core.reservations.provisioning.provisioner import HOST
 from placement_core.testing import factories
 from tests import databases
-from tests.functional.reservations.effect_worlds import PROJECT, EffectsTestCase
+from tests.functional.reservations.provisioner_worlds import PROJECT, ProvisionerTestCase
 
 
 @databases.on_each_database
-class TestSlots(EffectsTestCase):
+class TestSlots(ProvisionerTestCase):
     """The design ``placement``, without a compute service."""
 
     def setUp(self):

@@ -1,4 +1,4 @@
-"""The base of tests of effects: hosts of the freepool, and reservations, written as rows."""
+"""The base of tests of provisioning: hosts of the freepool, and reservations, written as rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class World:
     child: Provider
 
 
-class EffectsTestCase(ClaimsTestCase):
+class ProvisionerTestCase(ClaimsTestCase):
     """A test with hosts and reservations, and short ways to what happens to these.
 
     :ivar design: ``leftovers`` and ``acts`` too: what ``provisioner`` is made of.
