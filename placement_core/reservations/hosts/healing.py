@@ -164,11 +164,11 @@ class Healing:
             now = int(pool_queries.current_time(session).timestamp())
             soon = Window.of(
                 now, now + self._interval_seconds if self._interval_seconds else _NEVER)
-            given: dict[str, Any] = {"now": soon.start, "horizon": soon.end}
+            parameters: dict[str, Any] = {"now": soon.start, "horizon": soon.end}
             full = _overfull(session, soon)
-            crowded = list(session.execute(_ON_HOSTS, {**given, "host_ids": full})) \
+            crowded = list(session.execute(_ON_HOSTS, {**parameters, "host_ids": full})) \
                 if full else []
-            hurt = [*session.execute(_WITHOUT_HOST, given), *session.execute(_MISSING, {
+            hurt = [*session.execute(_WITHOUT_HOST, parameters), *session.execute(_MISSING, {
                 "now_at": lease_rows.naive(soon.start_at),
                 "horizon_at": lease_rows.naive(soon.end_at)})]
         crowded.sort(key=lambda row: row.number, reverse=True)
@@ -178,18 +178,18 @@ class Healing:
     def _would_change(self, ctx: Context, lease_id: str) -> bool:
         """Say whether healing a lease would change anything, without a lock."""
         with db.read(ctx) as session:
-            found = lease_rows.find(session, lease_id)
-            return found is not None and bool(self._repairs(session, *found))
+            present = lease_rows.find(session, lease_id)
+            return present is not None and bool(self._repairs(session, *present))
 
     def _heal(self, ctx: Context, lease_id: str) -> bool | None:
         """Heal a lease; say whether it is whole then; None: there was nothing to do."""
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            found = (lease_rows.find(session, lease_id)
-                     if lease_rows.lock(session, lease_id) else None)
-            if found is None:
+            present = (lease_rows.find(session, lease_id)
+                       if lease_rows.lock(session, lease_id) else None)
+            if present is None:
                 return None
-            lease, now = found
+            lease, now = present
             repairs = self._repairs(session, lease, now)
             if not repairs:
                 return None
@@ -212,30 +212,31 @@ class Healing:
         self, session: Session, lease: Lease, now: datetime.datetime
     ) -> list[_Repair]:
         """Return what has to be written about the reservations of a lease."""
-        ours = [each for each in lease.reservations
-                if each.status in _IN_FORCE_OR_LATER and each.resource_type in self._plugins]
+        ours = [reservation for reservation in lease.reservations
+                if reservation.status in _IN_FORCE_OR_LATER
+                and reservation.resource_type in self._plugins]
         if lease.end_at <= now or not ours:
             return []
         window = Window(max(now, lease.start_at), lease.end_at)
         shares = bookings.read_shares(session, lease)
         left = _without_lost(session, window, shares)
-        hurt = [each for each in ours if each.missing_resources
-                or len(left[each.id]) < len(shares[each.id])]
+        hurt = [reservation for reservation in ours if reservation.missing_resources
+                or len(left[reservation.id]) < len(shares[reservation.id])]
         if not hurt:
             return []
         wanted = [
-            Wanted(self._plugins[each.resource_type], Asked(
-                each.id, lease.project_id, each.fields, left[each.id],
-                started=each.status == R_ACTIVE))
-            for each in hurt]
+            Wanted(self._plugins[reservation.resource_type], Asked(
+                reservation.id, lease.project_id, reservation.fields, left[reservation.id],
+                started=reservation.status == R_ACTIVE))
+            for reservation in hurt]
         pool = pool_queries.read(
             session, wanted, window, cleaning_seconds=self._cleaning_seconds,
-            without=[each.id for each in hurt])
-        found = _together(pool, window, wanted) or _one_by_one(pool, window, wanted)
+            without=[reservation.id for reservation in hurt])
+        outcomes = _together(pool, window, wanted) or _one_by_one(pool, window, wanted)
         repairs = [
-            _Repair.of(each, shares[each.id], after, missing=missing)
-            for each, (after, missing) in zip(hurt, found, strict=True)]
-        return [each for each in repairs if each.moves or each.is_ != each.was]
+            _Repair.of(reservation, shares[reservation.id], after, missing=missing)
+            for reservation, (after, missing) in zip(hurt, outcomes, strict=True)]
+        return [repair for repair in repairs if repair.moves or repair.is_ != repair.was]
 
 
 #: What a reservation gets: all that it holds from now on, and whether that is too little.
@@ -247,23 +248,23 @@ def _together(
 ) -> list[_Outcome] | None:
     """Give all reservations what they need, or none of them."""
     try:
-        return [(each.shares, False) for each in planner.plan(pool, window, wanted)]
+        return [(granted.shares, False) for granted in planner.plan(pool, window, wanted)]
     except (DoesNotFit, NotChangeable, core_errors.Invalid):
         return None
 
 
 def _one_by_one(pool: Pool, window: Window, wanted: Sequence[Wanted]) -> list[_Outcome]:
     """Give each reservation as much as there is, beside what the others hold."""
-    holding = {each.asked.reservation_id: each.asked.held for each in wanted}
-    found = []
-    for each in wanted:
+    holding = {want.asked.reservation_id: want.asked.held for want in wanted}
+    outcomes = []
+    for want in wanted:
         others = [share for id_, shares in holding.items()
-                  if id_ != each.asked.reservation_id for share in shares]
+                  if id_ != want.asked.reservation_id for share in shares]
         shares, missing = _as_much_as_fits(
-            pool.beside(others, window.start, window.end), window, each)
-        holding[each.asked.reservation_id] = shares
-        found.append((shares, missing))
-    return found
+            pool.beside(others, window.start, window.end), window, want)
+        holding[want.asked.reservation_id] = shares
+        outcomes.append((shares, missing))
+    return outcomes
 
 
 def _as_much_as_fits(pool: Pool, window: Window, wanted: Wanted) -> _Outcome:
@@ -329,8 +330,8 @@ def _overfull(session: Session, window: Window) -> list[int]:
     free = pool.free_in_steps(steps.things, steps.amounts)
     # Of a whole host nothing else is promised; how large it is does not matter.
     full = steps.things[free.shareable & (free.amounts < 0).any(axis=1)]
-    found: list[int] = pool.hosts.ids[np.unique(full)].tolist()
-    return found
+    host_ids: list[int] = pool.hosts.ids[np.unique(full)].tolist()
+    return host_ids
 
 
 def _promised(
@@ -349,13 +350,14 @@ def _promised(
 
 def _healed(lease: Lease, repairs: Iterable[_Repair], now: datetime.datetime) -> Lease:
     """Return a lease as it is then."""
-    others = {each.was.id: each.is_ for each in repairs}
+    others = {repair.was.id: repair.is_ for repair in repairs}
     reservations = [
-        dataclasses.replace(others[each.id], updated_at=now) if each.id in others else each
-        for each in lease.reservations]
+        dataclasses.replace(others[reservation.id], updated_at=now)
+        if reservation.id in others else reservation
+        for reservation in lease.reservations]
     return dataclasses.replace(
         lease, reservations=reservations, updated_at=now,
-        degraded=any(each.missing_resources for each in reservations))
+        degraded=any(reservation.missing_resources for reservation in reservations))
 
 
 def _write(session: Session, lease: Lease, repair: _Repair, now: datetime.datetime) -> None:
@@ -380,7 +382,7 @@ def _slots(shares: Iterable[Share]) -> dict[int, int]:
 def _describe(repairs: Iterable[_Repair]) -> str:
     """Return what became of reservations, for the log."""
     return "; ".join(
-        f"{each.was.id}: hosts {sorted(_slots(each.before))} became "
-        f"{sorted(_slots(each.after))}"
-        + (", and some are missing" if each.is_.missing_resources else "")
-        for each in repairs)
+        f"{repair.was.id}: hosts {sorted(_slots(repair.before))} became "
+        f"{sorted(_slots(repair.after))}"
+        + (", and some are missing" if repair.is_.missing_resources else "")
+        for repair in repairs)

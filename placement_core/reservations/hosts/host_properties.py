@@ -47,13 +47,13 @@ def list_(
     if not private:
         statement = statement.where(sa.not_(_names.c.private))
     with db.read_once(ctx) as session:
-        found = session.execute(statement).all()
-    made: dict[str, tuple[sa.Row[Any], list[str]]] = {}
-    for row in found:
-        values = made.setdefault(row.id, (row, []))[1]
+        rows = session.execute(statement).all()
+    by_id: dict[str, tuple[sa.Row[Any], list[str]]] = {}
+    for row in rows:
+        values = by_id.setdefault(row.id, (row, []))[1]
         if detail and row.capability_value is not None:
             values.append(row.capability_value)
-    return [_property(row, values if detail else None) for row, values in made.values()]
+    return [_property(row, values if detail else None) for row, values in by_id.values()]
 
 
 @db.retry_writes

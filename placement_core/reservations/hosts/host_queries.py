@@ -67,17 +67,17 @@ def get(ctx: Context, host_id: str) -> Host:
     return _read_one(ctx, _BY_ID, {"of_id": key_of(host_id)}, host_id)
 
 
-def find(ctx: Context, said: str) -> Host:
+def find(ctx: Context, name_or_id: str) -> Host:
     """Return a host, by its name or its id; a name comes first.
 
     :raises HostNotFound:
     """
-    if texts.storable(said):
+    if texts.storable(name_or_id):
         try:
-            return _read_one(ctx, _BY_NAME, {"of_name": said}, said)
+            return _read_one(ctx, _BY_NAME, {"of_name": name_or_id}, name_or_id)
         except HostNotFound:
             pass
-    return get(ctx, said)
+    return get(ctx, name_or_id)
 
 
 @db.retry_writes
@@ -124,8 +124,8 @@ def allocations(
                 return [], []
             statement = statement.where(_held.c.end_second > sa.bindparam("now"))
             parameters["now"] = second_of(asked_at)
-        found = session.execute(statement, parameters).all()
-    return hosts, _allocations_of(found)
+        rows = session.execute(statement, parameters).all()
+    return hosts, _allocations_of(rows)
 
 
 # Rows --------------------------------------------------------------------------------
@@ -156,12 +156,12 @@ def row_of(session: Session, host_id: int) -> sa.Row[Any]:
 
 @db.retry_writes
 def _read_one(
-    ctx: Context, statement: sa.Select[Any], parameters: Mapping[str, Any], said: str
+    ctx: Context, statement: sa.Select[Any], parameters: Mapping[str, Any], named: str
 ) -> Host:
     with db.read(ctx) as session:
         row = session.execute(statement, parameters).first()
         if row is None:
-            raise HostNotFound(f"There is no host {said}.")
+            raise HostNotFound(f"There is no host {named}.")
         return with_capabilities(session, [row])[0]
 
 
@@ -176,19 +176,19 @@ def _page(
     if limit is not None:
         statement = statement.limit(sa.bindparam("most", type_=sa.Integer))
         parameters["most"] = limit
-    found = session.execute(statement, parameters).all()
-    return with_capabilities(session, found), found[0].asked_at if found else None
+    rows = session.execute(statement, parameters).all()
+    return with_capabilities(session, rows), rows[0].asked_at if rows else None
 
 
-def with_capabilities(session: Session, found: Sequence[sa.Row[Any]]) -> list[Host]:
+def with_capabilities(session: Session, rows: Sequence[sa.Row[Any]]) -> list[Host]:
     """Return the hosts of rows, which are in the order of ids."""
-    if not found:
+    if not rows:
         return []
-    values: dict[int, dict[str, str]] = {row.id: {} for row in found}
+    values: dict[int, dict[str, str]] = {row.id: {} for row in rows}
     for row in session.execute(
-            _CAPABILITIES, {"first": found[0].id, "last": found[-1].id}):
+            _CAPABILITIES, {"first": rows[0].id, "last": rows[-1].id}):
         values[row.computehost_id][row.property_name] = row.capability_value
-    return [_host(row, values[row.id]) for row in found]
+    return [_host(row, values[row.id]) for row in rows]
 
 
 def _host(row: sa.Row[Any], capabilities: Mapping[str, str]) -> Host:
@@ -199,19 +199,19 @@ def _host(row: sa.Row[Any], capabilities: Mapping[str, str]) -> Host:
     return Host(**fields, capabilities=capabilities)
 
 
-def _allocations_of(found: Iterable[Any]) -> list[HostAllocation]:
+def _allocations_of(rows: Iterable[Any]) -> list[HostAllocation]:
     """Return what rows of ``_HELD`` say; there may be tens of thousands."""
     windows: dict[tuple[int, int], Window] = {}
-    made = []
+    allocations = []
     for (host_id, name, lease_id, reservation_id, project_id, slots, whole, start, end,
-         ended) in found:
+         ended) in rows:
         window = windows.get((start, end))
         if window is None:
             window = windows[start, end] = Window.of(start, end)
-        made.append(HostAllocation(
+        allocations.append(HostAllocation(
             host_id, name or "", lease_id, reservation_id, project_id, slots, bool(whole),
             window, bool(ended)))
-    return made
+    return allocations
 
 
 def second_of(moment: datetime.datetime) -> int:

@@ -96,13 +96,13 @@ class HostRegistry:
         :raises HostExists, HostInUse: it is there, or carries allocations.
         :raises errors.Unavailable: a cell does not answer that may have it.
         """
-        given = host_capabilities.checked(capabilities)
+        checked = host_capabilities.checked(capabilities)
         if trust_id is not None and not (
                 len(trust_id) <= _LONGEST_TRUST_ID and texts.storable(trust_id)):
             raise InvalidLease(
                 f"A trust_id has at most {_LONGEST_TRUST_ID} characters.", "trust_id")
         candidate = self._candidates.find(ctx, name)
-        return _enter(ctx, candidate, given, trust_id, self._provisioner)
+        return _enter(ctx, candidate, checked, trust_id, self._provisioner)
 
     def change(
         self, ctx: Context, host_id: str, capabilities: Mapping[str, object], *,
@@ -119,10 +119,10 @@ class HostRegistry:
         """
         if not capabilities and name is None and reservable is None and reason is None:
             raise InvalidLease("No data to update: there is nothing in the body.", "body")
-        given = host_capabilities.checked(capabilities)
+        checked = host_capabilities.checked(capabilities)
         if reason is not None:
             _check_reason(reason)
-        host, hurts = _change(ctx, host_queries.key_of(host_id), given, name, reservable, reason)
+        host, hurts = _change(ctx, host_queries.key_of(host_id), checked, name, reservable, reason)
         if hurts:
             try:
                 self._healing.heal(ctx)
@@ -146,10 +146,10 @@ class HostRegistry:
 
 @db.retry_writes
 def _enter(
-    ctx: Context, candidate: HostCandidate, given: Mapping[str, str | None], trust_id: str | None,
-    provisioner: Provisioner,
+    ctx: Context, candidate: HostCandidate, capabilities: Mapping[str, str | None],
+    trust_id: str | None, provisioner: Provisioner,
 ) -> Host:
-    fields, values = _split_fields(given)
+    fields, values = _split_fields(capabilities)
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.POOL)
         revisions.raise_(session, revisions.POOL_HOSTS)
@@ -178,11 +178,11 @@ def _enter(
 
 @db.retry_writes
 def _change(
-    ctx: Context, host_id: int, given: Mapping[str, str | None], name: str | None,
+    ctx: Context, host_id: int, capabilities: Mapping[str, str | None], name: str | None,
     reservable: bool | None, reason: str | None,
 ) -> tuple[Host, bool]:
     """Return the host as it is then, and whether leases may have lost or found something."""
-    fields, values = _split_fields(given)
+    fields, values = _split_fields(capabilities)
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.POOL)
         row = host_queries.row_of(session, host_id)
@@ -195,7 +195,7 @@ def _change(
                     if getattr(row, field) is not None}
         host_capabilities.require_unused(
             session, host_id,
-            [key for key, value in given.items() if present.get(key, value) != value],
+            [key for key, value in capabilities.items() if present.get(key, value) != value],
             host_queries.second_of(row.asked_at))
         host_capabilities.put(session, host_id, values)
         tree = sizes.tree_of(session, row.provider_id)
@@ -219,8 +219,8 @@ def _leave(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
         now = host_queries.second_of(row.asked_at)
         if session.execute(_PROMISED, {"of_id": host_id, "now": now}).first():
             raise HostInUse(f"Leases hold host {host.name} now, or will later.")
-        if any(each.host_id == host_id
-               for each in occupancy.find(session, cleaning_seconds=0)):
+        if any(occupied.host_id == host_id
+               for occupied in occupancy.find(session, cleaning_seconds=0)):
             raise HostInUse(f"A lease that holds host {host.name} has yet to be ended.")
         _refuse_consumers(session, _hold_tree(session, row.provider_id), host.name)
         fencing.unmark(session, row.provider_id)
@@ -234,11 +234,12 @@ def _leave(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
 
 
 def _split_fields(
-    given: Mapping[str, str | None]
+    capabilities: Mapping[str, str | None]
 ) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """Return what of given capabilities are fields, and what are not."""
-    fields = {name: given[name] for name in host_capabilities.FIELDS if name in given}
-    return fields, {name: value for name, value in given.items() if name not in fields}
+    """Return which capabilities are fields, and what are not."""
+    fields = {name: capabilities[name]
+              for name in host_capabilities.FIELDS if name in capabilities}
+    return fields, {name: value for name, value in capabilities.items() if name not in fields}
 
 
 def _service(
@@ -288,8 +289,8 @@ def _hold_tree(session: Session, root_id: int) -> set[int]:
 def _refuse_consumers(session: Session, tree: Iterable[int], name: str) -> None:
     consumers = session.execute(_CONSUMERS, {"tree": sorted(tree)}).scalar_one()
     if consumers:
-        said = "1 consumer has" if consumers == 1 else f"{consumers} consumers have"
-        raise HostInUse(f"{said} allocations on {name}, or on what is nested in it.")
+        named = "1 consumer has" if consumers == 1 else f"{consumers} consumers have"
+        raise HostInUse(f"{named} allocations on {name}, or on what is nested in it.")
 
 
 def _child_name(candidate: HostCandidate) -> str:

@@ -86,12 +86,12 @@ def check_fit(since: datetime.datetime | None, seconds: int) -> None:
         _check_end(since)
 
 
-def _start(asked: datetime.datetime | None, now: datetime.datetime) -> datetime.datetime:
-    if asked is None:
+def _start(start_at: datetime.datetime | None, now: datetime.datetime) -> datetime.datetime:
+    if start_at is None:
         return now
-    if asked < now.replace(second=0):
+    if start_at < now.replace(second=0):
         raise InvalidLease("Start date must be later than current date", "start_date")
-    return max(_whole(asked), now)
+    return max(_whole(start_at), now)
 
 
 def _check_end(end: datetime.datetime) -> None:

@@ -195,12 +195,12 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
 
     :param most: how many leases, and how many notices, are removed at most.
     """
-    given = {"keep_seconds": keep_days * _SECONDS_A_DAY, "most": most}
+    parameters = {"keep_seconds": keep_days * _SECONDS_A_DAY, "most": most}
     with db.write(ctx) as session:
-        notices = list(session.execute(_OLD_NOTICES, given).scalars())
+        notices = list(session.execute(_OLD_NOTICES, parameters).scalars())
         if notices:
             session.execute(_removing(_notices, "id", session.dialect), {"ids": notices})
-        old = list(session.execute(_OLD_LEASES, given).scalars())
+        old = list(session.execute(_OLD_LEASES, parameters).scalars())
         if old:
             _remove(session, old)
         texts_removed = rendered_texts.remove_needless(session, most)

@@ -43,10 +43,10 @@ def find(session: Session, lease_id: str, project_id: str | None) -> lease_rows.
 
     :raises LeaseNotFound:
     """
-    found = lease_rows.find(session, lease_id)
-    if found is None or project_id not in (None, found.lease.project_id):
+    present = lease_rows.find(session, lease_id)
+    if present is None or project_id not in (None, present.lease.project_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
-    return found
+    return present
 
 
 class Filters(TypedDict, total=False):
@@ -129,10 +129,10 @@ def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
 
     :raises InvalidLease: it cannot be seen.
     """
-    found = _MARKED.ask(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
-    if not found or project_id not in (None, found[0].project_id):
+    rows = _MARKED.ask(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
+    if not rows or project_id not in (None, rows[0].project_id):
         raise errors.InvalidLease(f"There is no lease {lease_id[:64]}.", "marker")
-    return found[0]
+    return rows[0]
 
 
 _MARKED = Question(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
@@ -159,7 +159,7 @@ def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
         statement = statement.where(_beyond(
             [column, number] if column is not number else [number], descending))
     order = [column, number] if column is not number else [number]
-    statement = statement.order_by(*(each.desc() if descending else each for each in order))
+    statement = statement.order_by(*(key.desc() if descending else key for key in order))
     return Question(
         statement.limit(sa.bindparam("most", type_=sa.Integer)) if "most" in names
         else statement)

@@ -131,14 +131,15 @@ class LeasePlanner:
         left = Window(max(after.start_at, now), after.end_at)
         held = bookings.read_shares(session, before)
         if updates.needs_no_more(before, after):
-            pool, granted = None, [Granted(held[each.id]) for each in after.reservations]
+            pool = None
+            granted = [Granted(held[reservation.id]) for reservation in after.reservations]
         else:
             wanted = self._requests.wanted_of(after, held)
             pool, granted = self._plan_again(session, after, left, wanted)
             after = updates.without_missing(after)
         return LeaseChangePlan(before, after, left, [
-            HoldingChange(reservation, held[reservation.id], given)
-            for reservation, given in zip(after.reservations, granted, strict=True)
+            HoldingChange(reservation, held[reservation.id], grant)
+            for reservation, grant in zip(after.reservations, granted, strict=True)
         ], pool, now)
 
     def _plan_again(

@@ -64,10 +64,10 @@ class RenderedLeases:
         # In one snapshot, so that what is read is of the versions that are listed.
         with db.read(ctx) as session:
             listed = self._look(ctx, filters, stored=stored)
-            found = lease_rows.read(session, list(listed.new))
-        made = {lease.id: self._renderer.render(lease) for lease in found}
-        listed.texts.update(made)
-        self._keep((id_, listed.new[id_], text) for id_, text in made.items())
+            leases = lease_rows.read(session, list(listed.new))
+        texts = {lease.id: self._renderer.render(lease) for lease in leases}
+        listed.texts.update(texts)
+        self._keep((id_, listed.new[id_], text) for id_, text in texts.items())
         return listed
 
     def _look(self, ctx: Context, filters: Filters, *, stored: bool) -> _Listed:

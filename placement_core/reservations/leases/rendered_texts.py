@@ -70,27 +70,27 @@ _NEEDLESS = (
 # Writing -----------------------------------------------------------------------------
 
 
-def _newer(given: Any) -> sa.ColumnElement[bool]:
+def _newer(written: Any) -> sa.ColumnElement[bool]:
     """Return whether a text is newer than the one that is there."""
     return sa.or_(
-        _texts.c.lease_id != given.lease_id, _texts.c.format < given.format,
-        sa.and_(_texts.c.format == given.format, _texts.c.version < given.version))
+        _texts.c.lease_id != written.lease_id, _texts.c.format < written.format,
+        sa.and_(_texts.c.format == written.format, _texts.c.version < written.version))
 
 
 def _write_by_conflict(insert: Any) -> sa.Executable:
-    given = insert.excluded
+    written = insert.excluded
     return insert.on_conflict_do_update(
-        index_elements=[_texts.c.number], where=_newer(given),
-        set_={name: given[name] for name in ("lease_id", "version", "format", "text")})
+        index_elements=[_texts.c.number], where=_newer(written),
+        set_={name: written[name] for name in ("lease_id", "version", "format", "text")})
 
 
 def _write_on_mysql() -> sa.Executable:
     insert = mysql.insert(_texts).inline()
-    given = insert.inserted
+    written = insert.inserted
     # Assignments see what those before them have set. What is left after the version either
     # differs still, and is set, or is the same already.
     return insert.on_duplicate_key_update([
-        (name, sa.func.if_(_newer(given), given[name], _texts.c[name]))
+        (name, sa.func.if_(_newer(written), written[name], _texts.c[name]))
         for name in ("text", "version", "format", "lease_id")])
 
 
@@ -125,13 +125,13 @@ def _make(ctx: Context, renderer: LeaseRenderer, after: int) -> list[_Row]:
     """Make the next texts that are missing, of leases with higher numbers than ``after``."""
     # In one snapshot, so that what is read is of the versions that were found.
     with db.read(ctx) as session:
-        found = session.execute(
+        rows = session.execute(
             _MISSING, {"format": renderer.format, "after": after, "most": _BATCH}).all()
-        leases = lease_rows.read(session, [row.id for row in found])
+        leases = lease_rows.read(session, [row.id for row in rows])
     return [
         {"number": row.number, "lease_id": row.id, "version": row.version,
          "format": renderer.format, "text": renderer.render(lease).decode()}
-        for row, lease in zip(found, leases, strict=True)]
+        for row, lease in zip(rows, leases, strict=True)]
 
 
 @db.retry_writes

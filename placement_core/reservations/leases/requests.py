@@ -109,8 +109,9 @@ class LeaseRequests:
             start_at=None if change.start_now else change.start_at or lease.start_at,
             end_at=change.end_at or lease.end_at,
             reservations=[
-                NewReservation(each.resource_type, fields.get(each.id, each.fields))
-                for each in lease.reservations],
+                NewReservation(
+                    reservation.resource_type, fields.get(reservation.id, reservation.fields))
+                for reservation in lease.reservations],
             before_end_at=change.before_end_at or before_end_at)
 
     def _changed_values(

@@ -172,7 +172,8 @@ class Leases:
             start = int(begin.timestamp())
             pool = pool_queries.read_future(
                 session, wanted, start, promises, cleaning_seconds=self._cleaning_seconds,
-                without=() if instead is None else [each.id for each in instead.reservations])
+                without=() if instead is None else [
+                    reservation.id for reservation in instead.reservations])
         return availability.next_fit(pool, start, seconds(begin), wanted)
 
     def _no_room(
@@ -184,11 +185,11 @@ class Leases:
             return max(1, int((end_at - (start_at or begin)).total_seconds()))
 
         try:
-            found = db.retry_writes(self._next_fit)(ctx, wanted, start_at, seconds, instead)
+            fit = db.retry_writes(self._next_fit)(ctx, wanted, start_at, seconds, instead)
         except core_errors.Unavailable:
             # Why it does not fit now is known already.
             return refusal
-        return errors.NoRoom(refusal, None if found is None else found.window.start_at)
+        return errors.NoRoom(refusal, None if fit is None else fit.window.start_at)
 
     def timeline(self, ctx: Context, window: Window) -> list[FreeStep]:
         """Return how much of the pool is free over time."""
@@ -339,9 +340,9 @@ def _lock(session: Session, lease_id: str, project_id: str | None) -> lease_rows
     """
     if not lease_rows.lock(session, lease_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
-    found = lease_queries.find(session, lease_id, project_id)
-    session.touch(kinds.LEASE, found.lease.number)
-    return found
+    present = lease_queries.find(session, lease_id, project_id)
+    session.touch(kinds.LEASE, present.lease.number)
+    return present
 
 
 def _check_not_over(lease: Lease, now: datetime.datetime) -> None:

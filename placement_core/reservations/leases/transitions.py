@@ -150,11 +150,11 @@ class Transitions:
         lease = _with_statuses(lease, records.ACTIVE, before, records.R_ACTIVE, now)
         # What others wait for, the ids of classes, comes last.
         notifications.add(ctx, notifications.STARTED, lease)
-        for each in lease.reservations:
-            plugin = self._plugins.get(each.resource_type)
+        for reservation in lease.reservations:
+            plugin = self._plugins.get(reservation.resource_type)
             if plugin is not None:
-                plugin.started(ctx, _asked(lease, each, held[each.id]), lease.window)
-            self._provisioner.start(ctx, lease, each, held[each.id])
+                plugin.started(ctx, _asked(lease, reservation, held[reservation.id]), lease.window)
+            self._provisioner.start(ctx, lease, reservation, held[reservation.id])
 
     def _check_free(
         self, session: Session, lease: Lease, held: Mapping[str, Sequence[Share]]
@@ -185,11 +185,12 @@ class Transitions:
         if lease.status == records.PENDING:
             raise errors.WrongStatus("The lease has to start before its end is prepared.")
         held = bookings.read_shares(session, lease)
-        for each in lease.reservations:
-            plugin = self._plugins.get(each.resource_type)
+        for reservation in lease.reservations:
+            plugin = self._plugins.get(reservation.resource_type)
             if plugin is not None:
-                plugin.before_end(ctx, _asked(lease, each, held[each.id]), lease.window)
-            self._provisioner.prepare_end(ctx, lease, each, held[each.id])
+                plugin.before_end(
+                    ctx, _asked(lease, reservation, held[reservation.id]), lease.window)
+            self._provisioner.prepare_end(ctx, lease, reservation, held[reservation.id])
         notifications.add(ctx, notifications.ENDS_SOON, lease)
 
     def _fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> None:
@@ -220,10 +221,10 @@ def _lock(
         "of_attempt": attempt.number, **values}).rowcount
     if not marked:
         raise _NotOurs
-    found = lease_rows.find(session, attempt.lease_id)
-    assert found is not None  # its row is taken
-    session.touch(kinds.LEASE, found.lease.number)
-    return found
+    present = lease_rows.find(session, attempt.lease_id)
+    assert present is not None  # its row is taken
+    session.touch(kinds.LEASE, present.lease.number)
+    return present
 
 
 # Ending ------------------------------------------------------------------------------
@@ -241,7 +242,8 @@ def end(
     :raises errors.WrongStatus: what is left on its hosts refuses that.
     """
     held = bookings.read_shares(session, lease)
-    in_force = {each.id for each in lease.reservations if each.status == records.R_ACTIVE}
+    in_force = {reservation.id for reservation in lease.reservations
+                if reservation.status == records.R_ACTIVE}
     bookings.end(session, lease, int(now.timestamp()))
     lease_rows.set_status(session, lease.id, _NOT_DELETED, records.R_DELETED, now)
     lease_rows.close_events(session, lease.id, now)
@@ -249,11 +251,12 @@ def end(
         "status": records.TERMINATED, "ended_at": lease_rows.naive(now),
         "updated_at": lease_rows.naive(now)})
     ended = _closed(after or lease, now)
-    for each in ended.reservations:
-        plugin = plugins.get(each.resource_type)
-        if plugin is not None and each.id in in_force:
-            plugin.ended(ctx, _asked(lease, each, held[each.id]), lease.window)
-        provisioner.end(ctx, ended, each, held[each.id], was_in_force=each.id in in_force)
+    for reservation in ended.reservations:
+        plugin = plugins.get(reservation.resource_type)
+        if plugin is not None and reservation.id in in_force:
+            plugin.ended(ctx, _asked(lease, reservation, held[reservation.id]), lease.window)
+        provisioner.end(ctx, ended, reservation, held[reservation.id],
+                        was_in_force=reservation.id in in_force)
     notifications.add(ctx, notification, ended)
     return ended
 
@@ -270,14 +273,14 @@ def _with_statuses(
 ) -> Lease:
     """Return a lease with another status, and those of its reservations that have some."""
     return dataclasses.replace(lease, status=status, updated_at=now, reservations=[
-        dataclasses.replace(each, status=after, updated_at=now)
-        if each.status in before else each for each in lease.reservations])
+        dataclasses.replace(reservation, status=after, updated_at=now)
+        if reservation.status in before else reservation for reservation in lease.reservations])
 
 
 def _closed(lease: Lease, now: datetime.datetime) -> Lease:
     """Return a lease that has ended."""
     ended = _with_statuses(lease, records.TERMINATED, _NOT_DELETED, records.R_DELETED, now)
     return dataclasses.replace(ended, events=[
-        each if each.status == records.DONE
-        else dataclasses.replace(each, status=records.DONE, updated_at=now)
-        for each in ended.events])
+        event if event.status == records.DONE
+        else dataclasses.replace(event, status=records.DONE, updated_at=now)
+        for event in ended.events])

@@ -47,7 +47,7 @@ def new_event(
 
 def is_in_force(lease: Lease) -> bool:
     """Say whether a lease has started, whatever went wrong since."""
-    return any(each.status == records.R_ACTIVE for each in lease.reservations)
+    return any(reservation.status == records.R_ACTIVE for reservation in lease.reservations)
 
 
 def new_lease(
@@ -61,11 +61,11 @@ def new_lease(
     events.append(new_event(id_, records.END, window.end_at, now))
     reservations = [
         Reservation(
-            each.asked.reservation_id, id_, each.plugin.resource_type,
-            lease_rows.resource_id(each.plugin.resource_type, each.asked.reservation_id),
-            records.R_PENDING, False, False, each.asked.values,
-            lease_rows.made_of(each.plugin.resource_type, each.asked.reservation_id), now, None)
-        for each in wanted]
+            want.asked.reservation_id, id_, want.plugin.resource_type,
+            lease_rows.resource_id(want.plugin.resource_type, want.asked.reservation_id),
+            records.R_PENDING, False, False, want.asked.values,
+            lease_rows.made_of(want.plugin.resource_type, want.asked.reservation_id), now, None)
+        for want in wanted]
     return Lease(
         0, id_, new.name, new.user_id, new.project_id, window.start_at, window.end_at,
         records.PENDING, False, None, reservations, events, now, None)
@@ -78,34 +78,35 @@ def needs_no_more(before: Lease, after: Lease) -> bool:
 
 
 def apply_change(
-    before: Lease, name: str | None, found: LeaseDates, fields: Mapping[str, Mapping[str, Any]],
-    now: datetime.datetime,
+    before: Lease, name: str | None, lease_dates: LeaseDates,
+    fields: Mapping[str, Mapping[str, Any]], now: datetime.datetime,
 ) -> Lease:
     """Return a lease as it shall be; the same where nothing changes.
 
     :param fields: those of reservations that change, by their ids.
     """
     reservations = [
-        dataclasses.replace(each, fields=fields[each.id], updated_at=now)
-        if each.id in fields else each
-        for each in before.reservations]
+        dataclasses.replace(reservation, fields=fields[reservation.id], updated_at=now)
+        if reservation.id in fields else reservation
+        for reservation in before.reservations]
     status = before.status
-    if found.window.end_at != before.end_at and is_in_force(before):
+    if lease_dates.window.end_at != before.end_at and is_in_force(before):
         # Whose end has failed gets another one.
         status = records.ACTIVE
     after = dataclasses.replace(
-        before, name=before.name if name is None else name, start_at=found.window.start_at,
-        end_at=found.window.end_at, status=status, reservations=reservations,
-        events=_events(before, found, now))
+        before, name=before.name if name is None else name, start_at=lease_dates.window.start_at,
+        end_at=lease_dates.window.end_at, status=status, reservations=reservations,
+        events=_events(before, lease_dates, now))
     return after if after == before else dataclasses.replace(after, updated_at=now)
 
 
 def without_missing(lease: Lease) -> Lease:
     """Return a lease that has again all it asked for."""
-    if not any(each.missing_resources for each in lease.reservations):
+    if not any(reservation.missing_resources for reservation in lease.reservations):
         return lease
     return dataclasses.replace(lease, degraded=False, reservations=[
-        dataclasses.replace(each, missing_resources=False) for each in lease.reservations])
+        dataclasses.replace(reservation, missing_resources=False)
+        for reservation in lease.reservations])
 
 
 def write(
@@ -119,36 +120,38 @@ def write(
     started = is_in_force(before)
     if after.window != before.window:
         bookings.move(session, before, after.window, started=started)
-    others = [each for each in holdings if each.differs]
+    changes = [holding for holding in holdings if holding.differs]
     if started:
         bookings.extend(
-            session, [(each.reservation, each.before, each.after) for each in others], since)
+            session, [(change.reservation, change.before, change.after) for change in changes],
+            since)
     else:
         bookings.replace(
-            session, [(each.reservation, each.after) for each in others], after.window)
+            session, [(change.reservation, change.after) for change in changes], after.window)
     for was, is_ in zip(before.reservations, after.reservations, strict=True):
         if is_.fields != was.fields:
             lease_rows.set_fields(session, is_, is_.fields, now)
-    if any(each.missing_resources for each in before.reservations) and not any(
-            each.missing_resources for each in after.reservations):
+    if any(reservation.missing_resources for reservation in before.reservations) and not any(
+            reservation.missing_resources for reservation in after.reservations):
         lease_rows.set_repaired(session, after.id, now)
     lease_rows.update(session, after.number, {
         "name": after.name, "start_at": lease_rows.naive(after.start_at),
         "end_at": lease_rows.naive(after.end_at), "status": after.status,
         "degraded": after.degraded, "updated_at": lease_rows.naive(now)})
-    known = {each.id: each for each in before.events}
-    for each in after.events:
-        if each.id not in known:
-            lease_rows.insert_events(session, [each])
-        elif each != known[each.id]:
-            lease_rows.reschedule(session, after.id, each.event_type, each.due_at, now)
+    known = {event.id: event for event in before.events}
+    for event in after.events:
+        if event.id not in known:
+            lease_rows.insert_events(session, [event])
+        elif event != known[event.id]:
+            lease_rows.reschedule(session, after.id, event.event_type, event.due_at, now)
 
 
-def _events(before: Lease, found: LeaseDates, now: datetime.datetime) -> list[Event]:
+def _events(before: Lease, lease_dates: LeaseDates, now: datetime.datetime) -> list[Event]:
     """Return the events of a lease with other terms; those that move are armed again."""
-    due = {records.START: found.window.start_at, records.BEFORE_END: found.before_end_at,
-           records.END: found.window.end_at}
-    known = {each.event_type: each for each in before.events}
+    due = {records.START: lease_dates.window.start_at,
+           records.BEFORE_END: lease_dates.before_end_at,
+           records.END: lease_dates.window.end_at}
+    known = {event.event_type: event for event in before.events}
     events = []
     for event_type, at in due.items():
         if at is None:

@@ -124,10 +124,10 @@ def dequeue(
         are none.
     """
     for _ in range(_TRIES):
-        found = _in_turn(ctx, most, cleaning_seconds)
-        taken = _dequeue(ctx, owner, found, seconds) if found else []
-        if taken or not found:
-            return taken
+        event_ids = _in_turn(ctx, most, cleaning_seconds)
+        attempts = _dequeue(ctx, owner, event_ids, seconds) if event_ids else []
+        if attempts or not event_ids:
+            return attempts
     return []
 
 
@@ -137,10 +137,10 @@ def _in_turn(ctx: Context, most: int, cleaning_seconds: int) -> list[str]:
     window = _WINDOW
     while True:
         due = _DUE.ask(ctx, {"window": window})
-        found = _without_waiting(ctx, due, cleaning_seconds)
+        event_ids = _without_waiting(ctx, due, cleaning_seconds)
         # Of what is due, all that comes before an event is in the window, too.
-        if len(found) >= most or len(due) < window:
-            return found[:most]
+        if len(event_ids) >= most or len(due) < window:
+            return event_ids[:most]
         window *= 4
 
 
@@ -151,7 +151,7 @@ def _without_waiting(
     befores = {row.lease_id for row in due
                if row.event_type == records.BEFORE_END and not row.failures}
     waiting = _waiting_for_hosts(ctx, starts, cleaning_seconds)
-    found = []
+    event_ids = []
     for row in due:
         lease = row.lease_id
         if not row.free or row.status == records.E_ERROR:
@@ -164,8 +164,8 @@ def _without_waiting(
             ready = lease not in starts and not (
                 row.event_type == records.END and lease in befores)
         if ready:
-            found.append(row.id)
-    return found
+            event_ids.append(row.id)
+    return event_ids
 
 
 def _waiting_for_hosts(
@@ -255,7 +255,7 @@ def list_(ctx: Context, *, status: str | None = None) -> list[EventWork]:
 
     :param status: only these; None: all that are not done.
     """
-    statuses = [status] if status else [each for each in _STATUSES if each != records.DONE]
+    statuses = [status] if status else [known for known in _STATUSES if known != records.DONE]
     with db.read_once(ctx) as session:
         return [
             EventWork(row.id, row.lease_id, row.event_type, _aware(row.due_at), row.status,
@@ -303,10 +303,10 @@ def explain_waiting(ctx: Context) -> None:
     with db.read_once(ctx) as session:
         rows = session.execute(_WAITING).all()
     first = {row.id: row for row in reversed(rows)}
-    said = [
+    explanations = [
         {"of_event": row.id, "why": why} for row in first.values()
         if row.problem != (why := f"It waits for the end of lease {row.lease_id}, which failed: "
                                   f"{row.why}")]
-    if said:
+    if explanations:
         with db.write(ctx) as session:
-            session.execute(_EXPLAIN, said)
+            session.execute(_EXPLAIN, explanations)

@@ -71,15 +71,15 @@ def read_sums(
     :param lease_id: None: there is none.
     :returns: by project, those that hold anything; and the lease's part of that.
     """
-    found: dict[str, Sums] = {}
+    by_project: dict[str, Sums] = {}
     own = dict.fromkeys(BUDGETS, 0)
     for row in session.execute(_HELD[session.dialect], {
             "project_ids": sorted(project_ids), "since": since, "own": lease_id or ""}):
-        found[row[0]] = {
+        by_project[row[0]] = {
             name: int(row[1 + place]) for place, name in enumerate(BUDGETS)}
         for place, name in enumerate(BUDGETS, 1 + len(BUDGETS)):
             own[name] += int(row[place])
-    return found, own
+    return by_project, own
 
 
 def _statement(dialect: str) -> sa.Select[Any]:

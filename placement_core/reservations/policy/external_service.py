@@ -173,11 +173,11 @@ def _reason(response: Any) -> str:
 @db.retry_writes
 def _holdings(ctx: Context, lease: Lease) -> dict[str, list[_Holding]]:
     """Return what a lease holds of hosts, by reservation."""
-    found: defaultdict[str, list[_Holding]] = defaultdict(list)
+    by_reservation: defaultdict[str, list[_Holding]] = defaultdict(list)
     with db.read_once(ctx) as session:
         for row in session.execute(_HOLDINGS, {"lease_id": lease.id}):
-            found[row.reservation_id].append((row.computehost_id, row.slots))
-    return found
+            by_reservation[row.reservation_id].append((row.computehost_id, row.slots))
+    return by_reservation
 
 
 @db.retry_writes
@@ -224,9 +224,10 @@ def _lease(
     return {
         **_terms(lease), "id": lease.id, "status": lease.status, "trust_id": lease.trust_id,
         "reservations": [
-            {**each.fields, "id": each.id, "resource_type": each.resource_type,
-             "status": each.status, "allocations": _allocations(held.get(each.id, ()), hosts)}
-            for each in lease.reservations]}
+            {**reservation.fields, "id": reservation.id,
+             "resource_type": reservation.resource_type, "status": reservation.status,
+             "allocations": _allocations(held.get(reservation.id, ()), hosts)}
+            for reservation in lease.reservations]}
 
 
 def _terms(lease: Lease | NewLease) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Judgement:
         overruns = [
             overrun for name, bindings in self.bindings.items() if asked[name] > own[name]
             for overrun in self._overruns(name, bindings, asked[name] - own[name], {
-                key: sum(held[each][name] for each in projects if each in held)
+                key: sum(held[project][name] for project in projects if project in held)
                 for key, projects in counted.items()})]
         if overruns:
             raise OverBudget(overruns)
@@ -93,11 +93,12 @@ class Judgement:
         self, name: str, bindings: Sequence[Binding], more: int, used: Mapping[Any, int]
     ) -> list[Overrun]:
         unit = budgets.BUDGETS[name].unit
-        exact = [dataclasses.replace(each, limit=each.limit * unit) for each in bindings]
+        exact = [dataclasses.replace(binding, limit=binding.limit * unit) for binding in bindings]
         return [
-            Overrun(each.binding.node_id, name, each.binding.scope, each.binding.source,
-                    each.binding.limit // unit, _units(each.usage, unit), _units(more, unit))
-            for each in self.decisions.model.judge(name, exact, used, more)]
+            Overrun(excess.binding.node_id, name, excess.binding.scope, excess.binding.source,
+                    excess.binding.limit // unit, _units(excess.usage, unit),
+                    _units(more, unit))
+            for excess in self.decisions.model.judge(name, exact, used, more)]
 
 
 class _BoundsCache:
@@ -213,9 +214,11 @@ class LeaseRules:
         :raises OverQuota: naming every limit that is too small.
         """
         decisions, resources = self._decisions, self._decisions.resources
-        wanted = _reserved((each.resource_type, each.given) for each in asked.reservations)
+        wanted = _reserved(
+            (reservation.resource_type, reservation.given) for reservation in asked.reservations)
         had = _reserved([] if before is None else (
-            (each.resource_type, each.fields) for each in before.reservations))
+            (reservation.resource_type, reservation.fields)
+            for reservation in before.reservations))
         overruns = []
         for name in filter(resources.knows, decisions.names(bounds, wanted.keys())):
             units = resources.units(name)
@@ -223,11 +226,11 @@ class LeaseRules:
             if amount <= sum(had.get(unit, 0) for unit in units):
                 continue
             bindings = decisions.bindings(bounds, name)
-            unused = {(each.node_id, each.scope): 0 for each in bindings}
+            unused = {(binding.node_id, binding.scope): 0 for binding in bindings}
             overruns += (
-                Overrun(each.binding.node_id, name, each.binding.scope, each.binding.source,
-                        each.binding.limit, 0, amount)
-                for each in decisions.model.judge(name, bindings, unused, amount))
+                Overrun(excess.binding.node_id, name, excess.binding.scope,
+                        excess.binding.source, excess.binding.limit, 0, amount)
+                for excess in decisions.model.judge(name, bindings, unused, amount))
         if overruns:
             raise OverQuota(overruns)
 

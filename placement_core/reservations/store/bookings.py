@@ -74,13 +74,14 @@ _SET_AMOUNT = (
 
 def read_shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
     """Return what the reservations of a lease hold, by their ids."""
-    found: dict[str, list[Share]] = {each.id: [] for each in lease.reservations}
+    by_reservation: dict[str, list[Share]] = {
+        reservation.id: [] for reservation in lease.reservations}
     for row in session.execute(
-            _SHARES, {"reservation_ids": list(found), "end": lease.window.end}):
-        found[row.reservation_id].append(Share(
+            _SHARES, {"reservation_ids": list(by_reservation), "end": lease.window.end}):
+        by_reservation[row.reservation_id].append(Share(
             row.computehost_id, row.slots, Size(row.vcpus, row.memory_mb, row.disk_gb),
             row.whole))
-    return found
+    return by_reservation
 
 
 def insert(
@@ -89,11 +90,12 @@ def insert(
     """Write down what reservations hold that held nothing."""
     pairs = list(granted)
     _insert_shares(session, [
-        (each, share) for each, given in pairs for share in given.shares], window)
+        (reservation, share) for reservation, grant in pairs for share in grant.shares], window)
     amounts = [
-        {"reservation_id": each.id, "what": what, "resource_type": each.resource_type,
-         "amount": amount, "start_second": window.start, "end_second": window.end}
-        for each, given in pairs for what, amount in given.amounts.items()]
+        {"reservation_id": reservation.id, "what": what,
+         "resource_type": reservation.resource_type, "amount": amount,
+         "start_second": window.start, "end_second": window.end}
+        for reservation, grant in pairs for what, amount in grant.amounts.items()]
     if amounts:
         inserts.many(session, _amounts, amounts)
 
@@ -104,9 +106,9 @@ def replace(
     """Write down what reservations hold instead of what they held; none is in force."""
     pairs = list(granted)
     if pairs:
-        others = [each for each, _ in pairs]
-        for table in _holding(others):
-            session.execute(_DROP_ALL[table.name], _ids(others))
+        reservations = [reservation for reservation, _ in pairs]
+        for table in _holding(reservations):
+            session.execute(_DROP_ALL[table.name], _ids(reservations))
         insert(session, pairs, window)
 
 
@@ -123,21 +125,21 @@ def extend(
     :param window: what is left of the lease's: what is new is held from its start on.
     """
     new: list[tuple[Reservation, Share]] = []
-    for each, before, given in granted:
+    for reservation, before, grant in granted:
         held = {share.host_id: share for share in before}
-        for share in given.shares:
+        for share in grant.shares:
             if share != held.get(share.host_id):
                 if share.host_id in held:
-                    release(session, each, [share.host_id], window)
-                new.append((each, share))
+                    release(session, reservation, [share.host_id], window)
+                new.append((reservation, share))
                 session.execute(_DROP_MOMENT, {
-                    "of_reservation": each.id, "of_host": share.host_id,
+                    "of_reservation": reservation.id, "of_host": share.host_id,
                     "new_start": window.start})
         added = {
-            what: amount for what, amount in given.amounts.items()
+            what: amount for what, amount in grant.amounts.items()
             if not session.execute(_SET_AMOUNT, {
-                "of_reservation": each.id, "of_what": what, "new_amount": amount}).rowcount}
-        insert(session, [(each, Granted(amounts=added))], window)
+                "of_reservation": reservation.id, "of_what": what, "new_amount": amount}).rowcount}
+        insert(session, [(reservation, Granted(amounts=added))], window)
     _insert_shares(session, new, window)
 
 
@@ -160,13 +162,13 @@ def move(session: Session, lease: Lease, window: Window, *, started: bool) -> No
     :param lease: as it was.
     :param started: what was held is history: only the end changes.
     """
-    given = {
+    parameters = {
         **_ids(lease.reservations), "end": lease.window.end, "new_end": window.end}
     for table in _holding(lease.reservations):
         if started:
-            session.execute(_MOVE_END[table.name], given)
+            session.execute(_MOVE_END[table.name], parameters)
         else:
-            session.execute(_MOVE[table.name], {**given, "new_start": window.start})
+            session.execute(_MOVE[table.name], {**parameters, "new_start": window.start})
 
 
 def end(session: Session, lease: Lease, second: int) -> None:
@@ -178,34 +180,36 @@ def end(session: Session, lease: Lease, second: int) -> None:
     :param lease: as it was.
     :param second: when, in seconds since the epoch.
     """
-    in_force = [each for each in lease.reservations if each.status == records.R_ACTIVE]
-    others = [each for each in lease.reservations if each.status != records.R_ACTIVE]
+    in_force, others = [], []
+    for reservation in lease.reservations:
+        (in_force if reservation.status == records.R_ACTIVE else others).append(reservation)
     if others:
         for table in _holding(others):
             session.execute(_DROP_ALL[table.name], _ids(others))
     if in_force and second < lease.window.end:
-        given = {**_ids(in_force), "end": max(second, lease.window.start)}
+        parameters = {**_ids(in_force), "end": max(second, lease.window.start)}
         for table in _holding(in_force):
-            session.execute(_CUT[table.name], given)
+            session.execute(_CUT[table.name], parameters)
 
 
 def _ids(reservations: Iterable[Reservation]) -> dict[str, Any]:
-    return {"reservation_ids": [each.id for each in reservations]}
+    return {"reservation_ids": [reservation.id for reservation in reservations]}
 
 
 def _holding(reservations: Iterable[Reservation]) -> Sequence[sa.Table]:
     """Return in which tables reservations hold something."""
-    others = any(not lease_rows.has_table(each.resource_type) for each in reservations)
-    return (_held, _amounts) if others else (_held,)
+    has_amounts = any(
+        not lease_rows.has_table(reservation.resource_type) for reservation in reservations)
+    return (_held, _amounts) if has_amounts else (_held,)
 
 
 def _insert_shares(
-    session: Session, given: Sequence[tuple[Reservation, Share]], window: Window
+    session: Session, pairs: Sequence[tuple[Reservation, Share]], window: Window
 ) -> None:
-    if given:
+    if pairs:
         inserts.many(session, _held, [
-            {"reservation_id": each.id, "computehost_id": share.host_id,
+            {"reservation_id": reservation.id, "computehost_id": share.host_id,
              "slots": share.slots, "vcpus": share.size.vcpus,
              "memory_mb": share.size.memory_mb, "disk_gb": share.size.disk_gb,
              "whole": share.whole, "start_second": window.start, "end_second": window.end}
-            for each, share in given])
+            for reservation, share in pairs])

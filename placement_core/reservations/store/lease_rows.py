@@ -132,27 +132,27 @@ def find(session: Session, lease_id: str) -> LeaseSnapshot | None:
     """Return a lease that was not deleted; None: there is none of that id."""
     if not is_id(lease_id):
         return None
-    given = {"lease_id": lease_id}
+    parameters = {"lease_id": lease_id}
     of_leases, of_events = _ONE
-    rows: Sequence[Any] = session.execute(of_leases, given).all()
+    rows: Sequence[Any] = session.execute(of_leases, parameters).all()
     if not rows:
         return None
-    [lease] = _leases_of(rows, session.execute(of_events, given).all())
+    [lease] = _leases_of(rows, session.execute(of_events, parameters).all())
     return LeaseSnapshot(lease, aware(rows[0][-1]).replace(microsecond=0))
 
 
 def read(session: Session, ids: Sequence[str]) -> list[Lease]:
     """Return leases that there are, in the order of their ids in ``ids``."""
     of_leases, of_events = _SOME[session.dialect]
-    found: dict[str, Lease] = {}
+    by_id: dict[str, Lease] = {}
     # The collector would look through all that is made, again and again.
     with no_garbage_collection() if len(ids) > _MANY else contextlib.nullcontext():
         for first in range(0, len(ids), _MOST_IDS):
-            given = {"ids": list(ids[first:first + _MOST_IDS])}
-            found |= {lease.id: lease for lease in _leases_of(
-                session.execute(of_leases, given).all(),
-                session.execute(of_events, given).all())}
-    return [found[id_] for id_ in ids]
+            parameters = {"ids": list(ids[first:first + _MOST_IDS])}
+            by_id |= {lease.id: lease for lease in _leases_of(
+                session.execute(of_leases, parameters).all(),
+                session.execute(of_events, parameters).all())}
+    return [by_id[id_] for id_ in ids]
 
 
 def lock(session: Session, lease_id: str) -> bool:
@@ -201,8 +201,8 @@ class _Times(dict[Any, Any]):
     """Times of columns and what they are aware; made once: many are the same."""
 
     def __missing__(self, at: datetime.datetime | None) -> datetime.datetime | None:
-        self[at] = found = None if at is None else aware(at)
-        return found
+        self[at] = converted = None if at is None else aware(at)
+        return converted
 
 
 def _place(event: Event) -> int:
@@ -266,17 +266,18 @@ def insert(session: Session, lease: Lease) -> Lease:
         "end_at": naive(lease.end_at), "status": lease.status, "degraded": lease.degraded,
         "trust_id": lease.trust_id, "version": 1, "created_at": at})
     inserts.many(session, _reservations, [
-        {"id": each.id, "lease_id": lease.id, "position": position,
-         "resource_type": each.resource_type, "resource_id": each.resource_id,
-         "status": each.status, "missing_resources": each.missing_resources,
-         "resources_changed": each.resources_changed, "created_at": at,
-         "fields": None if each.resource_type in _FIELD_TABLES else json.dumps(dict(each.fields))}
-        for position, each in enumerate(lease.reservations)])
+        {"id": reservation.id, "lease_id": lease.id, "position": position,
+         "resource_type": reservation.resource_type, "resource_id": reservation.resource_id,
+         "status": reservation.status, "missing_resources": reservation.missing_resources,
+         "resources_changed": reservation.resources_changed, "created_at": at,
+         "fields": None if has_table(reservation.resource_type)
+         else json.dumps(dict(reservation.fields))}
+        for position, reservation in enumerate(lease.reservations)])
     for resource_type, kept in _FIELD_TABLES.items():
         rows = [
-            {"id": each.resource_id, "reservation_id": each.id, "created_at": at,
-             **{name: each.fields[name] for name in kept.fields}}
-            for each in lease.reservations if each.resource_type == resource_type]
+            {"id": reservation.resource_id, "reservation_id": reservation.id, "created_at": at,
+             **{name: reservation.fields[name] for name in kept.fields}}
+            for reservation in lease.reservations if reservation.resource_type == resource_type]
         if rows:
             inserts.many(session, kept.table, rows)
     insert_events(session, lease.events)
@@ -306,10 +307,10 @@ def made_of(resource_type: str, reservation_id: str) -> dict[str, str | int | No
 def insert_events(session: Session, events: Sequence[Event]) -> None:
     """Write events that were not there."""
     inserts.many(session, _events, [
-        {"id": each.id, "lease_id": each.lease_id, "event_type": each.event_type,
-         "due_at": naive(each.due_at), "status": each.status, "attempt": 0,
-         "created_at": naive(each.created_at)}
-        for each in events])
+        {"id": event.id, "lease_id": event.lease_id, "event_type": event.event_type,
+         "due_at": naive(event.due_at), "status": event.status, "attempt": 0,
+         "created_at": naive(event.created_at)}
+        for event in events])
 
 
 def update(session: Session, number: int, values: Mapping[str, Any]) -> None:
@@ -382,13 +383,13 @@ def set_fields(
     at: datetime.datetime,
 ) -> None:
     """Change the fields of a reservation."""
-    given = {"of_reservation": reservation.id, "at": naive(at)}
+    parameters = {"of_reservation": reservation.id, "at": naive(at)}
     if reservation.resource_type in _FIELD_TABLES:
         session.execute(_SET_FIELDS[reservation.resource_type], {
-            **given, **{f"new_{name}": value for name, value in fields.items()}})
-        session.execute(_CHANGED, given)
+            **parameters, **{f"new_{name}": value for name, value in fields.items()}})
+        session.execute(_CHANGED, parameters)
     else:
-        session.execute(_SET_JSON, {**given, "new_fields": json.dumps(dict(fields))})
+        session.execute(_SET_JSON, {**parameters, "new_fields": json.dumps(dict(fields))})
 
 
 # Events ------------------------------------------------------------------------------
