@@ -46,6 +46,7 @@ from placement_core.reservations.policy import budgets
 from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning import freepool, outbox, slots
 from placement_core.reservations.provisioning.provisioner import Provisioner
+from placement_core.reservations.scheduling.booking_index import BookingIndex
 
 T = TypeVar("T")
 
@@ -208,7 +209,8 @@ def build(conf: cfg.ConfigOpts) -> Services:
         patience_seconds=options.server_deletion_timeout)
     rules = LeaseRules(conf, decisions, _rules(conf))
     leases = Leases(
-        plugins, provisioner, rules, cleaning_seconds=60 * options.cleaning_time,
+        plugins, provisioner, rules, BookingIndex(database),
+        cleaning_seconds=60 * options.cleaning_time,
         minutes_before_end=options.minutes_before_end_lease,
         max_reservations=options.max_reservations_per_lease)
     healing = Healing(

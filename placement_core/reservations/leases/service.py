@@ -44,8 +44,9 @@ from placement_core.reservations.leases.requests import LeaseRequests, changes_b
 from placement_core.reservations.policy.rules import Judgement, LeaseRules
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import Lease, LeaseChange, NewLease, NewReservation
-from placement_core.reservations.scheduling import availability, booking_index, pool_queries
+from placement_core.reservations.scheduling import availability, pool_queries
 from placement_core.reservations.scheduling.availability import FreeStep, NextFit
+from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.reservations.scheduling.planner import Wanted
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.store import bookings, lease_rows
@@ -55,12 +56,13 @@ class Leases:
     """Admits, changes and ends leases.
 
     :param plugins: by resource type.
+    :param booking_index: for questions about the whole future.
     """
 
     def __init__(
         self, plugins: Mapping[str, ReservationPlugin], provisioner: Provisioner,
-        rules: LeaseRules, *, cleaning_seconds: int, minutes_before_end: int,
-        max_reservations: int,
+        rules: LeaseRules, booking_index: BookingIndex, *, cleaning_seconds: int,
+        minutes_before_end: int, max_reservations: int,
     ) -> None:
         self._plugins = plugins
         self._requests = LeaseRequests(plugins, max_reservations=max_reservations)
@@ -69,6 +71,7 @@ class Leases:
             minutes_before_end=minutes_before_end)
         self._provisioner = provisioner
         self._rules = rules
+        self._booking_index = booking_index
         self._cleaning_seconds = cleaning_seconds
 
     # Making ----------------------------------------------------------------------
@@ -164,7 +167,7 @@ class Leases:
         :param seconds: how long, if it begins then.
         :param instead: of which they are: what it holds is free.
         """
-        promises = booking_index.of(ctx.database).present(ctx).without(
+        promises = self._booking_index.present(ctx).without(
             None if instead is None else instead.number)
         with db.read(ctx) as session:
             now = pool_queries.current_time(session)
@@ -196,7 +199,7 @@ class Leases:
         return availability.timeline(db.retry_writes(self._pool)(ctx, window), window)
 
     def _pool(self, ctx: Context, window: Window) -> Pool:
-        promises = booking_index.of(ctx.database).present(ctx).promises
+        promises = self._booking_index.present(ctx).promises
         with db.read(ctx) as session:
             return pool_queries.read_future(
                 session, (), window.start, promises, cleaning_seconds=self._cleaning_seconds)

@@ -97,12 +97,6 @@ class BookingIndex:
         return self._follower.present(ctx).value
 
 
-def of(database: Database) -> BookingIndex:
-    """Return the index of a database: one for all who ask in this process."""
-    index: BookingIndex | None = database.kept.get(BookingIndex)
-    return index or database.kept.setdefault(BookingIndex, BookingIndex(database))
-
-
 @db.retry_writes
 def _refresh(ctx: Context, before: Version[BookingSnapshot] | None) -> Version[BookingSnapshot]:
     # Not one snapshot: what is read after the vector may be newer than it, and is read

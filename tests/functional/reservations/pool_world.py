@@ -20,6 +20,7 @@ from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.records import Host, Lease, NewLease, NewReservation, Reservation
+from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.testing import factories
 from tests.functional.compute.world import CellsTestCase
 from tests.functional.reservations import world
@@ -69,8 +70,8 @@ class PoolTestCase(CellsTestCase):
             plugins, self.provisioner, cleaning_seconds=0, interval_seconds=self.interval_seconds)
         self.pool = HostRegistry(self.provisioner, self.nodes, self.healing)
         self.leases = Leases(
-            plugins, self.provisioner, NoRules(), cleaning_seconds=0, minutes_before_end=0,
-            max_reservations=10)
+            plugins, self.provisioner, NoRules(), BookingIndex(self.database),
+            cleaning_seconds=0, minutes_before_end=0, max_reservations=10)
 
     def provider(self, name: str | None = None, **inventory: int | InventoryValues) -> Provider:
         return factories.provider(self.ctx, name, inventory=inventory or SIZES)

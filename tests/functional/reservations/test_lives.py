@@ -24,6 +24,7 @@ from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.leases.transitions import EventAttempt, Transitions
 from placement_core.reservations.provisioning import outbox, slots as placed_slots
 from placement_core.reservations.provisioning.provisioner import Provisioner
+from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.testing import factories
 from placement_core.testing.fakes import MemoryCompute
 from placement_plugins.compute.none import NoCompute
@@ -53,8 +54,8 @@ class LifeTestCase(PoolTestCase):
             plugins, self.provisioner, cleaning_seconds=self.cleaning_seconds, interval_seconds=0)
         self.pool = HostRegistry(self.provisioner, self.nodes, self.healing)
         self.leases = Leases(
-            plugins, self.provisioner, rules, cleaning_seconds=self.cleaning_seconds,
-            minutes_before_end=60, max_reservations=10)
+            plugins, self.provisioner, rules, BookingIndex(self.database),
+            cleaning_seconds=self.cleaning_seconds, minutes_before_end=60, max_reservations=10)
         self.transitions = Transitions(
             plugins, self.provisioner, rules, cleaning_seconds=self.cleaning_seconds)
         self.hosts = [self.host(name) for name in ("one", "two")]

@@ -28,6 +28,7 @@ from placement_core.reservations.records import (
     NewReservation,
 )
 from placement_core.reservations.scheduling import pool_queries
+from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.reservations.store import lease_rows
 from placement_plugins.reservations import host, instance
 from tests import base
@@ -115,13 +116,14 @@ class LeasesTestCase(base.DatabaseTestCase):
         self.plugins = {each.resource_type: each for each in (
             host.HostReservations(conf), instance.InstanceReservations(conf))}
         self.provisioner, self.rules = NotedProvisioner(), NotedRules()
+        self.booking_index = BookingIndex(self.database)
         self.leases = self.service()
         self.transitions = Transitions(self.plugins, self.provisioner, self.rules)
         with db.read(self.ctx) as session:
             self.now = pool_queries.current_time(session)
 
     def service(self, **options):
-        return service.Leases(self.plugins, self.provisioner, self.rules, **{
+        return service.Leases(self.plugins, self.provisioner, self.rules, self.booking_index, **{
             "cleaning_seconds": self.cleaning_seconds,
             "minutes_before_end": self.minutes_before_end, "max_reservations": 50, **options})
 
