@@ -12,12 +12,13 @@ import oslo_middleware
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import exception as db_exception
+from oslo_policy import opts as policy_opts, policy
 from pyramid.config import Configurator
 
 from placement_core import errors, metrics, services
 from placement_core.db import sqlite_files
 from placement_core.db.masking import masked_in
-from placement_core.http import conditional, identity, metering, pipeline, requestlog
+from placement_core.http import conditional, identity, metering, pipeline, requestlog, roles
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.concurrency import RequestGate
 from placement_core.http.identity import WSGIApplication
@@ -26,7 +27,7 @@ from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.local_callers import LocalCallers
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api.api import API as PLACEMENT
-from placement_core.http.policy import Authorizer
+from placement_core.http.policy import Authorizer, make_enforcer
 from placement_core.http.readiness import Readiness
 from placement_core.http.replays import Replays
 from placement_core.migrations import sync
@@ -56,7 +57,7 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
     if conf.metrics.enabled:
         metrics.start()
     parts = services.build(conf)
-    authorizer = Authorizer(conf)
+    authorizer = Authorizer(conf, _rules_of(apis))
     kept = conditional.Bodies()
     app: WSGIApplication = Replays(
         _router(apis, parts, authorizer, kept),
@@ -86,6 +87,24 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         os.getpid(), conf.api.auth_strategy, conf.catalog.driver, conf.limits.driver,
         conf.limits.enforcement_model)
     return app
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """Return the default policy rules of the service, aliases first (``oslo.policy.policies``)."""
+    return _rules_of(APIS)
+
+
+def make_sample_enforcer() -> policy.Enforcer:
+    """Return an enforcer for oslo.policy's generators, on the global options."""
+    cfg.CONF([], project="placement")
+    policy_opts.set_defaults(cfg.CONF)
+    return make_enforcer(cfg.CONF, list_rules())
+
+
+def _rules_of(apis: Sequence[Api]) -> list[policy.RuleDefault]:
+    # APIs may share rules.
+    rules = {rule.name: rule for api in apis for rule in api.rules}
+    return [*roles.RULES, *rules.values()]
 
 
 def _router(

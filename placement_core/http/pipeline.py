@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
+from oslo_policy import policy
 from pyramid.config import Configurator
 from pyramid.httpexceptions import HTTPNotFound
 from pyramid.request import Request
@@ -75,6 +76,7 @@ class Api:
     :ivar absolute_links: links are URLs, not paths.
     :ivar public_paths: below ``prefix``; they need no token.
     :ivar unauthorized: makes the answer to who has no token.
+    :ivar rules: the policy rules that its operations name, with their defaults.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Api:
     absolute_links: bool = False
     public_paths: tuple[str, ...] = ()
     unauthorized: identity.Unauthorized = identity.message_401
+    rules: Sequence[policy.RuleDefault] = ()
 
     def owns(self, path: str) -> bool:
         """Say whether a path is in this tree, whether or not it leads anywhere."""

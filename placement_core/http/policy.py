@@ -1,4 +1,4 @@
-"""May this caller do that? oslo.policy with the defaults of every API.
+"""May this caller do that? oslo.policy with the rules that the APIs bring along.
 
 Evaluating a rule costs more than most of what it guards, and its answer
 depends on nothing but the rules, the caller and the target. So answers are
@@ -10,19 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from oslo_config import cfg
-from oslo_policy import opts as policy_opts, policy
+from oslo_policy import policy
 
 from placement_core import errors
 from placement_core.context import Identity
-from placement_core.http import roles
-from placement_core.http.capacity_api import policies as capacity_policies
 from placement_core.http.errors import NotAllowed
-from placement_core.http.leases_api import policies as leases_policies
-from placement_core.http.limits_api import policies as limits_policies
-from placement_core.http.placement_api import policies as placement_policies
 
 LOG = logging.getLogger(__name__)
 
@@ -31,39 +26,29 @@ _LOOK_EVERY_SECONDS = 1.0
 _MOST_ANSWERS = 4096
 
 
-def list_rules() -> list[policy.RuleDefault]:
-    """Return the default rules of every API, aliases first."""
-    return [
-        *roles.RULES, *placement_policies.RULES, *limits_policies.RULES,
-        *leases_policies.RULES, *capacity_policies.RULES]
-
-
-def sample_enforcer() -> policy.Enforcer:
-    """Return an enforcer for oslo.policy's generators, on the global options."""
-    cfg.CONF([], project="placement")
-    policy_opts.set_defaults(cfg.CONF)
-    return _enforcer(cfg.CONF)
-
-
-def _enforcer(conf: cfg.ConfigOpts) -> policy.Enforcer:
+def make_enforcer(
+    conf: cfg.ConfigOpts, rules: Sequence[policy.RuleDefault]
+) -> policy.Enforcer:
+    """Return oslo.policy's enforcer of default rules, and of the files that override them."""
     enforcer = policy.Enforcer(conf)
     # Who has legacy defaults on knows it: the option says so.
     enforcer.suppress_default_change_warnings = True
-    enforcer.register_defaults(list_rules())
+    enforcer.register_defaults(rules)
     return enforcer
 
 
 class Authorizer:
     """The policy in force: defaults, and the files that override them.
 
+    :param rules: the defaults.
     :raises errors.ConfigurationError: a policy file cannot be understood.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._enforcer = _enforcer(conf)
+    def __init__(self, conf: cfg.ConfigOpts, rules: Sequence[policy.RuleDefault]) -> None:
+        self._enforcer = make_enforcer(conf, rules)
         self._lock = threading.Lock()
         #: The kinds of tokens that a rule is for.
-        self._scopes = {rule.name: frozenset(rule.scope_types or ()) for rule in list_rules()}
+        self._scopes = {rule.name: frozenset(rule.scope_types or ()) for rule in rules}
         self._answers: dict[object, bool] = {}
         self._rules: object = None
         self._cacheable = True

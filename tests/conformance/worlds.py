@@ -28,7 +28,6 @@ from gabbi import fixture
 from oslo_config import cfg
 
 from placement_core import app, conf
-from placement_core.http import policy
 from tests import databases
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
@@ -251,7 +250,7 @@ class OpenPolicyFixture(APIFixture):
 
     def policy(self) -> dict[str, str]:
         """Return every rule but the base ones, open."""
-        return {rule.name: "@" for rule in policy.list_rules() if rule.name != "admin_api"}
+        return {rule.name: "@" for rule in app.list_rules() if rule.name != "admin_api"}
 
 
 class CORSFixture(APIFixture):

@@ -10,7 +10,7 @@ from pyramid.response import Response
 from placement_core import errors
 from placement_core.db.masking import masked_in
 from placement_core.http import errors as http_errors
-from placement_core.http.capacity_api import overruns, routes, windows
+from placement_core.http.capacity_api import overruns, policies, routes, windows
 from placement_core.http.operations import Version
 from placement_core.http.pipeline import Api
 from placement_core.http.placement_api import microversions
@@ -58,4 +58,5 @@ API = Api(
     cache_headers_since=microversions.LOWEST,
     refuse=_refuse,
     wording=_wording,
+    rules=policies.RULES,
 )

@@ -14,7 +14,7 @@ from pyramid.response import Response
 
 from placement_core import errors
 from placement_core.http import errors as http_errors, validation
-from placement_core.http.leases_api import routes
+from placement_core.http.leases_api import policies, routes
 from placement_core.http.operations import ONLY, Version
 from placement_core.http.pipeline import Api
 from placement_core.http.versions import Versions
@@ -78,4 +78,5 @@ API = Api(
     absolute_links=True,
     public_paths=("", "/", "/versions"),
     unauthorized=_unauthorized,
+    rules=policies.RULES,
 )

@@ -14,7 +14,7 @@ from pyramid.response import Response
 
 from placement_core import errors
 from placement_core.http import errors as http_errors, media, validation
-from placement_core.http.limits_api import routes
+from placement_core.http.limits_api import policies, routes
 from placement_core.http.operations import Version
 from placement_core.http.pipeline import Api, root_url
 from placement_core.http.policy import NotAllowed
@@ -76,4 +76,5 @@ API = Api(
     absolute_links=True,
     public_paths=("", "/auth/tokens"),
     unauthorized=_unauthorized,
+    rules=policies.RULES,
 )

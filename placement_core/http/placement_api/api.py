@@ -10,7 +10,7 @@ from placement_core import errors
 from placement_core.http import errors as http_errors
 from placement_core.http.operations import Version
 from placement_core.http.pipeline import Api
-from placement_core.http.placement_api import microversions, routes
+from placement_core.http.placement_api import microversions, policies, routes
 from placement_core.http.versions import Versions
 
 
@@ -34,4 +34,5 @@ API = Api(
         default=microversions.LOWEST),
     cache_headers_since=microversions.CACHE_HEADERS,
     refuse=_refuse,
+    rules=policies.RULES,
 )

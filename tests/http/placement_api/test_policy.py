@@ -173,7 +173,7 @@ class TestRulesOverHttp(base.HttpTestCase):
             from placement_core.context import Identity
             from placement_core.http.policy import Authorizer
 
-            authorizer = Authorizer(conf)
+            authorizer = Authorizer(conf, policies.RULES)
             self.assertRaises(
                 Exception, authorizer.check, policies.PROVIDERS_LIST, Identity(user_id="u"))
             self.assertEqual({}, authorizer._answers)
