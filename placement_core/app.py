@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
 
 import oslo_middleware
 import sqlalchemy as sa
@@ -21,7 +22,6 @@ from placement_core.db.masking import masked_in
 from placement_core.http import conditional, identity, metering, pipeline, requestlog, roles
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.concurrency import RequestGate
-from placement_core.http.identity import WSGIApplication
 from placement_core.http.leases_api.api import API as RESERVATIONS
 from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.local_callers import LocalCallers
@@ -128,7 +128,7 @@ def _with_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
     if parts.conf.metrics.enabled:
         answers[METRICS_PATH] = metrics.page()
 
-    def route(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def route(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         return answers.get(environ.get("PATH_INFO", ""), app)(environ, start_response)
 
     return route

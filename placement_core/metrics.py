@@ -10,8 +10,9 @@ that Prometheus keeps.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
 
@@ -42,7 +43,6 @@ _SOURCE_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10
 _LATENESS_BUCKETS = (.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 
 _Metric = TypeVar("_Metric", bound="MetricWrapperBase")
-_WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class _Series(dict[tuple[str, ...], _Metric]):
@@ -130,7 +130,7 @@ def start() -> None:
     _meters = _Meters()
 
 
-def page() -> _WSGIApplication:
+def page() -> WSGIApplication:
     """Return the application that shows Prometheus what was counted since ``start``."""
     from prometheus_client import CollectorRegistry, make_wsgi_app, multiprocess
 
@@ -142,12 +142,12 @@ def page() -> _WSGIApplication:
     return make_wsgi_app(everybody)
 
 
-def _of_one_process(shown: _WSGIApplication) -> _WSGIApplication:
+def _of_one_process(shown: WSGIApplication) -> WSGIApplication:
     """Refuse where there are others: one's own numbers would be taken for those of all."""
     refusal = (f"Several processes serve here, and {FOLDER_VARIABLE} does not name a folder "
                "that they count into together.\n").encode()
 
-    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         if not environ.get("wsgi.multiprocess"):
             return shown(environ, start_response)
         start_response("503 Service Unavailable", [

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import app, conf, errors, logs
-from placement_core.http.identity import WSGIApplication
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Application:
             return self._app
 
     def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         return (self._app or self.load())(environ, start_response)

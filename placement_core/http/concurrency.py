@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
 from placement_core.db.availability import Availability
 from placement_core.http import pipeline
-from placement_core.http.identity import WSGIApplication
 from placement_core.http.pipeline import Api
 
 #: For how long nobody must have got done until requests are refused.
@@ -58,7 +58,7 @@ class RequestGate:
         self._left_at = time.monotonic()
 
     def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         if not self._slots.acquire(blocking=False) and not self._wait():

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
+from wsgiref.types import StartResponse, WSGIApplication
 
 import orjson
 from oslo_config import cfg
 
 from placement_core import errors
 from placement_core.context import Identity
-
-WSGIApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 #: Makes the answer to who has no valid token, of a WSGI environ: (headers that an
 #: API adds to its type and length, JSON).
@@ -85,7 +84,7 @@ class Door:
         self.public = frozenset([*_ROOT, *public, *(f"{path}/" for path in public)])
 
     def refuse(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer 401."""
         path = environ.get("PATH_INFO", "")
@@ -108,7 +107,7 @@ class NoAuth:
         self._public = door.public
 
     def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         if environ.get("PATH_INFO", "") in self._public:
@@ -138,7 +137,7 @@ class KeystoneIdentity:
         self._door = door or Door()
 
     def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         user = environ.get("HTTP_X_USER_ID")
@@ -175,7 +174,7 @@ def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts, door: Door) -> WSGIApp
     public = door.public
 
     def unless_public(
-        environ: dict[str, Any], start_response: Callable[..., Any]
+        environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         if environ.get("PATH_INFO", "") in public:
             return app(environ, start_response)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
 
 if TYPE_CHECKING:
     # ``serve`` asks about addresses, and loads nothing of the APIs.
-    from placement_core.http.identity import WSGIApplication
     from placement_core.http.pipeline import Api
 
 LOG = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class LocalCallers:
         self._logged = False
 
     def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         if is_local(environ):

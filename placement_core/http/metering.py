@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import metrics
-from placement_core.http.identity import WSGIApplication
 from placement_core.http.pipeline import Api
 
 
@@ -21,7 +21,7 @@ class Metering:
             for api in sorted(apis, key=lambda api: len(api.prefix), reverse=True)]
 
     def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         started = time.perf_counter()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
+from wsgiref.types import StartResponse
 
 from placement_core import errors
 from placement_core.db import failures
@@ -43,7 +44,7 @@ class Readiness:
         self._check: _Check | None = None
 
     def __call__(
-        self, _environ: dict[str, Any], start_response: Callable[..., Any]
+        self, _environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         check = self._look()

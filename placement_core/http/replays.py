@@ -9,12 +9,12 @@ of the policy files, like one of the limits, sends it through the pipeline again
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
 from placement_core.http import conditional, identity, requestlog
-from placement_core.http.identity import WSGIApplication
 from placement_core.http.policy import Authorizer
 from placement_core.services import Services
 
@@ -57,7 +57,7 @@ class Replays:
         self._known: dict[Hashable, _Known] = {}
 
     def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         if not environ.get("PATH_INFO", "").startswith(self._prefixes) or (
@@ -86,7 +86,7 @@ class Replays:
 
     def _repeated(
         self, known: _Known, caller: identity.Identity, environ: dict[str, Any],
-        start_response: Callable[..., Any],
+        start_response: StartResponse,
     ) -> Iterable[bytes] | None:
         """Answer with what is known; None: it is known no more."""
         try:

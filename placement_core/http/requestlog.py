@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, ClassVar
+from wsgiref.types import StartResponse, WSGIApplication
 
 from oslo_context import context as log_context
-
-from placement_core.http.identity import WSGIApplication
 
 LOG = logging.getLogger(__name__)
 
@@ -51,7 +50,7 @@ class RequestLog:
         self.app = app
 
     def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
+        self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         started = time.monotonic()
