@@ -19,13 +19,13 @@ from pyramid.config import Configurator
 from placement_core import errors, metrics, services
 from placement_core.db import sqlite_files
 from placement_core.db.masking import masked_in
-from placement_core.http import conditional, identity, metering, pipeline, requestlog, roles
+from placement_core.http import conditional, identity, metering, requestlog, roles, routing, tweens
+from placement_core.http.apis import Api
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.concurrency import RequestGate
 from placement_core.http.leases_api.api import API as RESERVATIONS
 from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.local_callers import LocalCallers
-from placement_core.http.pipeline import Api
 from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer, make_enforcer
 from placement_core.http.readiness import Readiness
@@ -111,11 +111,11 @@ def _router(
     apis: Sequence[Api], parts: Services, authorizer: Authorizer, kept: conditional.Bodies
 ) -> WSGIApplication:
     with Configurator(
-        # The pipeline's tween renders every exception; Pyramid's own would only cost time.
-        settings={"pyramid.tweens": [f"{pipeline.__name__}.judge"]},
+        # Our own tween renders every exception; Pyramid's own would only cost time.
+        settings={"pyramid.tweens": [f"{tweens.__name__}.judge"]},
         introspection=False,
     ) as config:
-        pipeline.include(config, apis, parts, authorizer, kept)
+        routing.include(config, apis, parts, authorizer, kept)
         return config.make_wsgi_app()
 
 

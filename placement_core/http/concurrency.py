@@ -18,8 +18,8 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
 from placement_core.db.availability import Availability
-from placement_core.http import pipeline
-from placement_core.http.pipeline import Api
+from placement_core.http import tweens
+from placement_core.http.apis import Api
 
 #: For how long nobody must have got done until requests are refused.
 _PATIENCE_SECONDS = 1.0
@@ -62,7 +62,7 @@ class RequestGate:
     ) -> Iterable[bytes]:
         """Answer one request."""
         if not self._slots.acquire(blocking=False) and not self._wait():
-            refused: Iterable[bytes] = pipeline.refusal(
+            refused: Iterable[bytes] = tweens.refusal(
                 self._apis, Overloaded(), environ)(environ, start_response)
             return refused
         try:

@@ -33,7 +33,7 @@ _MESSAGE = orjson.dumps({
 
 
 class Tree(Protocol):
-    """What authentication knows of an API (``pipeline.Api`` is one)."""
+    """What authentication knows of an API (``apis.Api`` is one)."""
 
     @property
     def prefix(self) -> str:

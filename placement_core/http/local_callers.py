@@ -17,7 +17,7 @@ from placement_core import errors
 
 if TYPE_CHECKING:
     # ``serve`` asks about addresses, and loads nothing of the APIs.
-    from placement_core.http.pipeline import Api
+    from placement_core.http.apis import Api
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import metrics
-from placement_core.http.pipeline import Api
+from placement_core.http.apis import Api
 
 
 class Metering:

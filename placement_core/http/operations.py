@@ -1,7 +1,7 @@
 """The vocabulary of an API's routes: one ``Operation`` row for each.
 
-An API is a tuple of operations. ``http/pipeline.py`` turns each into a Pyramid
-view that judges a request in the order the API promises, calls ``view`` with a
+An API is a tuple of operations. ``http/routing.py`` turns those of a path into a
+Pyramid view that judges a request in the order the API promises, calls ``view`` with a
 ``Call`` and renders the ``Reply``. Views therefore see no header and no raw
 body; the domain behind them sees no version.
 """

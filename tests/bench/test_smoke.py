@@ -347,7 +347,7 @@ class TestProfile(base.TestCase):
     """Samples are charged to the layer that the innermost known frame belongs to."""
 
     def test_shares(self):
-        outer = "run (granian/wsgi.py:1);answer (placement_core/http/pipeline.py:2)"
+        outer = "run (granian/wsgi.py:1);answer (placement_core/http/tweens.py:2)"
         self.assertEqual(
             {"SQLAlchemy, oslo.db": 0.5, "our HTTP pipeline": 0.375, "other": 0.125},
             profile.shares([

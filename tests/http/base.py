@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from placement_core import app, conf, services
 from placement_core.cells import engines
-from placement_core.http.pipeline import Api
+from placement_core.http.apis import Api
 from tests import base, databases
 
 #: {(group, option): value}

@@ -11,8 +11,8 @@ import fixtures
 import webob
 
 from placement_core import app
+from placement_core.http.apis import Api
 from placement_core.http.operations import ONLY, Operation
-from placement_core.http.pipeline import Api
 from tests.http import base
 
 _NOBODY = str(uuid.uuid4())

@@ -10,9 +10,9 @@ from pyramid.response import Response
 from placement_core import errors
 from placement_core.db.masking import masked_in
 from placement_core.http import errors as http_errors
+from placement_core.http.apis import Api
 from placement_core.http.capacity_api import overruns, policies, routes, windows
 from placement_core.http.operations import Version
-from placement_core.http.pipeline import Api
 from placement_core.http.placement_api import microversions
 from placement_core.http.versions import Versions
 from placement_core.plugin_api.reservations import DoesNotFit

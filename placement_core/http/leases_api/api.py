@@ -14,9 +14,9 @@ from pyramid.response import Response
 
 from placement_core import errors
 from placement_core.http import errors as http_errors, validation
+from placement_core.http.apis import Api
 from placement_core.http.leases_api import policies, routes
 from placement_core.http.operations import ONLY, Version
-from placement_core.http.pipeline import Api
 from placement_core.http.versions import Versions
 
 PREFIX = "/v1"

@@ -14,10 +14,11 @@ from pyramid.response import Response
 
 from placement_core import errors
 from placement_core.http import errors as http_errors, media, validation
+from placement_core.http.apis import Api
 from placement_core.http.limits_api import policies, routes
 from placement_core.http.operations import Version
-from placement_core.http.pipeline import Api, root_url
 from placement_core.http.policy import NotAllowed
+from placement_core.http.urls import root_url
 
 PREFIX = "/v3"
 

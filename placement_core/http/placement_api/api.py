@@ -8,8 +8,8 @@ from pyramid.response import Response
 
 from placement_core import errors
 from placement_core.http import errors as http_errors
+from placement_core.http.apis import Api
 from placement_core.http.operations import Version
-from placement_core.http.pipeline import Api
 from placement_core.http.placement_api import microversions, policies, routes
 from placement_core.http.versions import Versions
 

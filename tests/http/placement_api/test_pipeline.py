@@ -13,7 +13,7 @@ import re
 from pyramid.response import Response
 
 from placement_core import errors
-from placement_core.http import pipeline
+from placement_core.http.apis import Api
 from placement_core.http.operations import NOW, Call, Ladder, Operation, Reply
 from placement_core.http.placement_api import microversions as mv, policies
 from placement_core.http.placement_api.api import API
@@ -110,7 +110,7 @@ OPERATIONS = (
 )
 
 
-def table(*operations: Operation) -> tuple[pipeline.Api]:
+def table(*operations: Operation) -> tuple[Api]:
     """Return an API with these operations and Placement's habits, as the only one."""
     return (dataclasses.replace(API, operations=operations),)
 
@@ -390,7 +390,7 @@ class TestErrors(PipelineTestCase):
         self.assertNotIn("code", self.ask("GET", "/taken", version="1.22").json["errors"][0])
 
     def test_the_unexpected(self) -> None:
-        with self.assertLogs("placement_core.http.pipeline", "ERROR") as logs:
+        with self.assertLogs("placement_core.http.tweens", "ERROR") as logs:
             response = self.ask("GET", "/broken")
         self.assert_refused(500, "", response)
         self.assertNotIn(b"secret", response.body)
@@ -524,7 +524,7 @@ class TestSeveralApis(base.HttpTestCase):
             response = self.ask(method, path)
             self.assertEqual(status, response.status_int, path)
             self.assertIn("message", response.json, path)
-        with self.assertLogs("placement_core.http.pipeline", "ERROR"):
+        with self.assertLogs("placement_core.http.tweens", "ERROR"):
             response = self.ask("GET", "/other/v1/broken")
         self.assertEqual((500, ""), (response.status_int, response.json["message"]))
 

@@ -1,0 +1,204 @@
+"""From a Pyramid request to a view's ``Call``: the checks of each path.
+
+A request is judged in the order that the Placement API promises: microversion,
+content headers, route (the tween and the router), method, version gate, media types,
+policy, query string, body. What is refused before the body is never read.
+Source: spec placement_api §1.1.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from pyramid.request import Request
+from pyramid.response import Response
+
+from placement_core import errors
+from placement_core.http import (
+    conditional,
+    errors as http_errors,
+    identity,
+    replies,
+    request_bodies,
+    requestlog,
+    urls,
+    validation,
+)
+from placement_core.http.apis import Api
+from placement_core.http.operations import Call, Ladder, Operation, Reply, Version
+from placement_core.http.policy import Authorizer
+from placement_core.services import Services
+
+
+class _Endpoint:
+    """An operation with its schemas ready to use."""
+
+    __slots__ = ("bodies", "operation", "queries")
+
+    def __init__(self, operation: Operation, wording: validation.Wording) -> None:
+        self.operation = operation
+        self.bodies = _schemas(operation.body, validation.uuid_like, wording)
+        self.queries = _schemas(operation.query, validation.strict_uuid, wording)
+
+    def takes_body(self, version: Version) -> bool:
+        """Say whether the operation has a body at a version."""
+        return self.bodies is not None and self.bodies.at(version) is not None
+
+
+def _schemas(
+    ladder: Ladder[Any] | None, uuid: Callable[[object], bool], wording: validation.Wording
+) -> Ladder[validation.Schema | None] | None:
+    if ladder is None:
+        return None
+    return Ladder({
+        since: None if schema is None else validation.Schema(schema, uuid, wording)
+        for since, schema in ladder.rungs.items()
+    })
+
+
+class PathView:
+    """The Pyramid view of one path: picks the operation, judges, calls, renders."""
+
+    def __init__(
+        self,
+        api: Api,
+        operations: dict[str, Operation],
+        services: Services,
+        authorizer: Authorizer,
+        kept: conditional.Bodies,
+    ) -> None:
+        self._api = api
+        self._check_media = api.check_media
+        self._endpoints = {
+            method: _Endpoint(operation, api.wording)
+            for method, operation in operations.items()}
+        if api.every_method and "GET" in operations:
+            # WebOb leaves the body out.
+            self._endpoints["HEAD"] = self._endpoints["GET"]
+        self._allowed = sorted([*self._endpoints, *(["OPTIONS"] if api.every_method else [])])
+        self._kept = kept
+        self._services = services
+        self._authorizer = authorizer
+        self._largest_body = services.conf.api.max_request_body_size
+
+    def __call__(self, _context: object, request: Request) -> Response:
+        """Judge a request, and answer it."""
+        environ = request.environ
+        method = environ["REQUEST_METHOD"]
+        endpoint = self._endpoints.get(method)
+        if endpoint is None:
+            if method in self._allowed:
+                return self._options()
+            raise http_errors.method_not_allowed(method, self._allowed)
+        operation = endpoint.operation
+        version: Version = request.microversion
+        path: dict[str, str] = request.matchdict
+        if any("\0" in value for value in path.values()):
+            raise errors.NotFound()
+        if operation.media_before_gate:
+            self._check_media(
+                environ, endpoint.takes_body(max(version, operation.since)), operation.json_only)
+            self._check_gate(operation, version)
+        else:
+            self._check_gate(operation, version)
+            self._check_media(environ, endpoint.takes_body(version), operation.json_only)
+        caller = identity.of(environ)
+        if operation.policy is not None:
+            target = operation.target and operation.target(_lenient_query(environ))
+            self._authorizer.check(operation.policy, caller, target)
+        if operation.served is not None:
+            operation.served(self._services)
+
+        ctx = self._services.context(caller, environ.get(requestlog.ENVIRON_KEY))
+        query = _query(environ, endpoint, version)
+        try:
+            body = self._body(environ, endpoint, version)
+        except errors.Invalid:
+            if operation.exists is not None:
+                operation.exists(ctx, path)
+            raise
+        prefix = urls.mount(environ)
+        call = Call(self._services, ctx, path, query, body, version,
+                    functools.partial(self._authorizer.allows, identity=caller), prefix)
+        if self._api.absolute_links:
+            call.prefix = f"{urls.host(environ)}{prefix}"
+            call.address = urls.address(call.prefix, environ)
+        if operation.tag is not None:
+            return self._conditional(operation, call, operation.tag(call), environ)
+        return self._render(operation.view(call), environ, version, prefix)
+
+    def _options(self) -> Response:
+        return Response(
+            status=200, app_iter=[],
+            headerlist=[("Allow", ", ".join(self._allowed)), ("Content-Length", "0")])
+
+    def _conditional(
+        self, operation: Operation, call: Call, made_from: conditional.Tag | None,
+        environ: dict[str, Any],
+    ) -> Response:
+        """Answer 304 to who has the answer already; else make it, or take the kept one."""
+        if made_from is None:
+            return self._render(operation.view(call), environ, call.microversion, call.prefix)
+        tag = made_from.text(call.ctx)
+        environ[conditional.ENVIRON_KEY] = made_from
+        headers = [("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache")]
+        if self._api.versions is not None:
+            headers.append(("Vary", "X-Auth-Token"))
+        known = environ.get("HTTP_IF_NONE_MATCH")
+        if known is not None and conditional.names(known, tag):
+            return replies.not_modified(headers)
+        body = self._kept.get(tag)
+        if body is None:
+            body = replies.json(operation.view(call).body)
+            self._kept.keep(tag, body)
+        if known is not None and conditional.names_any(known):
+            return replies.not_modified(headers)
+        headers += replies.content_headers(body)
+        return Response(status=200, headerlist=headers, app_iter=[body])
+
+    def _check_gate(self, operation: Operation, version: Version) -> None:
+        if version >= operation.since:
+            return
+        if operation.gate_status == 405:
+            others = [method for method in self._allowed if method != operation.method]
+            raise http_errors.method_not_allowed(operation.method, others)
+        raise errors.NotFound()
+
+    def _body(self, environ: dict[str, Any], endpoint: _Endpoint, version: Version) -> Any:
+        schema = endpoint.bodies.at(version) if endpoint.bodies is not None else None
+        if schema is None:
+            return None
+        largest = min(endpoint.operation.largest_body or self._largest_body, self._largest_body)
+        value = validation.parse_body(request_bodies.read(environ, largest))
+        fault = schema.fault(value)
+        if fault is not None:
+            raise validation.InvalidBody(fault)
+        return value
+
+    def _render(
+        self, reply: Reply, environ: dict[str, Any], version: Version, prefix: str
+    ) -> Response:
+        return replies.render(
+            reply, environ, prefix, cache_headers=version >= self._api.cache_headers_since)
+
+
+def _query(
+    environ: dict[str, Any], endpoint: _Endpoint, version: Version
+) -> dict[str, list[str]]:
+    query = validation.parse_query(environ.get("QUERY_STRING", ""))
+    schema = endpoint.queries.at(version) if endpoint.queries is not None else None
+    if schema is not None:
+        fault = schema.fault({name: values[-1] for name, values in query.items()})
+        if fault is not None:
+            raise validation.InvalidQuery(fault)
+    return query
+
+
+def _lenient_query(environ: dict[str, Any]) -> dict[str, list[str]]:
+    """Read the query string for the policy, which comes before any complaint."""
+    try:
+        return validation.parse_query(environ.get("QUERY_STRING", ""))
+    except errors.Invalid:
+        return {}

@@ -1,0 +1,66 @@
+"""From a view's ``Reply`` to a response."""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import time
+from typing import Any
+
+import orjson
+from pyramid.response import Response
+
+from placement_core.http import urls
+from placement_core.http.operations import NOW, Reply
+
+_JSON = "application/json"
+
+
+def render(
+    reply: Reply, environ: dict[str, Any], prefix: str, *, cache_headers: bool
+) -> Response:
+    """Return the response that a reply is.
+
+    :param prefix: where the app is mounted.
+    :param cache_headers: it may carry those that tell caches what to do.
+    """
+    headers: list[tuple[str, str]] = list(reply.headers)
+    chunks: list[bytes] = []
+    body = reply.body
+    if body is not None:
+        body = json(body)
+        chunks.append(body)
+        headers += content_headers(body)
+    elif reply.status != 204:
+        headers.append(("Content-Length", "0"))
+    if reply.location is not None:
+        headers.append(
+            ("Location", f"{urls.host(environ)}{prefix}{urls.quoted(reply.location)}"))
+    moment = reply.last_modified
+    if cache_headers and (reply.cacheable or moment is not None):
+        headers.append(("Cache-Control", "no-cache"))
+        if moment is not None:
+            headers.append(("Last-Modified", _http_date(moment)))
+    return Response(status=reply.status, headerlist=headers, app_iter=chunks)
+
+
+def not_modified(headers: list[tuple[str, str]]) -> Response:
+    """Return the 304 of who has the answer already."""
+    return Response(status=304, headerlist=headers, app_iter=[])
+
+
+def json(body: Any) -> bytes:
+    """Return what a view answered as JSON; bytes already are."""
+    return body if isinstance(body, bytes) else orjson.dumps(
+        body, option=orjson.OPT_NON_STR_KEYS)
+
+
+def content_headers(body: bytes) -> list[tuple[str, str]]:
+    """Return the headers that say what a body of JSON is."""
+    return [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
+
+
+def _http_date(moment: datetime.datetime) -> str:
+    if moment is NOW:
+        return email.utils.formatdate(time.time(), usegmt=True)
+    return email.utils.format_datetime(moment.replace(tzinfo=datetime.UTC), usegmt=True)

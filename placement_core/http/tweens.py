@@ -1,0 +1,135 @@
+"""What stands around the routes: one Pyramid tween.
+
+It finds out which API a request is for, and which microversion it means, and renders
+whatever is raised on the way. Source: spec placement_api §1.1 to §1.3.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyramid.httpexceptions import HTTPNotFound
+from pyramid.request import Request
+from pyramid.response import Response
+
+from placement_core import errors
+from placement_core.db import failures
+from placement_core.db.availability import Away
+from placement_core.http import errors as http_errors, requestlog
+from placement_core.http.apis import Api
+from placement_core.http.errors import Refusal
+from placement_core.http.operations import ONLY, Version
+from placement_core.http.versions import HEADER, text
+
+LOG = logging.getLogger(__name__)
+
+_JSON = "application/json"
+
+#: As ``judge`` sees paths: with a slash at the end.
+_JSON_SUFFIX = ".json/"
+
+
+def judge(
+    handler: Callable[[Request], Response], registry: Any
+) -> Callable[[Request], Response]:
+    """Make the tween that understands the version and renders every refusal."""
+    trees = [(f"{api.prefix}/", api) for api in registry.placement_core_apis]
+
+    def answer(request: Request) -> Response:
+        environ = request.environ
+        path = f"{environ.get('PATH_INFO', '')}/"
+        # What is in no tree is for the API with the shortest prefix to refuse.
+        for beginning, api in trees:  # noqa: B007
+            if path.startswith(beginning):
+                break
+        versions = api.versions
+        version = None
+        try:
+            if versions is not None:
+                version = request.microversion = versions.asked(environ)
+                environ[requestlog.MICROVERSION_KEY] = text(version)
+                _check_content_headers(environ)
+            else:
+                request.microversion = ONLY
+                _check_content_length(environ)
+                if api.every_method and path.endswith("//"):
+                    environ["PATH_INFO"] = path.rstrip("/")
+            if api.json_suffix and path.endswith(_JSON_SUFFIX):
+                environ["PATH_INFO"] = path.removesuffix(_JSON_SUFFIX)
+                environ["HTTP_ACCEPT"] = _JSON
+            response = handler(request)
+        except Refusal as refusal:
+            response = api.refuse(refusal.status, refusal, environ, version)
+        except errors.Error as error:
+            response = _refused(api, error, environ, version)
+        except HTTPNotFound:
+            response = api.refuse(404, errors.NotFound(), environ, version)
+        except UnicodeDecodeError:
+            unreadable = errors.Invalid("The path is not UTF-8.")
+            response = api.refuse(400, unreadable, environ, version)
+        except Exception as error:
+            unavailable = failures.verdict(error)
+            if isinstance(unavailable, errors.Unavailable):
+                unavailable.__cause__ = error
+                response = _refused(api, unavailable, environ, version)
+            else:
+                # Not the text of the exception: it may tell what is none of the caller's
+                # business.
+                LOG.exception("request %s failed", environ.get(requestlog.ENVIRON_KEY))
+                version = None
+                response = api.refuse(500, errors.Error(), environ, version)
+        if version is not None and versions is not None:
+            response.headerlist += (
+                (HEADER, f"{versions.service_type} {text(version)}"),
+                ("Vary", HEADER.lower()),
+            )
+        else:
+            response.headerlist += api.headers
+        return response
+
+    return answer
+
+
+def _refused(
+    api: Api, error: errors.Error, environ: dict[str, Any], version: Version | None
+) -> Response:
+    """Render what the domain refused. Log what could not be had, in one line."""
+    response = api.refuse(http_errors.status_of(error), error, environ, version)
+    if isinstance(error, errors.Unavailable):
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+        # An outage is logged by who finds it, once, and not for each request.
+        if not isinstance(error, Away):
+            cause = f": {failures.reason(error)}" if error.__cause__ is not None else ""
+            LOG.warning("request %s is answered 503: %s%s",
+                        environ.get(requestlog.ENVIRON_KEY), error, cause)
+    return response
+
+
+def refusal(apis: Sequence[Api], error: errors.Error, environ: dict[str, Any]) -> Response:
+    """Render an error for a request that did not get as far as the router.
+
+    :param apis: all that are served.
+    """
+    path = f"{environ.get('PATH_INFO', '')}/"
+    # Every path is in the tree of the API with the shortest prefix.
+    api = max((each for each in apis if path.startswith(f"{each.prefix}/")),
+              key=lambda each: len(each.prefix))
+    return _refused(api, error, environ, None)
+
+
+def _check_content_headers(environ: dict[str, Any]) -> None:
+    length = environ.get("CONTENT_LENGTH")
+    if not length:
+        return
+    if not (length.isascii() and length.isdigit()):
+        raise Refusal(400, "content-length header must be an integer")
+    if length.strip("0") and not environ.get("CONTENT_TYPE"):
+        raise Refusal(400, "content-type header required when content-length > 0")
+
+
+def _check_content_length(environ: dict[str, Any]) -> None:
+    length = environ.get("CONTENT_LENGTH")
+    if length and not (length.isascii() and length.isdigit()):
+        raise Refusal(400, "content-length header must be an integer")
