@@ -20,7 +20,7 @@ from placement_core import errors, metrics, services
 from placement_core.db import sqlite_files
 from placement_core.db.masking import masked_in
 from placement_core.http import conditional, identity, metering, requestlog, roles, routing, tweens
-from placement_core.http.apis import Api
+from placement_core.http.apis import Api, ApisByPath
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.concurrency import RequestGate
 from placement_core.http.leases_api.api import API as RESERVATIONS
@@ -63,16 +63,17 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         _router(apis, parts, authorizer, kept),
         [api.prefix for api in apis if api.versions is None], parts, authorizer, kept)
     app = identity.authenticated(app, conf, apis)
+    by_path = ApisByPath(apis)
     if conf.api.auth_strategy == "noauth2":
         if conf.api.allow_remote_noauth2:
             LOG.warning("[api] allow_remote_noauth2: whatever a caller says is believed")
         else:
-            app = LocalCallers(app, apis)
+            app = LocalCallers(app, by_path)
     if conf.api.max_concurrent_requests:
         app = RequestGate(
-            app, conf.api.max_concurrent_requests, parts.database.availability, apis)
+            app, conf.api.max_concurrent_requests, parts.database.availability, by_path)
     if conf.metrics.enabled:
-        app = metering.Metering(app, apis)
+        app = metering.Metering(app, by_path)
     app = _with_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)

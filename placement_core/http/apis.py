@@ -1,15 +1,35 @@
-"""What an API is: a tree of routes, with the habits that all of them share."""
+"""What an API is: a tree of routes, with the habits that all of them share.
+
+Several APIs share one service: which of them a request is for, the beginning of its path says.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import orjson
 from oslo_policy import policy
 
-from placement_core.http import errors as http_errors, identity, media, validation
+from placement_core.http import errors as http_errors, media, validation
 from placement_core.http.operations import ONLY, Operation, Version
 from placement_core.http.versions import Versions
+
+#: Makes the answer to who has no valid token, of a WSGI environ: (headers that an
+#: API adds to its type and length, JSON).
+Unauthorized = Callable[[dict[str, Any]], tuple[list[tuple[str, str]], bytes]]
+
+_MESSAGE = orjson.dumps({
+    "message": "The request needs a valid token in the header X-Auth-Token.",
+    "code": "401 Unauthorized",
+    "title": "Unauthorized",
+})
+
+
+def message_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
+    """Make the 401 of the Placement API."""
+    return [], _MESSAGE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +68,24 @@ class Api:
     json_suffix: bool = False
     absolute_links: bool = False
     public_paths: tuple[str, ...] = ()
-    unauthorized: identity.Unauthorized = identity.message_401
+    unauthorized: Unauthorized = message_401
     rules: Sequence[policy.RuleDefault] = ()
 
-    def owns(self, path: str) -> bool:
-        """Say whether a path is in this tree, whether or not it leads anywhere."""
-        return f"{path}/".startswith(f"{self.prefix}/")
+
+class ApisByPath:
+    """The APIs of a service, each with the paths that begin with its prefix."""
+
+    def __init__(self, apis: Sequence[Api]) -> None:
+        longest_first = sorted(apis, key=lambda api: len(api.prefix), reverse=True)
+        self._apis = [(f"{api.prefix}/", api) for api in longest_first]
+
+    def find(self, path: str) -> Api:
+        """Return the API whose prefix of a path is the longest.
+
+        What begins with none of them is for the API with the shortest prefix to refuse.
+        """
+        path = f"{path}/"
+        for beginning, api in self._apis:  # noqa: B007
+            if path.startswith(beginning):
+                break
+        return api

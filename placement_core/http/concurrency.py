@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
 from placement_core.db.availability import Availability
-from placement_core.http import tweens
-from placement_core.http.apis import Api
+from placement_core.http import errors as http_errors
+from placement_core.http.apis import ApisByPath
 
 #: For how long nobody must have got done until requests are refused.
 _PATIENCE_SECONDS = 1.0
@@ -44,7 +44,7 @@ class RequestGate:
     """
 
     def __init__(
-        self, app: WSGIApplication, most: int, availability: Availability, apis: Sequence[Api]
+        self, app: WSGIApplication, most: int, availability: Availability, apis: ApisByPath
     ) -> None:
         self._app = app
         self._most = most
@@ -62,9 +62,10 @@ class RequestGate:
     ) -> Iterable[bytes]:
         """Answer one request."""
         if not self._slots.acquire(blocking=False) and not self._wait():
-            refused: Iterable[bytes] = tweens.refusal(
-                self._apis, Overloaded(), environ)(environ, start_response)
-            return refused
+            api = self._apis.find(environ.get("PATH_INFO", ""))
+            refusal = http_errors.respond(api.refuse, Overloaded(), environ, None)
+            answer: Iterable[bytes] = refusal(environ, start_response)
+            return answer
         try:
             return self._app(environ, start_response)
         finally:

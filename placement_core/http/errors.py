@@ -7,6 +7,7 @@ of the Placement API, which others may use too.
 from __future__ import annotations
 
 import html
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -16,8 +17,12 @@ from pyramid.response import Response
 from webob import acceptparse, exc
 
 from placement_core import errors
+from placement_core.db import failures
+from placement_core.db.availability import Away
 from placement_core.http import requestlog
 from placement_core.http.operations import Version
+
+LOG = logging.getLogger(__name__)
 
 _STATUSES: tuple[tuple[type[errors.Error], int], ...] = (
     (errors.NotFound, 404),
@@ -86,6 +91,21 @@ def status_of(error: errors.Error) -> int:
         if isinstance(error, category):
             return status
     return 500
+
+
+def respond(
+    refuse: Refuse, error: errors.Error, environ: dict[str, Any], version: Version | None
+) -> Response:
+    """Render what the domain refused. Log what could not be had, in one line."""
+    response = refuse(status_of(error), error, environ, version)
+    if isinstance(error, errors.Unavailable):
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+        # An outage is logged by who finds it, once, and not for each request.
+        if not isinstance(error, Away):
+            cause = f": {failures.reason(error)}" if error.__cause__ is not None else ""
+            LOG.warning("request %s is answered 503: %s%s",
+                        environ.get(requestlog.ENVIRON_KEY), error, cause)
+    return response
 
 
 def document(

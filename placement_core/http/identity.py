@@ -7,53 +7,20 @@ for everybody, and so is what an API declares to be public.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
-import orjson
 from oslo_config import cfg
 
 from placement_core import errors
 from placement_core.context import Identity
-
-#: Makes the answer to who has no valid token, of a WSGI environ: (headers that an
-#: API adds to its type and length, JSON).
-Unauthorized = Callable[[dict[str, Any]], tuple[list[tuple[str, str]], bytes]]
+from placement_core.http.apis import Api, ApisByPath
 
 ENVIRON_KEY = "placement_core.identity"
 
 _ROOT = ("/", "")
 _NOBODY = Identity()
-_MESSAGE = orjson.dumps({
-    "message": "The request needs a valid token in the header X-Auth-Token.",
-    "code": "401 Unauthorized",
-    "title": "Unauthorized",
-})
-
-
-class Tree(Protocol):
-    """What authentication knows of an API (``apis.Api`` is one)."""
-
-    @property
-    def prefix(self) -> str:
-        """What its paths begin with."""
-
-    @property
-    def public_paths(self) -> Sequence[str]:
-        """The paths below ``prefix`` that need no token."""
-
-    @property
-    def unauthorized(self) -> Unauthorized:
-        """Make its 401."""
-
-    def owns(self, path: str) -> bool:
-        """Say whether a path is in it."""
-
-
-def message_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
-    """Make the 401 of the Placement API."""
-    return [], _MESSAGE
 
 
 def of(environ: dict[str, Any]) -> Identity:
@@ -62,14 +29,14 @@ def of(environ: dict[str, Any]) -> Identity:
 
 
 def authenticated(
-    app: WSGIApplication, conf: cfg.ConfigOpts, trees: Sequence[Tree] = ()
+    app: WSGIApplication, conf: cfg.ConfigOpts, apis: Sequence[Api]
 ) -> WSGIApplication:
     """Put the strategy of ``[api] auth_strategy`` before ``app``.
 
-    :param trees: the APIs; they know their public paths and their 401.
+    :param apis: they know their public paths and their 401.
     :raises errors.ConfigurationError: the strategy lacks its options.
     """
-    door = Door(trees)
+    door = Door(apis)
     if conf.api.auth_strategy == "noauth2":
         return NoAuth(app, door)
     return _keystone(app, conf, door)
@@ -78,18 +45,16 @@ def authenticated(
 class Door:
     """Which paths are for everybody, and what the others answer to strangers."""
 
-    def __init__(self, trees: Sequence[Tree] = ()) -> None:
-        self._trees = sorted(trees, key=lambda tree: len(tree.prefix), reverse=True)
-        public = {f"{tree.prefix}{path}" for tree in trees for path in tree.public_paths}
+    def __init__(self, apis: Sequence[Api]) -> None:
+        self._apis = ApisByPath(apis)
+        public = {f"{api.prefix}{path}" for api in apis for path in api.public_paths}
         self.public = frozenset([*_ROOT, *public, *(f"{path}/" for path in public)])
 
     def refuse(
         self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer 401."""
-        path = environ.get("PATH_INFO", "")
-        tree = next((tree for tree in self._trees if tree.owns(path)), None)
-        headers, body = (tree.unauthorized if tree is not None else message_401)(environ)
+        headers, body = self._apis.find(environ.get("PATH_INFO", "")).unauthorized(environ)
         start_response("401 Unauthorized", [
             ("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers])
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
@@ -132,9 +97,9 @@ class NoAuth:
 class KeystoneIdentity:
     """Read the caller from the headers that keystonemiddleware sets."""
 
-    def __init__(self, app: WSGIApplication, door: Door | None = None) -> None:
+    def __init__(self, app: WSGIApplication, door: Door) -> None:
         self.app = app
-        self._door = door or Door()
+        self._door = door
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -17,7 +17,7 @@ from placement_core import errors
 
 if TYPE_CHECKING:
     # ``serve`` asks about addresses, and loads nothing of the APIs.
-    from placement_core.http.apis import Api
+    from placement_core.http.apis import ApisByPath
 
 LOG = logging.getLogger(__name__)
 
@@ -42,13 +42,13 @@ class RemoteCaller(errors.Forbidden):
 class LocalCallers:
     """WSGI middleware that lets callers on this machine pass."""
 
-    def __init__(self, app: WSGIApplication, apis: Sequence[Api]) -> None:
+    def __init__(self, app: WSGIApplication, apis: ApisByPath) -> None:
         """Make it.
 
         :param apis: they know how their refusals look.
         """
         self._app = app
-        self._apis = sorted(apis, key=lambda api: len(api.prefix), reverse=True)
+        self._apis = apis
         self._logged = False
 
     def __call__(
@@ -62,8 +62,7 @@ class LocalCallers:
             self._logged = True
             LOG.warning("refused a caller at %s: %s",
                         environ.get("REMOTE_ADDR") or "an unknown address", error)
-        path = environ.get("PATH_INFO", "")
-        api = next((api for api in self._apis if api.owns(path)), self._apis[-1])
+        api = self._apis.find(environ.get("PATH_INFO", ""))
         return api.refuse(403, error, environ, None)(environ, start_response)
 
 

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import metrics
-from placement_core.http.apis import Api
+from placement_core.http.apis import ApisByPath
 
 
 class Metering:
     """WSGI middleware before authentication, so that strangers count, too."""
 
-    def __init__(self, app: WSGIApplication, apis: Sequence[Api]) -> None:
+    def __init__(self, app: WSGIApplication, apis: ApisByPath) -> None:
         self._app = app
-        self._trees = [
-            (f"{api.prefix}/", api.name)
-            for api in sorted(apis, key=lambda api: len(api.prefix), reverse=True)]
+        self._apis = apis
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         started = time.perf_counter()
-        path = f"{environ.get('PATH_INFO', '')}/"
-        # What is in no tree is for the API with the shortest prefix to refuse.
-        for beginning, api in self._trees:  # noqa: B007
-            if path.startswith(beginning):
-                break
+        api = self._apis.find(environ.get("PATH_INFO", "")).name
         # What the server answers in our place when an exception reaches it.
         answer = "500"
 

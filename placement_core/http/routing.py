@@ -1,7 +1,6 @@
 """From the operations of the APIs to Pyramid's routes and views.
 
-Each path has one view (``PathView``) that knows the operations on it. Several APIs share
-one router: which of them a request is for, the beginning of its path says.
+Each path has one view (``PathView``), which knows the operations on it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from pyramid.config import Configurator
 
 from placement_core.http import conditional, tweens
-from placement_core.http.apis import Api
+from placement_core.http.apis import Api, ApisByPath
 from placement_core.http.operations import Operation
 from placement_core.http.path_views import PathView
 from placement_core.http.policy import Authorizer
@@ -31,8 +30,7 @@ def include(
     """
     for api in apis:
         _add_routes(config, api, services, authorizer, kept)
-    config.registry.placement_core_apis = sorted(
-        apis, key=lambda api: len(api.prefix), reverse=True)
+    config.registry.placement_core_apis = ApisByPath(apis)
     config.add_tween(f"{tweens.__name__}.judge")
 
 

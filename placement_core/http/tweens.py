@@ -7,7 +7,7 @@ whatever is raised on the way. Source: spec placement_api §1.1 to §1.3.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from pyramid.httpexceptions import HTTPNotFound
@@ -16,34 +16,29 @@ from pyramid.response import Response
 
 from placement_core import errors
 from placement_core.db import failures
-from placement_core.db.availability import Away
 from placement_core.http import errors as http_errors, requestlog
-from placement_core.http.apis import Api
+from placement_core.http.apis import ApisByPath
 from placement_core.http.errors import Refusal
-from placement_core.http.operations import ONLY, Version
+from placement_core.http.operations import ONLY
 from placement_core.http.versions import HEADER, text
 
 LOG = logging.getLogger(__name__)
 
 _JSON = "application/json"
 
-#: As ``judge`` sees paths: with a slash at the end.
-_JSON_SUFFIX = ".json/"
+_JSON_SUFFIX = ".json"
 
 
 def judge(
     handler: Callable[[Request], Response], registry: Any
 ) -> Callable[[Request], Response]:
     """Make the tween that understands the version and renders every refusal."""
-    trees = [(f"{api.prefix}/", api) for api in registry.placement_core_apis]
+    apis: ApisByPath = registry.placement_core_apis
 
     def answer(request: Request) -> Response:
         environ = request.environ
-        path = f"{environ.get('PATH_INFO', '')}/"
-        # What is in no tree is for the API with the shortest prefix to refuse.
-        for beginning, api in trees:  # noqa: B007
-            if path.startswith(beginning):
-                break
+        path = environ.get("PATH_INFO", "")
+        api = apis.find(path)
         versions = api.versions
         version = None
         try:
@@ -54,7 +49,7 @@ def judge(
             else:
                 request.microversion = ONLY
                 _check_content_length(environ)
-                if api.every_method and path.endswith("//"):
+                if api.every_method and path.endswith("/"):
                     environ["PATH_INFO"] = path.rstrip("/")
             if api.json_suffix and path.endswith(_JSON_SUFFIX):
                 environ["PATH_INFO"] = path.removesuffix(_JSON_SUFFIX)
@@ -63,7 +58,7 @@ def judge(
         except Refusal as refusal:
             response = api.refuse(refusal.status, refusal, environ, version)
         except errors.Error as error:
-            response = _refused(api, error, environ, version)
+            response = http_errors.respond(api.refuse, error, environ, version)
         except HTTPNotFound:
             response = api.refuse(404, errors.NotFound(), environ, version)
         except UnicodeDecodeError:
@@ -73,7 +68,7 @@ def judge(
             unavailable = failures.verdict(error)
             if isinstance(unavailable, errors.Unavailable):
                 unavailable.__cause__ = error
-                response = _refused(api, unavailable, environ, version)
+                response = http_errors.respond(api.refuse, unavailable, environ, version)
             else:
                 # Not the text of the exception: it may tell what is none of the caller's
                 # business.
@@ -90,33 +85,6 @@ def judge(
         return response
 
     return answer
-
-
-def _refused(
-    api: Api, error: errors.Error, environ: dict[str, Any], version: Version | None
-) -> Response:
-    """Render what the domain refused. Log what could not be had, in one line."""
-    response = api.refuse(http_errors.status_of(error), error, environ, version)
-    if isinstance(error, errors.Unavailable):
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-        # An outage is logged by who finds it, once, and not for each request.
-        if not isinstance(error, Away):
-            cause = f": {failures.reason(error)}" if error.__cause__ is not None else ""
-            LOG.warning("request %s is answered 503: %s%s",
-                        environ.get(requestlog.ENVIRON_KEY), error, cause)
-    return response
-
-
-def refusal(apis: Sequence[Api], error: errors.Error, environ: dict[str, Any]) -> Response:
-    """Render an error for a request that did not get as far as the router.
-
-    :param apis: all that are served.
-    """
-    path = f"{environ.get('PATH_INFO', '')}/"
-    # Every path is in the tree of the API with the shortest prefix.
-    api = max((each for each in apis if path.startswith(f"{each.prefix}/")),
-              key=lambda each: len(each.prefix))
-    return _refused(api, error, environ, None)
 
 
 def _check_content_headers(environ: dict[str, Any]) -> None:

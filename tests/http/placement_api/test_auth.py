@@ -82,7 +82,7 @@ class TestKeystoneHeaders(base.HttpTestCase):
             start_response("200 OK", [])
             return [identity.of(environ)]
 
-        with_identity = identity.KeystoneIdentity(application)
+        with_identity = identity.KeystoneIdentity(application, identity.Door(_API))
         found = list(with_identity(
             dict(environ), lambda status, headers: statuses.append(int(status[:3]))))
         return statuses[0], found[0]
