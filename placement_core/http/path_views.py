@@ -124,7 +124,7 @@ class PathView:
                     functools.partial(self._authorizer.allows, identity=caller), prefix)
         if self._api.absolute_links:
             call.prefix = f"{urls.host(environ)}{prefix}"
-            call.address = urls.address(call.prefix, environ)
+            call.address = urls.address(request)
         if operation.tag is not None:
             return self._conditional(operation, call, operation.tag(call), environ)
         return self._render(operation.view(call), environ, version, prefix)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import email.utils
 import time
 from typing import Any
 
 import orjson
 from pyramid.response import Response
+from webob.datetime_utils import serialize_date
 
 from placement_core.http import urls
 from placement_core.http.operations import NOW, Reply
@@ -40,7 +39,8 @@ def render(
     if cache_headers and (reply.cacheable or moment is not None):
         headers.append(("Cache-Control", "no-cache"))
         if moment is not None:
-            headers.append(("Last-Modified", _http_date(moment)))
+            modified = time.time() if moment is NOW else moment
+            headers.append(("Last-Modified", serialize_date(modified)))
     return Response(status=reply.status, headerlist=headers, app_iter=chunks)
 
 
@@ -58,9 +58,3 @@ def json(body: Any) -> bytes:
 def content_headers(body: bytes) -> list[tuple[str, str]]:
     """Return the headers that say what a body of JSON is."""
     return [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
-
-
-def _http_date(moment: datetime.datetime) -> str:
-    if moment is NOW:
-        return email.utils.formatdate(time.time(), usegmt=True)
-    return email.utils.format_datetime(moment.replace(tzinfo=datetime.UTC), usegmt=True)

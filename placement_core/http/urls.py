@@ -5,7 +5,10 @@ from __future__ import annotations
 import urllib.parse
 from typing import Any
 
-_IN_QUERIES = "/:~!$&'()*+,;=@?%"
+from pyramid.request import Request
+from webob.request import PATH_SAFE
+
+_IN_QUERIES = f"{PATH_SAFE}?%"
 
 
 def root_url(environ: dict[str, Any]) -> str:
@@ -20,17 +23,20 @@ def mount(environ: dict[str, Any]) -> str:
 
 
 def host(environ: dict[str, Any]) -> str:
-    """Return scheme and host as the caller sees them."""
+    """Return scheme and host as the caller sees them.
+
+    With the port that the caller named: WebOb's ``host_url`` leaves out ports 80 and 443.
+    """
     host = environ.get("HTTP_HOST")
     if not host:
         host = f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
     return f"{environ['wsgi.url_scheme']}://{host}"
 
 
-def address(prefix: str, environ: dict[str, Any]) -> str:
+def address(request: Request) -> str:
     """Return the URL that was asked for."""
-    address = f"{prefix}{quoted(environ['PATH_INFO'].encode('latin-1'))}"
-    query = environ.get("QUERY_STRING")
+    address = f"{host(request.environ)}{request.path}"
+    query = request.query_string
     # As it came, but for what no URL holds.
     return f"{address}?{urllib.parse.quote(query.encode('latin-1'), safe=_IN_QUERIES)}" \
         if query else address
@@ -38,4 +44,4 @@ def address(prefix: str, environ: dict[str, Any]) -> str:
 
 def quoted(path: str | bytes) -> str:
     """Return a path as URLs have it."""
-    return urllib.parse.quote(path, safe="/:~!$&'()*+,;=@")
+    return urllib.parse.quote(path, safe=PATH_SAFE)
