@@ -7,12 +7,11 @@ process kept.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import hashlib
 import re
-import threading
 
+from placement_core.caches import BoundedCache
 from placement_core.changes import revisions
 from placement_core.context import Context
 
@@ -64,31 +63,14 @@ def names_any(header: str) -> bool:
     return header.strip() == "*"
 
 
-class Bodies:
-    """The bodies a process answered last, by tag; bounded."""
+class Bodies(BoundedCache[str, bytes]):
+    """The bodies a process answered last, by tag."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._bodies: collections.OrderedDict[str, bytes] = collections.OrderedDict()
-        self._lock = threading.Lock()
+        super().__init__(most_bytes, size=len)
+        self._longest = most_bytes // 4
 
-    def get(self, tag: str) -> bytes | None:
-        """Return the body of a tag, if it is kept."""
-        with self._lock:
-            body = self._bodies.get(tag)
-            if body is not None:
-                self._bodies.move_to_end(tag)
-            return body
-
-    def keep(self, tag: str, body: bytes) -> None:
-        """Keep a body; what was not asked for longest makes room."""
-        if len(body) > self._most_bytes // 4:
-            return
-        with self._lock:
-            self._bytes += len(body) - len(self._bodies.get(tag, b""))
-            self._bodies[tag] = body
-            self._bodies.move_to_end(tag)
-            while self._bytes > self._most_bytes:
-                _, dropped = self._bodies.popitem(last=False)
-                self._bytes -= len(dropped)
+    def put(self, tag: str, body: bytes) -> None:
+        """Keep a body, unless it would leave little room for others."""
+        if len(body) <= self._longest:
+            super().put(tag, body)

@@ -152,7 +152,7 @@ class PathView:
         body = self._kept.get(tag)
         if body is None:
             body = replies.json(operation.view(call).body)
-            self._kept.keep(tag, body)
+            self._kept.put(tag, body)
         if known is not None and conditional.names_any(known):
             return replies.not_modified(headers)
         headers += replies.content_headers(body)

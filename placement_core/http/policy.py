@@ -10,19 +10,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from oslo_config import cfg
 from oslo_policy import policy
 
 from placement_core import errors
+from placement_core.caches import BoundedCache
 from placement_core.context import Identity
 from placement_core.http.errors import NotAllowed
 
 LOG = logging.getLogger(__name__)
 
 _LOOK_EVERY_SECONDS = 1.0
-#: Callers and targets are many in the long run; then the answers start anew.
+#: Callers and targets are many in the long run.
 _MOST_ANSWERS = 4096
 
 
@@ -49,7 +50,7 @@ class Authorizer:
         self._lock = threading.Lock()
         #: The kinds of tokens that a rule is for.
         self._scopes = {rule.name: frozenset(rule.scope_types or ()) for rule in rules}
-        self._answers: dict[object, bool] = {}
+        self._answers = BoundedCache[Hashable, bool](_MOST_ANSWERS)
         self._rules: object = None
         self._cacheable = True
         self._look_at = 0.0
@@ -115,7 +116,7 @@ class Authorizer:
                 LOG.exception("the policy files cannot be loaded; the old rules stay in force")
             if self._enforcer.rules is not self._rules:
                 self._rules = self._enforcer.rules
-                self._answers = {}
+                self._answers.clear()
                 # A rule that asks a remote service may answer otherwise tomorrow.
                 self._cacheable = not any(
                     "http" in str(check) for check in self._enforcer.rules.values())
@@ -123,7 +124,7 @@ class Authorizer:
 
     def _evaluate(
         self,
-        key: object,
+        key: Hashable,
         rule: str,
         identity: Identity,
         target: Mapping[str, str | None] | None,
@@ -143,10 +144,7 @@ class Authorizer:
         target = {name: value for name, value in target.items() if value is not None}
         # The lock also keeps other threads from seeing rules half loaded.
         with self._lock:
-            answers = self._answers
             allowed = bool(self._enforcer.enforce(rule, target, credentials))
             if self._cacheable and self._enforcer.rules is self._rules:
-                if len(answers) >= _MOST_ANSWERS:
-                    answers.clear()
-                answers[key] = allowed
+                self._answers.put(key, allowed)
         return allowed

@@ -14,12 +14,13 @@ from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
+from placement_core.caches import BoundedCache
 from placement_core.http import conditional, identity, requestlog
 from placement_core.http.policy import Authorizer
 from placement_core.services import Services
 
 _METHODS = ("GET", "HEAD")
-#: Questions are many in the long run; then remembering starts anew.
+#: Questions are many in the long run.
 _MOST = 4096
 #: What differs between the answers to one question; the rest of the headers does not.
 _OF_ONE_ANSWER = ("ETag", "Content-Type", "Content-Length")
@@ -54,7 +55,7 @@ class Replays:
         self._services = services
         self._authorizer = authorizer
         self._kept = kept
-        self._known: dict[Hashable, _Known] = {}
+        self._known = BoundedCache[Hashable, _Known](_MOST)
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -78,7 +79,7 @@ class Replays:
         def noticing(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             tag = environ.get(conditional.ENVIRON_KEY)
             if tag is not None and rules is not None and status[:3] in ("200", "304"):
-                self._remember(question, _Known(
+                self._known.put(question, _Known(
                     tag, rules, [each for each in headers if each[0] not in _OF_ONE_ANSWER]))
             return start_response(status, headers, *exc_info)
 
@@ -105,8 +106,3 @@ class Replays:
         start_response("200 OK", [
             *headers, ("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
-
-    def _remember(self, question: Hashable, known: _Known) -> None:
-        if len(self._known) >= _MOST:
-            self._known.clear()
-        self._known[question] = known

@@ -9,7 +9,6 @@ old. What nobody could be asked about is ``errors.Unavailable``, never "there is
 
 from __future__ import annotations
 
-import collections
 import concurrent.futures
 import dataclasses
 import logging
@@ -22,6 +21,7 @@ import uuid
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
+import cachetools
 import orjson
 from keystoneauth1 import adapter, exceptions, loading
 from keystoneauth1.identity import base as identity
@@ -214,9 +214,8 @@ class Answers:
         self._max_stale_seconds = max_stale_seconds
         self._option = option
         self._clock = clock
-        self._most = most
         self._lock = threading.Lock()
-        self._answers: collections.OrderedDict[Hashable, _Answer] = collections.OrderedDict()
+        self._answers: cachetools.LRUCache[Hashable, _Answer] = cachetools.LRUCache(most)
         self._flights: dict[Hashable, concurrent.futures.Future[Any]] = {}
         self._outage: Outage | None = None
         self._rests_until = -math.inf
@@ -233,10 +232,8 @@ class Answers:
         with self._lock:
             now = self._clock()
             known = self._answers.get(question)
-            if known is not None:
-                self._answers.move_to_end(question)
-                if self._is_good_enough(question, now - known.asked_at):
-                    return known.fetched.value
+            if known is not None and self._is_good_enough(question, now - known.asked_at):
+                return known.fetched.value
             if now < self._rests_until:
                 return self._kept(known)
             flight = self._flights.get(question)
@@ -285,9 +282,6 @@ class Answers:
             fetched = known.fetched
         with self._lock:
             self._answers[question] = _Answer(fetched, asked_at)
-            self._answers.move_to_end(question)
-            while len(self._answers) > self._most:
-                self._answers.popitem(last=False)
         return fetched.value
 
     def _kept(self, known: _Answer | None) -> Any:

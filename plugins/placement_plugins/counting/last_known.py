@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import threading
 import time
 from collections.abc import Callable, Collection
+
+import cachetools
 
 from placement_core.cells.counts import Amounts, InCell
 
@@ -86,14 +87,11 @@ class _OfCell:
     def __init__(self) -> None:
         self.all: _All | None = None
         #: {(project, user or None for the project's own): (when, what)}.
-        self.single: collections.OrderedDict[
-            tuple[str, str | None], tuple[float, Amounts]] = collections.OrderedDict()
+        self.single: cachetools.LRUCache[
+            tuple[str, str | None], tuple[float, Amounts]] = cachetools.LRUCache(_MOST_KEPT)
 
     def put(self, key: tuple[str, str | None], at: float, amounts: Amounts) -> None:
         self.single[key] = at, amounts
-        self.single.move_to_end(key)
-        while len(self.single) > _MOST_KEPT:
-            self.single.popitem(last=False)
 
     def get(self, key: tuple[str, str | None]) -> tuple[float, Amounts] | None:
         single = self.single.get(key)

@@ -233,6 +233,6 @@ class TestAnswers(base.TestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        held = typing.cast(Any, kept)._by_question.values()
-        self.assertEqual(sum(one.size for one in held), typing.cast(Any, kept)._bytes)
-        self.assertLessEqual(kept._bytes, 100)
+        held = typing.cast(Any, kept)._entries.values()
+        self.assertEqual(sum(one.size for one in held), typing.cast(Any, kept)._entries.currsize)
+        self.assertLessEqual(kept._entries.currsize, 100)

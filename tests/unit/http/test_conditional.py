@@ -31,21 +31,21 @@ class BodiesTest(base.TestCase):
     def test_the_oldest_makes_room(self) -> None:
         bodies = conditional.Bodies(most_bytes=40)
         for tag in "abcd":
-            bodies.keep(tag, b"x" * 10)
+            bodies.put(tag, b"x" * 10)
         self.assertEqual(b"x" * 10, bodies.get("a"))
-        bodies.keep("e", b"y" * 10)
+        bodies.put("e", b"y" * 10)
         self.assertIsNone(bodies.get("b"))
         self.assertEqual([True] * 4, [bodies.get(tag) is not None for tag in "acde"])
 
     def test_what_is_too_large_is_not_kept(self) -> None:
         bodies = conditional.Bodies(most_bytes=40)
-        bodies.keep("a", b"x" * 11)
+        bodies.put("a", b"x" * 11)
         self.assertIsNone(bodies.get("a"))
 
     def test_the_same_again_takes_no_room(self) -> None:
         bodies = conditional.Bodies(most_bytes=40)
         for _ in range(10):
-            bodies.keep("a", b"x" * 10)
+            bodies.put("a", b"x" * 10)
         for tag in "bcd":
-            bodies.keep(tag, b"x" * 10)
+            bodies.put(tag, b"x" * 10)
         self.assertIsNotNone(bodies.get("a"))
