@@ -299,7 +299,7 @@ class Lessor:
     def statements(self, start: datetime.datetime) -> int:
         """Ask for a lease; return how many statements were sent, without BEGIN and COMMIT."""
         caller = Identity(user_id=_PROJECT, project_id=_PROJECT, roles=("admin",))
-        new = bodies.new_lease(_lease("bench", start), caller, "")
+        new = bodies.parse_new_lease(_lease("bench", start), caller, "")
         self._count = 0
         with mock.patch.object(Question, "ask", self._asking()):
             with contextlib.suppress(DoesNotFit):

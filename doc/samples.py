@@ -16,7 +16,7 @@ HISTORY = ROOT / "doc" / "microversions.rst"
 
 def main() -> int:
     """Write every file; return 1 if one could not be made."""
-    HISTORY.write_text(microversions.history())
+    HISTORY.write_text(microversions.render_history())
     made = {("config", "sample"): CONFIGURATION, ("policy", "sample"): POLICY}
     for command, path in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)

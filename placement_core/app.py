@@ -19,7 +19,15 @@ from pyramid.config import Configurator
 from placement_core import errors, metrics, services
 from placement_core.db import sqlite_files
 from placement_core.db.masking import masked_in
-from placement_core.http import conditional, identity, metering, requestlog, roles, routing, tweens
+from placement_core.http import (
+    conditional,
+    identity,
+    request_metrics,
+    requestlog,
+    roles,
+    routing,
+    tweens,
+)
 from placement_core.http.apis import Api, ApisByPath
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.concurrency import RequestGate
@@ -29,7 +37,7 @@ from placement_core.http.local_callers import LocalCallers
 from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer, make_enforcer
 from placement_core.http.readiness import Readiness
-from placement_core.http.replays import Replays
+from placement_core.http.response_cache import ResponseCache
 from placement_core.migrations import sync
 from placement_core.placement import standard
 from placement_core.services import Services
@@ -58,11 +66,11 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         metrics.start()
     parts = services.build(conf)
     authorizer = Authorizer(conf, _rules_of(apis))
-    kept = conditional.Bodies()
-    app: WSGIApplication = Replays(
-        _router(apis, parts, authorizer, kept),
-        [api.prefix for api in apis if api.versions is None], parts, authorizer, kept)
-    app = identity.authenticated(app, conf, apis)
+    bodies = conditional.Bodies()
+    app: WSGIApplication = ResponseCache(
+        _router(apis, parts, authorizer, bodies),
+        [api.prefix for api in apis if api.versions is None], parts, authorizer, bodies)
+    app = identity.add_authentication(app, conf, apis)
     by_path = ApisByPath(apis)
     if conf.api.auth_strategy == "noauth2":
         if conf.api.allow_remote_noauth2:
@@ -73,7 +81,7 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         app = RequestGate(
             app, conf.api.max_concurrent_requests, parts.database.availability, by_path)
     if conf.metrics.enabled:
-        app = metering.Metering(app, by_path)
+        app = request_metrics.RequestMetrics(app, by_path)
     app = _with_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
@@ -109,14 +117,14 @@ def _rules_of(apis: Sequence[Api]) -> list[policy.RuleDefault]:
 
 
 def _router(
-    apis: Sequence[Api], parts: Services, authorizer: Authorizer, kept: conditional.Bodies
+    apis: Sequence[Api], parts: Services, authorizer: Authorizer, bodies: conditional.Bodies
 ) -> WSGIApplication:
     with Configurator(
         # Our own tween renders every exception; Pyramid's own would only cost time.
-        settings={"pyramid.tweens": [f"{tweens.__name__}.judge"]},
+        settings={"pyramid.tweens": [f"{tweens.__name__}.api_tween"]},
         introspection=False,
     ) as config:
-        routing.include(config, apis, parts, authorizer, kept)
+        routing.include(config, apis, parts, authorizer, bodies)
         return config.make_wsgi_app()
 
 

@@ -42,7 +42,7 @@ def _form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> validatio
     return validation.Schema(
         {"type": "object", "properties": {**required, **optional}, "required": [*required],
          "additionalProperties": False},
-        validation.uuid_like)
+        validation.is_uuid_like)
 
 
 #: What a file may hold: {section: the form of its entries}.
@@ -549,7 +549,7 @@ def _read(path: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
         if not isinstance(entries, list):
             raise base.Failed(f"{path}: {section}: expected a list")
         for number, entry in enumerate(entries, 1):
-            fault = _FORMS[section].fault(entry)
+            fault = _FORMS[section].validate(entry)
             if fault is not None:
                 raise base.Failed(f"{path}: {section}, entry {number}: {fault.splitlines()[0]}")
     return document

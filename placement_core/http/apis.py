@@ -18,7 +18,7 @@ from placement_core.http.versions import Versions
 
 #: Makes the answer to who has no valid token, of a WSGI environ: (headers that an
 #: API adds to its type and length, JSON).
-Unauthorized = Callable[[dict[str, Any]], tuple[list[tuple[str, str]], bytes]]
+Make401 = Callable[[dict[str, Any]], tuple[list[tuple[str, str]], bytes]]
 
 _MESSAGE = orjson.dumps({
     "message": "The request needs a valid token in the header X-Auth-Token.",
@@ -27,7 +27,7 @@ _MESSAGE = orjson.dumps({
 })
 
 
-def message_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
+def make_placement_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
     """Make the 401 of the Placement API."""
     return [], _MESSAGE
 
@@ -40,18 +40,18 @@ class Api:
     :ivar prefix: what the paths of its operations begin with, such as
         ``/capacity/v1``; empty for the API that has every path no other one has.
     :ivar versions: None for an API without microversions.
-    :ivar refuse: makes the error document.
+    :ivar render_document: makes the error document.
     :ivar cache_headers_since: the first microversion whose replies may carry
         ``Cache-Control`` and ``Last-Modified``.
     :ivar headers: what every reply of an API without microversions carries.
     :ivar check_media: refuses what is sent, or may be answered, in no JSON.
-    :ivar wording: says what is wrong with a body or a query string.
+    :ivar error_text: says what is wrong with a body or a query string.
     :ivar every_method: HEAD is answered wherever GET is, OPTIONS everywhere, and
         a path may end with a slash; only for an API without microversions.
     :ivar json_suffix: a path may end with ``.json``, which asks for JSON.
     :ivar absolute_links: links are URLs, not paths.
     :ivar public_paths: below ``prefix``; they need no token.
-    :ivar unauthorized: makes the answer to who has no token.
+    :ivar make_401: makes the answer to who has no token.
     :ivar rules: the policy rules that its operations name, with their defaults.
     """
 
@@ -59,16 +59,16 @@ class Api:
     prefix: str
     operations: Sequence[Operation]
     versions: Versions | None
-    refuse: http_errors.Refuse
+    render_document: http_errors.RenderDocument
     cache_headers_since: Version = ONLY
     headers: tuple[tuple[str, str], ...] = ()
-    check_media: media.Check = media.json_or_415
-    wording: validation.Wording = str
+    check_media: media.Check = media.check_strictly
+    error_text: validation.ErrorText = str
     every_method: bool = False
     json_suffix: bool = False
     absolute_links: bool = False
     public_paths: tuple[str, ...] = ()
-    unauthorized: Unauthorized = message_401
+    make_401: Make401 = make_placement_401
     rules: Sequence[policy.RuleDefault] = ()
 
 

@@ -63,7 +63,7 @@ class RequestGate:
         """Answer one request."""
         if not self._slots.acquire(blocking=False) and not self._wait():
             api = self._apis.find(environ.get("PATH_INFO", ""))
-            refusal = http_errors.respond(api.refuse, Overloaded(), environ, None)
+            refusal = http_errors.render_error(api.render_document, Overloaded(), environ, None)
             answer: Iterable[bytes] = refusal(environ, start_response)
             return answer
         try:

@@ -26,7 +26,7 @@ ENVIRON_KEY = "placement_core.tag"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tag:
+class ETag:
     """What an answer is made from.
 
     :ivar parts: what does not change for a request of the same caller for the same
@@ -49,7 +49,7 @@ class Tag:
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def names(header: str, tag: str) -> bool:
+def matches(header: str, tag: str) -> bool:
     """Say whether an ``If-None-Match`` names a tag; weak and strong are the same.
 
     A conditional read asks this first, so that it takes 0.4 microseconds, a tenth of
@@ -58,7 +58,7 @@ def names(header: str, tag: str) -> bool:
     return tag in header and tag in _TAG.findall(header)
 
 
-def names_any(header: str) -> bool:
+def matches_any(header: str) -> bool:
     """Say whether an ``If-None-Match`` names whatever there is."""
     return header.strip() == "*"
 

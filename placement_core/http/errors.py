@@ -33,10 +33,10 @@ _STATUSES: tuple[tuple[type[errors.Error], int], ...] = (
     (errors.Unavailable, 503),
 )
 
-_FORMS = ("application/json", "text/html", "text/plain")
+_MEDIA_TYPES = ("application/json", "text/html", "text/plain")
 
 
-class Refusal(Exception):
+class HTTPError(Exception):
     """A request that never reached the domain: its form is wrong.
 
     :param message: what is wrong with it, for people.
@@ -73,19 +73,20 @@ class NotAllowed(errors.Forbidden):
 
 #: Makes the response to (status, what was refused, WSGI environ, microversion); the
 #: microversion is None where none was understood, or none matters any more (500).
-Refuse = Callable[[int, errors.Error | Refusal, dict[str, Any], Version | None], Response]
+RenderDocument = Callable[[int, errors.Error | HTTPError, dict[str, Any], Version | None],
+                          Response]
 
 
-def method_not_allowed(method: str, allowed: Sequence[str]) -> Refusal:
+def method_not_allowed(method: str, allowed: Sequence[str]) -> HTTPError:
     """Return the 405 of a path that has other methods."""
-    return Refusal(
+    return HTTPError(
         405,
         f"The method {method} is not allowed for this resource.",
         headers=[("Allow", ", ".join(allowed))],
     )
 
 
-def status_of(error: errors.Error) -> int:
+def get_status(error: errors.Error) -> int:
     """Return the status of the category that ``error`` belongs to; 500 if none."""
     for category, status in _STATUSES:
         if isinstance(error, category):
@@ -93,11 +94,12 @@ def status_of(error: errors.Error) -> int:
     return 500
 
 
-def respond(
-    refuse: Refuse, error: errors.Error, environ: dict[str, Any], version: Version | None
+def render_error(
+    render_document: RenderDocument, error: errors.Error, environ: dict[str, Any],
+    version: Version | None
 ) -> Response:
     """Render what the domain refused. Log what could not be had, in one line."""
-    response = refuse(status_of(error), error, environ, version)
+    response = render_document(get_status(error), error, environ, version)
     if isinstance(error, errors.Unavailable):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
         # An outage is logged by who finds it, once, and not for each request.
@@ -108,8 +110,8 @@ def respond(
     return response
 
 
-def document(
-    status: int, error: errors.Error | Refusal, environ: dict[str, Any], *, coded: bool,
+def render_document(
+    status: int, error: errors.Error | HTTPError, environ: dict[str, Any], *, coded: bool,
     members: Mapping[str, Any] = MappingProxyType({}),
 ) -> Response:
     """Render a refusal as JSON, or as the caller's ``Accept`` insists.
@@ -122,9 +124,9 @@ def document(
     message = str(error).replace("\n", " ").replace("\r", "")
     kind = exc.status_map[status]
     sentence = message if status == 405 else kind.explanation
-    form = _form(environ.get("HTTP_ACCEPT"))
+    form = _choose_media_type(environ.get("HTTP_ACCEPT"))
     headers: Sequence[tuple[str, str]] = ()
-    if isinstance(error, Refusal):
+    if isinstance(error, HTTPError):
         headers, members = error.headers, error.members
     if form == "application/json":
         shown = {
@@ -138,7 +140,7 @@ def document(
             shown["code"] = error.code
         body = orjson.dumps({"errors": [shown]})
     else:
-        body = _page(form, f"{status} {kind.title}", sentence, message)
+        body = _render_page(form, f"{status} {kind.title}", sentence, message)
     return Response(
         status=status,
         app_iter=[body],
@@ -150,16 +152,16 @@ def document(
     )
 
 
-def _form(accept: str | None) -> str:
+def _choose_media_type(accept: str | None) -> str:
     """Return the media type of an error: JSON unless the caller excludes it."""
     if not accept:
-        return _FORMS[0]
-    acceptable = acceptparse.create_accept_header(accept).acceptable_offers(_FORMS)
+        return _MEDIA_TYPES[0]
+    acceptable = acceptparse.create_accept_header(accept).acceptable_offers(_MEDIA_TYPES)
     names = [name for name, _quality in acceptable]
-    return _FORMS[0] if not names or _FORMS[0] in names else names[0]
+    return _MEDIA_TYPES[0] if not names or _MEDIA_TYPES[0] in names else names[0]
 
 
-def _page(form: str, title: str, sentence: str, message: str) -> bytes:
+def _render_page(form: str, title: str, sentence: str, message: str) -> bytes:
     paragraphs = [sentence] if sentence == message else [sentence, message]
     if form == "text/plain":
         return "\n\n".join([title, *paragraphs, ""]).encode()

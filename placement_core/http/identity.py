@@ -23,12 +23,12 @@ _ROOT = ("/", "")
 _NOBODY = Identity()
 
 
-def of(environ: dict[str, Any]) -> Identity:
+def get_identity(environ: dict[str, Any]) -> Identity:
     """Return the caller that authentication found; nobody for public paths."""
     return environ.get(ENVIRON_KEY, _NOBODY)
 
 
-def authenticated(
+def add_authentication(
     app: WSGIApplication, conf: cfg.ConfigOpts, apis: Sequence[Api]
 ) -> WSGIApplication:
     """Put the strategy of ``[api] auth_strategy`` before ``app``.
@@ -36,25 +36,25 @@ def authenticated(
     :param apis: they know their public paths and their 401.
     :raises errors.ConfigurationError: the strategy lacks its options.
     """
-    door = Door(apis)
+    public_paths = PublicPaths(apis)
     if conf.api.auth_strategy == "noauth2":
-        return NoAuth(app, door)
-    return _keystone(app, conf, door)
+        return NoAuth(app, public_paths)
+    return _add_keystone(app, conf, public_paths)
 
 
-class Door:
+class PublicPaths:
     """Which paths are for everybody, and what the others answer to strangers."""
 
     def __init__(self, apis: Sequence[Api]) -> None:
         self._apis = ApisByPath(apis)
         public = {f"{api.prefix}{path}" for api in apis for path in api.public_paths}
-        self.public = frozenset([*_ROOT, *public, *(f"{path}/" for path in public)])
+        self.paths = frozenset([*_ROOT, *public, *(f"{path}/" for path in public)])
 
     def refuse(
         self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer 401."""
-        headers, body = self._apis.find(environ.get("PATH_INFO", "")).unauthorized(environ)
+        headers, body = self._apis.find(environ.get("PATH_INFO", "")).make_401(environ)
         start_response("401 Unauthorized", [
             ("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers])
         return [] if environ.get("REQUEST_METHOD") == "HEAD" else [body]
@@ -66,10 +66,10 @@ class NoAuth:
     Source: spec placement_api §5, last paragraph.
     """
 
-    def __init__(self, app: WSGIApplication, door: Door) -> None:
+    def __init__(self, app: WSGIApplication, public_paths: PublicPaths) -> None:
         self.app = app
-        self._door = door
-        self._public = door.public
+        self._public_paths = public_paths
+        self._public = public_paths.paths
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -79,7 +79,7 @@ class NoAuth:
             return self.app(environ, start_response)
         token = environ.get("HTTP_X_AUTH_TOKEN")
         if not token:
-            return self._door.refuse(environ, start_response)
+            return self._public_paths.refuse(environ, start_response)
         user, _, project = token.partition(":")
         roles = environ.get("HTTP_X_ROLES")
         if roles is None:
@@ -88,7 +88,7 @@ class NoAuth:
         environ[ENVIRON_KEY] = Identity(
             user_id=user,
             project_id=environ.get("HTTP_X_PROJECT_ID") or (None if scope else project or user),
-            roles=_split(roles),
+            roles=_split_roles(roles),
             system_scope=scope,
         )
         return self.app(environ, start_response)
@@ -97,9 +97,9 @@ class NoAuth:
 class KeystoneIdentity:
     """Read the caller from the headers that keystonemiddleware sets."""
 
-    def __init__(self, app: WSGIApplication, door: Door) -> None:
+    def __init__(self, app: WSGIApplication, public_paths: PublicPaths) -> None:
         self.app = app
-        self._door = door
+        self._public_paths = public_paths
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -107,11 +107,11 @@ class KeystoneIdentity:
         """Answer one request."""
         user = environ.get("HTTP_X_USER_ID")
         if not user:
-            return self._door.refuse(environ, start_response)
+            return self._public_paths.refuse(environ, start_response)
         environ[ENVIRON_KEY] = Identity(
             user_id=user,
             project_id=environ.get("HTTP_X_PROJECT_ID"),
-            roles=_split(environ.get("HTTP_X_ROLES", "")),
+            roles=_split_roles(environ.get("HTTP_X_ROLES", "")),
             system_scope=environ.get("HTTP_OPENSTACK_SYSTEM_SCOPE"),
             domain_id=environ.get("HTTP_X_DOMAIN_ID"),
             user_domain_id=environ.get("HTTP_X_USER_DOMAIN_ID"),
@@ -120,14 +120,16 @@ class KeystoneIdentity:
         return self.app(environ, start_response)
 
 
-def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts, door: Door) -> WSGIApplication:
+def _add_keystone(
+    app: WSGIApplication, conf: cfg.ConfigOpts, public_paths: PublicPaths
+) -> WSGIApplication:
     # Imported here because it is large and only this strategy needs it.
     from keystonemiddleware import auth_token
 
     try:
         # Its 401 is Keystone's error document, and says where to log in.
         validating = auth_token.AuthProtocol(
-            KeystoneIdentity(app, door), {"oslo_config_config": conf})
+            KeystoneIdentity(app, public_paths), {"oslo_config_config": conf})
     except Exception as error:
         raise errors.ConfigurationError(
             f"[keystone_authtoken]: {' '.join(str(error).split())}") from error
@@ -136,7 +138,7 @@ def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts, door: Door) -> WSGIApp
         raise errors.ConfigurationError(
             "[keystone_authtoken] auth_type: expected the way this service logs in at "
             "Keystone, such as password, because [api] auth_strategy = keystone")
-    public = door.public
+    public = public_paths.paths
 
     def unless_public(
         environ: dict[str, Any], start_response: StartResponse
@@ -148,5 +150,5 @@ def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts, door: Door) -> WSGIApp
     return unless_public
 
 
-def _split(roles: str) -> tuple[str, ...]:
+def _split_roles(roles: str) -> tuple[str, ...]:
     return tuple(role.strip() for role in roles.split(",") if role.strip())

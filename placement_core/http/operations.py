@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from placement_core.context import Context
-from placement_core.http.conditional import Tag
+from placement_core.http.conditional import ETag
 from placement_core.services import Services
 
 T = TypeVar("T")
@@ -120,13 +120,13 @@ class Operation:
     :ivar query: JSON schema of the query string by microversion ({name: last
         value}); None accepts anything.
     :ivar json_only: refuse an ``Accept`` that excludes JSON with 406.
-    :ivar exists: called with (ctx, path) before a *bad body* is refused, so that
+    :ivar check_exists: called with (ctx, path) before a *bad body* is refused, so that
         a missing resource is 404 rather than 400.
-    :ivar served: raises where this deployment does not have the operation, before query
+    :ivar check_served: raises where this deployment does not have the operation, before query
         string and body are read.
     :ivar target: makes the policy target of a call; the caller's own by default.
     :ivar media_before_gate: 415 and 406 come before the 404 of ``since``.
-    :ivar tag: makes the entity tag of a read: where two calls have the same one,
+    :ivar etag: makes the entity tag of a read: where two calls have the same one,
         ``view`` answers both of them 200 with the same body. None: there is none now.
     """
 
@@ -140,9 +140,9 @@ class Operation:
     largest_body: int | None = RECORD_BODY
     query: Ladder[dict[str, Any]] | None = None
     json_only: bool = False
-    exists: Callable[[Context, Mapping[str, str]], object] | None = None
-    served: Callable[[Services], None] | None = None
+    check_exists: Callable[[Context, Mapping[str, str]], object] | None = None
+    check_served: Callable[[Services], None] | None = None
     target: Callable[[Mapping[str, list[str]]], Mapping[str, Any]] | None = None
     media_before_gate: bool = False
-    tag: Callable[[Call], Tag | None] | None = None
+    etag: Callable[[Call], ETag | None] | None = None
     also: tuple[str, ...] = ()

@@ -32,26 +32,26 @@ class Page:
         return None if self.size is None else self.size + 1
 
 
-def page(query: Query) -> Page:
+def parse_page(query: Query) -> Page:
     """Return which page is asked for."""
-    asked = last(query, "limit")
+    asked = get_last(query, "limit")
     size = min(int(asked), _LARGEST_PAGE) if asked is not None else None
-    return Page(size, last(query, "marker") or None)
+    return Page(size, get_last(query, "marker") or None)
 
 
-def last(query: Query, key: str) -> str | None:
+def get_last(query: Query, key: str) -> str | None:
     """Return what a key was given last, if it was."""
     return query[key][-1] if key in query else None
 
 
-def following(address: str, query: Query, marker: str) -> str:
+def make_next_url(address: str, query: Query, marker: str) -> str:
     """Return where the next page is.
 
     :param address: of the list, without a query string.
     """
-    return with_query(address, {**query, "marker": [marker]})
+    return add_query(address, {**query, "marker": [marker]})
 
 
-def with_query(address: str, query: Query) -> str:
+def add_query(address: str, query: Query) -> str:
     """Return an address with a query string."""
     return f"{address}?{urllib.parse.urlencode(query, doseq=True)}"

@@ -32,28 +32,28 @@ from placement_core.http.policy import Authorizer
 from placement_core.services import Services
 
 
-class _Endpoint:
+class _PreparedOperation:
     """An operation with its schemas ready to use."""
 
     __slots__ = ("bodies", "operation", "queries")
 
-    def __init__(self, operation: Operation, wording: validation.Wording) -> None:
+    def __init__(self, operation: Operation, error_text: validation.ErrorText) -> None:
         self.operation = operation
-        self.bodies = _schemas(operation.body, validation.uuid_like, wording)
-        self.queries = _schemas(operation.query, validation.strict_uuid, wording)
+        self.bodies = _prepare_schemas(operation.body, validation.is_uuid_like, error_text)
+        self.queries = _prepare_schemas(operation.query, validation.is_strict_uuid, error_text)
 
     def takes_body(self, version: Version) -> bool:
         """Say whether the operation has a body at a version."""
         return self.bodies is not None and self.bodies.at(version) is not None
 
 
-def _schemas(
-    ladder: Ladder[Any] | None, uuid: Callable[[object], bool], wording: validation.Wording
+def _prepare_schemas(
+    ladder: Ladder[Any] | None, uuid: Callable[[object], bool], error_text: validation.ErrorText
 ) -> Ladder[validation.Schema | None] | None:
     if ladder is None:
         return None
     return Ladder({
-        since: None if schema is None else validation.Schema(schema, uuid, wording)
+        since: None if schema is None else validation.Schema(schema, uuid, error_text)
         for since, schema in ladder.rungs.items()
     })
 
@@ -67,18 +67,18 @@ class PathView:
         operations: dict[str, Operation],
         services: Services,
         authorizer: Authorizer,
-        kept: conditional.Bodies,
+        bodies: conditional.Bodies,
     ) -> None:
         self._api = api
         self._check_media = api.check_media
         self._endpoints = {
-            method: _Endpoint(operation, api.wording)
+            method: _PreparedOperation(operation, api.error_text)
             for method, operation in operations.items()}
         if api.every_method and "GET" in operations:
             # WebOb leaves the body out.
             self._endpoints["HEAD"] = self._endpoints["GET"]
         self._allowed = sorted([*self._endpoints, *(["OPTIONS"] if api.every_method else [])])
-        self._kept = kept
+        self._bodies = bodies
         self._services = services
         self._authorizer = authorizer
         self._largest_body = services.conf.api.max_request_body_size
@@ -104,29 +104,29 @@ class PathView:
         else:
             self._check_gate(operation, version)
             self._check_media(environ, endpoint.takes_body(version), operation.json_only)
-        caller = identity.of(environ)
+        caller = identity.get_identity(environ)
         if operation.policy is not None:
-            target = operation.target and operation.target(_lenient_query(environ))
+            target = operation.target and operation.target(_parse_query_leniently(environ))
             self._authorizer.check(operation.policy, caller, target)
-        if operation.served is not None:
-            operation.served(self._services)
+        if operation.check_served is not None:
+            operation.check_served(self._services)
 
         ctx = self._services.context(caller, environ.get(requestlog.ENVIRON_KEY))
-        query = _query(environ, endpoint, version)
+        query = _parse_query(environ, endpoint, version)
         try:
             body = self._body(environ, endpoint, version)
         except errors.Invalid:
-            if operation.exists is not None:
-                operation.exists(ctx, path)
+            if operation.check_exists is not None:
+                operation.check_exists(ctx, path)
             raise
-        prefix = urls.mount(environ)
+        prefix = urls.get_mount_path(environ)
         call = Call(self._services, ctx, path, query, body, version,
                     functools.partial(self._authorizer.allows, identity=caller), prefix)
         if self._api.absolute_links:
-            call.prefix = f"{urls.host(environ)}{prefix}"
-            call.address = urls.address(request)
-        if operation.tag is not None:
-            return self._conditional(operation, call, operation.tag(call), environ)
+            call.prefix = f"{urls.get_host_url(environ)}{prefix}"
+            call.address = urls.get_request_url(request)
+        if operation.etag is not None:
+            return self._conditional(operation, call, operation.etag(call), environ)
         return self._render(operation.view(call), environ, version, prefix)
 
     def _options(self) -> Response:
@@ -135,7 +135,7 @@ class PathView:
             headerlist=[("Allow", ", ".join(self._allowed)), ("Content-Length", "0")])
 
     def _conditional(
-        self, operation: Operation, call: Call, made_from: conditional.Tag | None,
+        self, operation: Operation, call: Call, made_from: conditional.ETag | None,
         environ: dict[str, Any],
     ) -> Response:
         """Answer 304 to who has the answer already; else make it, or take the kept one."""
@@ -147,15 +147,15 @@ class PathView:
         if self._api.versions is not None:
             headers.append(("Vary", "X-Auth-Token"))
         known = environ.get("HTTP_IF_NONE_MATCH")
-        if known is not None and conditional.names(known, tag):
-            return replies.not_modified(headers)
-        body = self._kept.get(tag)
+        if known is not None and conditional.matches(known, tag):
+            return replies.render_not_modified(headers)
+        body = self._bodies.get(tag)
         if body is None:
-            body = replies.json(operation.view(call).body)
-            self._kept.put(tag, body)
-        if known is not None and conditional.names_any(known):
-            return replies.not_modified(headers)
-        headers += replies.content_headers(body)
+            body = replies.dump_json(operation.view(call).body)
+            self._bodies.put(tag, body)
+        if known is not None and conditional.matches_any(known):
+            return replies.render_not_modified(headers)
+        headers += replies.make_content_headers(body)
         return Response(status=200, headerlist=headers, app_iter=[body])
 
     def _check_gate(self, operation: Operation, version: Version) -> None:
@@ -166,15 +166,17 @@ class PathView:
             raise http_errors.method_not_allowed(operation.method, others)
         raise errors.NotFound()
 
-    def _body(self, environ: dict[str, Any], endpoint: _Endpoint, version: Version) -> Any:
+    def _body(
+        self, environ: dict[str, Any], endpoint: _PreparedOperation, version: Version
+    ) -> Any:
         schema = endpoint.bodies.at(version) if endpoint.bodies is not None else None
         if schema is None:
             return None
         largest = min(endpoint.operation.largest_body or self._largest_body, self._largest_body)
         value = validation.parse_body(request_bodies.read(environ, largest))
-        fault = schema.fault(value)
-        if fault is not None:
-            raise validation.InvalidBody(fault)
+        problem = schema.validate(value)
+        if problem is not None:
+            raise validation.InvalidBody(problem)
         return value
 
     def _render(
@@ -184,19 +186,19 @@ class PathView:
             reply, environ, prefix, cache_headers=version >= self._api.cache_headers_since)
 
 
-def _query(
-    environ: dict[str, Any], endpoint: _Endpoint, version: Version
+def _parse_query(
+    environ: dict[str, Any], endpoint: _PreparedOperation, version: Version
 ) -> dict[str, list[str]]:
     query = validation.parse_query(environ.get("QUERY_STRING", ""))
     schema = endpoint.queries.at(version) if endpoint.queries is not None else None
     if schema is not None:
-        fault = schema.fault({name: values[-1] for name, values in query.items()})
-        if fault is not None:
-            raise validation.InvalidQuery(fault)
+        problem = schema.validate({name: values[-1] for name, values in query.items()})
+        if problem is not None:
+            raise validation.InvalidQuery(problem)
     return query
 
 
-def _lenient_query(environ: dict[str, Any]) -> dict[str, list[str]]:
+def _parse_query_leniently(environ: dict[str, Any]) -> dict[str, list[str]]:
     """Read the query string for the policy, which comes before any complaint."""
     try:
         return validation.parse_query(environ.get("QUERY_STRING", ""))

@@ -27,14 +27,14 @@ def render(
     chunks: list[bytes] = []
     body = reply.body
     if body is not None:
-        body = json(body)
+        body = dump_json(body)
         chunks.append(body)
-        headers += content_headers(body)
+        headers += make_content_headers(body)
     elif reply.status != 204:
         headers.append(("Content-Length", "0"))
     if reply.location is not None:
         headers.append(
-            ("Location", f"{urls.host(environ)}{prefix}{urls.quoted(reply.location)}"))
+            ("Location", f"{urls.get_host_url(environ)}{prefix}{urls.quote_path(reply.location)}"))
     moment = reply.last_modified
     if cache_headers and (reply.cacheable or moment is not None):
         headers.append(("Cache-Control", "no-cache"))
@@ -44,17 +44,17 @@ def render(
     return Response(status=reply.status, headerlist=headers, app_iter=chunks)
 
 
-def not_modified(headers: list[tuple[str, str]]) -> Response:
+def render_not_modified(headers: list[tuple[str, str]]) -> Response:
     """Return the 304 of who has the answer already."""
     return Response(status=304, headerlist=headers, app_iter=[])
 
 
-def json(body: Any) -> bytes:
+def dump_json(body: Any) -> bytes:
     """Return what a view answered as JSON; bytes already are."""
     return body if isinstance(body, bytes) else orjson.dumps(
         body, option=orjson.OPT_NON_STR_KEYS)
 
 
-def content_headers(body: bytes) -> list[tuple[str, str]]:
+def make_content_headers(body: bytes) -> list[tuple[str, str]]:
     """Return the headers that say what a body of JSON is."""
     return [("Content-Type", _JSON), ("Content-Length", str(len(body)))]

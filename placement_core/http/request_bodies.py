@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from placement_core.http.errors import Refusal
+from placement_core.http.errors import HTTPError
 
 #: Values in JSON are longer than this on average in whatever clients send: the shortest
 #: inventory (``"CUSTOM_X":{"total":1},``) has eleven bytes for each.
@@ -20,13 +20,13 @@ def read(environ: dict[str, Any], largest: int) -> bytes:
     """Read the request body.
 
     :param largest: in bytes; what is declared to be longer is not read.
-    :raises Refusal: 413 for too many bytes or values, 400 if the body ends early.
+    :raises HTTPError: 413 for too many bytes or values, 400 if the body ends early.
     """
     body = _read(environ, largest)
     # Commas and brackets within strings count, too: the bound leaves room for them.
     values = body.count(b",") + body.count(b"[") + body.count(b"{")
     if values > largest // _BYTES_PER_VALUE:
-        raise Refusal(
+        raise HTTPError(
             413, f"The request body may have {largest // _BYTES_PER_VALUE} values at most.")
     return body
 
@@ -40,7 +40,7 @@ def _read(environ: dict[str, Any], largest: int) -> bytes:
             raise _too_large(largest)
         body: bytes = stream.read(declared)
         if len(body) < declared:
-            raise Refusal(400, "The request body is shorter than its content-length.")
+            raise HTTPError(400, "The request body is shorter than its content-length.")
         return body
     if environ.get("wsgi.input_terminated") or environ.get("HTTP_TRANSFER_ENCODING"):
         body = stream.read(largest + 1)
@@ -50,5 +50,5 @@ def _read(environ: dict[str, Any], largest: int) -> bytes:
     return b""
 
 
-def _too_large(largest: int) -> Refusal:
-    return Refusal(413, f"The request body may have {largest} bytes at most.")
+def _too_large(largest: int) -> HTTPError:
+    return HTTPError(413, f"The request body may have {largest} bytes at most.")

@@ -22,7 +22,7 @@ _GLOBAL_ID = re.compile(
     r"req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-class _Names(log_context.RequestContext):
+class _LogContext(log_context.RequestContext):
     """The ids of a request, for the lines that are logged on the way.
 
     A line is formatted from all that a context may know. Of these only the ids
@@ -56,7 +56,7 @@ class RequestLog:
         started = time.monotonic()
         given = environ.get("HTTP_X_OPENSTACK_REQUEST_ID")
         # The context becomes this thread's, so that all its log lines show the ids.
-        names = _Names(
+        names = _LogContext(
             global_request_id=given if given and _GLOBAL_ID.fullmatch(given) else None)
         environ[ENVIRON_KEY] = names.request_id
 
@@ -64,8 +64,8 @@ class RequestLog:
             if LOG.isEnabledFor(logging.INFO):
                 LOG.info(
                     '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
-                    environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _uri(environ),
-                    status[:3], _length(headers), environ.get(MICROVERSION_KEY, "-"),
+                    environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _get_uri(environ),
+                    status[:3], _get_length(headers), environ.get(MICROVERSION_KEY, "-"),
                     names.request_id, time.monotonic() - started,
                 )
             return start_response(status, [*headers, (_HEADER, names.request_id)], *exc_info)
@@ -73,14 +73,14 @@ class RequestLog:
         return self.app(environ, named)
 
 
-def _length(headers: list[tuple[str, str]]) -> str:
+def _get_length(headers: list[tuple[str, str]]) -> str:
     for name, value in headers:
         if name.lower() == "content-length":
             return value
     return "-"
 
 
-def _uri(environ: dict[str, Any]) -> str:
+def _get_uri(environ: dict[str, Any]) -> str:
     """Return the address that was asked for, safe to write in one line."""
     query = environ.get("QUERY_STRING")
     uri = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"

@@ -19,24 +19,24 @@ from placement_core.services import Services
 
 def include(
     config: Configurator, apis: Sequence[Api], services: Services, authorizer: Authorizer,
-    kept: conditional.Bodies,
+    bodies: conditional.Bodies,
 ) -> None:
     """Add the routes of every API to a Pyramid configuration.
 
     :param apis: a path belongs to the one with the longest prefix of it.
-    :param kept: where conditional reads keep what they answered.
+    :param bodies: where conditional reads keep what they answered.
     :raises ValueError: an operation is wrong: its policy rule is unknown, or
         another one has the same method and path.
     """
     for api in apis:
-        _add_routes(config, api, services, authorizer, kept)
+        _add_routes(config, api, services, authorizer, bodies)
     config.registry.placement_core_apis = ApisByPath(apis)
-    config.add_tween(f"{tweens.__name__}.judge")
+    config.add_tween(f"{tweens.__name__}.api_tween")
 
 
 def _add_routes(
     config: Configurator, api: Api, services: Services, authorizer: Authorizer,
-    kept: conditional.Bodies,
+    bodies: conditional.Bodies,
 ) -> None:
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in api.operations:
@@ -50,4 +50,4 @@ def _add_routes(
         methods[operation.method] = operation
     for path, methods in by_path.items():
         config.add_route(path, path)
-        config.add_view(PathView(api, methods, services, authorizer, kept), route_name=path)
+        config.add_view(PathView(api, methods, services, authorizer, bodies), route_name=path)

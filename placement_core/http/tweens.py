@@ -18,9 +18,9 @@ from placement_core import errors
 from placement_core.db import failures
 from placement_core.http import errors as http_errors, requestlog
 from placement_core.http.apis import ApisByPath
-from placement_core.http.errors import Refusal
+from placement_core.http.errors import HTTPError
 from placement_core.http.operations import ONLY
-from placement_core.http.versions import HEADER, text
+from placement_core.http.versions import HEADER, format_version
 
 LOG = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _JSON = "application/json"
 _JSON_SUFFIX = ".json"
 
 
-def judge(
+def api_tween(
     handler: Callable[[Request], Response], registry: Any
 ) -> Callable[[Request], Response]:
     """Make the tween that understands the version and renders every refusal."""
@@ -43,8 +43,8 @@ def judge(
         version = None
         try:
             if versions is not None:
-                version = request.microversion = versions.asked(environ)
-                environ[requestlog.MICROVERSION_KEY] = text(version)
+                version = request.microversion = versions.get_requested(environ)
+                environ[requestlog.MICROVERSION_KEY] = format_version(version)
                 _check_content_headers(environ)
             else:
                 request.microversion = ONLY
@@ -55,29 +55,30 @@ def judge(
                 environ["PATH_INFO"] = path.removesuffix(_JSON_SUFFIX)
                 environ["HTTP_ACCEPT"] = _JSON
             response = handler(request)
-        except Refusal as refusal:
-            response = api.refuse(refusal.status, refusal, environ, version)
+        except HTTPError as error:
+            response = api.render_document(error.status, error, environ, version)
         except errors.Error as error:
-            response = http_errors.respond(api.refuse, error, environ, version)
+            response = http_errors.render_error(api.render_document, error, environ, version)
         except HTTPNotFound:
-            response = api.refuse(404, errors.NotFound(), environ, version)
+            response = api.render_document(404, errors.NotFound(), environ, version)
         except UnicodeDecodeError:
             unreadable = errors.Invalid("The path is not UTF-8.")
-            response = api.refuse(400, unreadable, environ, version)
+            response = api.render_document(400, unreadable, environ, version)
         except Exception as error:
             unavailable = failures.verdict(error)
             if isinstance(unavailable, errors.Unavailable):
                 unavailable.__cause__ = error
-                response = http_errors.respond(api.refuse, unavailable, environ, version)
+                response = http_errors.render_error(api.render_document, unavailable, environ,
+                                                    version)
             else:
                 # Not the text of the exception: it may tell what is none of the caller's
                 # business.
                 LOG.exception("request %s failed", environ.get(requestlog.ENVIRON_KEY))
                 version = None
-                response = api.refuse(500, errors.Error(), environ, version)
+                response = api.render_document(500, errors.Error(), environ, version)
         if version is not None and versions is not None:
             response.headerlist += (
-                (HEADER, f"{versions.service_type} {text(version)}"),
+                (HEADER, f"{versions.service_type} {format_version(version)}"),
                 ("Vary", HEADER.lower()),
             )
         else:
@@ -92,12 +93,12 @@ def _check_content_headers(environ: dict[str, Any]) -> None:
     if not length:
         return
     if not (length.isascii() and length.isdigit()):
-        raise Refusal(400, "content-length header must be an integer")
+        raise HTTPError(400, "content-length header must be an integer")
     if length.strip("0") and not environ.get("CONTENT_TYPE"):
-        raise Refusal(400, "content-type header required when content-length > 0")
+        raise HTTPError(400, "content-type header required when content-length > 0")
 
 
 def _check_content_length(environ: dict[str, Any]) -> None:
     length = environ.get("CONTENT_LENGTH")
     if length and not (length.isascii() and length.isdigit()):
-        raise Refusal(400, "content-length header must be an integer")
+        raise HTTPError(400, "content-length header must be an integer")

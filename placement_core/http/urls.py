@@ -11,18 +11,18 @@ from webob.request import PATH_SAFE
 _IN_QUERIES = f"{PATH_SAFE}?%"
 
 
-def root_url(environ: dict[str, Any]) -> str:
+def get_root_url(environ: dict[str, Any]) -> str:
     """Return where the app is mounted, as a URL."""
-    return f"{host(environ)}{mount(environ)}"
+    return f"{get_host_url(environ)}{get_mount_path(environ)}"
 
 
-def mount(environ: dict[str, Any]) -> str:
+def get_mount_path(environ: dict[str, Any]) -> str:
     """Return where the app is mounted, as a path; ``""`` at the root."""
     script_name = environ.get("SCRIPT_NAME", "")
-    return quoted(script_name.encode("latin-1")) if script_name else ""
+    return quote_path(script_name.encode("latin-1")) if script_name else ""
 
 
-def host(environ: dict[str, Any]) -> str:
+def get_host_url(environ: dict[str, Any]) -> str:
     """Return scheme and host as the caller sees them.
 
     With the port that the caller named: WebOb's ``host_url`` leaves out ports 80 and 443.
@@ -33,15 +33,15 @@ def host(environ: dict[str, Any]) -> str:
     return f"{environ['wsgi.url_scheme']}://{host}"
 
 
-def address(request: Request) -> str:
+def get_request_url(request: Request) -> str:
     """Return the URL that was asked for."""
-    address = f"{host(request.environ)}{request.path}"
+    address = f"{get_host_url(request.environ)}{request.path}"
     query = request.query_string
     # As it came, but for what no URL holds.
     return f"{address}?{urllib.parse.quote(query.encode('latin-1'), safe=_IN_QUERIES)}" \
         if query else address
 
 
-def quoted(path: str | bytes) -> str:
+def quote_path(path: str | bytes) -> str:
     """Return a path as URLs have it."""
     return urllib.parse.quote(path, safe=PATH_SAFE)

@@ -25,7 +25,7 @@ import orjson
 from placement_core import errors
 
 #: The wording repeats what it refuses; more of it than this helps nobody.
-_LONGEST_WORDING = 8000
+_LONGEST_ERROR_TEXT = 8000
 _LONGEST_FIRST_FAULT = 1000
 #: What ``jsonschema`` looks at again: values, and characters in them.
 _MOST_VALUES = 1000
@@ -70,7 +70,7 @@ class InvalidQuery(errors.Invalid):
         self.reason = reason
 
 
-def uuid_like(value: object) -> bool:
+def is_uuid_like(value: object) -> bool:
     """Say whether a value of a body is a UUID in any common spelling."""
     if not isinstance(value, str):
         return True
@@ -78,16 +78,16 @@ def uuid_like(value: object) -> bool:
     return _UUID_LIKE.fullmatch(bare) is not None
 
 
-def strict_uuid(value: object) -> bool:
+def is_strict_uuid(value: object) -> bool:
     """Say whether a value of a query string is a UUID with its dashes."""
     return not isinstance(value, str) or _UUID.fullmatch(value) is not None
 
 
 #: Says what is wrong, of what jsonschema found.
-Wording = Callable[[jsonschema.ValidationError], str]
+ErrorText = Callable[[jsonschema.ValidationError], str]
 
 
-def in_one_line(error: jsonschema.ValidationError) -> str:
+def describe_in_one_line(error: jsonschema.ValidationError) -> str:
     """Name the field, the value and what is wrong with it, as Keystone does."""
     names = [str(part) for part in error.absolute_path if isinstance(part, str)]
     field = f" for field/attribute {names[-1]}" if names else ""
@@ -98,31 +98,31 @@ class Schema:
     """A JSON schema, compiled when it is first used.
 
     :param uuid: what the format ``uuid`` means here.
-    :param wording: what clients are told.
+    :param error_text: words what clients are told.
     """
 
     def __init__(
         self, schema: Mapping[str, Any], uuid: Callable[[object], bool],
-        wording: Wording = str,
+        error_text: ErrorText = str,
     ) -> None:
         self._schema = schema
         self._uuid = uuid
-        self._said = wording
+        self._error_text = error_text
         self._compiled: Callable[..., Any] | None = None
 
-    def fault(self, value: Any) -> str | None:
-        """Say what is wrong with ``value``; None if nothing is."""
+    def validate(self, value: Any) -> str | None:
+        """Return what is wrong with a value; None if nothing is."""
         if self._compiled is None:
             # Two threads may both do this at first: they make the same.
             self._compiled = fastjsonschema.compile(
-                _items_first(self._schema), formats={"uuid": self._uuid}, use_default=False,
+                _check_items_first(self._schema), formats={"uuid": self._uuid}, use_default=False,
                 detailed_exceptions=False)
         try:
             self._compiled(value, name_prefix="instance")
         except fastjsonschema.JsonSchemaValueException as first:
             error = self._second_look(value) if _is_small(value) else (
                 jsonschema.ValidationError(first.message[:_LONGEST_FIRST_FAULT]))
-            return None if error is None else self._said(error)[:_LONGEST_WORDING]
+            return None if error is None else self._error_text(error)[:_LONGEST_ERROR_TEXT]
         return None
 
     def _second_look(self, value: Any) -> jsonschema.ValidationError | None:
@@ -132,17 +132,17 @@ class Schema:
         return jsonschema.exceptions.best_match(validator.iter_errors(value))
 
 
-def _items_first(schema: Any) -> Any:
+def _check_items_first(schema: Any) -> Any:
     """Return the same schema, in which arrays are unique only after their items are right.
 
     The compiled validator hashes items to compare them, and checks ``allOf`` before that:
     nobody can send it nested items whose hashes collide.
     """
     if isinstance(schema, list):
-        return [_items_first(inner) for inner in schema]
+        return [_check_items_first(inner) for inner in schema]
     if not isinstance(schema, Mapping):
         return schema
-    schema = {name: _items_first(inner) for name, inner in schema.items()}
+    schema = {name: _check_items_first(inner) for name, inner in schema.items()}
     if schema.get("uniqueItems") is True:
         checked_first = {
             name: schema.pop(name) for name in ("maxItems", "items") if name in schema}
@@ -150,7 +150,7 @@ def _items_first(schema: Any) -> Any:
     return schema
 
 
-def _unique_items(
+def _check_unique_items(
     validator: Any, unique: bool, instance: Any, _schema: Mapping[str, Any]
 ) -> Iterator[jsonschema.ValidationError]:
     """Check ``uniqueItems`` in one pass; ``jsonschema`` compares mixed items pair by pair."""
@@ -161,7 +161,7 @@ def _unique_items(
 
 
 _Validator = jsonschema.validators.extend(
-    jsonschema.Draft202012Validator, {"uniqueItems": _unique_items})
+    jsonschema.Draft202012Validator, {"uniqueItems": _check_unique_items})
 
 
 def _is_small(value: Any) -> bool:
@@ -196,7 +196,7 @@ def parse_body(body: bytes) -> Any:
         if body.count(b"[") + body.count(b"{") > _DEEPEST and _nests_deeper(value, _DEEPEST):
             raise ValueError(f"values are nested more than {_DEEPEST} levels deep")
         if _UNUSUAL_NUMBER.search(body):
-            value = json.loads(body, parse_int=_integer, parse_float=_float)
+            value = json.loads(body, parse_int=_parse_integer, parse_float=_parse_float)
         if b"\\u0000" in body and _holds_nul(value):
             raise ValueError("a string holds the character NUL")
     except ValueError as error:
@@ -217,13 +217,13 @@ def _nests_deeper(value: Any, levels: int) -> bool:
     return True
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text) > 20 or abs(int(text)) > _LARGEST_INTEGER:
         raise ValueError(f"the number {text[:40]} is too large")
     return int(text)
 
 
-def _float(text: str) -> float | int:
+def _parse_float(text: str) -> float | int:
     value = float(text)
     return int(value) if value.is_integer() and abs(value) <= _LARGEST_INTEGER else value
 

@@ -7,14 +7,14 @@ import functools
 
 import microversion_parse
 
-from placement_core.http.errors import Refusal
+from placement_core.http.errors import HTTPError
 from placement_core.http.operations import Version
 
 HEADER = "OpenStack-API-Version"
 _ENVIRON_KEY = "HTTP_OPENSTACK_API_VERSION"
 
 
-def text(version: Version) -> str:
+def format_version(version: Version) -> str:
     """Return the number as clients write it, such as ``1.39``."""
     return f"{version[0]}.{version[1]}"
 
@@ -32,10 +32,10 @@ class Versions:
     newest: Version
     default: Version
 
-    def asked(self, environ: dict[str, str]) -> Version:
+    def get_requested(self, environ: dict[str, str]) -> Version:
         """Return the version the header asks for; ``default`` without one.
 
-        :raises Refusal: 400 for something that is no version, 406 for one that is not
+        :raises HTTPError: 400 for something that is no version, 406 for one that is not
             offered.
         """
         header = environ.get(_ENVIRON_KEY)
@@ -53,15 +53,15 @@ def _parse(versions: Versions, header: str) -> Version:
         return versions.newest
     major, dot, minor = wanted.partition(".")
     if not (dot and _is_number(major) and _is_number(minor)):
-        raise Refusal(400, f"invalid version string: {wanted}")
+        raise HTTPError(400, f"invalid version string: {wanted}")
     version = (int(major), int(minor))
     if not versions.lowest <= version <= versions.newest:
-        raise Refusal(
+        raise HTTPError(
             406,
             f"Unacceptable version header: {wanted}",
             members={
-                "max_version": text(versions.newest),
-                "min_version": text(versions.lowest),
+                "max_version": format_version(versions.newest),
+                "min_version": format_version(versions.lowest),
             },
         )
     return version

@@ -94,7 +94,7 @@ class TestUnread(BodyTestCase):
             f"{_name(services.limits)}.transactional", False))
         self.useFixture(fixtures.MonkeyPatch(f"{_name(services.catalog)}.local", False))
         for _api, operation, path in self.with_bodies():
-            if operation.served is not None and path != "/v3/auth/tokens":
+            if operation.check_served is not None and path != "/v3/auth/tokens":
                 self.assert_unread(403, operation.method, path)
         for path in ("/v3/limits", "/v3/registered_limits", "/capacity/v1/limits/users",
                      "/capacity/v1/limits/history"):

@@ -56,7 +56,7 @@ class TestSamples(base.TestCase):
 
     def test_history(self) -> None:
         """The history of microversions."""
-        self.assertEqual(microversions.history(), samples.HISTORY.read_text())
+        self.assertEqual(microversions.render_history(), samples.HISTORY.read_text())
 
     def test_no_machine_in_them(self) -> None:
         """A default must not be a path of the machine that made the sample."""

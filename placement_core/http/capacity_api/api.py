@@ -20,9 +20,9 @@ from placement_core.quota.errors import QuotaExceeded
 from placement_core.reservations.errors import NoRoom
 
 
-def _refuse(
+def _render_document(
     status: int,
-    error: errors.Error | http_errors.Refusal,
+    error: errors.Error | http_errors.HTTPError,
     environ: dict[str, Any],
     _version: Version | None,
 ) -> Response:
@@ -33,16 +33,16 @@ def _refuse(
     """
     members: dict[str, Any] = {}
     if isinstance(error, QuotaExceeded):
-        members["excesses"] = [overruns.document(each) for each in error.overruns]
+        members["excesses"] = [overruns.render_overrun(each) for each in error.overruns]
     if isinstance(error, DoesNotFit):
         members["missing"] = dict(error.missing)
-        members["during"] = error.during and windows.document(error.during)
+        members["during"] = error.during and windows.render_window(error.during)
     if isinstance(error, NoRoom):
         members["fits_at"] = error.fits_at
-    return http_errors.document(status, error, environ, coded=True, members=members)
+    return http_errors.render_document(status, error, environ, coded=True, members=members)
 
 
-def _wording(error: jsonschema.ValidationError) -> str:
+def _describe(error: jsonschema.ValidationError) -> str:
     """Say what is wrong with a body, which may hold the URLs of databases."""
     return masked_in(str(error))
 
@@ -56,7 +56,7 @@ API = Api(
         microversions.SERVICE_TYPE, lowest=microversions.LOWEST, newest=microversions.NEWEST,
         default=microversions.NEWEST),
     cache_headers_since=microversions.LOWEST,
-    refuse=_refuse,
-    wording=_wording,
+    render_document=_render_document,
+    error_text=_describe,
     rules=policies.RULES,
 )

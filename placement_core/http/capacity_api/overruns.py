@@ -9,7 +9,7 @@ from placement_core import amounts
 from placement_core.quota.records import Overrun
 
 
-def document(overrun: Overrun) -> dict[str, Any]:
+def render_overrun(overrun: Overrun) -> dict[str, Any]:
     """Return what a client sees of it; -1 is unlimited."""
     return {
         **dataclasses.asdict(overrun), "limit": amounts.to_wire(overrun.limit),

@@ -52,7 +52,7 @@ RESERVATIONS_HISTORY = "capacity:reservations:history"
 RESERVATIONS_NOTICES = "capacity:reservations:notices"
 RESERVATIONS_RETRY_EVENT = "capacity:reservations:events:retry"
 
-#: Of which projects a reader is told, ``limits_api.sights`` says: their own, and those
+#: Of which projects a reader is told, ``limits_api.visibility`` says: their own, and those
 #: below it, unless they pass ``QUOTA_OF_ALL``.
 _READERS = f"{roles.ADMIN_OR_SERVICE} or role:reader"
 

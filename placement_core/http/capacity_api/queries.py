@@ -46,7 +46,7 @@ HISTORY_FIELDS = (
     "user_id")
 
 
-def _schema(
+def _make_schema(
     names: Collection[str], required: Collection[str] = (), **own: Any
 ) -> Ladder[dict[str, Any]]:
     return Ladder({ONLY: {
@@ -58,19 +58,19 @@ def _schema(
 
 
 #: Owners of consumers are any text, as in PUT /allocations.
-CLAIMS = _schema(("project_id", "state", "limit", "marker"), project_id=_TEXT, marker=_NUMBER)
-EFFECTIVE = _schema(("service_id", "region_id", "project_id"), ("service_id",))
-USER_LIMITS = _schema((*USER_LIMIT_FIELDS, "limit", "marker"))
-HISTORY = _schema((*HISTORY_FIELDS, "limit", "marker"), marker=_NUMBER)
-CELLS = _schema(("check",))
-COMPUTE_NODES = _schema(("cell", "name", "limit", "marker"))
-INSTANCES = _schema(
+CLAIMS = _make_schema(("project_id", "state", "limit", "marker"), project_id=_TEXT, marker=_NUMBER)
+EFFECTIVE = _make_schema(("service_id", "region_id", "project_id"), ("service_id",))
+USER_LIMITS = _make_schema((*USER_LIMIT_FIELDS, "limit", "marker"))
+HISTORY = _make_schema((*HISTORY_FIELDS, "limit", "marker"), marker=_NUMBER)
+CELLS = _make_schema(("check",))
+COMPUTE_NODES = _make_schema(("cell", "name", "limit", "marker"))
+INSTANCES = _make_schema(
     ("project_id", "user_id", "cell", "queued_for_delete", "limit", "marker"), project_id=_TEXT)
-QUOTA = _schema(("limit", "marker"))
-QUOTA_OF_PROJECT = _schema(("user_id",))
-TIMELINE = _schema(("start", "end", "limit"))
-NEXT_FIT = _schema(("reservations", "start", "minutes", "seconds"), ("reservations",))
-RESERVATION_HISTORY = _schema(
+QUOTA = _make_schema(("limit", "marker"))
+QUOTA_OF_PROJECT = _make_schema(("user_id",))
+TIMELINE = _make_schema(("start", "end", "limit"))
+NEXT_FIT = _make_schema(("reservations", "start", "minutes", "seconds"), ("reservations",))
+RESERVATION_HISTORY = _make_schema(
     ("project_id", "host", "start", "end", "limit", "marker"), project_id=_TEXT)
-NOTICES = _schema(
+NOTICES = _make_schema(
     ("project_id", "lease_id", "limit", "marker"), project_id=_TEXT, marker=_NUMBER)

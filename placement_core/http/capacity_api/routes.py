@@ -18,7 +18,7 @@ from placement_core.http.capacity_api.views import (
     user_limits,
 )
 from placement_core.http.leases_api import bodies as lease_bodies
-from placement_core.http.limits_api import keepers
+from placement_core.http.limits_api import ownership
 from placement_core.http.operations import BULK_BODY, COLLECTION_BODY, Operation
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.placement_api.queries import schemas
@@ -46,20 +46,22 @@ OPERATIONS = (
               also=(policies.QUOTA_OF_ALL,)),
 
     Operation("GET", "/limits/effective", effective_limits.show, policies.EFFECTIVE_LIMITS,
-              query=queries.EFFECTIVE, json_only=True, tag=effective_limits.tag),
+              query=queries.EFFECTIVE, json_only=True, etag=effective_limits.tag),
     Operation("GET", "/limits/history", limit_history.list_, policies.LIMIT_HISTORY,
-              query=queries.HISTORY, json_only=True, target=_project, served=keepers.limits_here),
+              query=queries.HISTORY, json_only=True, target=_project,
+              check_served=ownership.check_limits),
     Operation("GET", "/limits/users", user_limits.list_, policies.USER_LIMITS_LIST,
               query=queries.USER_LIMITS, json_only=True, target=_project,
-              served=keepers.limits_here),
+              check_served=ownership.check_limits),
     Operation("POST", "/limits/users", user_limits.create, policies.USER_LIMITS_CREATE,
-              body=bodies.USER_LIMITS_CREATE, largest_body=BULK_BODY, served=keepers.limits_here),
+              body=bodies.USER_LIMITS_CREATE, largest_body=BULK_BODY,
+              check_served=ownership.check_limits),
     Operation("GET", "/limits/users/{id}", user_limits.show, policies.USER_LIMITS_SHOW,
-              json_only=True, served=keepers.limits_here),
+              json_only=True, check_served=ownership.check_limits),
     Operation("PATCH", "/limits/users/{id}", user_limits.update, policies.USER_LIMITS_UPDATE,
-              body=bodies.USER_LIMIT_UPDATE, served=keepers.limits_here),
+              body=bodies.USER_LIMIT_UPDATE, check_served=ownership.check_limits),
     Operation("DELETE", "/limits/users/{id}", user_limits.delete,
-              policies.USER_LIMITS_DELETE, served=keepers.limits_here),
+              policies.USER_LIMITS_DELETE, check_served=ownership.check_limits),
 
     Operation("GET", "/cells", cells.list_, policies.CELLS_LIST, query=queries.CELLS,
               json_only=True),

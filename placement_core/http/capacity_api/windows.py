@@ -7,6 +7,6 @@ from typing import Any
 from placement_core.plugin_api.reservations import Window
 
 
-def document(window: Window) -> dict[str, Any]:
+def render_window(window: Window) -> dict[str, Any]:
     """Return what a client sees of it."""
     return {"start_at": window.start_at, "end_at": window.end_at}

@@ -22,9 +22,9 @@ from placement_core.http.versions import Versions
 PREFIX = "/v1"
 
 
-def _refuse(
+def _render_document(
     status: int,
-    error: errors.Error | http_errors.Refusal,
+    error: errors.Error | http_errors.HTTPError,
     _environ: dict[str, Any],
     _version: Version | None,
 ) -> Response:
@@ -33,13 +33,13 @@ def _refuse(
     if isinstance(error, (validation.InvalidBody, validation.InvalidQuery)):
         message = error.reason
     headers: Sequence[tuple[str, str]] = ()
-    if isinstance(error, http_errors.Refusal):
+    if isinstance(error, http_errors.HTTPError):
         headers = error.headers
-    if _of_the_form(error):
+    if _is_malformed(error):
         document = {"error": status, "error_message": message}
     else:
         document = {
-            "error_code": status, "error_message": message, "error_name": _name(error)}
+            "error_code": status, "error_message": message, "error_name": _get_name(error)}
     body = orjson.dumps(document)
     return Response(
         status=status, app_iter=[body],
@@ -47,13 +47,13 @@ def _refuse(
             ("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers])
 
 
-def _of_the_form(error: errors.Error | http_errors.Refusal) -> bool:
+def _is_malformed(error: errors.Error | http_errors.HTTPError) -> bool:
     """Say whether a request was refused before it reached an operation."""
-    return isinstance(error, (http_errors.Refusal, validation.MalformedBody)) or (
+    return isinstance(error, (http_errors.HTTPError, validation.MalformedBody)) or (
         type(error) in (errors.Error, errors.NotFound, errors.Invalid))
 
 
-def _name(error: errors.Error | http_errors.Refusal) -> str:
+def _get_name(error: errors.Error | http_errors.HTTPError) -> str:
     if isinstance(error, http_errors.NotAllowed):
         return "reservations.not_allowed"
     if error.code == errors.Error.code:
@@ -61,7 +61,7 @@ def _name(error: errors.Error | http_errors.Refusal) -> str:
     return error.code
 
 
-def _unauthorized(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
+def _make_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
     """Make the 401 of who has no token."""
     return [], orjson.dumps({
         "error": 401, "error_message": "The request you have made requires authentication."})
@@ -72,11 +72,11 @@ API = Api(
     prefix=PREFIX,
     operations=routes.OPERATIONS,
     versions=Versions("reservation", lowest=ONLY, newest=ONLY, default=ONLY),
-    refuse=_refuse,
-    wording=validation.in_one_line,
+    render_document=_render_document,
+    error_text=validation.describe_in_one_line,
     json_suffix=True,
     absolute_links=True,
     public_paths=("", "/", "/versions"),
-    unauthorized=_unauthorized,
+    make_401=_make_401,
     rules=policies.RULES,
 )

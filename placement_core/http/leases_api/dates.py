@@ -52,13 +52,13 @@ def parse_or_now(text: str, field: str) -> datetime.datetime | None:
 
 # Long lists have most of their times several times, one soon after the other.
 @functools.lru_cache(1024)
-def of_lease(at: datetime.datetime) -> str:
+def format_lease_date(at: datetime.datetime) -> str:
     """Write when a lease begins, ends, or has an event; clients parse exactly this."""
     # Without the offset, which is +00:00.
     return at.isoformat(timespec="microseconds")[:26]
 
 
 @functools.lru_cache(1024)
-def of_record(at: datetime.datetime | None) -> str | None:
+def format_record_date(at: datetime.datetime | None) -> str | None:
     """Write when something was made or changed."""
     return None if at is None else at.isoformat(" ")[:-6]

@@ -6,7 +6,9 @@ from placement_core.http.errors import NotAllowed
 from placement_core.http.operations import Call
 
 
-def visible(call: Call, rule: str, everybodys: str, asked: str | None = None) -> str | None:
+def get_visible_project(
+    call: Call, rule: str, everybodys: str, asked: str | None = None
+) -> str | None:
     """Return the project whose leases a caller sees; None: all of them.
 
     :param rule: the policy rule of the operation.

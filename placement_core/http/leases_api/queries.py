@@ -30,11 +30,11 @@ _FIRST = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _LAST = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC)
 
 
-def _schema(properties: Mapping[str, Any]) -> Ladder[dict[str, Any]]:
+def _make_schema(properties: Mapping[str, Any]) -> Ladder[dict[str, Any]]:
     return Ladder({ONLY: {"type": "object", "properties": dict(properties)}})
 
 
-LEASES = _schema({
+LEASES = _make_schema({
     "status": {"enum": [
         records.PENDING, records.ACTIVE, records.TERMINATED, records.ERROR]},
     "name": _TEXT, "project_id": _TEXT, "host": _HOST,
@@ -42,23 +42,23 @@ LEASES = _schema({
     "sort": {"pattern": rf"^({'|'.join(_KEYS)})(:(asc|desc))?\Z"},
     "limit": pages.LIMIT, "marker": _TEXT,
 })
-HOSTS = _schema({"limit": pages.LIMIT, "marker": _HOST})
-ALLOCATIONS = _schema({"lease_id": _TEXT, "reservation_id": _TEXT})
-PROPERTIES = _schema({"detail": _FLAG, "all": _FLAG})
+HOSTS = _make_schema({"limit": pages.LIMIT, "marker": _HOST})
+ALLOCATIONS = _make_schema({"lease_id": _TEXT, "reservation_id": _TEXT})
+PROPERTIES = _make_schema({"detail": _FLAG, "all": _FLAG})
 
 
-def order(query: pages.Query) -> tuple[str, bool]:
+def parse_order(query: pages.Query) -> tuple[str, bool]:
     """Return what a list is sorted by, and whether the largest come first."""
-    key, _, direction = (pages.last(query, "sort") or "created_at").partition(":")
+    key, _, direction = (pages.get_last(query, "sort") or "created_at").partition(":")
     return _KEYS[key], direction == "desc"
 
 
-def overlaps(query: pages.Query) -> Window | None:
+def parse_window(query: pages.Query) -> Window | None:
     """Return the window with which leases shall have something in common.
 
     :raises InvalidLease: it makes no sense.
     """
-    since, until = pages.last(query, "from"), pages.last(query, "to")
+    since, until = pages.get_last(query, "from"), pages.get_last(query, "to")
     if since is None and until is None:
         return None
     start_at = _FIRST if since is None else dates.parse(since, "from")
@@ -68,12 +68,12 @@ def overlaps(query: pages.Query) -> Window | None:
     return Window(start_at, end_at)
 
 
-def number(query: pages.Query, key: str) -> int | None:
+def parse_number(query: pages.Query, key: str) -> int | None:
     """Return what a key was given last, as a number, if it was."""
-    text = pages.last(query, key)
+    text = pages.get_last(query, key)
     return None if text is None else int(text)
 
 
-def flag(query: pages.Query, key: str) -> bool:
+def parse_flag(query: pages.Query, key: str) -> bool:
     """Say whether a key was given as true."""
-    return (pages.last(query, key) or "").lower() == "true"
+    return (pages.get_last(query, key) or "").lower() == "true"

@@ -18,7 +18,7 @@ from placement_core.reservations.records import Host, HostAllocation, HostProper
 Document = dict[str, Any]
 
 
-def versions(address: str) -> Document:
+def render_versions(address: str) -> Document:
     """Return the document that clients discover the API with.
 
     :param address: the URL of ``/v1``.
@@ -28,19 +28,19 @@ def versions(address: str) -> Document:
         "links": [{"href": address, "rel": "self"}]}]}
 
 
-def lease(item: Lease) -> Document:
+def render_lease(item: Lease) -> Document:
     """Return a lease with its reservations and events."""
     # Writing dates is what takes longest in long lists, and most of them are the same.
-    start, end = dates.of_lease(item.start_at), dates.of_lease(item.end_at)
-    created = dates.of_record(item.created_at)
+    start, end = dates.format_lease_date(item.start_at), dates.format_lease_date(item.end_at)
+    created = dates.format_record_date(item.created_at)
 
     def time(at: datetime.datetime) -> str:
         if at == item.start_at:
             return start
-        return end if at == item.end_at else dates.of_lease(at)
+        return end if at == item.end_at else dates.format_lease_date(at)
 
     def record(at: datetime.datetime | None) -> str | None:
-        return created if at == item.created_at else dates.of_record(at)
+        return created if at == item.created_at else dates.format_record_date(at)
 
     return {
         "id": item.id,
@@ -79,17 +79,17 @@ def lease(item: Lease) -> Document:
     }
 
 
-def lease_text(item: Lease) -> bytes:
-    """Return what ``lease`` does, as JSON."""
-    return orjson.dumps(lease(item))
+def render_lease_text(item: Lease) -> bytes:
+    """Return what ``render_lease`` does, as JSON."""
+    return orjson.dumps(render_lease(item))
 
 
-#: Texts are kept in the database: whoever changes what ``lease_text`` makes of a lease raises
-#: the format.
-LEASE = LeaseRenderer(1, lease_text)
+#: Texts are kept in the database: whoever changes what ``render_lease_text`` makes of a lease
+#: raises the format.
+LEASE = LeaseRenderer(1, render_lease_text)
 
 
-def host(item: Host) -> Document:
+def render_host(item: Host) -> Document:
     """Return a host; its capabilities stand beside its fields. Ids of hosts are text."""
     return {
         # Blazar has the field, and never a value for it.
@@ -108,12 +108,12 @@ def host(item: Host) -> Document:
         "trust_id": item.trust_id,
         "reservable": item.reservable,
         "down_reason": item.down_reason,
-        "created_at": dates.of_record(item.created_at),
-        "updated_at": dates.of_record(item.updated_at),
+        "created_at": dates.format_record_date(item.created_at),
+        "updated_at": dates.format_record_date(item.updated_at),
     }
 
 
-def allocations(hosts: Iterable[Host], held: Iterable[HostAllocation]) -> list[Document]:
+def render_allocations(hosts: Iterable[Host], held: Iterable[HostAllocation]) -> list[Document]:
     """Return what is held of each host: an entry for each slot.
 
     Hosts that have left the freepool come last.
@@ -123,13 +123,13 @@ def allocations(hosts: Iterable[Host], held: Iterable[HostAllocation]) -> list[D
         by_host.setdefault(each.host_id, []).extend([{
             "id": each.reservation_id,
             "lease_id": each.lease_id,
-            "start_date": dates.of_lease(each.window.start_at),
-            "end_date": dates.of_lease(each.window.end_at),
+            "start_date": dates.format_lease_date(each.window.start_at),
+            "end_date": dates.format_lease_date(each.window.end_at),
         }] * each.slots)
     return [{"resource_id": str(id_), "reservations": found} for id_, found in by_host.items()]
 
 
-def named_properties(items: Sequence[HostProperty]) -> list[Document]:
+def render_properties(items: Sequence[HostProperty]) -> list[Document]:
     """Return the names of properties; with their values, where these are known."""
     return [
         {"property": each.name} if each.values is None else
@@ -137,13 +137,13 @@ def named_properties(items: Sequence[HostProperty]) -> list[Document]:
         for each in items]
 
 
-def changed_property(item: HostProperty) -> Document:
+def render_changed_property(item: HostProperty) -> Document:
     """Return a property."""
     return {
         "id": item.id,
         "resource_type": item.resource_type,
         "property_name": item.name,
         "private": item.private,
-        "created_at": dates.of_record(item.created_at),
-        "updated_at": dates.of_record(item.updated_at),
+        "created_at": dates.format_record_date(item.created_at),
+        "updated_at": dates.format_record_date(item.updated_at),
     }

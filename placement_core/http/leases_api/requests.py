@@ -21,7 +21,7 @@ from placement_core.reservations.records import (
 Body = Mapping[str, Any]
 
 
-def new_lease(body: Body, caller: Identity, rule: str) -> NewLease:
+def parse_new_lease(body: Body, caller: Identity, rule: str) -> NewLease:
     """Return the lease that a body asks for.
 
     :param rule: the policy rule of the operation: who has no project has no leases.
@@ -29,7 +29,7 @@ def new_lease(body: Body, caller: Identity, rule: str) -> NewLease:
     """
     if caller.project_id is None or caller.user_id is None:
         raise NotAllowed(rule)
-    start, end = _alias(body, "start_date", "start"), _alias(body, "end_date", "end")
+    start, end = _get_by_alias(body, "start_date", "start"), _get_by_alias(body, "end_date", "end")
     given = {"name": body.get("name"), "start_date": start, "end_date": end}
     missing = [name for name, value in given.items() if value is None]
     if not missing and not body.get("reservations"):
@@ -38,14 +38,14 @@ def new_lease(body: Body, caller: Identity, rule: str) -> NewLease:
         raise InvalidLease(f"Missing parameter {', '.join(missing)}", missing[0])
     assert start is not None
     assert end is not None
-    start_at, end_at = dates.parse_or_now(start, "start_date"), _end(end)
+    start_at, end_at = dates.parse_or_now(start, "start_date"), _parse_end(end)
     return NewLease(
         name=body["name"], project_id=caller.project_id, user_id=caller.user_id,
-        start_at=start_at, end_at=end_at, reservations=reservations(body["reservations"]),
-        before_end_at=_before_end(body))
+        start_at=start_at, end_at=end_at, reservations=parse_reservations(body["reservations"]),
+        before_end_at=_parse_before_end(body))
 
 
-def reservations(items: Sequence[Body]) -> list[NewReservation]:
+def parse_reservations(items: Sequence[Body]) -> list[NewReservation]:
     """Return the reservations that a list asks for.
 
     :raises InvalidLease: one does not say of which type it is.
@@ -54,48 +54,48 @@ def reservations(items: Sequence[Body]) -> list[NewReservation]:
     for item in items:
         if not item.get("resource_type"):
             raise InvalidLease("Missing parameter resource_type", "resource_type")
-        made.append(NewReservation(item["resource_type"], _rest(item, "resource_type")))
+        made.append(NewReservation(item["resource_type"], _without(item, "resource_type")))
     return made
 
 
-def lease_change(body: Body) -> LeaseChange:
+def parse_lease_change(body: Body) -> LeaseChange:
     """Return what a body changes of a lease.
 
     :raises InvalidLease: nothing; or something is missing, or a date is none.
     """
-    start, end = _alias(body, "start_date", "start"), _alias(body, "end_date", "end")
+    start, end = _get_by_alias(body, "start_date", "start"), _get_by_alias(body, "end_date", "end")
     change = LeaseChange(
         name=body.get("name"),
         start_at=None if start is None else dates.parse_or_now(start, "start_date"),
         end_at=None if end is None else dates.parse_or_now(end, "end_date"),
-        before_end_at=_before_end(body),
+        before_end_at=_parse_before_end(body),
         start_now=start == dates.NOW, end_now=end == dates.NOW,
-        reservations=[_changed(item) for item in body.get("reservations", ())])
+        reservations=[_parse_changed_reservation(item) for item in body.get("reservations", ())])
     if change == LeaseChange(reservations=[]):
         raise InvalidLease("No data to update", "lease")
     return change
 
 
-def _changed(item: Body) -> ChangedReservation:
+def _parse_changed_reservation(item: Body) -> ChangedReservation:
     if not item.get("id"):
         raise InvalidLease("Missing parameter reservation ID", "id")
     return ChangedReservation(
-        item["id"], item.get("resource_type"), _rest(item, "id", "resource_type"))
+        item["id"], item.get("resource_type"), _without(item, "id", "resource_type"))
 
 
-def _alias(body: Body, name: str, alias: str) -> str | None:
+def _get_by_alias(body: Body, name: str, alias: str) -> str | None:
     if name in body and alias in body:
         raise InvalidLease(f"{name} and {alias} are the same: one of them is enough", name)
     said: str | None = body.get(name, body.get(alias))
     return said
 
 
-def _before_end(body: Body) -> datetime.datetime | None:
+def _parse_before_end(body: Body) -> datetime.datetime | None:
     text = body.get("before_end_date")
     return None if text is None else dates.parse(text, "before_end_date")
 
 
-def _end(text: str) -> datetime.datetime:
+def _parse_end(text: str) -> datetime.datetime:
     if text == dates.NOW:
         raise InvalidLease("End date must be later than start date.", "end_date")
     return dates.parse(text, "end_date")
@@ -114,7 +114,7 @@ class HostChange:
     down_reason: str | None
 
 
-def new_host(body: Body) -> tuple[str, Body]:
+def parse_new_host(body: Body) -> tuple[str, Body]:
     """Return the name of a host, and its capabilities.
 
     :raises InvalidLease: the name is missing, or there are two.
@@ -124,18 +124,18 @@ def new_host(body: Body) -> tuple[str, Body]:
         raise InvalidLease(
             "name and id mean the same: one of them is enough" if names
             else "Missing parameter name", "name")
-    return names[0], _rest(body, "name", "id")
+    return names[0], _without(body, "name", "id")
 
 
-def host_change(body: Body) -> HostChange:
+def parse_host_change(body: Body) -> HostChange:
     """Return what a body changes of a host."""
     reservable = body.get("reservable")
     return HostChange(
-        _rest(body, "name", "reservable", "down_reason"), body.get("name"),
+        _without(body, "name", "reservable", "down_reason"), body.get("name"),
         # The client's command line sends text.
         reservable.lower() == "true" if isinstance(reservable, str) else reservable,
         body.get("down_reason"))
 
 
-def _rest(body: Body, *names: str) -> Body:
+def _without(body: Body, *names: str) -> Body:
     return {key: value for key, value in body.items() if key not in names}

@@ -18,7 +18,7 @@ from placement_core.http.apis import Api
 from placement_core.http.limits_api import policies, routes
 from placement_core.http.operations import Version
 from placement_core.http.policy import NotAllowed
-from placement_core.http.urls import root_url
+from placement_core.http.urls import get_root_url
 
 PREFIX = "/v3"
 
@@ -29,14 +29,14 @@ _SENTENCES = {
 }
 
 
-def _document(status: int, message: str) -> bytes:
+def _dump_document(status: int, message: str) -> bytes:
     return orjson.dumps({"error": {
         "code": status, "message": message, "title": http.HTTPStatus(status).phrase}})
 
 
-def _refuse(
+def _render_document(
     status: int,
-    error: errors.Error | http_errors.Refusal,
+    error: errors.Error | http_errors.HTTPError,
     _environ: dict[str, Any],
     _version: Version | None,
 ) -> Response:
@@ -47,21 +47,21 @@ def _refuse(
     if isinstance(error, NotAllowed):
         message = f"You are not authorized to perform the requested action: {error.rule}."
     headers: Sequence[tuple[str, str]] = ()
-    if isinstance(error, http_errors.Refusal):
+    if isinstance(error, http_errors.HTTPError):
         headers = error.headers
-    body = _document(status, message)
+    body = _dump_document(status, message)
     return Response(
         status=status, app_iter=[body],
         headerlist=[
             ("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers])
 
 
-def _unauthorized(environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
+def _make_401(environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
     """Make the 401 of who has no token: it says where to get one."""
     return [
-        ("WWW-Authenticate", f'Keystone uri="{root_url(environ)}{PREFIX}"'),
+        ("WWW-Authenticate", f'Keystone uri="{get_root_url(environ)}{PREFIX}"'),
         ("Vary", "X-Auth-Token"),
-    ], _document(401, _SENTENCES[401])
+    ], _dump_document(401, _SENTENCES[401])
 
 
 API = Api(
@@ -69,13 +69,13 @@ API = Api(
     prefix=PREFIX,
     operations=routes.OPERATIONS,
     versions=None,
-    refuse=_refuse,
+    render_document=_render_document,
     headers=(("Vary", "X-Auth-Token"),),
-    check_media=media.json_or_400,
-    wording=validation.in_one_line,
+    check_media=media.check_leniently,
+    error_text=validation.describe_in_one_line,
     every_method=True,
     absolute_links=True,
     public_paths=("", "/auth/tokens"),
-    unauthorized=_unauthorized,
+    make_401=_make_401,
     rules=policies.RULES,
 )

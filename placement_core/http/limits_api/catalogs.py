@@ -22,7 +22,7 @@ class Missing(errors.NotFound):
         self.id = id_
 
 
-def existing(what: str, id_: str, found: T | None) -> T:
+def require_found(what: str, id_: str, found: T | None) -> T:
     """Return what a catalog driver found.
 
     :raises Missing: it found nothing.
@@ -32,7 +32,7 @@ def existing(what: str, id_: str, found: T | None) -> T:
     return found
 
 
-def changes(given: Mapping[str, Any]) -> dict[str, Any]:
+def parse_changes(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a body changes; a description of null is an empty one."""
     return {
         name: "" if name == "description" and value is None else value

@@ -1,7 +1,7 @@
 """The policy rules of the limits API: Keystone's names, and who passes by default.
 
 ``list_limits`` and ``get_limit`` let every token pass: of whom a caller sees limits,
-``sights`` says, and the rule ``limits:all_projects``, who sees all of them. The same holds
+``visibility`` says, and the rule ``limits:all_projects``, who sees all of them. The same holds
 for projects and domains.
 Source: spec limits §2, "Policies"; requirement L7.
 """

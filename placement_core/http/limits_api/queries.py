@@ -31,7 +31,7 @@ REGISTERED_FIELDS = ("service_id", "region_id", "resource_name")
 LIMIT_FIELDS = (*REGISTERED_FIELDS, "project_id", "domain_id")
 
 
-def schema(fields: Collection[str]) -> Ladder[dict[str, Any]]:
+def make_schema(fields: Collection[str]) -> Ladder[dict[str, Any]]:
     """Return the schema of a list's query string."""
     return Ladder({ONLY: {
         "type": "object",
@@ -39,15 +39,15 @@ def schema(fields: Collection[str]) -> Ladder[dict[str, Any]]:
     }})
 
 
-REGISTERED = schema(REGISTERED_FIELDS)
-LIMITS = schema(LIMIT_FIELDS)
+REGISTERED = make_schema(REGISTERED_FIELDS)
+LIMITS = make_schema(LIMIT_FIELDS)
 ENDPOINTS: Ladder[dict[str, Any]] = Ladder({ONLY: {
     "type": "object",
     "properties": {"interface": {"enum": ["public", "internal", "admin"]}},
 }})
 
 
-def filters(query: pages.Query, fields: Collection[str]) -> list[records.Filter]:
+def parse_filters(query: pages.Query, fields: Collection[str]) -> list[records.Filter]:
     """Return the filters that a query string names; all of them have to match."""
     found = []
     for key, values in query.items():

@@ -21,25 +21,25 @@ T = TypeVar("T")
 _WHOLE = pages.Page(None, None)
 
 
-def root(call: Call) -> str:
+def get_root_url(call: Call) -> str:
     """Return the URL of ``/v3`` as the caller sees it."""
     return f"{call.prefix}/v3"
 
 
-def one(call: Call, name: str, item: T, show: Callable[[T, str], Document]) -> Document:
+def render_item(call: Call, name: str, item: T, show: Callable[[T, str], Document]) -> Document:
     """Return one item in its wrapper."""
-    return {name: show(item, root(call))}
+    return {name: show(item, get_root_url(call))}
 
 
-def made(
+def render_created(
     call: Call, name: str, items: Sequence[T], show: Callable[[T, str], Document]
 ) -> Document:
     """Return what a batch made."""
-    base = root(call)
+    base = get_root_url(call)
     return {name: [show(item, base) for item in items]}
 
 
-def listed(
+def render_list(
     call: Call, name: str, found: Sequence[T], show: Callable[[T, str], Document],
     page: pages.Page = _WHOLE,
 ) -> Document:
@@ -47,23 +47,23 @@ def listed(
 
     :param found: up to one more than the page takes; then there is a next one.
     """
-    base = root(call)
+    base = get_root_url(call)
     more = page.size is not None and len(found) > page.size
     documents = [show(item, base) for item in (found[:page.size] if more else found)]
     links = {"next": None, "self": call.address, "previous": None}
     if not more:
         return {name: documents, "links": links}
-    links["next"] = pages.following(
+    links["next"] = pages.make_next_url(
         call.address.partition("?")[0], call.query, str(documents[-1]["id"]))
     return {name: documents, "links": links, "truncated": True}
 
 
-def model(item: EnforcementModel) -> Document:
+def render_model(item: EnforcementModel) -> Document:
     """Return an enforcement model."""
     return {"model": {"name": item.name, "description": item.description}}
 
 
-def registered_limit(item: RegisteredLimit, base: str) -> Document:
+def render_registered_limit(item: RegisteredLimit, base: str) -> Document:
     """Return a registered limit."""
     return {
         "id": item.id, "service_id": item.service_id, "region_id": item.region_id,
@@ -73,7 +73,7 @@ def registered_limit(item: RegisteredLimit, base: str) -> Document:
     }
 
 
-def limit(item: Limit, base: str) -> Document:
+def render_limit(item: Limit, base: str) -> Document:
     """Return a limit of a project or domain."""
     return {
         "id": item.id, "project_id": item.project_id, "domain_id": item.domain_id,
@@ -83,7 +83,7 @@ def limit(item: Limit, base: str) -> Document:
     }
 
 
-def region(item: Region, base: str) -> Document:
+def render_region(item: Region, base: str) -> Document:
     """Return a region."""
     return {
         "id": item.id, "parent_region_id": item.parent_region_id,
@@ -92,7 +92,7 @@ def region(item: Region, base: str) -> Document:
     }
 
 
-def service(item: Service, base: str) -> Document:
+def render_service(item: Service, base: str) -> Document:
     """Return a service."""
     return {
         "id": item.id, "type": item.type, "name": item.name, "description": item.description,
@@ -100,7 +100,7 @@ def service(item: Service, base: str) -> Document:
     }
 
 
-def endpoint(item: Endpoint, base: str) -> Document:
+def render_endpoint(item: Endpoint, base: str) -> Document:
     """Return an endpoint; its region has two names in Keystone."""
     return {
         "id": item.id, "service_id": item.service_id, "interface": item.interface,
@@ -109,7 +109,7 @@ def endpoint(item: Endpoint, base: str) -> Document:
     }
 
 
-def domain(item: Domain, base: str) -> Document:
+def render_domain(item: Domain, base: str) -> Document:
     """Return a domain."""
     return {
         "id": item.id, "name": item.name, "description": item.description,
@@ -118,7 +118,7 @@ def domain(item: Domain, base: str) -> Document:
     }
 
 
-def project(item: Project, base: str) -> Document:
+def render_project(item: Project, base: str) -> Document:
     """Return a project."""
     return {
         "id": item.id, "name": item.name, "domain_id": item.domain_id,
@@ -128,7 +128,7 @@ def project(item: Project, base: str) -> Document:
     }
 
 
-def version(base: str) -> Document:
+def render_version(base: str) -> Document:
     """Return the document that clients discover the API with."""
     return {"version": {
         "id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z",

@@ -14,15 +14,15 @@ from placement_core.http.placement_api import microversions, policies, routes
 from placement_core.http.versions import Versions
 
 
-def _refuse(
+def _render_document(
     status: int,
-    error: errors.Error | http_errors.Refusal,
+    error: errors.Error | http_errors.HTTPError,
     environ: dict[str, Any],
     version: Version | None,
 ) -> Response:
     """Make the error document; it has a code from 1.23 on."""
     coded = version is not None and version >= microversions.ERROR_CODES
-    return http_errors.document(status, error, environ, coded=coded)
+    return http_errors.render_document(status, error, environ, coded=coded)
 
 
 API = Api(
@@ -33,6 +33,6 @@ API = Api(
         microversions.SERVICE_TYPE, lowest=microversions.LOWEST, newest=microversions.NEWEST,
         default=microversions.LOWEST),
     cache_headers_since=microversions.CACHE_HEADERS,
-    refuse=_refuse,
+    render_document=_render_document,
     rules=policies.RULES,
 )

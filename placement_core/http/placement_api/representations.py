@@ -41,18 +41,18 @@ class _Dated(Protocol):
     def updated_at(self) -> datetime.datetime | None: ...
 
 
-def newest(shown: Iterable[_Dated]) -> datetime.datetime:
+def find_newest_change(shown: Iterable[_Dated]) -> datetime.datetime:
     """Return when the newest of ``shown`` changed; now if that is not known."""
     return max((item.updated_at or item.created_at or NOW for item in shown), default=NOW)
 
 
-def newest_created(times: Iterable[datetime.datetime | None]) -> datetime.datetime:
+def find_newest(times: Iterable[datetime.datetime | None]) -> datetime.datetime:
     """Return the latest of ``times``; now if there is none."""
     return max((time or NOW for time in times), default=NOW)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _ProviderForm:
+class _ProviderTemplate:
     """How providers are shown.
 
     :ivar between: the JSON text of the links, cut where the provider's uuid stands:
@@ -76,34 +76,34 @@ class _ProviderForm:
 
 
 @functools.lru_cache(maxsize=64)
-def _provider_form(rels: tuple[str, ...], nested: bool, prefix: str) -> _ProviderForm:
+def _make_template(rels: tuple[str, ...], nested: bool, prefix: str) -> _ProviderTemplate:
     place = "\0"
-    href = prefix + provider_path(place)
+    href = prefix + get_provider_path(place)
     links = [{"rel": "self", "href": href}]
     links += [{"rel": rel, "href": f"{href}/{rel}"} for rel in rels]
     text = ",".join(orjson.dumps(link).decode() for link in links)
-    return _ProviderForm(tuple(text.split("\\u0000")), nested)
+    return _ProviderTemplate(tuple(text.split("\\u0000")), nested)
 
 
-def _form_at(version: Version, prefix: str) -> _ProviderForm:
-    return _provider_form(
+def _get_template(version: Version, prefix: str) -> _ProviderTemplate:
+    return _make_template(
         _PROVIDER_LINKS.at(version), version >= mv.NESTED_PROVIDERS, prefix)
 
 
-def provider(item: records.Provider, version: Version, prefix: str) -> bytes:
+def render_provider(item: records.Provider, version: Version, prefix: str) -> bytes:
     """Return a resource provider with its links, as JSON."""
-    return _form_at(version, prefix).show(item)
+    return _get_template(version, prefix).show(item)
 
 
-def providers(entries: Iterable[Entry], version: Version, prefix: str) -> bytes:
+def render_providers(entries: Iterable[Entry], version: Version, prefix: str) -> bytes:
     """Return resource providers with their links, as JSON.
 
     Each is made once in the form that was asked for last, and kept until it changes.
     """
-    form = _form_at(version, prefix)
+    form = _get_template(version, prefix)
     documents = [
         known[1] if (known := entry.listed) is not None and known[0] is form
-        else _listed(entry, form)
+        else _render_listed(entry, form)
         for entry in entries]
     # Megabytes: put together in one go, not piece by piece.
     documents[:1] = [b'{"resource_providers":[' + b"".join(documents[:1])]
@@ -111,18 +111,18 @@ def providers(entries: Iterable[Entry], version: Version, prefix: str) -> bytes:
     return b",".join(documents)
 
 
-def _listed(entry: Entry, form: _ProviderForm) -> bytes:
+def _render_listed(entry: Entry, form: _ProviderTemplate) -> bytes:
     document = form.show(entry.provider)
     entry.listed = (form, document)
     return document
 
 
-def provider_path(uuid: str) -> str:
+def get_provider_path(uuid: str) -> str:
     """Return the path of a provider below the mount point."""
     return f"/resource_providers/{uuid}"
 
 
-def inventory(item: records.Inventory) -> Document:
+def render_inventory(item: records.Inventory) -> Document:
     """Return the record of one inventory, without its class."""
     values = item.values
     return {
@@ -135,15 +135,16 @@ def inventory(item: records.Inventory) -> Document:
     }
 
 
-def provider_inventories(item: records.ProviderInventories) -> Document:
+def render_provider_inventories(item: records.ProviderInventories) -> Document:
     """Return all inventories of a provider, keyed by class."""
     return {
         "resource_provider_generation": item.generation,
-        "inventories": {entry.resource_class: inventory(entry) for entry in item.inventories},
+        "inventories": {
+            entry.resource_class: render_inventory(entry) for entry in item.inventories},
     }
 
 
-def provider_aggregates(item: records.ProviderAggregates, version: Version) -> Document:
+def render_provider_aggregates(item: records.ProviderAggregates, version: Version) -> Document:
     """Return the aggregates of a provider."""
     document: Document = {"aggregates": list(item.uuids)}
     if version >= mv.AGGREGATES_GENERATION:
@@ -151,40 +152,40 @@ def provider_aggregates(item: records.ProviderAggregates, version: Version) -> D
     return document
 
 
-def traits(items: Iterable[records.Named]) -> Document:
+def render_traits(items: Iterable[records.Named]) -> Document:
     """Return a list of traits."""
     return {"traits": [item.name for item in items]}
 
 
-def provider_traits(item: records.ProviderTraits) -> Document:
+def render_provider_traits(item: records.ProviderTraits) -> Document:
     """Return the traits of a provider."""
-    return {**traits(item.traits), "resource_provider_generation": item.generation}
+    return {**render_traits(item.traits), "resource_provider_generation": item.generation}
 
 
-def resource_class(item: records.Named, prefix: str) -> Document:
+def render_resource_class(item: records.Named, prefix: str) -> Document:
     """Return a resource class with its link."""
     return {
         "name": item.name,
-        "links": [{"rel": "self", "href": prefix + class_path(item.name)}],
+        "links": [{"rel": "self", "href": prefix + get_class_path(item.name)}],
     }
 
 
-def class_path(name: str) -> str:
+def get_class_path(name: str) -> str:
     """Return the path of a resource class below the mount point."""
     return f"/resource_classes/{name}"
 
 
-def provider_usages(item: records.ProviderUsages) -> Document:
+def render_provider_usages(item: records.ProviderUsages) -> Document:
     """Return what is used of each class a provider has."""
     return {"resource_provider_generation": item.generation, "usages": dict(item.usages)}
 
 
-def usages(items: Iterable[records.TypeUsage]) -> Document:
+def render_usages(items: Iterable[records.TypeUsage]) -> Document:
     """Return what a project uses, whatever the type of its consumers (below 1.38)."""
-    return {"usages": _sums(item.resources for item in items)}
+    return {"usages": _add_up(item.resources for item in items)}
 
 
-def usages_by_type(items: Iterable[records.TypeUsage]) -> Document:
+def render_usages_by_type(items: Iterable[records.TypeUsage]) -> Document:
     """Return what a project uses, by type of consumer."""
     return {
         "usages": {
@@ -195,17 +196,17 @@ def usages_by_type(items: Iterable[records.TypeUsage]) -> Document:
     }
 
 
-def usages_of_all_types(items: Iterable[records.TypeUsage]) -> Document:
+def render_usages_of_all_types(items: Iterable[records.TypeUsage]) -> Document:
     """Return what a project uses, all types under the one key ``all``."""
     known = list(items)
     if not known:
         return {"usages": {}}
     count = sum(item.consumer_count for item in known)
-    total = _sums(item.resources for item in known)
+    total = _add_up(item.resources for item in known)
     return {"usages": {"all": {**total, "consumer_count": count}}}
 
 
-def _sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _add_up(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for part in parts:
         for name, amount in part.items():
@@ -213,7 +214,7 @@ def _sums(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-def provider_allocations(item: records.ProviderAllocations, version: Version) -> Document:
+def render_provider_allocations(item: records.ProviderAllocations, version: Version) -> Document:
     """Return what is held on a provider, by consumer."""
     shares: Document = {}
     for consumer_uuid, share in item.consumers.items():
@@ -223,7 +224,9 @@ def provider_allocations(item: records.ProviderAllocations, version: Version) ->
     return {"allocations": shares, "resource_provider_generation": item.generation}
 
 
-def consumer_allocations(item: records.ConsumerAllocations | None, version: Version) -> Document:
+def render_consumer_allocations(
+    item: records.ConsumerAllocations | None, version: Version
+) -> Document:
     """Return what a consumer holds, by provider; nothing has no owner."""
     if item is None:
         return {"allocations": {}}
@@ -243,13 +246,13 @@ def consumer_allocations(item: records.ConsumerAllocations | None, version: Vers
     return document
 
 
-def offered_versions() -> Document:
+def render_offered_versions() -> Document:
     """Return the document of the root: which microversions are offered."""
     return {
         "versions": [{
             "id": "v1.0",
-            "max_version": versions.text(mv.NEWEST),
-            "min_version": versions.text(mv.LOWEST),
+            "max_version": versions.format_version(mv.NEWEST),
+            "min_version": versions.format_version(mv.LOWEST),
             "status": "CURRENT",
             "links": [{"rel": "self", "href": ""}],
         }],

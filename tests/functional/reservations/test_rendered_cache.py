@@ -32,9 +32,9 @@ class _Shown:
         The new one finds the texts in the database that were written at the last look, and
         then new ones.
         """
-        expected = [
-            (each.id, representations.lease_text(lease_queries.get(self.context(), each.id)))
-            for each in lease_queries.page(self.context())]
+        expected = [(each.id,
+                     representations.render_lease_text(lease_queries.get(self.context(), each.id)))
+                    for each in lease_queries.page(self.context())]
         self.assertEqual(expected, self.shown.page(self.context()))
         self.assertEqual(expected, self.fresh().page(self.context()))
         rendered_texts.fill(self.context(), representations.LEASE)

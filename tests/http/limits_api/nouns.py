@@ -109,9 +109,9 @@ class ScopedTestCase(LimitsTestCase):
 
     def _believe_headers(self) -> None:
         patched = mock.patch.object(
-            app.identity, "authenticated",
+            app.identity, "add_authentication",
             lambda router, conf, trees: identity.KeystoneIdentity(
-                router, identity.Door(trees)))
+                router, identity.PublicPaths(trees)))
         patched.start()
         self.addCleanup(patched.stop)
 

@@ -8,7 +8,7 @@ from typing import Any
 import webob
 
 from placement_core.http.operations import Version
-from placement_core.http.versions import text
+from placement_core.http.versions import format_version
 from tests.http import base
 
 MISSING = "99999999-9999-4999-8999-999999999999"
@@ -23,7 +23,7 @@ class NounTestCase(base.HttpTestCase):
     ) -> webob.Response:
         """Send a request at a microversion (the newest by default); expect a status."""
         response = self.ask(
-            method, path, body, version="latest" if at is None else text(at),
+            method, path, body, version="latest" if at is None else format_version(at),
             headers={"X-Roles": "admin,service"})
         if status is not None:
             self.assertEqual(status, response.status_int, response.body)

@@ -80,9 +80,9 @@ class TestKeystoneHeaders(base.HttpTestCase):
 
         def application(environ, start_response):
             start_response("200 OK", [])
-            return [identity.of(environ)]
+            return [identity.get_identity(environ)]
 
-        with_identity = identity.KeystoneIdentity(application, identity.Door(_API))
+        with_identity = identity.KeystoneIdentity(application, identity.PublicPaths(_API))
         found = list(with_identity(
             dict(environ), lambda status, headers: statuses.append(int(status[:3]))))
         return statuses[0], found[0]

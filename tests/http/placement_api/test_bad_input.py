@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.placement_api.routes import OPERATIONS
-from placement_core.http.versions import text
+from placement_core.http.versions import format_version
 from tests import databases
 from tests.http.placement_api import sweeps
 
@@ -35,7 +35,7 @@ class BadJsonTest(sweeps.SweepTestCase):
                     if body == b"[]" and schema["type"] == "array":
                         continue
                     response = self.ask(operation.method, sweeps.filled(operation.path), body,
-                                        version=text(version))
+                                        version=format_version(version))
                     self.assert_sound(response, (operation.path, version, body[:60]), {400})
         self.assertEqual(before, self.snapshot())
 
@@ -113,7 +113,7 @@ class BadQueryTest(sweeps.SweepTestCase):
                 for name, value in itertools.product(names, sweeps.WRONG_QUERY_VALUES):
                     query = f"{name}={value}"
                     response = self.ask(
-                        "GET", f"{operation.path}?{query}", version=text(version))
+                        "GET", f"{operation.path}?{query}", version=format_version(version))
                     self.assert_sound(response, (operation.path, version, query[:80]))
         self.assertEqual(before, self.snapshot())
 
@@ -191,7 +191,7 @@ class AnythingTest(sweeps.SweepTestCase):
     @hypothesis.given(st.sampled_from(_BODIED), st.sampled_from(mv.ALL), JSON)
     def test_bodies(self, operation, step, body):
         response = self.ask(operation.method, sweeps.filled(operation.path), body,
-                            version=text(step.version))
+                            version=format_version(step.version))
         self.assert_sound(response, (operation.path, body))
 
     @hypothesis.settings(max_examples=300, deadline=None, derandomize=True, database=None,
@@ -200,5 +200,6 @@ class AnythingTest(sweeps.SweepTestCase):
                       st.lists(st.tuples(st.sampled_from(NAMES), VALUE), max_size=6))
     def test_queries(self, operation, step, pairs):
         query = urllib.parse.urlencode(pairs)
-        response = self.ask("GET", f"{operation.path}?{query}", version=text(step.version))
+        response = self.ask("GET", f"{operation.path}?{query}",
+                            version=format_version(step.version))
         self.assert_sound(response, (operation.path, query))

@@ -92,7 +92,7 @@ OPERATIONS = (
     Operation("GET", "/things", _echo, _LIST, query=Ladder({mv.BASE: _QUERY}), json_only=True),
     Operation("POST", "/things", _create, _CREATE, body=Ladder({mv.BASE: _BODY})),
     Operation("GET", "/things/{name}", _echo, _SHOW),
-    Operation("PUT", "/things/{name}", _echo, policies.PROVIDERS_UPDATE, exists=_exists,
+    Operation("PUT", "/things/{name}", _echo, policies.PROVIDERS_UPDATE, check_exists=_exists,
               body=Ladder({mv.BASE: _BODY, mv.ENSURE_CLASS: None})),
     Operation("DELETE", "/things/{name}", lambda call: Reply(status=204),
               policies.PROVIDERS_DELETE, since=mv.DELETE_INVENTORIES, gate_status=405),
@@ -489,7 +489,7 @@ class TestSeveralApis(base.HttpTestCase):
     apis = (
         *table(*OPERATIONS),
         dataclasses.replace(
-            API, prefix="/other/v1", refuse=_blunt,
+            API, prefix="/other/v1", render_document=_blunt,
             versions=Versions("other", mv.BASE, mv.TRAITS, default=mv.TRAITS),
             operations=(
                 Operation("GET", "/things", _echo, _LIST, since=mv.TRAITS),

@@ -15,16 +15,16 @@ class NamesTest(base.TestCase):
             ('  "a"  ', True), ("a", False), ('"ab"', False), ('"b"', False), ("", False),
             ('"a', False), ("*", False), ('"b a"', False), ('"b, a"', False),
         ):
-            self.assertEqual(named, conditional.names(header, "a"), header)
+            self.assertEqual(named, conditional.matches(header, "a"), header)
 
     def test_any(self) -> None:
         for header, named in (("*", True), (" * ", True), ('"*"', False), ("W/*", False)):
-            self.assertEqual(named, conditional.names_any(header), header)
+            self.assertEqual(named, conditional.matches_any(header), header)
 
     def test_parts_do_not_run_into_each_other(self) -> None:
         ctx: Any = None  # Nothing is asked for these.
         self.assertNotEqual(
-            conditional.Tag(("a", "bc")).text(ctx), conditional.Tag(("ab", "c")).text(ctx))
+            conditional.ETag(("a", "bc")).text(ctx), conditional.ETag(("ab", "c")).text(ctx))
 
 
 class BodiesTest(base.TestCase):

@@ -17,7 +17,7 @@ class TestLadder(base.TestCase):
 class TestHistory(base.TestCase):
     def test_every_version_is_told(self) -> None:
         self.assertEqual([(1, minor) for minor in range(40)], [s.version for s in mv.ALL])
-        history = mv.history()
+        history = mv.render_history()
         for step in mv.ALL:
             self.assertIn(f"\n1.{step.version[1]}: {step.summary}\n", history)
             self.assertTrue(step.change.endswith("."))

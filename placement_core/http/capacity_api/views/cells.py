@@ -42,7 +42,7 @@ def delete(call: Call) -> Reply:
 
 def _shown(call: Call, found: list[Cell]) -> list[dict[str, Any]]:
     documents = [_document(cell) for cell in found]
-    if pages.last(call.query, "check") == "true":
+    if pages.get_last(call.query, "check") == "true":
         checked = schema.check(call.ctx, call.services.cells, found)
         reasons = {each.uuid: each.reason for each in checked.missing}
         for cell, document in zip(found, documents, strict=True):

@@ -38,12 +38,12 @@ def create(call: Call) -> Reply:
 
 def list_(call: Call) -> Reply:
     """Return the claims that are held, or expired not long ago."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     found, end = claims.list_(
-        call.ctx, project_id=pages.last(call.query, "project_id"),
-        state=pages.last(call.query, "state"),  # type: ignore[arg-type]  # (the schema's)
+        call.ctx, project_id=pages.get_last(call.query, "project_id"),
+        state=pages.get_last(call.query, "state"),  # type: ignore[arg-type]  # (the schema's)
         after=int(page.marker or 0), most=page.size or _PAGE)
-    following = None if end is None else pages.following(
+    following = None if end is None else pages.make_next_url(
         f"{call.prefix}{_PATH}", call.query, str(end))
     return Reply(body={
         "claims": [_document(item) for item in found], "links": {"next": following}})

@@ -29,15 +29,16 @@ class BadMarker(errors.Invalid):
 
 def list_(call: Call) -> Reply:
     """Return the compute nodes that pass every filter of the query, by cell."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     found = call.services.compute_nodes.list_(
-        call.ctx, cell=pages.last(call.query, "cell"), named=pages.last(call.query, "name"),
+        call.ctx, cell=pages.get_last(call.query, "cell"),
+        named=pages.get_last(call.query, "name"),
         after=None if page.marker is None else _place(page.marker),
         limit=min(page.size or _PAGE, LARGEST_PAGE))
     following = None
     if found.more:
         last = found.nodes[-1]
-        following = pages.following(
+        following = pages.make_next_url(
             f"{call.prefix}{_PATH}", call.query, f"{last.cell.uuid}.{last.id}")
     return Reply(body={
         "compute_nodes": [_document(node) for node in found.nodes],

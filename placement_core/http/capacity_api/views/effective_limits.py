@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.http import pages
-from placement_core.http.conditional import Tag
+from placement_core.http.conditional import ETag
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.catalog import Node
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.plugin_api.limits import EffectiveLimits
 
 
-def tag(call: Call) -> Tag | None:
+def tag(call: Call) -> ETag | None:
     """Return the tag of the answer; None where nobody here notices all changes."""
     services = call.services
     if not (services.limits.transactional and services.catalog.local):
         return None
     asked = [
-        f"{name}={pages.last(call.query, name)}"
+        f"{name}={pages.get_last(call.query, name)}"
         for name in ("service_id", "region_id", "project_id")]
-    return Tag(
+    return ETag(
         ("effective", services.conf.limits.enforcement_model, *asked), of_limits=True)
 
 
@@ -33,12 +33,12 @@ def show(call: Call) -> Reply:
     lineage that the model binds with its subtree.
     """
     services = call.services
-    project_id = pages.last(call.query, "project_id")
+    project_id = pages.get_last(call.query, "project_id")
     lineage = _lineage(call, project_id)
     found = services.limits.effective(
         call.ctx, [node.id for node in lineage],
         service_id=call.query["service_id"][-1],
-        region_id=pages.last(call.query, "region_id"))
+        region_id=pages.get_last(call.query, "region_id"))
     limits = {
         node.id: _wire(found.overrides[node.id])
         for node in lineage if found.overrides.get(node.id)}

@@ -16,20 +16,20 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the instances that pass every filter of the query, the oldest first."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     size = page.size or _PAGE
-    deleted = pages.last(call.query, "queued_for_delete")
+    deleted = pages.get_last(call.query, "queued_for_delete")
     found = instances.list_(
         call.ctx, call.services.cells,
-        project_id=pages.last(call.query, "project_id"),
-        user_id=pages.last(call.query, "user_id"),
-        cell=pages.last(call.query, "cell"),
+        project_id=pages.get_last(call.query, "project_id"),
+        user_id=pages.get_last(call.query, "user_id"),
+        cell=pages.get_last(call.query, "cell"),
         queued_for_delete=None if deleted is None else deleted == "true",
         marker=page.marker, limit=size + 1)
     following = None
     if len(found) > size:
         found = found[:size]
-        following = pages.following(
+        following = pages.make_next_url(
             f"{call.prefix}{_PATH}", call.query, found[-1].uuid)
     return Reply(body={
         "instances": [_document(each) for each in found], "links": {"next": following}})

@@ -16,7 +16,7 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the changes that pass every filter of the query, the newest first."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     size = page.size or _PAGE
     wanted = {name: call.query[name][-1] for name in HISTORY_FIELDS if name in call.query}
     found = history.list_(
@@ -25,7 +25,7 @@ def list_(call: Call) -> Reply:
     following = None
     if len(found) > size:
         found = found[:size]
-        following = pages.following(
+        following = pages.make_next_url(
             f"{call.prefix}{_PATH}", call.query, str(found[-1].id))
     return Reply(body={
         "changes": [dataclasses.asdict(item) for item in found],

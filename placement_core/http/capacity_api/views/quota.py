@@ -17,8 +17,8 @@ from placement_core.cells import server_groups
 from placement_core.http import pages
 from placement_core.http.capacity_api import overruns, policies
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import sights
-from placement_core.http.limits_api.sights import Sight
+from placement_core.http.limits_api import visibility
+from placement_core.http.limits_api.visibility import Visibility
 from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.counting import Count, MemberCount
 from placement_core.quota import checks, explain as reasons, members, rechecks, usage
@@ -36,15 +36,16 @@ Document = dict[str, Any]
 
 def list_(call: Call) -> Reply:
     """Return the quota of all projects that the caller sees."""
-    page = pages.page(call.query)
-    overview = call.services.overviews.make(call.ctx, sights.nodes(call, _sight(call)))
+    page = pages.parse_page(call.query)
+    overview = call.services.overviews.make(
+        call.ctx, visibility.list_visible(call, _get_visibility(call)))
     ids = overview.project_ids
     first = bisect.bisect_right(ids, page.marker) if page.marker is not None else 0
     rows: Sequence[int] = range(first, len(ids))
     following = None
     if page.size is not None and len(rows) > page.size:
         rows = rows[:page.size]
-        following = pages.following(
+        following = pages.make_next_url(
             f"{call.prefix}{_PATH}", call.query, ids[rows[-1]])
     columns = [(name, _cells(column)) for name, column in overview.resources.items()]
     return Reply(body={
@@ -61,7 +62,7 @@ def show(call: Call) -> Reply:
     """Return the quota of one project."""
     project_id = call.path["project_id"]
     _require_sight(call, project_id, policies.QUOTA_SHOW)
-    user_id = pages.last(call.query, "user_id")
+    user_id = pages.get_last(call.query, "user_id")
     found = usage.of_project(call.ctx, call.services.quota, project_id, user_id)
     body: Document = {"project_id": project_id, "resources": _shares(found.shares)}
     if found.of_user is not None:
@@ -83,7 +84,7 @@ def explain(call: Call) -> Reply:
         name: amount * body["max_count"] for name, amount in body["per_item"].items()}
     found = reasons.explain(
         call.ctx, call.services.quota, _asked(call), asked,
-        visible=sights.nodes(call, _sight(call)))
+        visible=visibility.list_visible(call, _get_visibility(call)))
     return Reply(body={**_answer(call, found.answer), **_reasons(found)})
 
 
@@ -123,12 +124,12 @@ def _asked(call: Call) -> Answer:
 # Who may ask about whom -----------------------------------------------------
 
 
-def _sight(call: Call) -> Sight:
-    return dataclasses.replace(sights.of(call, policies.QUOTA_OF_ALL), above=False)
+def _get_visibility(call: Call) -> Visibility:
+    return dataclasses.replace(visibility.get_visibility(call, policies.QUOTA_OF_ALL), above=False)
 
 
 def _require_sight(call: Call, project_id: str, rule: str) -> None:
-    if not sights.reaches(call, _sight(call), project_id):
+    if not visibility.can_see(call, _get_visibility(call), project_id):
         raise NotAllowed(rule)
 
 
@@ -161,10 +162,10 @@ def _answer(call: Call, answer: Answer) -> Document:
     body: Document = {
         "project_id": standing.project_id,
         "fits": answer.fits,
-        "excesses": [overruns.document(each) for each in answer.overruns]}
+        "excesses": [overruns.render_overrun(each) for each in answer.overruns]}
     if isinstance(answer, CountAnswer):
         body["count"] = answer.fitting
-        body["held_by"] = [overruns.document(each) for each in answer.held_by]
+        body["held_by"] = [overruns.render_overrun(each) for each in answer.held_by]
     return {
         **body, **_counted(answer.count), "limits_of": _source(call, standing.key),
         "unregistered": standing.unregistered(answer.measure.bounds)}
@@ -179,7 +180,8 @@ def _bound(bound: Bound | None) -> Document | None:
 def _reasons(found: Explanation) -> Document:
     return {
         "stops": [
-            {**overruns.document(each.overrun), "sentence": each.sentence, "enough": each.enough,
+            {**overruns.render_overrun(each.overrun), "sentence": each.sentence,
+             "enough": each.enough,
              "consumers": [dataclasses.asdict(holder) for holder in each.holders]}
             for each in found.stops],
         "more": {each.resource_name: {

@@ -30,12 +30,12 @@ _STEPS = 10_000
 
 _YEAR = datetime.timedelta(days=365)
 
-_RESERVATIONS = validation.Schema(bodies.RESERVATIONS, validation.uuid_like)
+_RESERVATIONS = validation.Schema(bodies.RESERVATIONS, validation.is_uuid_like)
 
 
 def what_if(call: Call) -> Reply:
     """Say whether a lease would be admitted; a refusal is that of the lease."""
-    call.services.leases.what_if(call.ctx, requests.new_lease(
+    call.services.leases.what_if(call.ctx, requests.parse_new_lease(
         call.body, call.ctx.identity, policies.RESERVATIONS_WHAT_IF))
     return Reply(body={"fits": True})
 
@@ -46,17 +46,17 @@ def timeline(call: Call) -> Reply:
     end_at = _moment(call, "end") or start_at + _YEAR
     if not start_at < end_at:
         raise InvalidLease("end must be later than start.", "end")
-    size = min(pages.page(call.query).size or _STEPS, _STEPS)
+    size = min(pages.parse_page(call.query).size or _STEPS, _STEPS)
     steps = call.services.leases.timeline(call.ctx, Window(start_at, end_at))
     following = None
     if len(steps) > size:
         steps = steps[:size]
-        following = pages.with_query(f"{call.prefix}{_PATH}/timeline", {
-            **call.query, "start": [dates.of_lease(steps[-1].window.end_at)],
-            "end": [dates.of_lease(end_at)]})
+        following = pages.add_query(f"{call.prefix}{_PATH}/timeline", {
+            **call.query, "start": [dates.format_lease_date(steps[-1].window.end_at)],
+            "end": [dates.format_lease_date(end_at)]})
     return Reply(body={
         "timeline": [{
-            **windows.document(step.window), "hosts": step.hosts, "vcpus": step.vcpus,
+            **windows.render_window(step.window), "hosts": step.hosts, "vcpus": step.vcpus,
             "memory_mb": step.memory_mb, "disk_gb": step.disk_gb} for step in steps],
         "links": {"next": following}})
 
@@ -67,21 +67,21 @@ def next_fit(call: Call) -> Reply:
     if caller.project_id is None:
         raise NotAllowed(policies.RESERVATIONS_NEXT_FIT)
     found = call.services.leases.next_fit(
-        call.ctx, caller.project_id, requests.reservations(_reservations(call)),
+        call.ctx, caller.project_id, requests.parse_reservations(_reservations(call)),
         since=_moment(call, "start"), seconds=_seconds(call))
     return Reply(body={"next_fit": None if found is None else {
-        **windows.document(found.window), "earliest": found.earliest}})
+        **windows.render_window(found.window), "earliest": found.earliest}})
 
 
 def list_history(call: Call) -> Reply:
     """Return who held which hosts, from when to when."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     size = page.size or _PAGE
     found = history.page(
-        call.ctx, project_id=pages.last(call.query, "project_id"),
-        host=pages.last(call.query, "host"), since=_moment(call, "start"),
+        call.ctx, project_id=pages.get_last(call.query, "project_id"),
+        host=pages.get_last(call.query, "host"), since=_moment(call, "start"),
         until=_moment(call, "end"), after=page.marker, limit=size + 1)
-    following = None if len(found) <= size else pages.following(
+    following = None if len(found) <= size else pages.make_next_url(
         f"{call.prefix}{_PATH}/history", call.query, found[size - 1].marker)
     return Reply(body={
         "history": [_holding(each) for each in found[:size]], "links": {"next": following}})
@@ -89,12 +89,12 @@ def list_history(call: Call) -> Reply:
 
 def list_notices(call: Call) -> Reply:
     """Return what was done to leases, the oldest first; a next page may come later."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     after = int(page.marker or 0)
     found = notifications.page(
-        call.ctx, after=after, project_id=pages.last(call.query, "project_id"),
-        lease_id=pages.last(call.query, "lease_id"), limit=page.size or _PAGE)
-    following = pages.following(
+        call.ctx, after=after, project_id=pages.get_last(call.query, "project_id"),
+        lease_id=pages.get_last(call.query, "lease_id"), limit=page.size or _PAGE)
+    following = pages.make_next_url(
         f"{call.prefix}{_PATH}/notices", call.query,
         str(found[-1].position if found else after))
     return Reply(body={
@@ -111,7 +111,7 @@ def retry_event(call: Call) -> Reply:
 def _holding(item: Holding) -> dict[str, Any]:
     fields = dataclasses.asdict(item)
     del fields["marker"], fields["window"]
-    return {**fields, **windows.document(item.window)}
+    return {**fields, **windows.render_window(item.window)}
 
 
 def _reservations(call: Call) -> list[dict[str, Any]]:
@@ -121,9 +121,9 @@ def _reservations(call: Call) -> list[dict[str, Any]]:
     """
     text = call.query["reservations"][-1]
     found = validation.parse_body(text.encode())
-    fault = _RESERVATIONS.fault(found)
-    if fault is not None:
-        raise validation.InvalidQuery(fault)
+    problem = _RESERVATIONS.validate(found)
+    if problem is not None:
+        raise validation.InvalidQuery(problem)
     if not found:
         raise InvalidLease("Missing parameter reservations", "reservations")
     reservations: list[dict[str, Any]] = found
@@ -131,14 +131,14 @@ def _reservations(call: Call) -> list[dict[str, Any]]:
 
 
 def _seconds(call: Call) -> int:
-    minutes, seconds = (pages.last(call.query, key) for key in ("minutes", "seconds"))
+    minutes, seconds = (pages.get_last(call.query, key) for key in ("minutes", "seconds"))
     if (minutes is None) == (seconds is None):
         raise errors.Invalid("How long the lease lasts is said by minutes, or by seconds.")
     return int(seconds or 0) + 60 * int(minutes or 0)
 
 
 def _moment(call: Call, key: str) -> datetime.datetime | None:
-    text = pages.last(call.query, key)
+    text = pages.get_last(call.query, key)
     return None if text is None else dates.parse_or_now(text, key)
 
 

@@ -23,15 +23,15 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the users' limits that pass every filter of the query."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     size = page.size or _PAGE
     found = users.list_(
-        call.ctx, queries.filters(call.query, USER_LIMIT_FIELDS),
+        call.ctx, queries.parse_filters(call.query, USER_LIMIT_FIELDS),
         marker=page.marker, limit=size + 1)
     following = None
     if len(found) > size:
         found = found[:size]
-        following = pages.following(
+        following = pages.make_next_url(
             f"{call.prefix}{_PATH}", call.query, found[-1].id)
     return Reply(body={
         "user_limits": [dataclasses.asdict(item) for item in found],

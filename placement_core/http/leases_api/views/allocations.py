@@ -21,6 +21,6 @@ def show(call: Call) -> Reply:
 
 
 def _found(call: Call, host_id: str | None = None) -> list[Document]:
-    return representations.allocations(*host_queries.allocations(
-        call.ctx, host_id=host_id, lease_id=pages.last(call.query, "lease_id"),
-        reservation_id=pages.last(call.query, "reservation_id")))
+    return representations.render_allocations(*host_queries.allocations(
+        call.ctx, host_id=host_id, lease_id=pages.get_last(call.query, "lease_id"),
+        reservation_id=pages.get_last(call.query, "reservation_id")))

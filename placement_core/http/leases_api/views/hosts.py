@@ -11,19 +11,19 @@ from placement_core.reservations.records import Host
 
 def list_(call: Call) -> Reply:
     """Return the hosts of the freepool."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     found = host_queries.page(
-        call.ctx, after=queries.number(call.query, "marker"), limit=page.wanted)
-    body = {"hosts": [representations.host(each) for each in found[:page.size]]}
+        call.ctx, after=queries.parse_number(call.query, "marker"), limit=page.wanted)
+    body = {"hosts": [representations.render_host(each) for each in found[:page.size]]}
     if page.size is not None and len(found) > page.size:
-        body["hosts_links"] = [{"rel": "next", "href": pages.following(
+        body["hosts_links"] = [{"rel": "next", "href": pages.make_next_url(
             f"{call.prefix}/v1/os-hosts", call.query, str(found[page.size - 1].id))}]
     return Reply(body=body)
 
 
 def create(call: Call) -> Reply:
     """Let a host into the freepool."""
-    name, capabilities = requests.new_host(call.body)
+    name, capabilities = requests.parse_new_host(call.body)
     return _shown(call.services.pool_hosts.register(call.ctx, name, capabilities), 201)
 
 
@@ -34,7 +34,7 @@ def show(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Change capabilities of a host, or whether it can be promised."""
-    asked = requests.host_change(call.body)
+    asked = requests.parse_host_change(call.body)
     return _shown(call.services.pool_hosts.change(
         call.ctx, call.path["id"], asked.capabilities, name=asked.name,
         reservable=asked.reservable, reason=asked.down_reason))
@@ -47,4 +47,4 @@ def delete(call: Call) -> Reply:
 
 
 def _shown(item: Host, status: int = 200) -> Reply:
-    return Reply(status, {"host": representations.host(item)})
+    return Reply(status, {"host": representations.render_host(item)})

@@ -14,49 +14,50 @@ from placement_core.reservations.leases import lease_queries, rendered_cache
 
 def list_(call: Call) -> Reply:
     """Return the leases that the caller sees and that pass every filter of the query."""
-    query, page = call.query, pages.page(call.query)
-    sort_key, descending = queries.order(query)
+    query, page = call.query, pages.parse_page(call.query)
+    sort_key, descending = queries.parse_order(query)
     found = rendered_cache.of(call.ctx.database, representations.LEASE).page(
         call.ctx,
-        project_id=owners.visible(
-            call, policies.LEASES_GET, policies.LEASES_GET_ALL, pages.last(query, "project_id")),
-        status=pages.last(query, "status"), name=pages.last(query, "name"),
-        host_id=queries.number(query, "host"), overlaps=queries.overlaps(query),
+        project_id=owners.get_visible_project(
+            call, policies.LEASES_GET, policies.LEASES_GET_ALL,
+            pages.get_last(query, "project_id")),
+        status=pages.get_last(query, "status"), name=pages.get_last(query, "name"),
+        host_id=queries.parse_number(query, "host"), overlaps=queries.parse_window(query),
         sort_key=sort_key, descending=descending, after=page.marker, limit=page.wanted)
     body: dict[str, Any] = {"leases": [orjson.Fragment(text) for _, text in found[:page.size]]}
     if page.size is not None and len(found) > page.size:
-        body["leases_links"] = [{"rel": "next", "href": pages.following(
+        body["leases_links"] = [{"rel": "next", "href": pages.make_next_url(
             f"{call.prefix}/v1/leases", call.query, found[page.size - 1][0])}]
     return Reply(body=body)
 
 
 def create(call: Call) -> Reply:
     """Admit a lease, whole."""
-    new = requests.new_lease(call.body, call.ctx.identity, policies.LEASES_POST)
+    new = requests.parse_new_lease(call.body, call.ctx.identity, policies.LEASES_POST)
     made = call.services.leases.create(call.ctx, new)
-    return Reply(201, {"lease": representations.lease(made)})
+    return Reply(201, {"lease": representations.render_lease(made)})
 
 
 def show(call: Call) -> Reply:
     """Return a lease, if the caller sees it."""
     found = lease_queries.get(
         call.ctx, call.path["id"],
-        project_id=owners.visible(call, policies.LEASES_GET, policies.LEASES_GET_ALL))
-    return Reply(body={"lease": representations.lease(found)})
+        project_id=owners.get_visible_project(call, policies.LEASES_GET, policies.LEASES_GET_ALL))
+    return Reply(body={"lease": representations.render_lease(found)})
 
 
 def update(call: Call) -> Reply:
     """Change a lease, whole."""
     changed = call.services.leases.change(
-        call.ctx, call.path["id"], requests.lease_change(call.body),
-        project_id=owners.visible(call, policies.LEASES_PUT, policies.LEASES_PUT_ALL))
-    return Reply(body={"lease": representations.lease(changed)})
+        call.ctx, call.path["id"], requests.parse_lease_change(call.body),
+        project_id=owners.get_visible_project(call, policies.LEASES_PUT, policies.LEASES_PUT_ALL))
+    return Reply(body={"lease": representations.render_lease(changed)})
 
 
 def delete(call: Call) -> Reply:
     """End a lease if it is in force, and give it up."""
     call.services.leases.delete(
         call.ctx, call.path["id"],
-        project_id=owners.visible(
+        project_id=owners.get_visible_project(
             call, policies.LEASES_DELETE, policies.LEASES_DELETE_ALL))
     return Reply(204)

@@ -10,14 +10,14 @@ from placement_core.reservations.hosts import host_properties
 def list_(call: Call) -> Reply:
     """Return the names of properties; private ones to who asks for all, and may see them."""
     found = host_properties.list_(
-        call.ctx, detail=queries.flag(call.query, "detail"),
-        private=queries.flag(call.query, "all")
+        call.ctx, detail=queries.parse_flag(call.query, "detail"),
+        private=queries.parse_flag(call.query, "all")
         and call.allows(policies.HOSTS_PRIVATE_PROPERTIES))
-    return Reply(body={"resource_properties": representations.named_properties(found)})
+    return Reply(body={"resource_properties": representations.render_properties(found)})
 
 
 def update(call: Call) -> Reply:
     """Make a property private, or public."""
     changed = host_properties.change(
         call.ctx, call.path["name"], private=call.body["private"])
-    return Reply(body={"resource_property": representations.changed_property(changed)})
+    return Reply(body={"resource_property": representations.render_changed_property(changed)})

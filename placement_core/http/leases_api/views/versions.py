@@ -8,4 +8,4 @@ from placement_core.http.operations import Call, Reply
 
 def show(call: Call) -> Reply:
     """Return the document that clients discover the API with."""
-    return Reply(300, representations.versions(f"{call.prefix}/v1"))
+    return Reply(300, representations.render_versions(f"{call.prefix}/v1"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from placement_core.catalog import domains
 from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import catalogs, policies, representations, sights
+from placement_core.http.limits_api import catalogs, policies, representations, visibility
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup
 from placement_core.plugin_api.catalog import Domain
@@ -13,18 +13,19 @@ from placement_core.plugin_api.catalog import Domain
 
 def list_(call: Call) -> Reply:
     """Return the domains that the caller sees."""
-    found = call.services.catalog.domains(call.ctx, name=pages.last(call.query, "name"))
-    seen = sights.nodes(call, sights.of(call))
+    found = call.services.catalog.domains(call.ctx, name=pages.get_last(call.query, "name"))
+    seen = visibility.list_visible(call, visibility.get_visibility(call))
     if seen is not None:
         found = [each for each in found if each.id in seen]
-    return Reply(body=representations.listed(call, "domains", found, representations.domain))
+    return Reply(body=representations.render_list(
+        call, "domains", found, representations.render_domain))
 
 
 def show(call: Call) -> Reply:
     """Return one domain, if the caller may see it."""
     id_ = call.path["id"]
-    item = catalogs.existing("domain", id_, call.services.catalog.domain(call.ctx, id_))
-    if not sights.reaches(call, sights.of(call), id_):
+    item = catalogs.require_found("domain", id_, call.services.catalog.domain(call.ctx, id_))
+    if not visibility.can_see(call, visibility.get_visibility(call), id_):
         raise NotAllowed(policies.GET_DOMAIN)
     return _shown(call, item)
 
@@ -40,7 +41,7 @@ def create(call: Call) -> Reply:
 def update(call: Call) -> Reply:
     """Change a domain; one that is to be deleted is disabled first."""
     return _shown(call, domains.update(
-        call.ctx, call.path["id"], **catalogs.changes(call.body["domain"])))
+        call.ctx, call.path["id"], **catalogs.parse_changes(call.body["domain"])))
 
 
 def delete(call: Call) -> Reply:
@@ -50,4 +51,5 @@ def delete(call: Call) -> Reply:
 
 
 def _shown(call: Call, item: Domain, status: int = 200) -> Reply:
-    return Reply(status, representations.one(call, "domain", item, representations.domain))
+    return Reply(status, representations.render_item(
+        call, "domain", item, representations.render_domain))

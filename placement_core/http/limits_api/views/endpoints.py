@@ -14,17 +14,17 @@ from placement_core.plugin_api.catalog import Endpoint
 def list_(call: Call) -> Reply:
     """Return the endpoints of a service, a region and an interface."""
     found = call.services.catalog.endpoints(
-        call.ctx, service_id=pages.last(call.query, "service_id"),
-        region_id=pages.last(call.query, "region_id"),
-        interface=pages.last(call.query, "interface"))
-    return Reply(body=representations.listed(
-        call, "endpoints", found, representations.endpoint))
+        call.ctx, service_id=pages.get_last(call.query, "service_id"),
+        region_id=pages.get_last(call.query, "region_id"),
+        interface=pages.get_last(call.query, "interface"))
+    return Reply(body=representations.render_list(
+        call, "endpoints", found, representations.render_endpoint))
 
 
 def show(call: Call) -> Reply:
     """Return one endpoint."""
     id_ = call.path["id"]
-    return _shown(call, catalogs.existing(
+    return _shown(call, catalogs.require_found(
         "endpoint", id_, call.services.catalog.endpoint(call.ctx, id_)))
 
 
@@ -59,5 +59,5 @@ def _with_one_region(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(call: Call, item: Endpoint, status: int = 200) -> Reply:
-    return Reply(status, representations.one(
-        call, "endpoint", item, representations.endpoint))
+    return Reply(status, representations.render_item(
+        call, "endpoint", item, representations.render_endpoint))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import policies, queries, representations, sights
+from placement_core.http.limits_api import policies, queries, representations, visibility
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import limits
 from placement_core.limits.records import Limit
@@ -12,19 +12,19 @@ from placement_core.limits.records import Limit
 
 def model(call: Call) -> Reply:
     """Return the enforcement model that clients are told of."""
-    return Reply(body=representations.model(call.services.advertised_model))
+    return Reply(body=representations.render_model(call.services.advertised_model))
 
 
 def list_(call: Call) -> Reply:
     """Return the limits that the caller sees and that pass every filter of the query."""
-    page = pages.page(call.query)
-    visible = sights.nodes(
-        call, sights.of_limits(call), pages.last(call.query, "project_id"))
+    page = pages.parse_page(call.query)
+    visible = visibility.list_visible(
+        call, visibility.get_visibility_of_limits(call), pages.get_last(call.query, "project_id"))
     found = limits.list_(
-        call.ctx, queries.filters(call.query, queries.LIMIT_FIELDS), visible=visible,
+        call.ctx, queries.parse_filters(call.query, queries.LIMIT_FIELDS), visible=visible,
         marker=page.marker, limit=page.wanted)
-    return Reply(body=representations.listed(
-        call, "limits", found, representations.limit, page))
+    return Reply(body=representations.render_list(
+        call, "limits", found, representations.render_limit, page))
 
 
 def create(call: Call) -> Reply:
@@ -32,13 +32,15 @@ def create(call: Call) -> Reply:
     services = call.services
     created = limits.create_many(
         call.ctx, services.catalog, services.model, call.body["limits"])
-    return Reply(201, representations.made(call, "limits", created, representations.limit))
+    return Reply(201, representations.render_created(
+        call, "limits", created, representations.render_limit))
 
 
 def show(call: Call) -> Reply:
     """Return one limit, if the caller may see it."""
     item = limits.get(call.ctx, call.path["id"])
-    if not sights.reaches(call, sights.of_limits(call), item.project_id or item.domain_id):
+    if not visibility.can_see(call, visibility.get_visibility_of_limits(call),
+                              item.project_id or item.domain_id):
         raise NotAllowed(policies.GET_LIMIT)
     return _shown(call, item)
 
@@ -58,4 +60,5 @@ def delete(call: Call) -> Reply:
 
 
 def _shown(call: Call, item: Limit) -> Reply:
-    return Reply(body=representations.one(call, "limit", item, representations.limit))
+    return Reply(body=representations.render_item(
+        call, "limit", item, representations.render_limit))

@@ -6,7 +6,7 @@ from placement_core import errors
 from placement_core.catalog import projects
 from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import catalogs, policies, representations, sights
+from placement_core.http.limits_api import catalogs, policies, representations, visibility
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import cleanup, moves
 from placement_core.plugin_api.catalog import Project
@@ -22,20 +22,21 @@ class NoDomain(errors.Invalid):
 def list_(call: Call) -> Reply:
     """Return the projects that the caller sees and that pass the filters of the query."""
     found = call.services.catalog.projects(
-        call.ctx, name=pages.last(call.query, "name"),
-        domain_id=pages.last(call.query, "domain_id"),
-        parent_id=pages.last(call.query, "parent_id"))
-    seen = sights.nodes(call, sights.of(call))
+        call.ctx, name=pages.get_last(call.query, "name"),
+        domain_id=pages.get_last(call.query, "domain_id"),
+        parent_id=pages.get_last(call.query, "parent_id"))
+    seen = visibility.list_visible(call, visibility.get_visibility(call))
     if seen is not None:
         found = [each for each in found if each.id in seen]
-    return Reply(body=representations.listed(call, "projects", found, representations.project))
+    return Reply(body=representations.render_list(
+        call, "projects", found, representations.render_project))
 
 
 def show(call: Call) -> Reply:
     """Return one project, if the caller may see it."""
     id_ = call.path["id"]
-    item = catalogs.existing("project", id_, call.services.catalog.project(call.ctx, id_))
-    if not sights.reaches(call, sights.of(call), id_):
+    item = catalogs.require_found("project", id_, call.services.catalog.project(call.ctx, id_))
+    if not visibility.can_see(call, visibility.get_visibility(call), id_):
         raise NotAllowed(policies.GET_PROJECT)
     return _shown(call, item)
 
@@ -53,7 +54,7 @@ def create(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Change a project; one with another parent takes what is below it along."""
-    wanted = catalogs.changes(call.body["project"])
+    wanted = catalogs.parse_changes(call.body["project"])
     if "parent_id" in wanted and wanted["parent_id"] is None:
         # Right below its domain.
         wanted["parent_id"] = projects.get(call.ctx, call.path["id"]).domain_id
@@ -80,4 +81,5 @@ def _domain_id(call: Call, parent_id: str | None) -> str:
 
 
 def _shown(call: Call, item: Project, status: int = 200) -> Reply:
-    return Reply(status, representations.one(call, "project", item, representations.project))
+    return Reply(status, representations.render_item(
+        call, "project", item, representations.render_project))

@@ -13,14 +13,15 @@ from placement_core.plugin_api.catalog import Region
 def list_(call: Call) -> Reply:
     """Return regions: all, or those below one."""
     found = call.services.catalog.regions(
-        call.ctx, parent_region_id=pages.last(call.query, "parent_region_id"))
-    return Reply(body=representations.listed(call, "regions", found, representations.region))
+        call.ctx, parent_region_id=pages.get_last(call.query, "parent_region_id"))
+    return Reply(body=representations.render_list(
+        call, "regions", found, representations.render_region))
 
 
 def show(call: Call) -> Reply:
     """Return one region."""
     id_ = call.path["id"]
-    return _shown(call, catalogs.existing(
+    return _shown(call, catalogs.require_found(
         "region", id_, call.services.catalog.region(call.ctx, id_)))
 
 
@@ -35,7 +36,7 @@ def create(call: Call) -> Reply:
 def update(call: Call) -> Reply:
     """Describe a region anew, or move it below another one."""
     return _shown(call, regions.update(
-        call.ctx, call.path["id"], **catalogs.changes(call.body["region"])))
+        call.ctx, call.path["id"], **catalogs.parse_changes(call.body["region"])))
 
 
 def delete(call: Call) -> Reply:
@@ -45,4 +46,5 @@ def delete(call: Call) -> Reply:
 
 
 def _shown(call: Call, item: Region, status: int = 200) -> Reply:
-    return Reply(status, representations.one(call, "region", item, representations.region))
+    return Reply(status, representations.render_item(
+        call, "region", item, representations.render_region))

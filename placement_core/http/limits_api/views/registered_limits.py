@@ -11,20 +11,20 @@ from placement_core.limits.records import RegisteredLimit
 
 def list_(call: Call) -> Reply:
     """Return the registered limits that pass every filter of the query."""
-    page = pages.page(call.query)
+    page = pages.parse_page(call.query)
     found = registered.list_(
-        call.ctx, queries.filters(call.query, queries.REGISTERED_FIELDS),
+        call.ctx, queries.parse_filters(call.query, queries.REGISTERED_FIELDS),
         marker=page.marker, limit=page.wanted)
-    return Reply(body=representations.listed(
-        call, "registered_limits", found, representations.registered_limit, page))
+    return Reply(body=representations.render_list(
+        call, "registered_limits", found, representations.render_registered_limit, page))
 
 
 def create(call: Call) -> Reply:
     """Register resources, all or nothing."""
     created = registered.create_many(
         call.ctx, call.services.catalog, call.body["registered_limits"])
-    return Reply(201, representations.made(
-        call, "registered_limits", created, representations.registered_limit))
+    return Reply(201, representations.render_created(
+        call, "registered_limits", created, representations.render_registered_limit))
 
 
 def show(call: Call) -> Reply:
@@ -45,5 +45,5 @@ def delete(call: Call) -> Reply:
 
 
 def _shown(call: Call, item: RegisteredLimit) -> Reply:
-    return Reply(body=representations.one(
-        call, "registered_limit", item, representations.registered_limit))
+    return Reply(body=representations.render_item(
+        call, "registered_limit", item, representations.render_registered_limit))

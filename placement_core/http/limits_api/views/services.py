@@ -13,15 +13,16 @@ from placement_core.plugin_api.catalog import Service
 def list_(call: Call) -> Reply:
     """Return the services of a type and a name."""
     found = call.services.catalog.services(
-        call.ctx, service_type=pages.last(call.query, "type"),
-        name=pages.last(call.query, "name"))
-    return Reply(body=representations.listed(call, "services", found, representations.service))
+        call.ctx, service_type=pages.get_last(call.query, "type"),
+        name=pages.get_last(call.query, "name"))
+    return Reply(body=representations.render_list(
+        call, "services", found, representations.render_service))
 
 
 def show(call: Call) -> Reply:
     """Return one service."""
     id_ = call.path["id"]
-    return _shown(call, catalogs.existing(
+    return _shown(call, catalogs.require_found(
         "service", id_, call.services.catalog.service(call.ctx, id_)))
 
 
@@ -36,7 +37,7 @@ def create(call: Call) -> Reply:
 def update(call: Call) -> Reply:
     """Change a service."""
     return _shown(call, services.update(
-        call.ctx, call.path["id"], **catalogs.changes(call.body["service"])))
+        call.ctx, call.path["id"], **catalogs.parse_changes(call.body["service"])))
 
 
 def delete(call: Call) -> Reply:
@@ -46,4 +47,5 @@ def delete(call: Call) -> Reply:
 
 
 def _shown(call: Call, item: Service, status: int = 200) -> Reply:
-    return Reply(status, representations.one(call, "service", item, representations.service))
+    return Reply(status, representations.render_item(
+        call, "service", item, representations.render_service))

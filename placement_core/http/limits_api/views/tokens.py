@@ -38,7 +38,7 @@ class NoUser(errors.Invalid):
         super().__init__("Expecting to find a user or a token in identity.")
 
 
-def given_here(services: Services) -> None:
+def check_issued_here(services: Services) -> None:
     """Go on only where this service believes every token.
 
     :raises LogInElsewhere: tokens come from Keystone; it says where that is.

@@ -8,4 +8,4 @@ from placement_core.http.operations import Call, Reply
 
 def show(call: Call) -> Reply:
     """Return the document that clients discover the API with."""
-    return Reply(body=representations.version(representations.root(call)))
+    return Reply(body=representations.render_version(representations.get_root_url(call)))

@@ -78,7 +78,7 @@ def _root_traits(texts: Sequence[str]) -> requests.TraitFilter:
     if texts[0].startswith("in:"):
         raise validation.InvalidQuery(
             f"'root_required' does not support the 'in:' format. Got: {texts[0]}")
-    required, forbidden = values.trait_names(texts[0], forbidding=True)
+    required, forbidden = values.parse_trait_names(texts[0], forbidding=True)
     conflicts = sorted(set(required) & set(forbidden))
     if conflicts:
         raise errors.BadValue(
@@ -114,13 +114,13 @@ def _group(
     suffix: str, texts: Mapping[str, list[str]], version: Version
 ) -> requests.RequestGroup:
     """Make one group; of repeated ``resources`` and ``in_tree`` the last counts."""
-    amounts = [values.resources(text) for text in texts.get("resources", ())]
-    trees = [values.tree(text) for text in texts.get("in_tree", ())]
+    amounts = [values.parse_resources(text) for text in texts.get("resources", ())]
+    trees = [values.parse_tree(text) for text in texts.get("in_tree", ())]
     return requests.RequestGroup(
         suffix=suffix,
         resources=amounts[-1] if amounts else {},
-        traits=values.traits(texts.get("required", ()), version),
-        aggregates=values.aggregates(texts.get("member_of", ()), version, suffix=suffix),
+        traits=values.parse_traits(texts.get("required", ()), version),
+        aggregates=values.parse_aggregates(texts.get("member_of", ()), version, suffix=suffix),
         in_tree=trees[-1] if trees else None,
     )
 

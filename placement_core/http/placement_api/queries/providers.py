@@ -22,7 +22,7 @@ def parse(query: Mapping[str, list[str]], version: Version) -> requests.Provider
         name=last.get("name") or None,
         uuid=last.get("uuid") or None,
         in_tree=last.get("in_tree"),
-        resources=values.resources(last["resources"]) if "resources" in last else {},
-        traits=values.traits(query.get("required", ()), version),
-        aggregates=values.aggregates(query.get("member_of", ()), version),
+        resources=values.parse_resources(last["resources"]) if "resources" in last else {},
+        traits=values.parse_traits(query.get("required", ()), version),
+        aggregates=values.parse_aggregates(query.get("member_of", ()), version),
     )

@@ -22,7 +22,7 @@ _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _ENDLESS = 2 ** 62
 
 
-def resources(text: str) -> dict[str, int]:
+def parse_resources(text: str) -> dict[str, int]:
     """Parse ``CLASS:N,CLASS:N``; the last amount of a class counts.
 
     :raises errors.Invalid: misformed, or an amount below 1.
@@ -51,7 +51,7 @@ def _amount(name: str, text: str) -> int:
     return min(amount, _ENDLESS)
 
 
-def traits(texts: Sequence[str], version: Version) -> requests.TraitFilter:
+def parse_traits(texts: Sequence[str], version: Version) -> requests.TraitFilter:
     """Parse the values of a ``required`` parameter.
 
     Below 1.39 only the last of several counts.
@@ -64,7 +64,7 @@ def traits(texts: Sequence[str], version: Version) -> requests.TraitFilter:
         if text.startswith("in:"):
             required.append(_any_traits(text, version))
         else:
-            names, banned = trait_names(text, forbidding=version >= mv.FORBIDDEN_TRAITS)
+            names, banned = parse_trait_names(text, forbidding=version >= mv.FORBIDDEN_TRAITS)
             required += [frozenset((name,)) for name in names]
             forbidden.update(banned)
     return requests.TraitFilter(tuple(required), frozenset(forbidden))
@@ -76,7 +76,7 @@ def _any_traits(text: str, version: Version) -> frozenset[str]:
     if version < mv.ANY_TRAITS:
         raise validation.InvalidQuery(
             f"The format '{form}' only supported since microversion "
-            f"{versions.text(mv.ANY_TRAITS)}. Got: {text}")
+            f"{versions.format_version(mv.ANY_TRAITS)}. Got: {text}")
     names = [name.strip() for name in text.removeprefix("in:").split(",")]
     if not all(names):
         raise validation.InvalidQuery(
@@ -88,7 +88,7 @@ def _any_traits(text: str, version: Version) -> frozenset[str]:
     return frozenset(names)
 
 
-def trait_names(text: str, *, forbidding: bool) -> tuple[list[str], list[str]]:
+def parse_trait_names(text: str, *, forbidding: bool) -> tuple[list[str], list[str]]:
     """Parse ``A,!B`` into (required, forbidden); several ``!`` count as one.
 
     :param forbidding: whether ``!`` is allowed.
@@ -105,7 +105,7 @@ def trait_names(text: str, *, forbidding: bool) -> tuple[list[str], list[str]]:
     return required, forbidden
 
 
-def aggregates(
+def parse_aggregates(
     texts: Sequence[str], version: Version, *, suffix: str = ""
 ) -> requests.AggregateFilter:
     """Parse the values of a ``member_of`` parameter.
@@ -140,19 +140,19 @@ def _aggregates(text: str) -> tuple[bool, frozenset[str]]:
             f"using the valid microversion. Got: {text}")
     uuids = bare.removeprefix("in:").split(",") if several else [bare]
     for uuid in uuids:
-        if not validation.uuid_like(uuid):
+        if not validation.is_uuid_like(uuid):
             raise validation.InvalidQuery(
                 f"Expected 'member_of' parameter to contain valid UUID(s). Got: {uuid}")
     return banned, frozenset(uuids)
 
 
-def tree(text: str) -> str:
+def parse_tree(text: str) -> str:
     """Parse an ``in_tree`` parameter: the uuid of any provider of the tree.
 
     :raises validation.InvalidQuery: not a uuid.
     """
     uuid = text.strip()
-    if not validation.uuid_like(uuid):
+    if not validation.is_uuid_like(uuid):
         raise validation.InvalidQuery(
             f"Expected 'in_tree' parameter to be a format of uuid. Got: {text}")
     return uuid

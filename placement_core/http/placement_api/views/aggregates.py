@@ -24,5 +24,5 @@ def replace(call: Call) -> Reply:
 
 def _shown(call: Call, item: ProviderAggregates) -> Reply:
     return Reply(
-        body=representations.provider_aggregates(item, call.microversion),
+        body=representations.render_provider_aggregates(item, call.microversion),
         last_modified=NOW, cacheable=True)

@@ -7,7 +7,7 @@ import uuid
 from placement_core import errors
 from placement_core.http import validation
 from placement_core.http.operations import Call, Reply
-from placement_core.http.placement_api import lifts, representations
+from placement_core.http.placement_api import representations, request_upgrades
 from placement_core.placement import allocations
 from placement_core.quota import sweeping
 
@@ -22,29 +22,29 @@ class MalformedConsumer(errors.Invalid):
 def list_for_provider(call: Call) -> Reply:
     """Return what is held on a provider."""
     item = allocations.list_for_provider(call.ctx, call.path["uuid"])
-    modified = representations.newest_created(
+    modified = representations.find_newest(
         share.created_at for share in item.consumers.values())
     return Reply(
-        body=representations.provider_allocations(item, call.microversion),
+        body=representations.render_provider_allocations(item, call.microversion),
         last_modified=modified, cacheable=True)
 
 
 def show(call: Call) -> Reply:
     """Return what a consumer holds; one that does not exist holds nothing."""
     item = allocations.list_for_consumer(call.ctx, call.path["consumer"])
-    modified = representations.newest_created(
+    modified = representations.find_newest(
         held.created_at for held in (item.providers.values() if item else ()))
     return Reply(
-        body=representations.consumer_allocations(item, call.microversion),
+        body=representations.render_consumer_allocations(item, call.microversion),
         last_modified=modified, cacheable=True)
 
 
 def replace(call: Call) -> Reply:
     """Make this all that a consumer holds."""
-    if not validation.uuid_like(call.path["consumer"]):
+    if not validation.is_uuid_like(call.path["consumer"]):
         raise MalformedConsumer(call.path["consumer"])
     consumer = str(uuid.UUID(call.path["consumer"]))
-    sweeping.replace(call.ctx, [lifts.allocations(
+    sweeping.replace(call.ctx, [request_upgrades.upgrade_allocations(
         consumer, call.body, call.microversion, call.ctx.database.incomplete_owner)],
         guard=call.services.guard, catalog=call.services.catalog, fence=call.services.fence)
     return Reply(204)
@@ -52,7 +52,7 @@ def replace(call: Call) -> Reply:
 
 def manage(call: Call) -> Reply:
     """Make this all that several consumers hold, all or nothing."""
-    sweeping.replace(call.ctx, lifts.all_allocations(
+    sweeping.replace(call.ctx, request_upgrades.upgrade_all_allocations(
         call.body, call.microversion, call.ctx.database.incomplete_owner),
         guard=call.services.guard, catalog=call.services.catalog, fence=call.services.fence)
     return Reply(204)

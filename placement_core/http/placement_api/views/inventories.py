@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from placement_core.http.operations import Call, Reply
-from placement_core.http.placement_api import lifts, microversions as mv, representations
+from placement_core.http.placement_api import (
+    microversions as mv,
+    representations,
+    request_upgrades,
+)
 from placement_core.placement import inventories
 from placement_core.placement.records import Inventory, ProviderInventories
 
@@ -17,18 +21,18 @@ def create(call: Call) -> Reply:
     """Add inventory of one class; the generation in the body is not compared."""
     resource_class = call.body["resource_class"]
     item, generation = inventories.create(
-        call.ctx, call.path["uuid"], resource_class, lifts.inventory(call.body),
+        call.ctx, call.path["uuid"], resource_class, request_upgrades.upgrade_inventory(call.body),
         allow_fully_reserved=_allows_fully_reserved(call))
     reply = _shown(item, generation)
     reply.status = 201
-    provider = representations.provider_path(call.path["uuid"])
+    provider = representations.get_provider_path(call.path["uuid"])
     reply.location = f"{provider}/inventories/{resource_class}"
     return reply
 
 
 def replace(call: Call) -> Reply:
     """Make these the inventories of a provider."""
-    generation, values = lifts.inventories(call.body)
+    generation, values = request_upgrades.upgrade_inventories(call.body)
     return _shown_all(inventories.replace(
         call.ctx, call.path["uuid"], values, generation=generation,
         allow_fully_reserved=_allows_fully_reserved(call)))
@@ -48,7 +52,8 @@ def show(call: Call) -> Reply:
 def update(call: Call) -> Reply:
     """Replace the inventory of one class."""
     return _shown(*inventories.update(
-        call.ctx, call.path["uuid"], call.path["resource_class"], lifts.inventory(call.body),
+        call.ctx, call.path["uuid"], call.path["resource_class"],
+        request_upgrades.upgrade_inventory(call.body),
         generation=call.body["resource_provider_generation"],
         allow_fully_reserved=_allows_fully_reserved(call)))
 
@@ -65,12 +70,14 @@ def _allows_fully_reserved(call: Call) -> bool:
 
 def _shown(item: Inventory, generation: int) -> Reply:
     return Reply(
-        body={**representations.inventory(item), "resource_provider_generation": generation},
-        last_modified=representations.newest([item]), cacheable=True)
+        body={**representations.render_inventory(item),
+              "resource_provider_generation": generation},
+        last_modified=representations.find_newest_change([item]), cacheable=True)
 
 
 def _shown_all(item: ProviderInventories) -> Reply:
     # An empty list has nothing whose time could be told.
-    modified = representations.newest(item.inventories) if item.inventories else None
+    modified = representations.find_newest_change(item.inventories) if item.inventories else None
     return Reply(
-        body=representations.provider_inventories(item), last_modified=modified, cacheable=True)
+        body=representations.render_provider_inventories(item), last_modified=modified,
+        cacheable=True)

@@ -17,8 +17,9 @@ def list_(call: Call) -> Reply:
     wanted = query.parse(call.query, call.microversion)
     found = search.find(call.services.index.world(call.ctx), wanted)
     return Reply(
-        body=representations.providers(found, call.microversion, call.prefix),
-        last_modified=representations.newest([entry.provider for entry in found]), cacheable=True)
+        body=representations.render_providers(found, call.microversion, call.prefix),
+        last_modified=representations.find_newest_change([entry.provider for entry in found]),
+        cacheable=True)
 
 
 def create(call: Call) -> Reply:
@@ -27,7 +28,7 @@ def create(call: Call) -> Reply:
         call.ctx, name=call.body["name"], uuid=call.body.get("uuid"),
         parent_uuid=call.body.get("parent_provider_uuid"))
     reply = _shown(call, item) if _SHOWS_CREATED.at(call.microversion) else Reply(201)
-    reply.location = representations.provider_path(item.uuid)
+    reply.location = representations.get_provider_path(item.uuid)
     return reply
 
 
@@ -52,5 +53,5 @@ def delete(call: Call) -> Reply:
 
 def _shown(call: Call, item: Provider) -> Reply:
     return Reply(
-        body=representations.provider(item, call.microversion, call.prefix),
-        last_modified=representations.newest([item]), cacheable=True)
+        body=representations.render_provider(item, call.microversion, call.prefix),
+        last_modified=representations.find_newest_change([item]), cacheable=True)

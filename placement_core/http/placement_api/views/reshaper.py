@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from placement_core.http.operations import Call, Reply
-from placement_core.http.placement_api import lifts
+from placement_core.http.placement_api import request_upgrades
 from placement_core.quota import sweeping
 
 
 def reshape(call: Call) -> Reply:
     """Move inventories, and the allocations on them, in one step."""
     inventories = {
-        provider: lifts.inventories(body)
+        provider: request_upgrades.upgrade_inventories(body)
         for provider, body in call.body["inventories"].items()}
-    sweeping.reshape(call.ctx, inventories, lifts.all_allocations(
+    sweeping.reshape(call.ctx, inventories, request_upgrades.upgrade_all_allocations(
         call.body["allocations"], call.microversion, call.ctx.database.incomplete_owner),
         fence=call.services.fence)
     return Reply(204)

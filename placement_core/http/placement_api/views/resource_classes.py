@@ -8,42 +8,42 @@ from placement_core.http.placement_api import bodies, microversions as mv, repre
 from placement_core.placement import resource_classes
 
 #: A name in the address is judged like the body that older versions sent.
-_NAMED = validation.Schema(bodies.CLASS_CREATE.at(mv.NEWEST) or {}, validation.uuid_like)
+_NAMED = validation.Schema(bodies.CLASS_CREATE.at(mv.NEWEST) or {}, validation.is_uuid_like)
 
 
 def list_(call: Call) -> Reply:
     """Return every resource class, standard and custom."""
     found = resource_classes.list_(call.ctx)
-    documents = [representations.resource_class(item, call.prefix) for item in found]
+    documents = [representations.render_resource_class(item, call.prefix) for item in found]
     return Reply(
         body={"resource_classes": documents},
-        last_modified=representations.newest(found), cacheable=True)
+        last_modified=representations.find_newest_change(found), cacheable=True)
 
 
 def create(call: Call) -> Reply:
     """Create a custom class."""
     item = resource_classes.create(call.ctx, call.body["name"])
-    return Reply(201, location=representations.class_path(item.name))
+    return Reply(201, location=representations.get_class_path(item.name))
 
 
 def show(call: Call) -> Reply:
     """Return one class."""
     item = resource_classes.get(call.ctx, call.path["name"])
     return Reply(
-        body=representations.resource_class(item, call.prefix),
-        last_modified=representations.newest([item]), cacheable=True)
+        body=representations.render_resource_class(item, call.prefix),
+        last_modified=representations.find_newest_change([item]), cacheable=True)
 
 
 def update(call: Call) -> Reply:
     """Rename a custom class; from 1.7 on: make it, or confirm that it exists."""
     if call.microversion < mv.ENSURE_CLASS:
         item = resource_classes.rename(call.ctx, call.path["name"], call.body["name"])
-        return Reply(body=representations.resource_class(item, call.prefix))
-    fault = _NAMED.fault({"name": call.path["name"]})
-    if fault is not None:
-        raise validation.InvalidBody(fault)
+        return Reply(body=representations.render_resource_class(item, call.prefix))
+    problem = _NAMED.validate({"name": call.path["name"]})
+    if problem is not None:
+        raise validation.InvalidBody(problem)
     item, created = resource_classes.ensure(call.ctx, call.path["name"])
-    return Reply(201 if created else 204, location=representations.class_path(item.name))
+    return Reply(201 if created else 204, location=representations.get_class_path(item.name))
 
 
 def delete(call: Call) -> Reply:

@@ -8,4 +8,4 @@ from placement_core.http.placement_api import representations
 
 def show(call: Call) -> Reply:
     """Return the document that clients discover versions with."""
-    return Reply(body=representations.offered_versions(), last_modified=NOW, cacheable=True)
+    return Reply(body=representations.render_offered_versions(), last_modified=NOW, cacheable=True)

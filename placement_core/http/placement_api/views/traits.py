@@ -13,14 +13,14 @@ def list_(call: Call) -> Reply:
     """Return the traits that pass the filters of the query."""
     found = traits.list_(call.ctx, **query.parse(call.query))
     return Reply(
-        body=representations.traits(found),
-        last_modified=representations.newest(found), cacheable=True)
+        body=representations.render_traits(found),
+        last_modified=representations.find_newest_change(found), cacheable=True)
 
 
 def show(call: Call) -> Reply:
     """Confirm that a trait exists."""
     item = traits.get(call.ctx, call.path["name"])
-    return Reply(204, last_modified=representations.newest([item]), cacheable=True)
+    return Reply(204, last_modified=representations.find_newest_change([item]), cacheable=True)
 
 
 def ensure(call: Call) -> Reply:
@@ -28,7 +28,7 @@ def ensure(call: Call) -> Reply:
     item, created = traits.ensure(call.ctx, call.path["name"])
     return Reply(
         201 if created else 204, location=f"/traits/{item.name}",
-        last_modified=representations.newest([item]), cacheable=True)
+        last_modified=representations.find_newest_change([item]), cacheable=True)
 
 
 def delete(call: Call) -> Reply:
@@ -57,5 +57,5 @@ def delete_for_provider(call: Call) -> Reply:
 
 def _shown(item: ProviderTraits) -> Reply:
     return Reply(
-        body=representations.provider_traits(item),
-        last_modified=representations.newest(item.traits), cacheable=True)
+        body=representations.render_provider_traits(item),
+        last_modified=representations.find_newest_change(item.traits), cacheable=True)

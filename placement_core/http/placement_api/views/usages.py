@@ -10,7 +10,8 @@ from placement_core.placement import usages
 def show_for_provider(call: Call) -> Reply:
     """Return how much of each class of a provider is used."""
     item = usages.for_provider(call.ctx, call.path["uuid"])
-    return Reply(body=representations.provider_usages(item), last_modified=NOW, cacheable=True)
+    return Reply(body=representations.render_provider_usages(item), last_modified=NOW,
+                 cacheable=True)
 
 
 def list_(call: Call) -> Reply:
@@ -21,9 +22,9 @@ def list_(call: Call) -> Reply:
         call.ctx, asked["project_id"], user_id=asked.get("user_id"),
         consumer_type=consumer_type or usages.ALL_TYPES)
     if call.microversion < mv.CONSUMER_TYPES:
-        document = representations.usages(found)
+        document = representations.render_usages(found)
     elif consumer_type == usages.ALL_TYPES:
-        document = representations.usages_of_all_types(found)
+        document = representations.render_usages_of_all_types(found)
     else:
-        document = representations.usages_by_type(found)
+        document = representations.render_usages_by_type(found)
     return Reply(body=document, last_modified=NOW, cacheable=True)

@@ -60,17 +60,18 @@ class WriteTest(base.TestCase):
             (_utc(2027, 12, 31, 23, 59, 58), "2027-12-31T23:59:58.000000"),
             (_utc(2027, 1, 1, 0, 0, 0, 5), "2027-01-01T00:00:00.000005"),
         ):
-            self.assertEqual(expected, dates.of_lease(at))
+            self.assertEqual(expected, dates.format_lease_date(at))
             # As the client reads it.
             self.assertEqual(at.replace(tzinfo=None), datetime.datetime.strptime(
-                dates.of_lease(at), "%Y-%m-%dT%H:%M:%S.%f"))
+                dates.format_lease_date(at), "%Y-%m-%dT%H:%M:%S.%f"))
 
     def test_times_of_records(self) -> None:
-        self.assertEqual("2027-01-02 03:04:05", dates.of_record(_utc(2027, 1, 2, 3, 4, 5)))
+        self.assertEqual("2027-01-02 03:04:05",
+                         dates.format_record_date(_utc(2027, 1, 2, 3, 4, 5)))
         self.assertEqual(
-            "2027-01-02 03:04:05.000006", dates.of_record(_utc(2027, 1, 2, 3, 4, 5, 6)))
-        self.assertIsNone(dates.of_record(None))
+            "2027-01-02 03:04:05.000006", dates.format_record_date(_utc(2027, 1, 2, 3, 4, 5, 6)))
+        self.assertIsNone(dates.format_record_date(None))
 
     def test_what_is_written_can_be_sent_back(self) -> None:
         at = _utc(2027, 1, 2, 3, 4, 5)
-        self.assertEqual(at, dates.parse(dates.of_lease(at), "start_date"))
+        self.assertEqual(at, dates.parse(dates.format_lease_date(at), "start_date"))

@@ -28,7 +28,7 @@ def _at(month: int, day: int) -> datetime.datetime:
 
 class NewLeaseTest(base.TestCase):
     def ask(self, caller: Identity = _JANE, **body: Any) -> NewLease:
-        return requests.new_lease(body, caller, "rule")
+        return requests.parse_new_lease(body, caller, "rule")
 
     def test_all_of_it(self) -> None:
         self.assertEqual(
@@ -110,7 +110,7 @@ class LeaseChangeTest(base.TestCase):
             ({"reservations": [{"id": "r", "resource_type": "virtual:instance"}]},
              LeaseChange(reservations=[ChangedReservation("r", "virtual:instance", {})])),
         ):
-            self.assertEqual(expected, requests.lease_change(body), body)
+            self.assertEqual(expected, requests.parse_lease_change(body), body)
 
     def test_refused(self) -> None:
         for body, said in (
@@ -122,26 +122,26 @@ class LeaseChangeTest(base.TestCase):
             ({"start_date": _JUNE, "start": _JUNE},
              "start_date and start are the same: one of them is enough"),
         ):
-            error = self.assertRaises(InvalidLease, requests.lease_change, body)
+            error = self.assertRaises(InvalidLease, requests.parse_lease_change, body)
             self.assertEqual(said, str(error))
 
 
 class HostTest(base.TestCase):
     def test_new(self) -> None:
-        self.assertEqual(("c1", {}), requests.new_host({"name": "c1"}))
-        self.assertEqual(("7", {"gpu": "x"}), requests.new_host({"id": 7, "gpu": "x"}))
+        self.assertEqual(("c1", {}), requests.parse_new_host({"name": "c1"}))
+        self.assertEqual(("7", {"gpu": "x"}), requests.parse_new_host({"id": 7, "gpu": "x"}))
         for body, said in (
             ({}, "Missing parameter name"), ({"gpu": "x"}, "Missing parameter name"),
             ({"name": "a", "id": "a"}, "name and id mean the same: one of them is enough"),
         ):
             self.assertEqual(
-                said, str(self.assertRaises(InvalidLease, requests.new_host, body)))
+                said, str(self.assertRaises(InvalidLease, requests.parse_new_host, body)))
 
     def test_change(self) -> None:
-        asked = requests.host_change({
+        asked = requests.parse_host_change({
             "gpu": "x", "ssd": None, "name": "c1", "reservable": "False", "down_reason": "fan"})
         self.assertEqual(
             requests.HostChange({"gpu": "x", "ssd": None}, "c1", False, "fan"), asked)
         for said, expected in ((True, True), (False, False), ("True", True), ("false", False)):
-            self.assertIs(expected, requests.host_change({"reservable": said}).reservable)
-        self.assertIsNone(requests.host_change({"gpu": "x"}).reservable)
+            self.assertIs(expected, requests.parse_host_change({"reservable": said}).reservable)
+        self.assertIsNone(requests.parse_host_change({"gpu": "x"}).reservable)

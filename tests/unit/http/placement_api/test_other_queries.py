@@ -62,8 +62,8 @@ class TraitsTest(base.TestCase):
 
 class SchemasTest(base.TestCase):
     def fault(self, ladder, version, text):
-        schema = validation.Schema(ladder.at(version), validation.strict_uuid)
-        return schema.fault(dict(urllib.parse.parse_qsl(text, keep_blank_values=True))) or ""
+        schema = validation.Schema(ladder.at(version), validation.is_strict_uuid)
+        return schema.validate(dict(urllib.parse.parse_qsl(text, keep_blank_values=True))) or ""
 
     def test_parameters_appear(self):
         steps = (

@@ -19,15 +19,15 @@ class TimesTest(base.TestCase):
     def test_newest(self):
         early = records.Named("a", created_at=EARLY)
         late = records.Named("b", created_at=EARLY, updated_at=LATE)
-        self.assertEqual(LATE, representations.newest([early, late]))
-        self.assertEqual(EARLY, representations.newest([early]))
-        self.assertIs(NOW, representations.newest([early, records.Named("c")]))
-        self.assertIs(NOW, representations.newest([]))
+        self.assertEqual(LATE, representations.find_newest_change([early, late]))
+        self.assertEqual(EARLY, representations.find_newest_change([early]))
+        self.assertIs(NOW, representations.find_newest_change([early, records.Named("c")]))
+        self.assertIs(NOW, representations.find_newest_change([]))
 
     def test_newest_created(self):
-        self.assertEqual(LATE, representations.newest_created([EARLY, LATE]))
-        self.assertIs(NOW, representations.newest_created([]))
-        self.assertIs(NOW, representations.newest_created([None, LATE]))
+        self.assertEqual(LATE, representations.find_newest([EARLY, LATE]))
+        self.assertIs(NOW, representations.find_newest([]))
+        self.assertIs(NOW, representations.find_newest([None, LATE]))
 
 
 class ProviderTest(base.TestCase):
@@ -40,16 +40,16 @@ class ProviderTest(base.TestCase):
             (mv.TRAITS, "self inventories usages aggregates traits"),
             (mv.ALLOCATIONS_LINK, "self inventories usages aggregates traits allocations"),
         ):
-            links = json.loads(representations.provider(
+            links = json.loads(representations.render_provider(
                 self.item, version, "/placement"))["links"]
             self.assertEqual(rels.split(), [link["rel"] for link in links])
             self.assertEqual(f"/placement/resource_providers/{A}", links[0]["href"])
             self.assertEqual(f"/placement/resource_providers/{A}/usages", links[2]["href"])
 
     def test_trees(self):
-        old = json.loads(representations.provider(self.item, mv.POST_ALLOCATIONS, ""))
+        old = json.loads(representations.render_provider(self.item, mv.POST_ALLOCATIONS, ""))
         self.assertEqual({"uuid", "name", "generation", "links"}, set(old))
-        new = json.loads(representations.provider(self.item, mv.NESTED_PROVIDERS, ""))
+        new = json.loads(representations.render_provider(self.item, mv.NESTED_PROVIDERS, ""))
         self.assertIsNone(new["parent_provider_uuid"])
         self.assertEqual(A, new["root_provider_uuid"])
 
@@ -66,16 +66,16 @@ class AllocationsTest(base.TestCase):
             (mv.CONSUMER_TYPES, {"consumer_type": "unknown"}),
         ):
             document.update(more)
-            self.assertEqual(document, representations.consumer_allocations(item, version))
+            self.assertEqual(document, representations.render_consumer_allocations(item, version))
         self.assertEqual(
-            {"allocations": {}}, representations.consumer_allocations(None, mv.NEWEST))
+            {"allocations": {}}, representations.render_consumer_allocations(None, mv.NEWEST))
 
     def test_on_provider(self):
         item = records.ProviderAllocations(3, {"c": records.ConsumerShare(4, {"VCPU": 1})})
-        old = representations.provider_allocations(item, mv.ALL_CLASSES)
+        old = representations.render_provider_allocations(item, mv.ALL_CLASSES)
         self.assertEqual({"allocations": {"c": {"resources": {"VCPU": 1}}},
                           "resource_provider_generation": 3}, old)
-        new = representations.provider_allocations(item, mv.CONSUMER_GENERATION)
+        new = representations.render_provider_allocations(item, mv.CONSUMER_GENERATION)
         self.assertEqual(4, new["allocations"]["c"]["consumer_generation"])
 
 
@@ -85,25 +85,26 @@ class UsagesTest(base.TestCase):
 
     def test_sums(self):
         self.assertEqual({"usages": {"VCPU": 4, "DISK_GB": 1}},
-                         representations.usages(self.items))
+                         representations.render_usages(self.items))
         self.assertEqual(
             {"usages": {"all": {"VCPU": 4, "DISK_GB": 1, "consumer_count": 3}}},
-            representations.usages_of_all_types(self.items))
+            representations.render_usages_of_all_types(self.items))
         self.assertEqual({"usages": {
             "INSTANCE": {"VCPU": 3, "DISK_GB": 1, "consumer_count": 2},
             "unknown": {"VCPU": 1, "consumer_count": 1},
-        }}, representations.usages_by_type(self.items))
+        }}, representations.render_usages_by_type(self.items))
 
     def test_nothing(self):
-        self.assertEqual({"usages": {}}, representations.usages(()))
-        self.assertEqual({"usages": {}}, representations.usages_by_type(()))
-        self.assertEqual({"usages": {}}, representations.usages_of_all_types(()))
+        self.assertEqual({"usages": {}}, representations.render_usages(()))
+        self.assertEqual({"usages": {}}, representations.render_usages_by_type(()))
+        self.assertEqual({"usages": {}}, representations.render_usages_of_all_types(()))
 
 
 class AggregatesTest(base.TestCase):
     def test_generation(self):
         item = records.ProviderAggregates(5, (A,))
         self.assertEqual({"aggregates": [A]},
-                         representations.provider_aggregates(item, mv.PROVIDERS_REQUIRED))
+                         representations.render_provider_aggregates(item, mv.PROVIDERS_REQUIRED))
         self.assertEqual({"aggregates": [A], "resource_provider_generation": 5},
-                         representations.provider_aggregates(item, mv.AGGREGATES_GENERATION))
+                         representations.render_provider_aggregates(item,
+                                                                    mv.AGGREGATES_GENERATION))

@@ -25,7 +25,7 @@ class ResourcesTest(base.TestCase):
             ("VCPU: 1 ", {"VCPU": 1}),
             ("VCPU:" + "9" * 5000, {"VCPU": 2 ** 62}),
         ):
-            self.assertEqual(amounts, values.resources(text), text[:40])
+            self.assertEqual(amounts, values.parse_resources(text), text[:40])
 
     def test_refusals(self):
         form = ("Badly formed resources parameter. Expected resources query string parameter "
@@ -45,7 +45,7 @@ class ResourcesTest(base.TestCase):
             ("VCPU:-1", "requires amount >= 1. Got: -1."),
             ("VCPU:-" + "9" * 5000, "requires amount >= 1"),
         ):
-            error = self.assertRaises(errors.Invalid, values.resources, text)
+            error = self.assertRaises(errors.Invalid, values.parse_resources, text)
             self.assertIn(message, str(error))
 
 
@@ -62,7 +62,7 @@ class TraitsTest(base.TestCase):
             (["in:A, B", "C,!D", "in:E"], mv.ANY_TRAITS,
              TraitFilter((one_of("A", "B"), one_of("C"), one_of("E")), one_of("D"))),
         ):
-            self.assertEqual(wanted, values.traits(texts, version), texts)
+            self.assertEqual(wanted, values.parse_traits(texts, version), texts)
 
     def test_refusals(self):
         begin = "Invalid query string parameters: "
@@ -82,7 +82,7 @@ class TraitsTest(base.TestCase):
             ("in:", mv.ANY_TRAITS, "Got an empty trait in: in:"),
             ("in:A,!B", mv.ANY_TRAITS, "does not support forbidden traits. Got: in:A,!B"),
         ):
-            error = self.assertRaises(errors.Invalid, values.traits, [text], version)
+            error = self.assertRaises(errors.Invalid, values.parse_traits, [text], version)
             self.assertIn(message, str(error))
 
 
@@ -97,7 +97,7 @@ class AggregatesTest(base.TestCase):
             ([f"!in:{A},{B}", A], mv.FORBIDDEN_AGGREGATES,
              AggregateFilter((one_of(A),), one_of(A, B))),
         ):
-            self.assertEqual(wanted, values.aggregates(texts, version), texts)
+            self.assertEqual(wanted, values.parse_aggregates(texts, version), texts)
 
     def test_refusals(self):
         for texts, version, message in (
@@ -114,12 +114,12 @@ class AggregatesTest(base.TestCase):
             ([A, B], mv.ERROR_CODES, "Multiple member_of7 parameters are not supported"),
         ):
             error = self.assertRaises(
-                errors.Invalid, values.aggregates, texts, version, suffix="7")
+                errors.Invalid, values.parse_aggregates, texts, version, suffix="7")
             self.assertIn(message, str(error))
 
 
 class TreeTest(base.TestCase):
     def test_uuid(self):
-        self.assertEqual(A, values.tree(f" {A} "))
-        error = self.assertRaises(errors.Invalid, values.tree, "oak")
+        self.assertEqual(A, values.parse_tree(f" {A} "))
+        error = self.assertRaises(errors.Invalid, values.parse_tree, "oak")
         self.assertIn("Expected 'in_tree' parameter to be a format of uuid. Got: oak", str(error))

@@ -1,6 +1,6 @@
 """Who keeps limits and catalog: what another service keeps is not changed here.
 
-These are for ``Operation.served``: who is sent elsewhere is sent before a body is read.
+These are for ``Operation.check_served``: who is sent elsewhere is sent before a body is read.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ from placement_core import errors
 from placement_core.services import Services
 
 
-class KeptElsewhere(errors.Forbidden):
+class ReadOnlyBackend(errors.Forbidden):
     """Another service keeps what was asked for."""
 
 
-def limits_here(services: Services) -> None:
+def check_limits(services: Services) -> None:
     """Go on only where the limits are in our own tables.
 
-    :raises KeptElsewhere: they are not; it says who keeps them.
+    :raises ReadOnlyBackend: they are not; it says who keeps them.
     """
     if not services.limits.transactional:
         driver = services.conf.limits.driver
-        raise KeptElsewhere(
+        raise ReadOnlyBackend(
             f"This service does not keep the limits: it asks for them ([limits] driver = "
             f"{driver}). Use the API of who keeps them.")
 
 
-def catalog_here(services: Services) -> None:
+def check_catalog(services: Services) -> None:
     """Go on only where the catalog is in our own tables.
 
-    :raises KeptElsewhere: it is not; it says who keeps it.
+    :raises ReadOnlyBackend: it is not; it says who keeps it.
     """
     if not services.catalog.local:
         driver = services.conf.catalog.driver
-        raise KeptElsewhere(
+        raise ReadOnlyBackend(
             f"This service does not keep the catalog: it asks for it ([catalog] driver = "
             f"{driver}). Use the API of who keeps it.")

@@ -18,7 +18,7 @@ from placement_core.placement import records
 _FIELDS = tuple(field.name for field in dataclasses.fields(records.InventoryValues))
 
 
-def inventory(body: Mapping[str, Any]) -> records.InventoryValues:
+def upgrade_inventory(body: Mapping[str, Any]) -> records.InventoryValues:
     """Return the values of an inventory record; what is absent has its default."""
     values = {name: body[name] for name in _FIELDS if name in body}
     if "allocation_ratio" in values:
@@ -26,15 +26,15 @@ def inventory(body: Mapping[str, Any]) -> records.InventoryValues:
     return records.InventoryValues(**values)
 
 
-def inventories(
+def upgrade_inventories(
     body: Mapping[str, Any],
 ) -> tuple[int, dict[str, records.InventoryValues]]:
     """Return (the generation the caller saw, {resource class: values})."""
-    values = {name: inventory(record) for name, record in body["inventories"].items()}
+    values = {name: upgrade_inventory(record) for name, record in body["inventories"].items()}
     return body["resource_provider_generation"], values
 
 
-def allocations(
+def upgrade_allocations(
     consumer_uuid: str,
     body: Mapping[str, Any],
     version: Version,
@@ -60,12 +60,12 @@ def allocations(
     )
 
 
-def all_allocations(
+def upgrade_all_allocations(
     body: Mapping[str, Any], version: Version, incomplete_owner: tuple[str, str]
 ) -> list[records.AllocationWrite]:
     """Return what every consumer of ``body``, keyed by consumer, shall hold."""
     return [
-        allocations(consumer_uuid, section, version, incomplete_owner)
+        upgrade_allocations(consumer_uuid, section, version, incomplete_owner)
         for consumer_uuid, section in body.items()
     ]
 

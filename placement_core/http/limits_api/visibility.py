@@ -17,7 +17,7 @@ from placement_core.http.operations import Call
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     """What somebody sees.
 
     :ivar node_id: where they stand; None: nowhere, so that they see nothing.
@@ -34,44 +34,47 @@ class Sight:
         return "*" if self.everything else f"{self.node_id}:{self.above}"
 
 
-def of(call: Call, everything: str = policies.ALL_PROJECTS) -> Sight:
+def get_visibility(call: Call, everything: str = policies.ALL_PROJECTS) -> Visibility:
     """Return what a caller sees.
 
     :param everything: the policy rule of those who see everything.
     """
     caller = call.ctx.identity
     if call.allows(everything):
-        return Sight(everything=True)
+        return Visibility(everything=True)
     if caller.domain_id:
-        return Sight(node_id=caller.domain_id)
-    return Sight(node_id=caller.project_id, above=True)
+        return Visibility(node_id=caller.domain_id)
+    return Visibility(node_id=caller.project_id, above=True)
 
 
-def of_limits(call: Call) -> Sight:
+def get_visibility_of_limits(call: Call) -> Visibility:
     """Return whose limits a caller sees."""
-    sight = of(call, policies.LIMITS_OF_ALL)
-    return dataclasses.replace(sight, above=sight.above and call.services.model.hierarchical)
+    visibility = get_visibility(call, policies.LIMITS_OF_ALL)
+    return dataclasses.replace(
+        visibility, above=visibility.above and call.services.model.hierarchical)
 
 
-def nodes(call: Call, sight: Sight, asked: str | None = None) -> Collection[str] | None:
+def list_visible(
+    call: Call, visibility: Visibility, asked: str | None = None
+) -> Collection[str] | None:
     """Return the ids of domains and projects that can be seen; None for all.
 
     :param asked: the only one that matters, if there is one.
     """
-    if sight.everything:
+    if visibility.everything:
         return None
-    if sight.node_id is None:
+    if visibility.node_id is None:
         return ()
-    if asked == sight.node_id:
+    if asked == visibility.node_id:
         return (asked,)
     catalog = call.services.catalog
-    seen = {node.id for node in catalog.subtree(call.ctx, sight.node_id)}
-    if sight.above:
-        seen.update(node.id for node in catalog.lineage(call.ctx, sight.node_id))
-    return seen
+    visible = {node.id for node in catalog.subtree(call.ctx, visibility.node_id)}
+    if visibility.above:
+        visible.update(node.id for node in catalog.lineage(call.ctx, visibility.node_id))
+    return visible
 
 
-def reaches(call: Call, sight: Sight, node_id: str | None) -> bool:
+def can_see(call: Call, visibility: Visibility, node_id: str | None) -> bool:
     """Say whether a domain or project can be seen."""
-    seen = nodes(call, sight, node_id)
-    return seen is None or node_id in seen
+    visible = list_visible(call, visibility, node_id)
+    return visible is None or node_id in visible

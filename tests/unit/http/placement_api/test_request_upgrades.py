@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from placement_core.http.placement_api import lifts, microversions as mv
+from placement_core.http.placement_api import microversions as mv, request_upgrades
 from placement_core.placement import records
 from tests import base
 
@@ -30,7 +30,7 @@ class AllocationsTest(base.TestCase):
              {"allocations": keyed, **owner, "consumer_generation": 7, "consumer_type": "T"},
              ("p", "u", "T", 7)),
         ):
-            write = lifts.allocations("c", body, version, INCOMPLETE)
+            write = request_upgrades.upgrade_allocations("c", body, version, INCOMPLETE)
             self.assertEqual("c", write.consumer_uuid)
             self.assertEqual(held, write.allocations)
             self.assertEqual(wanted, (
@@ -38,18 +38,21 @@ class AllocationsTest(base.TestCase):
 
     def test_several_consumers(self):
         section = {"allocations": {}, "project_id": "p", "user_id": "u"}
-        writes = lifts.all_allocations({A: section, B: section}, mv.POST_ALLOCATIONS, INCOMPLETE)
+        writes = request_upgrades.upgrade_all_allocations({A: section, B: section},
+                                                          mv.POST_ALLOCATIONS, INCOMPLETE)
         self.assertEqual([A, B], [write.consumer_uuid for write in writes])
 
 
 class InventoryTest(base.TestCase):
     def test_defaults(self):
-        values = lifts.inventory({"total": 5, "resource_class": "VCPU", "allocation_ratio": 2})
+        values = request_upgrades.upgrade_inventory({"total": 5, "resource_class": "VCPU",
+                                                     "allocation_ratio": 2})
         self.assertEqual(records.InventoryValues(5, allocation_ratio=2.0), values)
         self.assertIsInstance(values.allocation_ratio, float)
 
     def test_all_of_a_provider(self):
         self.assertEqual(
             (3, {"VCPU": records.InventoryValues(1)}),
-            lifts.inventories({"resource_provider_generation": 3, "inventories": {
+            request_upgrades.upgrade_inventories({"resource_provider_generation": 3,
+                                                  "inventories": {
                 "VCPU": {"total": 1, "resource_provider_generation": 9}}}))

@@ -11,7 +11,7 @@ from placement_core import metrics
 from placement_core.http.apis import ApisByPath
 
 
-class Metering:
+class RequestMetrics:
     """WSGI middleware before authentication, so that strangers count, too."""
 
     def __init__(self, app: WSGIApplication, apis: ApisByPath) -> None:
