@@ -25,6 +25,7 @@ from benchmarks import (
     rows,
     servers,
 )
+from benchmarks.bench import Bench, Growth
 
 _BUILD = servers.ROOT / "build" / "bench"
 _RESULTS = pathlib.Path(__file__).parent / "results"
@@ -75,7 +76,7 @@ def _measure(
     version = server.version()
     ours = servers.Ours()
     results: list[compare.Result] = []
-    grown: list[growth.Growth] = []
+    grown: list[Growth] = []
     print(f"{version}, {servers.WORKERS} workers of {servers.THREADS} threads, "
           f"pairs of {options.seconds:g} s turns\n{report.head()}", flush=True)
     with _kept(server, options) as keeper:
@@ -111,7 +112,7 @@ def _run(
     peers: Mapping[str, servers.Peer],
     options: argparse.Namespace,
     results: list[compare.Result],
-    grown: list[growth.Growth],
+    grown: list[Growth],
 ) -> None:
     """Measure row after row; each is in ``results`` or ``grown`` once it is done."""
     plan = compare.Plan(options.pairs, options.seconds, options.budget, options.scale)
@@ -125,7 +126,7 @@ def _run(
                     print(report.pairs(result), flush=True)
     finally:
         arena.close()
-    bench = growth.Bench(
+    bench = Bench(
         server, keeper, options.build, ours, options.scale, options.seconds)
     try:
         for name in growing:

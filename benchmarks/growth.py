@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
-import functools
 import http.client
 import json
-import pathlib
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import sqlalchemy as sa
-
 from benchmarks import (
-    cells,
     client,
-    databases,
-    decisions,
     filling,
-    leases,
     leasing,
     limits,
     processes,
@@ -30,6 +21,7 @@ from benchmarks import (
     servers,
     worlds,
 )
+from benchmarks.bench import Bench, Found, Growth, Measure
 
 #: Enforced are limits of the bench's service, whichever service claims.
 _LIMITS = (f"[limits]\nenforcement_model = tree\n\n"
@@ -41,167 +33,6 @@ _CLAIMERS = (8, 32)
 #: So many turns until every worker has seen claims of most projects.
 _WARM_TURNS = 6
 _QUOTA = "/capacity/v1/quota"
-
-#: A number, and those that it was made from.
-Found = tuple[float, Mapping[str, float]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Growth:
-    """One number that must not grow.
-
-    :ivar bound: None: it is only shown.
-    :ivar detail: the numbers that it was made from.
-    """
-
-    name: str
-    title: str
-    value: float
-    bound: float | None
-    detail: Mapping[str, float]
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the number keeps to its bound; None when it has none."""
-        return None if self.bound is None else self.value <= self.bound
-
-
-@dataclasses.dataclass(frozen=True)
-class Measure:
-    """What is measured, how often, and what must come out.
-
-    :ivar bound: None: it is only shown.
-    :ivar run: is handed the rounds.
-    """
-
-    title: str
-    bound: float | None
-    rounds: int
-    run: Callable[[Bench, int], Found]
-
-
-class Bench:
-    """Services of ours on copies of worlds of several sizes."""
-
-    def __init__(
-        self,
-        server: databases.Server,
-        keeper: filling.Keeper,
-        folder: pathlib.Path,
-        ours: servers.Ours,
-        scale: float,
-        turn_seconds: float,
-    ) -> None:
-        """Serve nothing yet.
-
-        :param turn_seconds: of those that measure claims per second.
-        """
-        self._server = server
-        self._keeper = keeper
-        self._folder = folder
-        self._ours = ours
-        self._scale = scale
-        self.turn_seconds = turn_seconds
-        self._open = contextlib.ExitStack()
-
-    def close(self) -> None:
-        """Stop what serves still."""
-        self._open.close()
-
-    def world(self, hosts: int) -> worlds.World:
-        """Return the flat world of so many hosts, in this run's scale."""
-        return worlds.World("flat", hosts).scaled(self._scale)
-
-    def tree(self, projects: int) -> limits.World:
-        """Return the tree of so many projects, in this run's scale."""
-        return limits.World("tree", projects).scaled(self._scale)
-
-    def trees(self, count: int) -> limits.World:
-        """Return so many trees of projects beside 1,000 hosts, in this run's scale."""
-        return limits.World("trees", count * limits.TREE, hosts=1000).scaled(self._scale)
-
-    def leased(self, hosts: int) -> leases.World:
-        """Return ten leases of each of so many hosts, in this run's scale."""
-        return leases.World(hosts).scaled(self._scale)
-
-    @functools.cached_property
-    def lessors(self) -> Mapping[str, tuple[client.Target, leases.World]]:
-        """Services on both worlds of leases, for all rows that ask them: {size: …}."""
-        found = {}
-        for size, hosts in leasing.HOSTS.items():
-            world = self.leased(hosts)
-            served = self._open.enter_context(self.serving(self.copy(world, f"_{size}")))
-            found[size] = served.target.at(None), world
-        return found
-
-    def copy(self, world: filling.World, which: str = "") -> str:
-        """Return a database with the world in it, beside those of other sizes.
-
-        :param which: tells several of one world from each other.
-        """
-        return self._keeper.copy(self._ours, world, f"_{world.name}{which}")
-
-    @contextlib.contextmanager
-    def counting(self, count: int) -> Iterator[Mapping[str, cells.Counter]]:
-        """Count in this process over so many cells, in this run's scale."""
-        made = cells.Cells(self._server, self._folder, max(2, round(count * self._scale)))
-        with made.counting(self._ours) as counters:
-            yield counters
-
-    @contextlib.contextmanager
-    def deciding(self, database: str, world: limits.World) -> Iterator[decisions.Decider]:
-        """Decide in this process on claims of a project at the bottom of a tree."""
-        decider = decisions.Decider(self._configured(database), world)
-        try:
-            yield decider
-        finally:
-            decider.close()
-
-    @contextlib.contextmanager
-    def lessor(self, database: str) -> Iterator[leasing.Lessor]:
-        """Ask for leases in this process."""
-        lessor = leasing.Lessor(self._configured(database))
-        try:
-            yield lessor
-        finally:
-            lessor.close()
-
-    @contextlib.contextmanager
-    def managing(self, database: str) -> Iterator[sa.Connection]:
-        """Run a manager on a database; yield a connection to it."""
-        with (self._ours.managing(database, self._server, self._folder / f"managing-{database}"),
-              self._server.connect(database) as connection):
-            yield connection
-
-    def settle(self, database: str) -> None:
-        """Do for a database that is served what its server may leave out: vacuum, analyze."""
-        self._server.settle(database)
-
-    def insert(self, database: str, rows: Iterable[leases.Lease]) -> None:
-        """Write leases into a database."""
-        leases.insert(self._server, database, rows)
-
-    def _configured(self, database: str) -> pathlib.Path:
-        """Return a ``placement.conf`` that names a database."""
-        folder = self._folder / f"growth-{database}"
-        self._ours.configure(folder, self._ours.connection(database, self._server))
-        return folder / "placement.conf"
-
-    @contextlib.contextmanager
-    def serving(
-        self, database: str, which: str = "a", workers: int = 1, settings: str = ""
-    ) -> Iterator[servers.Served]:
-        """Serve a database.
-
-        :param settings: for ``placement.conf``.
-        """
-        folder = self._folder / f"growth-{database}-{which}"
-        ours = servers.Ours(settings) if settings else self._ours
-        served = ours.serve(database, self._server, folder, workers=workers)
-        try:
-            yield served
-        finally:
-            served.stop()
 
 
 def change(bench: Bench, rounds: int) -> Found:

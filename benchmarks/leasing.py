@@ -8,41 +8,25 @@ time, a refused lease of hosts 4,009 and 5.4 s, reading all leases 5.1 s.
 from __future__ import annotations
 
 import collections
-import contextlib
 import datetime
 import json
-import pathlib
 import statistics
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import sqlalchemy as sa
 
 from benchmarks import client, leases
-from placement_core import services
-from placement_core.conf import loading
-from placement_core.context import Context, Identity
-from placement_core.db import Question, clock
-from placement_core.http.leases_api import requests as bodies
-from placement_core.plugin_api.reservations import DoesNotFit
+from benchmarks.bench import Bench, Found
+from benchmarks.lessor import DAY, HOSTS, PROJECT, make_lease
+from placement_core.db import clock
 from placement_core.reservations import records, tables
 
-if TYPE_CHECKING:
-    from benchmarks.growth import Bench, Found
-
-#: The large world first: what is asked of it is bounded.
-HOSTS = {"10k": 1000, "1k": 100}
-_PROJECT = "bench"
-_TOKEN = f"admin:{_PROJECT}"
-#: What begins and ends a transaction asks nothing.
-_CONTROL = ("BEGIN", "START", "SET", "COMMIT", "ROLLBACK")
+_TOKEN = f"admin:{PROJECT}"
 #: Requests of one round: processor time is counted in hundredths of a second.
 _WRITES, _READS, _LONG_READS = 25, 100, 10
 _PAGE = 1000
-_DAY = datetime.timedelta(days=1)
 #: How long from now on leases are due that are written now, and how long they last.
 _DUE_SECONDS, _LAST_DAYS = 4, 30
 _POLL_SECONDS = 0.02
@@ -100,7 +84,7 @@ def create_statements(bench: Bench, rounds: int) -> Found:
 
 def refuse_statements(bench: Bench, rounds: int) -> Found:
     """What refusing one asks of the database."""
-    return _statements(bench, rounds, leases.YEAR + leases.FULL[0] * _DAY)
+    return _statements(bench, rounds, leases.YEAR + leases.FULL[0] * DAY)
 
 
 def starts(bench: Bench, rounds: int) -> Found:
@@ -144,10 +128,10 @@ def _costs(
 
 def _create(target: client.Target, _world: leases.World, number: int) -> _Cost:
     cost = _driven(target, [
-        target.request("POST", "/v1/leases", _lease(f"{number}-{place}", _at(number, place)))
+        target.request("POST", "/v1/leases", make_lease(f"{number}-{place}", _at(number, place)))
         for place in range(_WRITES)], 201)
     # The next round finds the world as this one did.
-    made = target.must("GET", f"/v1/leases?project_id={_PROJECT}")["leases"]
+    made = target.must("GET", f"/v1/leases?project_id={PROJECT}")["leases"]
     if len(made) != _WRITES:
         raise RuntimeError(f"{len(made)} of {_WRITES} leases")
     _driven(target, [target.request("DELETE", f"/v1/leases/{one['id']}") for one in made], 204)
@@ -161,12 +145,12 @@ def _at(number: int, place: int) -> datetime.datetime:
 
 
 def _refuse(target: client.Target, _world: leases.World, number: int) -> _Cost:
-    begins, ends = (leases.YEAR + day * _DAY for day in leases.FULL)
-    status, refusal = target.call("POST", "/v1/leases", _lease("full", begins))
+    begins, ends = (leases.YEAR + day * DAY for day in leases.FULL)
+    status, refusal = target.call("POST", "/v1/leases", make_lease("full", begins))
     if status != 409 or leases.text(ends) not in refusal["error_message"]:
         raise RuntimeError(f"{status} {refusal}")
     return _driven(target, [
-        target.request("POST", "/v1/leases", _lease(
+        target.request("POST", "/v1/leases", make_lease(
             f"{number}-{place}", begins + datetime.timedelta(hours=place)))
         for place in range(_WRITES)], 409)
 
@@ -221,7 +205,7 @@ def _read_pages(target: client.Target, world: leases.World, _number: int) -> _Co
 
 def _read_timeline(target: client.Target, _world: leases.World, _number: int) -> _Cost:
     path = "/capacity/v1/reservations/timeline?" + urllib.parse.urlencode({
-        "start": leases.text(leases.YEAR), "end": leases.text(leases.YEAR + leases.DAYS * _DAY)})
+        "start": leases.text(leases.YEAR), "end": leases.text(leases.YEAR + leases.DAYS * DAY)})
     steps = target.must("GET", path)["timeline"]
     if min(step["vcpus"] for step in steps):
         raise RuntimeError("something is free in the week in which nothing is")
@@ -255,16 +239,6 @@ def _check(target: client.Target, path: str, count: int) -> None:
         raise RuntimeError(f"GET {path}: {found} of {count} leases")
 
 
-def _lease(name: str, start: datetime.datetime) -> dict[str, Any]:
-    """Return the body of an instance lease of four slots for a day, each on another host."""
-    return {
-        "name": name, "start_date": leases.text(start), "end_date": leases.text(start + _DAY),
-        "reservations": [{
-            "resource_type": "virtual:instance", **leases.SLOT, "amount": 4, "affinity": False,
-            "resource_properties": ""}],
-    }
-
-
 # Statements --------------------------------------------------------------------------
 
 
@@ -274,52 +248,6 @@ def _statements(bench: Bench, rounds: int, start: datetime.datetime) -> Found:
     with bench.lessor(database) as lessor:
         counts = [lessor.statements(start) for _ in range(rounds)]
     return max(counts), {"fewest": min(counts)}
-
-
-class Lessor:
-    """Asks for leases in this process, and counts what that asks of the database."""
-
-    def __init__(self, placement_conf: pathlib.Path) -> None:
-        """Build the service.
-
-        :param placement_conf: names a database with a world of leases in it.
-        """
-        self._parts = services.build(loading.load(
-            config_files=[str(placement_conf)], config_dirs=[]))
-        self._count = 0
-        database = self._parts.database
-        for engine in (database.writer, database.snapshot, database.autocommit):
-            sa.event.listen(engine, "before_cursor_execute", self._note)
-        self.statements(leases.YEAR)  # connects
-
-    def close(self) -> None:
-        """Close what is connected."""
-        self._parts.database.dispose()
-
-    def statements(self, start: datetime.datetime) -> int:
-        """Ask for a lease; return how many statements were sent, without BEGIN and COMMIT."""
-        caller = Identity(user_id=_PROJECT, project_id=_PROJECT, roles=("admin",))
-        new = bodies.parse_new_lease(_lease("bench", start), caller, "")
-        self._count = 0
-        with mock.patch.object(Question, "ask", self._asking()):
-            with contextlib.suppress(DoesNotFit):
-                self._parts.leases.create(self._parts.context(caller), new)
-        return self._count
-
-    def _asking(self) -> Callable[..., Sequence[Any]]:
-        """Return a ``Question.ask`` that counts: it goes to the driver past the engine."""
-        ask = Question.ask
-
-        def counted(
-            question: Question, ctx: Context, parameters: Mapping[str, Any] | None = None
-        ) -> Sequence[Any]:
-            self._count += ctx.session is None
-            return ask(question, ctx, parameters)
-
-        return counted
-
-    def _note(self, _connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        self._count += not statement.startswith(_CONTROL)
 
 
 # Events ------------------------------------------------------------------------------
@@ -338,7 +266,7 @@ def _due_at_once(
     for place in range(count):
         hosts = (place, count + place)
         yield leases.Lease(
-            f"due-{number}-{place}", _PROJECT, due, due + _LAST_DAYS * _DAY,
+            f"due-{number}-{place}", PROJECT, due, due + _LAST_DAYS * DAY,
             dict.fromkeys(hosts, 2))
 
 

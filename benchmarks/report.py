@@ -6,7 +6,8 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Sequence
 
-from benchmarks import compare, growth, workloads
+from benchmarks import compare, workloads
+from benchmarks.bench import Growth
 
 _HEAD = (f"{'row':24s} {'clients':>7s} {'ours/s':>9s} {'peer/s':>10s} {'ratio':>8s} "
          f"{'[min .. max]':>19s} {'floor':>6s} {'p50 ms':>15s} {'cpu ms (server+database)':>27s}")
@@ -52,7 +53,7 @@ def pairs(result: compare.Result) -> str:
     return "    pairs: " + " ".join(f"{ratio:.1f}" for ratio in result.ratios)
 
 
-def growth_line(found: growth.Growth) -> str:
+def growth_line(found: Growth) -> str:
     """Return one number of how cost grows."""
     detail = ", ".join(f"{name} {value:.2f}" for name, value in found.detail.items())
     bound = "" if found.bound is None else (
@@ -61,7 +62,7 @@ def growth_line(found: growth.Growth) -> str:
 
 
 def as_json(
-    results: Sequence[compare.Result], grown: Sequence[growth.Growth], started: str
+    results: Sequence[compare.Result], grown: Sequence[Growth], started: str
 ) -> dict[str, object]:
     """Return everything that was measured.
 
