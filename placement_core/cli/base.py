@@ -51,7 +51,7 @@ class Configured(command.Command):
 
     def conf(self, parsed_args: argparse.Namespace) -> cfg.ConfigOpts:
         """Read the configuration that the command line names."""
-        files, folders = config_sources(self.app_args, parsed_args)
+        files, folders = get_config_sources(self.app_args, parsed_args)
         return conf.load(config_files=files, config_dirs=folders)
 
     def database_settings(self, parsed_args: argparse.Namespace) -> Settings:
@@ -103,14 +103,14 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         help="read the *.conf files of this directory too; repeatable")
 
 
-def config_sources(*namespaces: Any) -> tuple[list[str] | None, list[str] | None]:
+def get_config_sources(*namespaces: Any) -> tuple[list[str] | None, list[str] | None]:
     """Return the files and directories that parsed command lines name; None: none."""
     files = [path for found in namespaces for path in found.config_file]
     folders = [path for found in namespaces for path in found.config_dir]
     return files or None, folders or None
 
 
-def keep_loaded() -> None:
+def freeze_loaded() -> None:
     """Let the garbage collector pass over what a process has when it begins its work.
 
     All of that stays. Walking through it again and again took half of the time of a large

@@ -38,26 +38,26 @@ _OR_NULL = {"type": ["string", "null"]}
 _FLAG = {"type": "boolean"}
 
 
-def _form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> validation.Schema:
+def _make_schema(required: Mapping[str, Any], optional: Mapping[str, Any]) -> validation.Schema:
     return validation.Schema(
         {"type": "object", "properties": {**required, **optional}, "required": [*required],
          "additionalProperties": False},
         validation.is_uuid_like)
 
 
-#: What a file may hold: {section: the form of its entries}.
-_FORMS = {
-    "regions": _form(
+#: What a file may hold: {section: the schema of its entries}.
+_SCHEMAS = {
+    "regions": _make_schema(
         {"id": _TEXT}, {"parent_region_id": _OR_NULL, "description": _TEXT}),
-    "services": _form(
+    "services": _make_schema(
         {"type": _TEXT},
         {"id": _TEXT, "name": _TEXT, "description": _TEXT, "enabled": _FLAG}),
-    "endpoints": _form(
+    "endpoints": _make_schema(
         {"service": _TEXT, "interface": _TEXT, "url": _TEXT},
         {"id": _TEXT, "region_id": _OR_NULL, "enabled": _FLAG}),
-    "domains": _form(
+    "domains": _make_schema(
         {"name": _TEXT}, {"id": _TEXT, "description": _TEXT, "enabled": _FLAG}),
-    "projects": _form(
+    "projects": _make_schema(
         {"name": _TEXT, "domain": _TEXT},
         {"id": _TEXT, "parent": _TEXT, "description": _TEXT, "enabled": _FLAG}),
 }
@@ -103,7 +103,7 @@ class _Shower(_InCatalog, base.Shower):
         """Run the command."""
         with self.context(parsed_args) as ctx:
             record = self.find(ctx, parsed_args)
-        return _fields(type(record)), dataclasses.astuple(record)
+        return _list_fields(type(record)), dataclasses.astuple(record)
 
 
 class _Lister(_InCatalog, base.Lister):
@@ -119,7 +119,7 @@ class _Lister(_InCatalog, base.Lister):
         """Run the command."""
         with self.context(parsed_args) as ctx:
             found = self.read(ctx, parsed_args)
-        return _fields(self.kind), [dataclasses.astuple(record) for record in found]
+        return _list_fields(self.kind), [dataclasses.astuple(record) for record in found]
 
 
 class _Remover(_InCatalog, base.Command):
@@ -137,7 +137,7 @@ class _Remover(_InCatalog, base.Command):
         return 0
 
 
-def _fields(kind: type[Record]) -> tuple[str, ...]:
+def _list_fields(kind: type[Record]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
@@ -521,7 +521,7 @@ class Load(_InCatalog, base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> _Listed:
         """Run the command."""
-        document = _read(parsed_args.file)
+        document = _read_file(parsed_args.file)
 
         def update_project(ctx: Context, id_: str, **changes: Any) -> Project:
             return moves.update_project(ctx, self.model, id_, **changes)
@@ -534,7 +534,7 @@ class Load(_InCatalog, base.Lister):
             for each in loaded]
 
 
-def _read(path: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
+def _read_file(path: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
     """Read a catalog's file.
 
     :raises base.Failed: naming the entry that is not what it should be.
@@ -543,13 +543,13 @@ def _read(path: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise base.Failed(f"{path}: {' '.join(str(error).split())}") from error
-    if not isinstance(document, dict) or not set(document) <= set(_FORMS):
-        raise base.Failed(f"{path}: expected a mapping with some of {', '.join(_FORMS)}")
+    if not isinstance(document, dict) or not set(document) <= set(_SCHEMAS):
+        raise base.Failed(f"{path}: expected a mapping with some of {', '.join(_SCHEMAS)}")
     for section, entries in document.items():
         if not isinstance(entries, list):
             raise base.Failed(f"{path}: {section}: expected a list")
         for number, entry in enumerate(entries, 1):
-            fault = _FORMS[section].validate(entry)
+            fault = _SCHEMAS[section].validate(entry)
             if fault is not None:
                 raise base.Failed(f"{path}: {section}, entry {number}: {fault.splitlines()[0]}")
     return document

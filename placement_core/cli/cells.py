@@ -51,9 +51,9 @@ class Add(base.Shower):
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            return _shown(mappings.create(
+            return _make_fields(mappings.create(
                 ctx, parts.cells, name=parsed_args.name, uuid=parsed_args.uuid,
-                disabled=parsed_args.disable, **{"transport_url": "", **_urls(parsed_args)}))
+                disabled=parsed_args.disable, **{"transport_url": "", **_get_urls(parsed_args)}))
 
 
 class Set(_OnCell, base.Shower):
@@ -68,11 +68,11 @@ class Set(_OnCell, base.Shower):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """Run the command."""
-        changes = _urls(parsed_args)
+        changes = _get_urls(parsed_args)
         if parsed_args.name is not None:
             changes["name"] = parsed_args.name
         with self.parts(parsed_args) as (parts, ctx):
-            return _shown(mappings.update(ctx, parts.cells, parsed_args.cell, changes))
+            return _make_fields(mappings.update(ctx, parts.cells, parsed_args.cell, changes))
 
 
 class Enable(_OnCell, base.Shower):
@@ -83,7 +83,7 @@ class Enable(_OnCell, base.Shower):
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            return _shown(mappings.update(
+            return _make_fields(mappings.update(
                 ctx, parts.cells, parsed_args.cell, {"disabled": self.disabled}))
 
 
@@ -109,7 +109,7 @@ class List(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            return _COLUMNS, [_row(cell) for cell in parts.cells.cells(ctx)]
+            return _COLUMNS, [_make_row(cell) for cell in parts.cells.cells(ctx)]
 
 
 class Check(base.Lister):
@@ -246,7 +246,7 @@ def _add_urls(parser: argparse.ArgumentParser, *, required: bool) -> None:
                         help="its message bus; kept for nova, not used here")
 
 
-def _urls(parsed_args: argparse.Namespace) -> dict[str, Any]:
+def _get_urls(parsed_args: argparse.Namespace) -> dict[str, Any]:
     """Return the URLs that were given, by their names in a cell mapping."""
     database = parsed_args.database
     if database == _STDIN:
@@ -258,12 +258,12 @@ def _urls(parsed_args: argparse.Namespace) -> dict[str, Any]:
 _COLUMNS = ("name", "uuid", "database_connection", "transport_url", "disabled")
 
 
-def _row(cell: Cell) -> tuple[object, ...]:
+def _make_row(cell: Cell) -> tuple[object, ...]:
     return cell.name, cell.uuid, cell.shown_database, cell.shown_transport, cell.disabled
 
 
-def _shown(cell: Cell) -> Fields:
-    return _COLUMNS, _row(cell)
+def _make_fields(cell: Cell) -> Fields:
+    return _COLUMNS, _make_row(cell)
 
 
 class _Names(columns.FormattableColumn):

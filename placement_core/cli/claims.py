@@ -67,7 +67,7 @@ class List(_Lister):
                     ctx, project_id=parsed_args.project, state=parsed_args.state, after=after,
                     most=_PAGE)
                 found += page
-        return _table(found)
+        return _make_table(found)
 
 
 class Show(_Lister):
@@ -75,12 +75,12 @@ class Show(_Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        return _with_consumer(super().get_parser(prog_name))
+        return _add_consumer(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.context(parsed_args) as ctx:
-            return _table([claims.get(ctx, parsed_args.consumer)])
+            return _make_table([claims.get(ctx, parsed_args.consumer)])
 
 
 class Release(_Lister):
@@ -88,14 +88,14 @@ class Release(_Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        return _with_consumer(super().get_parser(prog_name))
+        return _add_consumer(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.context(parsed_args) as ctx:
             found = claims.get(ctx, parsed_args.consumer)
             claims.release(ctx, parsed_args.consumer)
-        return _table([found])
+        return _make_table([found])
 
 
 class SweepDue(_Lister):
@@ -109,21 +109,21 @@ class SweepDue(_Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--max-count", type=_count, metavar="N",
+        parser.add_argument("--max-count", type=_parse_count, metavar="N",
                             help="end this many at most; left out: all")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.context(parsed_args) as ctx:
-            swept = sweeping.sweep(ctx, most=parsed_args.max_count, progress=_report)
+            swept = sweeping.sweep(ctx, most=parsed_args.max_count, progress=_report_progress)
         if swept.failed:
-            _report(swept)
+            _report_progress(swept)
             self.exit_code = 1
-        return _table(swept.ended)
+        return _make_table(swept.ended)
 
 
-def _report(swept: Sweep) -> None:
+def _report_progress(swept: Sweep) -> None:
     said = [f"{len(swept.ended)} claims ended"]
     if swept.others:
         said.append(f"{swept.others} ended or taken over by others")
@@ -132,26 +132,26 @@ def _report(swept: Sweep) -> None:
     print(", ".join(said), file=sys.stderr, flush=True)
 
 
-def _with_consumer(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def _add_consumer(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("consumer", metavar="CONSUMER", help="the uuid of its consumer")
     return parser
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     count = int(text)
     if count < 1:
         raise argparse.ArgumentTypeError("expected a number from 1 on")
     return count
 
 
-def _table(found: Iterable[Claim]) -> Rows:
+def _make_table(found: Iterable[Claim]) -> Rows:
     return _COLUMNS, [
         (each.consumer_uuid, each.project_id, each.user_id, each.state,
-         _time(each.expires_at), _Allocations(each.allocations))
+         _format_time(each.expires_at), _Allocations(each.allocations))
         for each in found]
 
 
-def _time(moment: datetime.datetime | None) -> str | None:
+def _format_time(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.replace(tzinfo=datetime.UTC).isoformat()
 
 

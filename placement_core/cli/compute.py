@@ -52,7 +52,7 @@ class List(base.Lister):
             print(f"cell {missing.name} is missing: {missing.reason}", file=sys.stderr)
             self.exit_code = 1
         return ("cell", "hypervisor_hostname", "uuid", "vcpus", "memory_mb", "local_gb",
-                "inventories", "state", "reason", "remarks"), [_row(node) for node in found]
+                "inventories", "state", "reason", "remarks"), [_make_row(node) for node in found]
 
 
 class Migrate(base.Command):
@@ -108,7 +108,7 @@ class Contract(base.Command):
         return 0
 
 
-def _row(node: ComputeNode) -> tuple[object, ...]:
+def _make_row(node: ComputeNode) -> tuple[object, ...]:
     return (
         node.cell.name, node.hypervisor_hostname, node.uuid, node.vcpus, node.memory_mb,
         node.local_gb, _Inventories({

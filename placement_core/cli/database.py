@@ -90,7 +90,7 @@ class OnlineDataMigrations(base.Command):
         """Run the command."""
         max_count = None
         if parsed_args.max_count is not None:
-            max_count = _positive(parsed_args.max_count)
+            max_count = _parse_positive(parsed_args.max_count)
             if max_count is None:
                 self.say("Must supply a positive value for max_count")
                 return online.INVALID
@@ -139,7 +139,7 @@ class Audit(base.Lister):
         return super().run(parsed_args) or self.exit_code
 
 
-def _positive(text: str) -> int | None:
+def _parse_positive(text: str) -> int | None:
     try:
         number = int(text)
     except ValueError:

@@ -41,7 +41,8 @@ class List(base.Lister):
             parts.database.dispose()
         return _COLUMNS, [
             (each.id, each.lease_id, each.event_type, each.due_at.isoformat(), each.status,
-             each.owner, each.attempts, each.failures, _time(each.deadline_at), each.problem)
+             each.owner, each.attempts, each.failures, _format_time(each.deadline_at),
+             each.problem)
             for each in found]
 
 
@@ -65,5 +66,5 @@ class Retry(base.Command):
         return 0
 
 
-def _time(moment: datetime.datetime | None) -> str | None:
+def _format_time(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()

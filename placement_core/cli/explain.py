@@ -63,7 +63,7 @@ class _Groups(columns.FormattableColumn):
         return "\n".join(
             line for each in self._value
             for line in (f"group {each['group'] or 'without suffix'}",
-                         *_filters(each["filters"])))
+                         *_format_filters(each["filters"])))
 
 
 class _Trees(columns.FormattableColumn):
@@ -71,7 +71,8 @@ class _Trees(columns.FormattableColumn):
 
     def human_readable(self) -> str:
         """Return a line for each filter."""
-        return "\n".join((f"{self._value['total']} in all", *_filters(self._value["filters"])))
+        return "\n".join((
+            f"{self._value['total']} in all", *_format_filters(self._value["filters"])))
 
 
 class _Combinations(columns.FormattableColumn):
@@ -86,5 +87,5 @@ class _Combinations(columns.FormattableColumn):
               for rule, count in self._value["dropped"].items() if count)))
 
 
-def _filters(filters: Iterable[dict[str, Any]]) -> Iterable[str]:
+def _format_filters(filters: Iterable[dict[str, Any]]) -> Iterable[str]:
     return (f"  {each['left']} left by {each['filter']}={each['value']}" for each in filters)

@@ -35,7 +35,7 @@ class Register(base.Shower):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="NAME", help="its name, or its uuid")
-        parser.add_argument("--property", action="append", default=[], type=_assignment,
+        parser.add_argument("--property", action="append", default=[], type=_parse_assignment,
                             metavar="KEY=VALUE", help="a property that reservations can ask "
                             "for (availability_zone is one); repeatable")
         return parser
@@ -43,7 +43,7 @@ class Register(base.Shower):
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            return _shown(parts.pool_hosts.register(
+            return _make_fields(parts.pool_hosts.register(
                 ctx, parsed_args.name, dict(parsed_args.property)))
 
 
@@ -57,7 +57,7 @@ class List(base.Lister):
             while page := host_queries.page(
                     ctx, after=found[-1].id if found else None, limit=_PAGE):
                 found += page
-        return _COLUMNS, [_row(host, _COLUMNS) for host in found]
+        return _COLUMNS, [_make_row(host, _COLUMNS) for host in found]
 
 
 class Show(base.Shower):
@@ -65,12 +65,12 @@ class Show(base.Shower):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        return _with_host(super().get_parser(prog_name))
+        return _add_host(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
-            return _shown(host_queries.find(ctx, parsed_args.host))
+            return _make_fields(host_queries.find(ctx, parsed_args.host))
 
 
 class Set(base.Shower):
@@ -81,8 +81,8 @@ class Set(base.Shower):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        parser = _with_host(super().get_parser(prog_name))
-        parser.add_argument("--property", action="append", default=[], type=_assignment,
+        parser = _add_host(super().get_parser(prog_name))
+        parser.add_argument("--property", action="append", default=[], type=_parse_assignment,
                             metavar="KEY=VALUE", help="set a property; repeatable")
         parser.add_argument("--unset", action="append", default=[], metavar="KEY",
                             help="remove a property; repeatable")
@@ -98,7 +98,7 @@ class Set(base.Shower):
         reservable = True if parsed_args.in_service else None if reason is None else False
         with self.parts(parsed_args) as (parts, ctx):
             host = host_queries.find(ctx, parsed_args.host)
-            return _shown(parts.pool_hosts.change(
+            return _make_fields(parts.pool_hosts.change(
                 ctx, str(host.id),
                 {**dict.fromkeys(parsed_args.unset), **dict(parsed_args.property)},
                 reservable=reservable, reason=reason))
@@ -112,7 +112,7 @@ class Remove(base.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        return _with_host(super().get_parser(prog_name))
+        return _add_host(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
@@ -123,23 +123,23 @@ class Remove(base.Command):
         return 0
 
 
-def _with_host(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def _add_host(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("host", metavar="HOST", help="the name or id of a host")
     return parser
 
 
-def _assignment(text: str) -> tuple[str, str]:
+def _parse_assignment(text: str) -> tuple[str, str]:
     key, sign, value = text.partition("=")
     if not key or not sign:
         raise argparse.ArgumentTypeError("expected KEY=VALUE")
     return key, value
 
 
-def _shown(host: Host) -> Fields:
-    return _FIELDS, _row(host, _FIELDS)
+def _make_fields(host: Host) -> Fields:
+    return _FIELDS, _make_row(host, _FIELDS)
 
 
-def _row(host: Host, fields: Iterable[str]) -> tuple[object, ...]:
+def _make_row(host: Host, fields: Iterable[str]) -> tuple[object, ...]:
     return tuple(_Properties(host.capabilities) if field == "properties"
                  else getattr(host, field) for field in fields)
 

@@ -53,8 +53,8 @@ class List(base.Lister):
                 if len(page) < _PAGE:
                     break
         return ("id", "name", "project_id", "status", "start_at", "end_at", "reservations"), [
-            (each.id, each.name, each.project_id, each.status, _time(each.start_at),
-             _time(each.end_at), _Reservations(each)) for each in found]
+            (each.id, each.name, each.project_id, each.status, _format_time(each.start_at),
+             _format_time(each.end_at), _Reservations(each)) for each in found]
 
 
 class Show(base.Shower):
@@ -62,7 +62,7 @@ class Show(base.Shower):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        return _with_lease(super().get_parser(prog_name))
+        return _add_lease(super().get_parser(prog_name))
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -75,8 +75,8 @@ class Show(base.Shower):
             "reservations", "events",
         ), (
             found.id, found.name, found.project_id, found.user_id, found.status,
-            found.degraded, _time(found.start_at), _time(found.end_at), _Reservations(found),
-            _Events(found))
+            found.degraded, _format_time(found.start_at), _format_time(found.end_at),
+            _Reservations(found), _Events(found))
 
 
 class Delete(base.Command):
@@ -84,7 +84,7 @@ class Delete(base.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        return _with_lease(super().get_parser(prog_name))
+        return _add_lease(super().get_parser(prog_name))
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Run the command."""
@@ -101,10 +101,10 @@ class WhatIf(base.Shower):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        parser = _with_reservations(super().get_parser(prog_name))
-        parser.add_argument("--start", type=_moment, metavar="TIME",
+        parser = _add_reservations(super().get_parser(prog_name))
+        parser.add_argument("--start", type=_parse_moment, metavar="TIME",
                             help="YYYY-MM-DD HH:MM, in UTC; left out: now")
-        parser.add_argument("--end", type=_moment, metavar="TIME", required=True,
+        parser.add_argument("--end", type=_parse_moment, metavar="TIME", required=True,
                             help="YYYY-MM-DD HH:MM, in UTC")
         parser.add_argument("--user", default="", metavar="ID", help="who asks for it")
         return parser
@@ -125,7 +125,7 @@ class WhatIf(base.Shower):
         fits_at = refusal.fits_at if isinstance(refusal, NoRoom) else None
         return ("fits", "reason", "missing", "during", "fits_at"), (
             refusal is None, refusal and str(refusal), refusal and dict(refusal.missing),
-            refusal and refusal.during and str(refusal.during), fits_at and _time(fits_at))
+            refusal and refusal.during and str(refusal.during), fits_at and _format_time(fits_at))
 
 
 class NextFit(base.Shower):
@@ -136,10 +136,10 @@ class NextFit(base.Shower):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
-        parser = _with_reservations(super().get_parser(prog_name))
-        parser.add_argument("--minutes", type=_count, metavar="N", required=True,
+        parser = _add_reservations(super().get_parser(prog_name))
+        parser.add_argument("--minutes", type=_parse_count, metavar="N", required=True,
                             help="how long it lasts")
-        parser.add_argument("--start", type=_moment, metavar="TIME",
+        parser.add_argument("--start", type=_parse_moment, metavar="TIME",
                             help="no earlier than YYYY-MM-DD HH:MM, in UTC; left out: now")
         return parser
 
@@ -156,7 +156,7 @@ class NextFit(base.Shower):
             self.exit_code = 1
             return names, (None, None, None)
         return names, (
-            _time(found.window.start_at), _time(found.window.end_at), found.earliest)
+            _format_time(found.window.start_at), _format_time(found.window.end_at), found.earliest)
 
 
 class Timeline(base.Lister):
@@ -165,9 +165,9 @@ class Timeline(base.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--start", type=_moment, metavar="TIME",
+        parser.add_argument("--start", type=_parse_moment, metavar="TIME",
                             help="YYYY-MM-DD HH:MM, in UTC; left out: now")
-        parser.add_argument("--days", type=_count, default=365, metavar="N",
+        parser.add_argument("--days", type=_parse_count, default=365, metavar="N",
                             help="how many; left out: 365")
         return parser
 
@@ -178,15 +178,15 @@ class Timeline(base.Lister):
         with self.parts(parsed_args) as (parts, ctx):
             steps = parts.leases.timeline(ctx, window)
         names = ("start_at", "end_at", "hosts", "vcpus", "memory_mb", "disk_gb")
-        rows = [(_time(step.window.start_at), _time(step.window.end_at), step.hosts, step.vcpus,
-                 step.memory_mb, step.disk_gb) for step in steps]
+        rows = [(_format_time(step.window.start_at), _format_time(step.window.end_at),
+                 step.hosts, step.vcpus, step.memory_mb, step.disk_gb) for step in steps]
         if parsed_args.formatter != "table":
             return names, rows
         return (*names, "free"), [
-            (*row, bar) for row, bar in zip(rows, _bars(steps), strict=True)]
+            (*row, bar) for row, bar in zip(rows, _draw_bars(steps), strict=True)]
 
 
-def _bars(steps: Sequence[FreeStep]) -> list[str]:
+def _draw_bars(steps: Sequence[FreeStep]) -> list[str]:
     most = max((step.vcpus for step in steps), default=0) or 1
     return ["#" * -(-_BAR * step.vcpus // most) for step in steps]
 
@@ -194,22 +194,22 @@ def _bars(steps: Sequence[FreeStep]) -> list[str]:
 # Arguments ---------------------------------------------------------------------------
 
 
-def _with_lease(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def _add_lease(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("lease", metavar="LEASE", help="its id")
     return parser
 
 
-def _with_reservations(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def _add_reservations(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("--project", required=True, metavar="ID", help="whose lease it is")
     parser.add_argument(
-        "--reservation", dest="reservations", type=_reservation, action="append",
+        "--reservation", dest="reservations", type=_parse_reservation, action="append",
         required=True, metavar="JSON",
         help='as in the body of a lease, such as \'{"resource_type": "physical:host", "min": 1, '
         '"max": 1}\'; repeatable')
     return parser
 
 
-def _reservation(text: str) -> NewReservation:
+def _parse_reservation(text: str) -> NewReservation:
     try:
         given = json.loads(text)
         return NewReservation(given.pop("resource_type"), given)
@@ -218,14 +218,14 @@ def _reservation(text: str) -> NewReservation:
             "expected a JSON object with resource_type") from None
 
 
-def _moment(text: str) -> datetime.datetime:
+def _parse_moment(text: str) -> datetime.datetime:
     try:
         return datetime.datetime.strptime(text, _FORMAT).replace(tzinfo=datetime.UTC)
     except ValueError:
         raise argparse.ArgumentTypeError("expected YYYY-MM-DD HH:MM") from None
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     count = int(text)
     if not 1 <= count <= 10_000_000:
         raise argparse.ArgumentTypeError("expected a number from 1 to 10000000")
@@ -235,7 +235,7 @@ def _count(text: str) -> int:
 # What is shown -----------------------------------------------------------------------
 
 
-def _time(at: datetime.datetime) -> str:
+def _format_time(at: datetime.datetime) -> str:
     return at.isoformat()
 
 
@@ -268,7 +268,7 @@ class _Events(columns.FormattableColumn):
         """Return a line for each event."""
         lease: Lease = self._value
         return "\n".join(
-            f"{each.event_type} {each.status} {_time(each.due_at)}"
+            f"{each.event_type} {each.status} {_format_time(each.due_at)}"
             + (f": {each.problem}" if each.problem else "") for each in lease.events)
 
     def machine_readable(self) -> list[Mapping[str, Any]]:
@@ -276,5 +276,5 @@ class _Events(columns.FormattableColumn):
         lease: Lease = self._value
         return [
             {"id": each.id, "event_type": each.event_type, "status": each.status,
-             "due_at": _time(each.due_at), "problem": each.problem}
+             "due_at": _format_time(each.due_at), "problem": each.problem}
             for each in lease.events]

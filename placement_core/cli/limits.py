@@ -73,9 +73,9 @@ class Register(_Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        service, region_id, resources = _read(parsed_args.file)
+        service, region_id, resources = _read_file(parsed_args.file)
         with self.parts(parsed_args) as (parts, ctx):
-            service_id = _service_id(parts, ctx, service)
+            service_id = _find_service_id(parts, ctx, service)
             outcomes = registration.register(ctx, parts.catalog, [
                 {"service_id": service_id, "region_id": region_id, **resource}
                 for resource in resources])
@@ -110,13 +110,14 @@ class List(_Lister):
         if parsed_args.project is not None and parsed_args.registered:
             raise base.Failed("--project does not go with --registered")
         with self.parts(parsed_args) as (parts, ctx):
-            filters = _filters(
+            filters = _make_filters(
                 resource_name=parsed_args.resource, region_id=parsed_args.region,
                 user_id=parsed_args.user)
             if parsed_args.service is not None:
-                filters += _filters(service_id=_service_id(parts, ctx, parsed_args.service))
+                filters += _make_filters(
+                    service_id=_find_service_id(parts, ctx, parsed_args.service))
             if parsed_args.project is not None:
-                field, node_id = _node(parts, ctx, parsed_args.project)
+                field, node_id = _find_node(parts, ctx, parsed_args.project)
                 filters += [Filter("project_id" if parsed_args.users else field,
                                    "equals", node_id)]
             if parsed_args.registered:
@@ -125,8 +126,8 @@ class List(_Lister):
                      _Value(each.default_limit), each.description)
                     for each in registered.list_(ctx, filters)]
             if parsed_args.users:
-                return _table(users.list_(ctx, filters))
-            return _table(limits.list_(ctx, filters))
+                return _make_table(users.list_(ctx, filters))
+            return _make_table(limits.list_(ctx, filters))
 
 
 class Show(_Lister):
@@ -150,8 +151,8 @@ class Show(_Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            service_id = _service_id(parts, ctx, parsed_args.service)
-            _, node_id = _node(parts, ctx, parsed_args.project)
+            service_id = _find_service_id(parts, ctx, parsed_args.service)
+            _, node_id = _find_node(parts, ctx, parsed_args.project)
             lineage = parts.catalog.lineage(ctx, node_id)
             found = parts.limits.effective(
                 ctx, [node.id for node in lineage], service_id=service_id,
@@ -200,11 +201,11 @@ class Set(_Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        changes: dict[str, Any] = {"resource_limit": _value(parsed_args.value)}
+        changes: dict[str, Any] = {"resource_limit": _parse_value(parsed_args.value)}
         if parsed_args.description is not None:
             changes["description"] = parsed_args.description
         with self.parts(parsed_args) as (parts, ctx):
-            subject, present = _find(parts, ctx, parsed_args)
+            subject, present = _find_limit(parts, ctx, parsed_args)
             made: AnyLimit
             if parsed_args.user is not None:
                 made = (users.update(ctx, present.id, changes) if present is not None
@@ -214,7 +215,7 @@ class Set(_Lister):
             else:
                 made = limits.create_many(
                     ctx, parts.catalog, parts.model, [subject | changes])[0]
-        return _table([made])
+        return _make_table([made])
 
 
 class Unset(_Lister):
@@ -232,14 +233,14 @@ class Unset(_Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            _, present = _find(parts, ctx, parsed_args)
+            _, present = _find_limit(parts, ctx, parsed_args)
             if present is None:
                 raise base.Failed("there is no such limit")
             if parsed_args.user is not None:
                 users.delete(ctx, present.id)
             else:
                 limits.delete(ctx, parts.catalog, parts.model, present.id)
-        return _table([present])
+        return _make_table([present])
 
 
 class Audit(_Lister):
@@ -289,7 +290,7 @@ def _add_limit(parser: argparse.ArgumentParser) -> None:
                         help="the limit of this user in the project, not the project's own")
 
 
-def _value(text: str) -> int:
+def _parse_value(text: str) -> int:
     if text == _UNLIMITED:
         return items.SMALLEST
     try:
@@ -298,7 +299,7 @@ def _value(text: str) -> int:
         raise base.Failed(f"{text!r} is neither a number nor {_UNLIMITED!r}") from None
 
 
-def _service_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
+def _find_service_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
     """Return the id of the one service of an id, name or type; an id wins, then a name."""
     if parts.catalog.service(ctx, text) is not None:
         return text
@@ -306,10 +307,10 @@ def _service_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
              or parts.catalog.services(ctx, service_type=text))
     if not found:
         raise base.Failed(f"there is no service of id, name or type {text}")
-    return _only([each.id for each in found], "services", text)
+    return _require_one([each.id for each in found], "services", text)
 
 
-def _node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[str, str]:
+def _find_node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[str, str]:
     """Return the one project or domain of an id or name: ("project_id" | "domain_id", id)."""
     if parts.catalog.project(ctx, text) is not None:
         return "project_id", text
@@ -317,27 +318,27 @@ def _node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[str, 
         return "domain_id", text
     projects = parts.catalog.projects(ctx, name=text)
     if projects:
-        return "project_id", _only([each.id for each in projects], "projects", text)
+        return "project_id", _require_one([each.id for each in projects], "projects", text)
     domains = parts.catalog.domains(ctx, name=text)
     if domains:
-        return "domain_id", _only([each.id for each in domains], "domains", text)
+        return "domain_id", _require_one([each.id for each in domains], "domains", text)
     raise base.Failed(f"there is no project or domain of id or name {text}")
 
 
-def _only(ids: list[str], what: str, text: str) -> str:
+def _require_one(ids: list[str], what: str, text: str) -> str:
     if len(ids) > 1:
         raise base.Failed(f"{text} names several {what}: {', '.join(ids)}; name one by its id")
     return ids[0]
 
 
-def _find(
+def _find_limit(
     parts: service_parts.Services, ctx: Context, parsed_args: argparse.Namespace
 ) -> tuple[dict[str, Any], AnyLimit | None]:
     """Return what says whose limit is meant, and the limit if there is one."""
-    field, node_id = _node(parts, ctx, parsed_args.project)
+    field, node_id = _find_node(parts, ctx, parsed_args.project)
     subject: dict[str, Any] = {
         field: node_id,
-        "service_id": _service_id(parts, ctx, parsed_args.service),
+        "service_id": _find_service_id(parts, ctx, parsed_args.service),
         "region_id": parsed_args.region, "resource_name": parsed_args.resource}
     found: list[Any]
     if parsed_args.user is not None:
@@ -349,12 +350,12 @@ def _find(
     return subject, found[0] if found else None
 
 
-def _filters(**values: str | None) -> list[Filter]:
+def _make_filters(**values: str | None) -> list[Filter]:
     return [Filter(field, "equals", value) for field, value in values.items()
             if value is not None]
 
 
-def _read(path: str) -> tuple[str, str | None, list[dict[str, Any]]]:
+def _read_file(path: str) -> tuple[str, str | None, list[dict[str, Any]]]:
     """Return the service, the region and the resources that a file names."""
     try:
         document = yaml.safe_load(pathlib.Path(path).read_text(encoding="utf-8"))
@@ -368,10 +369,10 @@ def _read(path: str) -> tuple[str, str | None, list[dict[str, Any]]]:
             or not document.keys() <= {"service", "region", "resources"}):
         raise base.Failed(f'{path}: expected "service", "resources" and perhaps "region"')
     return document["service"], document.get("region"), [
-        _resource(path, name, said) for name, said in document["resources"].items()]
+        _parse_resource(path, name, said) for name, said in document["resources"].items()]
 
 
-def _resource(path: str, name: object, said: object) -> dict[str, Any]:
+def _parse_resource(path: str, name: object, said: object) -> dict[str, Any]:
     details: Mapping[Any, Any] = said if isinstance(said, dict) else {"default": said}
     default = details.get("default")
     if default is None or not details.keys() <= {"default", "description"}:
@@ -388,7 +389,7 @@ _LIMITS = ("id", "project or domain", "user_id", "service_id", "region_id", "res
            "limit", "description")
 
 
-def _table(found: Iterable[Any]) -> Rows:
+def _make_table(found: Iterable[Any]) -> Rows:
     return _LIMITS, [
         (each.id, each.project_id or each.domain_id, getattr(each, "user_id", None),
          each.service_id, each.region_id, each.resource_name, _Value(each.resource_limit),
@@ -401,7 +402,7 @@ class _Value(columns.FormattableColumn):
 
     def human_readable(self) -> str:
         """Return it in words."""
-        return "" if self._value is None else _said(amounts.from_wire(self._value))
+        return "" if self._value is None else _format_amount(amounts.from_wire(self._value))
 
 
 class _Bindings(columns.FormattableColumn):
@@ -409,7 +410,7 @@ class _Bindings(columns.FormattableColumn):
 
     def human_readable(self) -> str:
         """Return a line for each bound."""
-        return "\n".join(_binding(each) for each in self._value) or _UNLIMITED
+        return "\n".join(_format_binding(each) for each in self._value) or _UNLIMITED
 
     def machine_readable(self) -> list[dict[str, object]]:
         """Return a document for each bound."""
@@ -419,9 +420,10 @@ class _Bindings(columns.FormattableColumn):
             for each in self._value]
 
 
-def _binding(binding: Binding) -> str:
-    return f"{_said(binding.limit)} of {binding.node_id} ({binding.scope}, {binding.source})"
+def _format_binding(binding: Binding) -> str:
+    limit = _format_amount(binding.limit)
+    return f"{limit} of {binding.node_id} ({binding.scope}, {binding.source})"
 
 
-def _said(amount: Amount) -> str:
+def _format_amount(amount: Amount) -> str:
     return _UNLIMITED if amount == amounts.UNLIMITED else str(amount)

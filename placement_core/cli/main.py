@@ -78,7 +78,7 @@ COMMANDS: dict[str, type[Any]] = {
 }
 
 
-def version() -> str:
+def get_version() -> str:
     """Return the installed version of this distribution."""
     try:
         return importlib.metadata.version("placement-core")
@@ -86,7 +86,7 @@ def version() -> str:
         return "0 (not installed)"
 
 
-class _Terminal:
+class _EscapingStream:
     """A stream to a terminal, which shows control characters of clients as escapes."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -107,12 +107,12 @@ class PlacementCore(app.App):
     def __init__(self) -> None:
         super().__init__(
             description="The capacity service of a private cloud.",
-            version=version(),
-            command_manager=_commands(),
+            version=get_version(),
+            command_manager=_make_command_manager(),
             deferred_help=True,
         )
         if self.stdout.isatty():
-            self.stdout = _Terminal(self.stdout)
+            self.stdout = _EscapingStream(self.stdout)
 
     def build_option_parser(
         self,
@@ -135,7 +135,7 @@ class PlacementCore(app.App):
         logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-def _commands() -> commandmanager.CommandManager:
+def _make_command_manager() -> commandmanager.CommandManager:
     manager = commandmanager.CommandManager("placement_core.cli", convert_underscores=False)
     for name, command in COMMANDS.items():
         manager.add_command(name, command)

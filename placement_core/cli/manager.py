@@ -64,7 +64,7 @@ def run(
         say(f"placement-core manager {manager.owner} carries out events "
             f"({manager.pace.threads} threads, "
             f"{parts.database.shown})")
-        base.keep_loaded()
+        base.freeze_loaded()
         manager.run()
         logging.getLogger(__name__).info("manager %s has stopped", manager.owner)
     finally:

@@ -20,7 +20,7 @@ class List(base.Lister):
     ) -> tuple[tuple[str, ...], Iterable[tuple[str, ...]]]:
         """Run the command."""
         found = sorted(
-            (point.group.removeprefix(_PREFIX), point.name, point.value, _origin(point))
+            (point.group.removeprefix(_PREFIX), point.name, point.value, _get_origin(point))
             for group in importlib.metadata.entry_points().groups
             if group.startswith(_PREFIX)
             for point in importlib.metadata.entry_points(group=group)
@@ -28,5 +28,5 @@ class List(base.Lister):
         return ("Kind", "Name", "Class", "Distribution"), found
 
 
-def _origin(point: importlib.metadata.EntryPoint) -> str:
+def _get_origin(point: importlib.metadata.EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else ""

@@ -72,12 +72,13 @@ class Show(_Quota):
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
             found = usage.of_project(
-                ctx, parts.quota, _project_id(parts, ctx, parsed_args.project), parsed_args.user)
+                ctx, parts.quota, _find_project_id(parts, ctx, parsed_args.project),
+                parsed_args.user)
             self.warn(parts, ctx, found.count.missing_cells if found.count is not None else ())
-            self.summary = _nothing_registered(parts, ctx)
+            self.summary = _explain_emptiness(parts, ctx)
         shares = found.shares if found.of_user is None else found.of_user
         return ("resource_name", "limit", "source", "used", "free", "held by"), [
-            _share(name, share) for name, share in shares.items()]
+            _make_row(name, share) for name, share in shares.items()]
 
 
 class List(_Quota):
@@ -88,7 +89,7 @@ class List(_Quota):
         with self.parts(parsed_args) as (parts, ctx):
             found = parts.overviews.make(ctx)
             self.warn(parts, ctx, found.count.missing_cells if found.count is not None else ())
-            self.summary = (_nothing_registered(parts, ctx) if found.project_ids
+            self.summary = (_explain_emptiness(parts, ctx) if found.project_ids
                             else "The catalog has no projects, and nobody uses anything.")
         unknown: list[None] = [None] * len(found.project_ids)
         cells = [
@@ -97,8 +98,8 @@ class List(_Quota):
             for name, column in found.resources.items()]
         return ("project_id", "name", "resource_name", "limit", "source", "used", "free",
                 "held by"), [
-            (project_id, found.names.get(project_id), name, _Said(amounts.from_wire(limit)),
-             source, used, _Said(None if free is None else amounts.from_wire(free)), held_by)
+            (project_id, found.names.get(project_id), name, _Amount(amounts.from_wire(limit)),
+             source, used, _Amount(None if free is None else amounts.from_wire(free)), held_by)
             for row, project_id in enumerate(found.project_ids)
             for name, column in cells
             for limit, source, used, free, held_by in [column[row]]]
@@ -119,7 +120,7 @@ class Check(_Quota):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            answer, deltas = _checked(parts, ctx, parsed_args)
+            answer, deltas = _parse_request(parts, ctx, parsed_args)
             self.warn(parts, ctx, answer.measure.missing_cells)
             if answer.fits:
                 found = explain.explain(ctx, parts.quota, answer, deltas)
@@ -128,7 +129,7 @@ class Check(_Quota):
         return ("resource_name", "node_id", "user_id", "scope", "source", "limit", "used",
                 "asked", "over_by"), [
             (each.resource_name, each.node_id, each.user_id, each.scope, each.source,
-             _Said(each.limit), each.used, each.asked, each.over_by)
+             _Amount(each.limit), each.used, each.asked, each.over_by)
             for each in answer.overruns]
 
 
@@ -147,7 +148,7 @@ class Explain(_Quota):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            answer, deltas = _checked(parts, ctx, parsed_args)
+            answer, deltas = _parse_request(parts, ctx, parsed_args)
             found = explain.explain(ctx, parts.quota, answer, deltas)
             self.warn(parts, ctx, answer.measure.missing_cells)
         self.exit_code = int(not answer.fits)
@@ -176,21 +177,21 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
     _add_user(parser, "hold the request to the limits of this user, too")
 
 
-def _checked(
+def _parse_request(
     parts: service_parts.Services, ctx: Context, parsed_args: argparse.Namespace
 ) -> tuple[Answer, Mapping[str, int]]:
-    deltas = _deltas(parsed_args.amounts)
+    deltas = _parse_deltas(parsed_args.amounts)
     return checks.check(
-        ctx, parts.quota, project_id=_project_id(parts, ctx, parsed_args.project),
+        ctx, parts.quota, project_id=_find_project_id(parts, ctx, parsed_args.project),
         deltas=deltas, user_id=parsed_args.user), deltas
 
 
-def _nothing_registered(parts: service_parts.Services, ctx: Context) -> str:
+def _explain_emptiness(parts: service_parts.Services, ctx: Context) -> str:
     source = parts.quota.describe_source(parts.quota.service_key(ctx))
     return f"No limits are registered for {source}."
 
 
-def _deltas(given: Sequence[str]) -> dict[str, int]:
+def _parse_deltas(given: Sequence[str]) -> dict[str, int]:
     deltas: dict[str, int] = {}
     for item in given:
         name, equals, amount = item.rpartition("=")
@@ -202,7 +203,7 @@ def _deltas(given: Sequence[str]) -> dict[str, int]:
     return deltas
 
 
-def _project_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
+def _find_project_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
     """Return the id of the one project of an id or name; what nobody knows is an id."""
     if parts.catalog.project(ctx, text) is None and parts.catalog.domain(ctx, text) is None:
         named = [each.id for each in parts.catalog.projects(ctx, name=text)]
@@ -214,16 +215,16 @@ def _project_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
     return text
 
 
-def _share(name: str, share: Share) -> tuple[object, ...]:
-    return (name, _Said(share.limit), share.source, share.used, _Said(share.free),
-            _holder(share.tightest))
+def _make_row(name: str, share: Share) -> tuple[object, ...]:
+    return (name, _Amount(share.limit), share.source, share.used, _Amount(share.free),
+            _get_holder(share.tightest))
 
 
-def _holder(bound: Bound | None) -> str | None:
+def _get_holder(bound: Bound | None) -> str | None:
     return None if bound is None else bound.user_id or bound.node_id
 
 
-class _Said(columns.FormattableColumn):
+class _Amount(columns.FormattableColumn):
     """An amount; machines read it as the APIs spell it."""
 
     def human_readable(self) -> str:

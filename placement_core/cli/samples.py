@@ -19,14 +19,14 @@ _LIBRARIES = (
 )
 
 
-def _own_namespaces() -> list[str]:
+def _list_own_namespaces() -> list[str]:
     """Return whose options this distribution brings along, its plugins included."""
     entry_points = metadata.distribution("placement-core").entry_points
     return sorted({entry.name for entry in entry_points.select(group="oslo.config.opts")}
                   - {_ELSEWHERE})
 
 
-class _Sample(base.Command):
+class _SampleCommand(base.Command):
     """A command that writes what a file should hold."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -37,14 +37,14 @@ class _Sample(base.Command):
         return parser
 
 
-class Config(_Sample):
+class Config(_SampleCommand):
     """Write a placement.conf with every option, its help and its default."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
         conf = cfg.ConfigOpts()
         generator.register_cli_opts(conf)
-        arguments = [f"--namespace={name}" for name in (*_own_namespaces(), *_LIBRARIES)]
+        arguments = [f"--namespace={name}" for name in (*_list_own_namespaces(), *_LIBRARIES)]
         if parsed_args.output_file is not None:
             arguments.append(f"--output-file={parsed_args.output_file}")
         conf(arguments, default_config_files=[], default_config_dirs=[])
@@ -52,7 +52,7 @@ class Config(_Sample):
         return 0
 
 
-class Policy(_Sample):
+class Policy(_SampleCommand):
     """Write a policy.yaml with every rule, what it guards and its default."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

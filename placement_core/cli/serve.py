@@ -27,7 +27,7 @@ from granian import constants, http as granian_http, log as granian_log
 from oslo_config import cfg
 
 from placement_core import conf, errors, logs, metrics, services
-from placement_core.cli import base, children, manager
+from placement_core.cli import base, manager, supervisor
 from placement_core.http import local_callers
 from placement_core.migrations import sync
 
@@ -60,13 +60,13 @@ class Serve(base.Command):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--bind", metavar="HOST:PORT", default=_DEFAULT_BIND, type=_address,
+            "--bind", metavar="HOST:PORT", default=_DEFAULT_BIND, type=_parse_address,
             help=f"where to listen (default: {_DEFAULT_BIND}); [::]:8778 for IPv6")
         parser.add_argument(
-            "--workers", metavar="N", default=1, type=_positive,
+            "--workers", metavar="N", default=1, type=_parse_positive,
             help="worker processes (default: 1); about one for each processor")
         parser.add_argument(
-            "--threads", metavar="N", default=_DEFAULT_THREADS, type=_positive,
+            "--threads", metavar="N", default=_DEFAULT_THREADS, type=_parse_positive,
             help=f"threads of each worker (default: {_DEFAULT_THREADS}); more rarely help")
         parser.add_argument(
             "--no-manager", action="store_true",
@@ -91,30 +91,31 @@ class Serve(base.Command):
             _refuse_public_noauth(options, host)
         if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
             _refuse_public_alone(host)
-        where = _prepare(options, self.say)
+        where = _prepare_database(options, self.say)
         _refuse_taken(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
-        server = _server(host, port, workers, parsed_args.threads)
+        server = _make_server(host, port, workers, parsed_args.threads)
         server.on_startup(lambda: self.say(
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
             f"{parsed_args.threads} threads, {where}, {options.api.auth_strategy})"))
-        files, folders = base.config_sources(self.app_args, parsed_args)
+        files, folders = base.get_config_sources(self.app_args, parsed_args)
         multiprocessing.set_start_method("spawn", force=True)
-        with _counting_together(options), contextlib.ExitStack() as beside:
+        with _share_metrics(options), contextlib.ExitStack() as beside:
             if not parsed_args.no_manager:
-                kept = children.Kept("manager", functools.partial(_manage, files, folders))
-                server.on_startup(kept.start)
-                server.on_reload(kept.renew)
-                beside.callback(kept.end)
+                child = supervisor.Child(
+                    "manager", functools.partial(_run_manager, files, folders))
+                server.on_startup(child.start)
+                server.on_reload(child.renew)
+                beside.callback(child.end)
             server.serve(
                 target_loader=functools.partial(
-                    _load, files, folders, insecure, parsed_args.threads),
+                    _load_application, files, folders, insecure, parsed_args.threads),
                 wrap_loader=False)
         return 0
 
 
-def _load(
+def _load_application(
     config_files: list[str] | None, config_dirs: list[str] | None, allow_insecure: bool,
     threads: int,
 ) -> Callable[..., Any]:
@@ -122,9 +123,9 @@ def _load(
     # Only workers need it, and it is most of what there is to import.
     from placement_core import app
 
-    children.end_with_parent()
+    supervisor.end_with_parent()
     _keep_memory()
-    options = _options(config_files, config_dirs)
+    options = _load_options(config_files, config_dirs)
     if allow_insecure:
         options.set_override("allow_remote_noauth2", True, "api")
     if not options.api.max_concurrent_requests:
@@ -134,24 +135,24 @@ def _load(
     except errors.ConfigurationError as error:
         LOG.critical("%s", error)
         sys.exit(1)
-    base.keep_loaded()
+    base.freeze_loaded()
     return made
 
 
-def _manage(config_files: list[str] | None, config_dirs: list[str] | None) -> None:
+def _run_manager(config_files: list[str] | None, config_dirs: list[str] | None) -> None:
     """Carry out events, in a process of its own, until the parent says that it ends."""
-    children.end_with_parent()
+    supervisor.end_with_parent()
     # It is the parent that a terminal's Ctrl-C is for.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        parts = manager.prepare(_options(config_files, config_dirs))
+        parts = manager.prepare(_load_options(config_files, config_dirs))
     except errors.Error as error:
         LOG.critical("%s", error)
         sys.exit(1)
     manager.run(parts, LOG.info, stop_at=(signal.SIGTERM,))
 
 
-def _options(
+def _load_options(
     config_files: list[str] | None, config_dirs: list[str] | None
 ) -> cfg.ConfigOpts:
     """Read the configuration, and log as it says, in a new process."""
@@ -161,7 +162,7 @@ def _options(
 
 
 @contextlib.contextmanager
-def _counting_together(options: cfg.ConfigOpts) -> Iterator[None]:
+def _share_metrics(options: cfg.ConfigOpts) -> Iterator[None]:
     """Give workers a folder to count into, also those that take the place of others."""
     if not options.metrics.enabled:
         yield
@@ -185,9 +186,9 @@ def _keep_memory() -> None:
             mallopt(option, value)
 
 
-def _server(host: str, port: int, workers: int, threads: int) -> Any:
+def _make_server(host: str, port: int, workers: int, threads: int) -> Any:
     return granian.Granian(
-        __name__,  # names the application; ``_load`` makes it
+        __name__,  # names the application; ``_load_application`` makes it
         address=host,
         port=port,
         interface=constants.Interfaces.WSGI,
@@ -205,17 +206,17 @@ def _server(host: str, port: int, workers: int, threads: int) -> Any:
         log_level=granian_log.LogLevels.warning,
         respawn_failed_workers=True,
         respawn_interval=1,
-        workers_kill_timeout=children.STOP_SECONDS,
+        workers_kill_timeout=supervisor.STOP_SECONDS,
     )
 
 
-def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
+def _prepare_database(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
     """Make an SQLite database's schema, check that of others; return where it is."""
     settings = services.database_settings(options)
     database = services.build(options).database
     try:
         if database.dialect == "sqlite" or options.placement_database.sync_on_startup:
-            sync.sync(settings, _unless_silent(say))
+            sync.sync(settings, _leave_out_what_holds(say))
         else:
             sync.require_newest(database)
         return database.shown
@@ -223,7 +224,7 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
         database.dispose()
 
 
-def _unless_silent(say: Callable[[str], None]) -> Callable[[str], None]:
+def _leave_out_what_holds(say: Callable[[str], None]) -> Callable[[str], None]:
     """Say what changes the database, not that it is as it should be."""
     return lambda line: None if line.endswith("already") else say(line)
 
@@ -260,7 +261,7 @@ def _refuse_taken(host: str, port: int) -> None:
             raise base.Failed(f"--bind {host}:{port}: {error.strerror}") from error
 
 
-def _address(text: str) -> tuple[str, int]:
+def _parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -269,7 +270,7 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _positive(text: str) -> int:
+def _parse_positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)

@@ -53,14 +53,14 @@ class Checks(upgradecheck.UpgradeCommands):
     def _roots(self) -> upgradecheck.Result:
         if not self._state.rootless:
             return _SUCCESS
-        return _failure(
+        return _make_failure(
             f"{self._state.rootless} resource providers have no root provider id. "
             "Run `placement-core db sync`, which fills them when it takes the database over.")
 
     def _consumers(self) -> upgradecheck.Result:
         if not self._state.unrecorded:
             return _SUCCESS
-        return _warning(
+        return _make_warning(
             f"{self._state.unrecorded} consumers hold allocations without a consumer record. "
             "Run `placement-core db online-data-migrations`.")
 
@@ -71,14 +71,14 @@ class Checks(upgradecheck.UpgradeCommands):
         if not self._state.behind:
             return _SUCCESS
         if self._state.adoptable:
-            return _failure(
+            return _make_failure(
                 "This is a database of upstream Placement. Stop its service and run "
                 "`placement-core db sync` to take it over.")
         if self._state.revision is None and self._state.has_tables:
-            return _failure(
+            return _make_failure(
                 "This database has Placement's tables at upstream revision "
                 f"{self._state.upstream_revision}; `placement-core db sync` says what to do.")
-        return _failure(
+        return _make_failure(
             f"The schema is at revision {self._state.revision}. Run `placement-core db sync`.")
 
     def _sequences(self) -> upgradecheck.Result:
@@ -86,7 +86,7 @@ class Checks(upgradecheck.UpgradeCommands):
         if not behind:
             return _SUCCESS
         sentences = "; ".join(map(str, behind))
-        return _failure(
+        return _make_failure(
             f"{sentences[0].upper()}{sentences[1:]}. Rows cannot be added there, so claims are "
             "answered 503. Stop the services and run `placement-core db sync`, which sets them.")
 
@@ -97,11 +97,11 @@ class Checks(upgradecheck.UpgradeCommands):
             findings = audit.audit(ctx, repair=False)
             summed_up = counters.are_summed_up(ctx)
         if findings:
-            return _failure(
+            return _make_failure(
                 f"{len(findings)} stored amounts differ from the allocations. Run "
                 "`placement-core db audit` to see them and `db audit --repair` to correct them.")
         if not summed_up:
-            return _warning(
+            return _make_warning(
                 "What everybody in a project uses is not summed up yet; guarded claims read a "
                 "row for each user. Run `placement-core db online-data-migrations`, when no "
                 "worker of an older version is left.")
@@ -110,7 +110,7 @@ class Checks(upgradecheck.UpgradeCommands):
     def _fence(self) -> upgradecheck.Result:
         if not self._state.open_to_upstream:
             return _SUCCESS
-        return _warning(
+        return _make_warning(
             "The database server did not let us make triggers, so the updates and deletes of a "
             "forgotten process of OpenStack Placement would pass. Make sure that none runs.")
 
@@ -119,7 +119,7 @@ class Checks(upgradecheck.UpgradeCommands):
         exposed = sqlite_files.find_exposed(self._conf.placement_database.connection)
         if not exposed:
             return _SUCCESS
-        return _warning(
+        return _make_warning(
             f"Others than their owner can use {', '.join(exposed)}, and passwords of cells' "
             "databases may be in there. Run `chmod 600` on them.")
 
@@ -130,10 +130,10 @@ class Checks(upgradecheck.UpgradeCommands):
             try:
                 count, without_cell = checks.unfilled(ctx, parts.cells)
             except errors.Unavailable as error:
-                return _warning(f"[api_database] connection: {error}")
+                return _make_warning(f"[api_database] connection: {error}")
         if not count:
             return _SUCCESS
-        return _warning(
+        return _make_warning(
             f"{count} instance mappings have no user_id or no queued_for_delete ({without_cell} "
             "of them have no cell yet); their projects are counted from the cells, and `db sync "
             "--contract` is refused. Run `placement-core db online-data-migrations`.")
@@ -145,10 +145,10 @@ class Checks(upgradecheck.UpgradeCommands):
             try:
                 waiting = parts.compute_nodes.waiting(ctx)
             except errors.Unavailable as error:
-                return _warning(f"[api_database] connection: {error}")
+                return _make_warning(f"[api_database] connection: {error}")
         if not waiting.found and not waiting.missing:
             return _SUCCESS
-        return _warning(" ".join([
+        return _make_warning(" ".join([
             f"{waiting.found} compute nodes are not migrated, or have changed since. Run "
             "`placement-core compute migrate`.", *waiting.troubles]))
 
@@ -160,8 +160,8 @@ class Checks(upgradecheck.UpgradeCommands):
             try:
                 gaps = parts.limit_gaps(ctx)
             except errors.Unavailable as error:
-                return _warning(f"The limits cannot be read now: {error}")
-        return _warning(" ".join(gaps)) if gaps else _SUCCESS
+                return _make_warning(f"The limits cannot be read now: {error}")
+        return _make_warning(" ".join(gaps)) if gaps else _SUCCESS
 
     @contextlib.contextmanager
     def _parts(self) -> Iterator[tuple[services.Services, Context]]:
@@ -187,9 +187,9 @@ class Checks(upgradecheck.UpgradeCommands):
     )
 
 
-def _warning(details: str) -> upgradecheck.Result:
+def _make_warning(details: str) -> upgradecheck.Result:
     return upgradecheck.Result(upgradecheck.Code.WARNING, details)
 
 
-def _failure(details: str) -> upgradecheck.Result:
+def _make_failure(details: str) -> upgradecheck.Result:
     return upgradecheck.Result(upgradecheck.Code.FAILURE, details)

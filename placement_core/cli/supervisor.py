@@ -22,7 +22,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _LIVES_SECONDS = 60.0
 
 
-class Kept:
+class Child:
     """A process that is started anew when it dies.
 
     :param name: what the log calls it.
