@@ -125,7 +125,8 @@ def _router(
         introspection=False,
     ) as config:
         routing.include(config, apis, parts, authorizer, bodies)
-        return config.make_wsgi_app()
+        router: WSGIApplication = config.make_wsgi_app()
+        return router
 
 
 def _with_health(app: WSGIApplication, parts: Services) -> WSGIApplication:

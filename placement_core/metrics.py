@@ -138,7 +138,7 @@ def page() -> WSGIApplication:
     if os.environ.get(FOLDER_VARIABLE) is None:
         return _of_one_process(make_wsgi_app(_meters.registry))
     everybody = CollectorRegistry()
-    multiprocess.MultiProcessCollector(everybody)
+    multiprocess.MultiProcessCollector(everybody)  # type: ignore[no-untyped-call]
     return make_wsgi_app(everybody)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from cliff import command, lister, show
 from oslo_config import cfg
 
-from placement_core import conf, errors, services
+from placement_core import conf, errors, services as service_parts
 from placement_core.cells import engines
 from placement_core.context import Context
 from placement_core.db.database import Settings
@@ -56,16 +56,16 @@ class Configured(command.Command):
 
     def database_settings(self, parsed_args: argparse.Namespace) -> Settings:
         """Return how the configured database is reached."""
-        return services.database_settings(self.conf(parsed_args))
+        return service_parts.database_settings(self.conf(parsed_args))
 
-    def services(self, parsed_args: argparse.Namespace) -> services.Services:
+    def services(self, parsed_args: argparse.Namespace) -> service_parts.Services:
         """Return the service's parts; the caller disposes of the database."""
-        return services.build(self.conf(parsed_args))
+        return service_parts.build(self.conf(parsed_args))
 
     @contextlib.contextmanager
     def parts(
         self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[services.Services, Context]]:
+    ) -> Iterator[tuple[service_parts.Services, Context]]:
         """Open the service's parts, and a context on its database, whose schema is the newest."""
         parts = self.services(parsed_args)
         try:

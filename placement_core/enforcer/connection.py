@@ -75,7 +75,8 @@ class Connection:
         known = self._answers.get(question) if keep else None
         now = time.monotonic()
         if known and now - known.asked_at < self._options.cache_seconds:
-            return known.value
+            kept: T = known.value
+            return kept
         headers = {"If-None-Match": known.etag} if known and known.etag else {}
         response = self._get(path, query, headers)
         if known and response.status_code == 304:
@@ -86,7 +87,8 @@ class Connection:
                 len(response.content))
         if keep:
             self._answers.put(question, answer)
-        return answer.value
+        value: T = answer.value
+        return value
 
     def _model(self, name: str) -> EnforcementModel:
         """Return an enforcement model by the name that a server gives it.
@@ -105,7 +107,8 @@ class Connection:
         if self._options.source != "auto":
             return bool(self._options.source == "capacity")
         query = {"service_id": self.place.service_id}
-        return self._get(EFFECTIVE, query, {}, accepted=(400, 403, 404)).status_code != 404
+        return bool(
+            self._get(EFFECTIVE, query, {}, accepted=(400, 403, 404)).status_code != 404)
 
     def _require_flat(self) -> None:
         name = self._ask("/v3/limits/model", {})["model"]["name"]

@@ -63,9 +63,9 @@ class RequestGate:
         """Answer one request."""
         if not self._slots.acquire(blocking=False) and not self._wait():
             api = self._apis.find(environ.get("PATH_INFO", ""))
-            refusal = http_errors.render_error(api.render_document, Overloaded(), environ, None)
-            answer: Iterable[bytes] = refusal(environ, start_response)
-            return answer
+            response: WSGIApplication = http_errors.render_error(
+                api.render_document, Overloaded(), environ, None)
+            return response(environ, start_response)
         try:
             return self._app(environ, start_response)
         finally:

@@ -25,7 +25,8 @@ _NOBODY = Identity()
 
 def get_identity(environ: dict[str, Any]) -> Identity:
     """Return the caller that authentication found; nobody for public paths."""
-    return environ.get(ENVIRON_KEY, _NOBODY)
+    caller: Identity = environ.get(ENVIRON_KEY, _NOBODY)
+    return caller
 
 
 def add_authentication(
@@ -128,7 +129,7 @@ def _add_keystone(
 
     try:
         # Its 401 is Keystone's error document, and says where to log in.
-        validating = auth_token.AuthProtocol(
+        validating: WSGIApplication = auth_token.AuthProtocol(
             KeystoneIdentity(app, public_paths), {"oslo_config_config": conf})
     except Exception as error:
         raise errors.ConfigurationError(

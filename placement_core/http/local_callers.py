@@ -63,7 +63,8 @@ class LocalCallers:
             LOG.warning("refused a caller at %s: %s",
                         environ.get("REMOTE_ADDR") or "an unknown address", error)
         api = self._apis.find(environ.get("PATH_INFO", ""))
-        return api.render_document(403, error, environ, None)(environ, start_response)
+        response: WSGIApplication = api.render_document(403, error, environ, None)
+        return response(environ, start_response)
 
 
 def is_local(environ: dict[str, Any]) -> bool:

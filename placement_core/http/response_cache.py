@@ -15,6 +15,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
 from placement_core.caches import BoundedCache
+from placement_core.context import Identity
 from placement_core.http import conditional, identity, requestlog
 from placement_core.http.policy import Authorizer
 from placement_core.services import Services
@@ -87,7 +88,7 @@ class ResponseCache:
         return self._app(environ, noticing)
 
     def _repeated(
-        self, known: _KnownRequest, caller: identity.Identity, environ: dict[str, Any],
+        self, known: _KnownRequest, caller: Identity, environ: dict[str, Any],
         start_response: StartResponse,
     ) -> Iterable[bytes] | None:
         """Answer with what is known; None: it is known no more."""

@@ -120,12 +120,13 @@ class ComputeContract(_Mixin):
             lambda: driver.remove_from_freepool(HOST), lambda: driver.remove_from_freepool("no"),
         ):
             self._twice(call)
-        for count in (
+        counts: tuple[Callable[[], int], ...] = (
             lambda: driver.delete_flavor_servers(LEASE),
             lambda: driver.delete_host_servers(LEASE, HOST),
             lambda: driver.snapshot_host_servers(LEASE, HOST),
             lambda: driver.delete_preemptible_servers(HOST),
-        ):
+        )
+        for count in counts:
             self.assertEqual((0, 0), (count(), count()))
         self._made()
 

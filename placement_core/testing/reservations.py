@@ -246,7 +246,7 @@ def _asked(plugin: ReservationPlugin, values: Mapping[str, Any]) -> Asked:
 
 
 def _accepts(schema: Mapping[str, Any], fields: object) -> bool:
-    return jsonschema.Draft7Validator(schema).is_valid(fields)
+    return bool(jsonschema.Draft7Validator(schema).is_valid(fields))
 
 
 def _plain(need: WholeHosts | Slots | Amounts) -> tuple[object, ...]:

@@ -165,7 +165,8 @@ class Client:
         def fetch(tag: str | None) -> Fetched | None:
             return self._connection.one(path, asked, collection.removesuffix("s"), make, tag)
 
-        return self._answers.ask((path, *sorted(asked.items())), fetch)
+        record: T | None = self._answers.ask((path, *sorted(asked.items())), fetch)
+        return record
 
     def all(self, collection: str, make: Make[T], **filters: str | None) -> tuple[T, ...]:
         """Return the objects of a collection that pass every filter that is not None.
@@ -178,7 +179,8 @@ class Client:
         def fetch(tag: str | None) -> Fetched | None:
             return self._connection.all(path, asked, collection, make, tag)
 
-        return self._answers.ask((path, *sorted(asked.items())), fetch)
+        records: tuple[T, ...] = self._answers.ask((path, *sorted(asked.items())), fetch)
+        return records
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -471,7 +473,7 @@ def _document(content: bytes) -> Any:
 def _is_of_keystone(reply: _Reply) -> bool:
     """Say whether a refusal is Keystone's own: a proxy's 404 says nothing."""
     try:
-        return reply.document["error"]["code"] == reply.status
+        return bool(reply.document["error"]["code"] == reply.status)
     except (KeyError, TypeError):
         return False
 

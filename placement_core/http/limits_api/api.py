@@ -15,9 +15,9 @@ from pyramid.response import Response
 from placement_core import errors
 from placement_core.http import errors as http_errors, media, validation
 from placement_core.http.apis import Api
+from placement_core.http.errors import NotAllowed
 from placement_core.http.limits_api import policies, routes
 from placement_core.http.operations import Version
-from placement_core.http.policy import NotAllowed
 from placement_core.http.urls import get_root_url
 
 PREFIX = "/v3"

@@ -268,7 +268,9 @@ class NovaCompute(ComputeDriver):
         return f"{self._name_prefix}{reservation_id}"
 
     def _flavor(self, reservation_id: str) -> flavors.Flavor | None:
-        return _unless_gone(lambda: self._nova.get_flavor(reservation_id))
+        flavor: flavors.Flavor | None = _unless_gone(
+            lambda: self._nova.get_flavor(reservation_id))
+        return flavor
 
     def _remove_flavor(self, reservation_id: str) -> None:
         with _gone_is_fine():

@@ -111,4 +111,5 @@ def _name(row: Mapping[str, Any]) -> RegisteredName:
 
 
 def _id(row: Mapping[str, Any]) -> str:
-    return row["id"]
+    id_: str = row["id"]
+    return id_
