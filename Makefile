@@ -15,10 +15,10 @@ SOAK_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve test test-nova lint soak bench docs samples clean
+.PHONY: help serve test test-nova lint soak bench docs releasenotes samples clean
 
 help: ## say what there is to make
-	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 serve: $(VENV)/installed ## serve on 127.0.0.1:8778 with a database in placement.sqlite
 	exec env \
@@ -43,6 +43,9 @@ bench: $(VENV)/installed-bench ## measure against Placement and Keystone, on the
 
 docs: $(VENV)/installed-test ## the documentation as HTML in build/docs
 	$(BIN)/python -m doc.build
+
+releasenotes: $(VENV)/installed-test ## check the release notes
+	$(BIN)/reno lint
 
 samples: $(VENV)/installed-test ## write the samples in etc/placement and the API history anew
 	$(BIN)/python -m doc.samples

@@ -1,4 +1,4 @@
-"""What the product imports is what it says it needs."""
+"""What the product imports is what it says it needs, and tox runs what make does."""
 
 from __future__ import annotations
 
@@ -33,6 +33,21 @@ class TestPackaging(base.TestCase):
         for root in ("placement_core", "plugins/placement_plugins"):
             for path in (ROOT / root).rglob("*.py"):
                 self.assertTrue((path.parent / "__init__.py").exists(), path)
+
+
+class TestFrontDoor(base.TestCase):
+    """There is one list of what can be run: the Makefile's."""
+
+    def test_tox_runs_make(self) -> None:
+        targets = re.findall(r"(?m)^([a-z-]+):.*##", (ROOT / "Makefile").read_text())
+        tox = configparser.ConfigParser(interpolation=None)
+        tox.read(ROOT / "tox.ini")
+        environments = [name for name in tox.sections() if name.startswith("testenv:")]
+        self.assertEqual(5, len(environments))
+        for name in environments:
+            make, target, *_ = tox[name]["commands"].split()
+            self.assertEqual("make", make, name)
+            self.assertIn(target, targets, name)
 
 
 def _requirements() -> list[str]:
