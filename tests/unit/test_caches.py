@@ -6,7 +6,7 @@ from placement_core.caches import BoundedCache
 from tests import base
 
 
-class BoundedCacheTest(base.TestCase):
+class TestBoundedCache(base.TestCase):
     def test_what_was_used_longest_ago_makes_room(self) -> None:
         cache = BoundedCache[str, int](2)
         cache.put("a", 1)

@@ -17,7 +17,7 @@ _HOSTILE = (f"a\n{_FORGED}", f"a\r{_FORGED}", f"a\r\n{_FORGED}", f"a\x85{_FORGED
             f"a\x08\x08{_FORGED}", f"\u202e{_FORGED}")
 
 
-class LogsTest(base.TestCase):
+class TestLogs(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.stream = io.StringIO()

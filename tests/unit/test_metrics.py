@@ -22,7 +22,7 @@ class MetricsTestCase(base.TestCase):
         return scraping.counted(lambda: scraping.shown()[1], name)
 
 
-class OffTest(MetricsTestCase):
+class TestOff(MetricsTestCase):
     def test_nothing_is_counted_before_the_start(self) -> None:
         metrics.claim_became("held")
         metrics.guard_decided("audit", "allowed")
@@ -40,7 +40,7 @@ class OffTest(MetricsTestCase):
             "sys.exit('prometheus_client' in sys.modules)")], check=True)
 
 
-class SeriesTest(MetricsTestCase):
+class TestSeries(MetricsTestCase):
     def setUp(self) -> None:
         super().setUp()
         metrics.start()
@@ -86,7 +86,7 @@ class SeriesTest(MetricsTestCase):
         self.assertEqual({(odd,): 1}, self.numbers("missing_cells_total"))
 
 
-class ProcessesTest(MetricsTestCase):
+class TestProcesses(MetricsTestCase):
     def test_one_of_several_does_not_speak_for_all(self) -> None:
         metrics.start()
         status, text = scraping.shown(**{"wsgi.multiprocess": True})

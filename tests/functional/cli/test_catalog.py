@@ -24,7 +24,7 @@ projects:
 """
 
 
-class CatalogCommandsTest(test_commands.CommandTestCase):
+class TestCatalogCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_command("db", "sync")

@@ -18,7 +18,7 @@ _URL = f"mysql+pymysql://nova:{_SECRET}@127.0.0.1:1/cell?charset=utf8"
 _SHOWN = "mysql+pymysql://nova:***@127.0.0.1:1/cell?charset=utf8"
 
 
-class CellsCommandsTest(test_commands.CommandTestCase):
+class TestCellsCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_command("db", "sync")

@@ -17,7 +17,7 @@ from placement_plugins.catalog.local import LocalCatalog
 from tests.functional.cli import commands, test_commands
 
 
-class ClaimsCommandsTest(test_commands.CommandTestCase):
+class TestClaimsCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_command("db", "sync")

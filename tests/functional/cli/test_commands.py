@@ -32,7 +32,7 @@ class CommandTestCase(base.TestCase):
             connection.execute(sa.text(statement))
 
 
-class DatabaseCommandsTest(CommandTestCase):
+class TestDatabaseCommands(CommandTestCase):
     def test_sync_and_version(self) -> None:
         self.assertEqual("", self.run_command("db", "version"))
         self.assertEqual(f"the schema is at {revisions.head()}\n", self.run_command("db", "sync"))
@@ -92,7 +92,7 @@ class DatabaseCommandsTest(CommandTestCase):
         self.run_command("db", "release", "--yes", code=1)
 
 
-class ExplainTest(CommandTestCase):
+class TestExplain(CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_command("db", "sync")
@@ -145,7 +145,7 @@ class ExplainTest(CommandTestCase):
         self.assertEqual(1, json.loads(printed)["limit"])
 
 
-class OtherCommandsTest(CommandTestCase):
+class TestOtherCommands(CommandTestCase):
     def test_errors_are_one_line(self) -> None:
         folder = tempfile.mkdtemp()
         for arguments, said in (
@@ -196,7 +196,7 @@ class OtherCommandsTest(CommandTestCase):
         self.assertIsInstance(json.loads(self.run_command("plugins", "list", "-f", "json")), list)
 
 
-class UpgradeCheckTest(CommandTestCase):
+class TestUpgradeCheck(CommandTestCase):
     def check(self, code: int) -> str:
         return " ".join(self.run_command("status", "upgrade", "check", code=code)
                         .replace("|", " ").split())

@@ -18,7 +18,7 @@ from tests.functional.migrations import bare
 from tests.http import base
 
 
-class ComputeCommandsTest(test_commands.CommandTestCase):
+class TestComputeCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_command("db", "sync")

@@ -41,7 +41,7 @@ class EventsTestCase(test_commands.CommandTestCase):
         return eventful.leases(self.database, [eventful.Row(*at)])[0]
 
 
-class EventsCommandsTest(EventsTestCase):
+class TestEventsCommands(EventsTestCase):
     def events(self, *arguments: str) -> list[dict]:
         return json.loads(self.run_command("events", "list", *arguments, "-f", "json"))
 
@@ -77,7 +77,7 @@ class EventsCommandsTest(EventsTestCase):
         self.run_command("events", "list", "--status", "LATE", code=2)
 
 
-class ManagerCommandTest(EventsTestCase):
+class TestManagerCommand(EventsTestCase):
     def test_it_says_so_works_and_stops(self) -> None:
         """What was missed while nobody ran is done at once.
 

@@ -11,7 +11,7 @@ from placement_core.testing import factories
 from tests.functional.cli import test_commands
 
 
-class HostsCommandsTest(test_commands.CommandTestCase):
+class TestHostsCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_command("db", "sync")

@@ -28,7 +28,7 @@ def _said(days: float) -> str:
     return f"{_at(days):%Y-%m-%d %H:%M}"
 
 
-class LeasesCommandsTest(test_commands.CommandTestCase):
+class TestLeasesCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_command("db", "sync")

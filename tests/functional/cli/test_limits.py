@@ -20,7 +20,7 @@ resources:
 """
 
 
-class LimitsCommandsTest(test_commands.CommandTestCase):
+class TestLimitsCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.run_command("db", "sync")

@@ -18,7 +18,7 @@ from placement_core.testing.fakes import MemoryCompute
 from tests.functional.cli import test_commands
 
 
-class OutboxCommandsTest(test_commands.CommandTestCase):
+class TestOutboxCommands(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.useFixture(fixtures.FakeLogger("placement_core.reservations"))

@@ -17,7 +17,7 @@ PLACEMENT = {"OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT": "true", "OS_QUOTA__REGION":
              "OS_LIMITS__ENFORCEMENT_MODEL": "tree"}
 
 
-class QuotaCommandsTest(test_commands.CommandTestCase):
+class TestQuotaCommands(test_commands.CommandTestCase):
     """The projects team and web below it; web may have 12 processors."""
 
     def setUp(self) -> None:
@@ -105,7 +105,7 @@ class QuotaCommandsTest(test_commands.CommandTestCase):
             "check", "web", "servers=1", OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT="false"))
 
 
-class EmptyRegionTest(QuotaCommandsTest):
+class TestEmptyRegion(TestQuotaCommands):
     """The same where ``[quota] region`` is empty: RegionOne is the only region."""
 
     empty = {**PLACEMENT, "OS_QUOTA__REGION": ""}

@@ -23,7 +23,7 @@ _URLS = (
 )
 
 
-class SecretsTest(base.TestCase):
+class TestSecrets(base.TestCase):
     def test_every_command_that_connects(self) -> None:
         shown = []
         for url in _URLS:

@@ -22,7 +22,7 @@ from tests.functional.migrations import bare
 from tests.functional.reservations import eventful
 
 
-class RefusalsTest(test_commands.CommandTestCase):
+class TestRefusals(test_commands.CommandTestCase):
     def refused(self, *arguments: str, code: int = 1, **more: str) -> str:
         self.run_command("serve", *arguments, code=code, **more)
         return self.stderr
@@ -65,7 +65,7 @@ class RefusalsTest(test_commands.CommandTestCase):
             local_callers.is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost"))))
 
 
-class ServeTest(base.TestCase):
+class TestServe(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.connection = bare.database("sqlite", self.addCleanup)
@@ -157,7 +157,7 @@ class ServeTest(base.TestCase):
             self.assertIn("run `placement-core db sync`", done.stderr)
 
 
-class ManagedTest(base.TestCase):
+class TestManaged(base.TestCase):
     """The manager that runs beside the workers."""
 
     def setUp(self) -> None:

@@ -69,7 +69,7 @@ _NO_BODY = (b"", b"{", b"null", b"[]", b'"x"', b"1", b"NaN", b"\xff", b"{}",
 
 
 @databases.on_each_database
-class CellsTest(CellsTestCase):
+class TestCells(CellsTestCase):
     def test_life(self) -> None:
         response = self.send("POST", "/cells", {"cell": {
             "name": "cell1", "database_connection": _URL,
@@ -174,7 +174,7 @@ class InstancesTestCase(CellsTestCase):
 
 
 @databases.on_each_database
-class InstancesTest(InstancesTestCase):
+class TestInstances(InstancesTestCase):
     def test_life(self) -> None:
         made = self.instance()
         self.assertEqual({
@@ -278,7 +278,7 @@ class InstancesTest(InstancesTestCase):
         self.assertEqual("31", seen)
 
 
-class InstancesOfNovaTest(InstancesTest):
+class TestInstancesOfNova(TestInstances):
     """The same with the tables that nova made."""
 
     def setUp(self) -> None:
@@ -296,11 +296,11 @@ class InstancesOfNovaTest(InstancesTest):
             super().test_what_is_unusual_but_right()
 
 
-databases.on_each_database(InstancesOfNovaTest)
+databases.on_each_database(TestInstancesOfNova)
 
 
 @databases.on_each_database
-class HealingTest(CellsTestCase):
+class TestHealing(CellsTestCase):
     def test_on_show(self) -> None:
         self.options = {**self.options, ("api_database", "connection"): ""}
         url = nova_databases.cell(self.kind)
@@ -330,7 +330,7 @@ class HealingTest(CellsTestCase):
         self.assertEqual([shown[A]], self.send("GET", lists, status=200).json["instances"])
 
 
-class PolicyTest(CellsTestCase):
+class TestPolicy(CellsTestCase):
     def test_who_may(self) -> None:
         self.cell()
         self.instance(cell="cell1")

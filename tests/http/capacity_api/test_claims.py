@@ -74,7 +74,7 @@ class ClaimsTestCase(LimitsTestCase):
 
 
 @databases.on_each_database
-class ClaimsTest(ClaimsTestCase):
+class TestClaims(ClaimsTestCase):
     def test_life_of_a_held_one(self) -> None:
         response = self.claims("POST", "", self.body(hold_seconds=600), status=201)
         claim = response.json["claim"]
@@ -241,7 +241,7 @@ class ClaimsTest(ClaimsTestCase):
 
 
 @databases.on_each_database
-class BadInputTest(ClaimsTestCase):
+class TestBadInput(ClaimsTestCase):
     """Whatever is sent: a refusal, and nothing is written."""
 
     def setUp(self) -> None:

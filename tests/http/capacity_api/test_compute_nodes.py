@@ -45,7 +45,7 @@ class NodesTestCase(HttpTestCase):
 
 
 @databases.on_each_database
-class ComputeNodesTest(NodesTestCase):
+class TestComputeNodes(NodesTestCase):
     def test_show(self) -> None:
         cell = self.cell()
         uuid = self.node(cell, pci_stats="{")

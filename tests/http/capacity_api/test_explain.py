@@ -27,7 +27,7 @@ class ExplainTestCase(NounTestCase):
 
 
 @databases.on_each_database
-class ExplainTest(ExplainTestCase):
+class TestExplain(ExplainTestCase):
     def test_nothing_fits(self) -> None:
         response = self.explain("resources=VCPU:64")
         self.assertEqual(200, response.status_int)
@@ -66,7 +66,7 @@ class ExplainTest(ExplainTestCase):
         self.assertEqual(1, self.explain("resources=VCPU:64").json["candidates"])
 
 
-class AsAnApiTest(ExplainTestCase):
+class TestAsAnApi(ExplainTestCase):
     def test_microversions(self) -> None:
         """Without a header the newest; with one, the query is read as of then."""
         query = "resources=VCPU:1&required=in:HW_CPU_X86_AVX,HW_CPU_X86_AVX2"

@@ -31,7 +31,7 @@ class CapacityTestCase(LimitsTestCase):
 
 
 @databases.on_each_database
-class UserLimitsTest(CapacityTestCase):
+class TestUserLimits(CapacityTestCase):
     def fill(self) -> None:
         super().fill()
         self.registered()
@@ -100,7 +100,7 @@ class UserLimitsTest(CapacityTestCase):
         self.assertEqual("abc", seen)
 
 
-class UserLimitsPolicyTest(CapacityTestCase):
+class TestUserLimitsPolicy(CapacityTestCase):
     def test_policy(self) -> None:
         self.registered()
         made = self.user_limit()
@@ -125,7 +125,7 @@ class UserLimitsPolicyTest(CapacityTestCase):
 
 
 @databases.on_each_database
-class HistoryTest(CapacityTestCase):
+class TestHistory(CapacityTestCase):
     def changes(self, query: str = "") -> list[Any]:
         found = self.capacity("GET", f"/history{query}", status=200).json["changes"]
         return [(each["action"], each["kind"], each["old_value"], each["new_value"])
@@ -176,7 +176,7 @@ class HistoryTest(CapacityTestCase):
 
 
 @databases.on_each_database
-class EffectiveTest(CapacityTestCase):
+class TestEffective(CapacityTestCase):
     options = {("limits", "enforcement_model"): "tree"}
 
     def fill(self) -> None:
@@ -247,7 +247,7 @@ class EffectiveTest(CapacityTestCase):
             self.assert_refused(400, "", self.capacity("GET", f"/effective?{query}"))
 
 
-class FlatEffectiveTest(CapacityTestCase):
+class TestFlatEffective(CapacityTestCase):
     def test_no_subtrees(self) -> None:
         self.registered()
         self.limit(self.middle, 4)

@@ -13,7 +13,7 @@ from tests.http.capacity_api.test_claims import ClaimsTestCase
 _ON = {("metrics", "enabled"): True}
 
 
-class MetricsTest(ClaimsTestCase):
+class TestMetrics(ClaimsTestCase):
     """``top`` and what is below it may use 8 VCPU; so every write is judged."""
 
     options = {**ClaimsTestCase.options, **_ON, ("quota", "guard"): "enforce",
@@ -92,8 +92,8 @@ class MetricsTest(ClaimsTestCase):
                 number, self.numbers("http_request_seconds_count")["limits", "GET", "2xx"])
 
 
-class AuditTest(MetricsTest):
-    options = {**MetricsTest.options, ("quota", "guard"): "audit"}
+class TestAudit(TestMetrics):
+    options = {**TestMetrics.options, ("quota", "guard"): "audit"}
 
     def test_decisions_of_the_guard(self) -> None:
         self.assertEqual([204, 204, 204], [self.put(amount) for amount in (2, 3, 4)])
@@ -101,7 +101,7 @@ class AuditTest(MetricsTest):
                          self.numbers("guard_decisions_total"))
 
 
-class OffTest(base.HttpTestCase):
+class TestOff(base.HttpTestCase):
     def test_nothing_is_shown(self) -> None:
         self.assertEqual(401, self.ask("GET", "/metrics", token=None).status_int)
         self.assertEqual(404, self.ask("GET", "/metrics").status_int)

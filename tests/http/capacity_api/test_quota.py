@@ -68,7 +68,7 @@ class QuotaTestCase(LimitsTestCase):
 
 
 @databases.on_each_database
-class ChecksTest(QuotaTestCase):
+class TestChecks(QuotaTestCase):
     def test_it_fits(self) -> None:
         self.use(self.top, 4)
         self.assertEqual({
@@ -148,7 +148,7 @@ class ChecksTest(QuotaTestCase):
 
 
 @databases.on_each_database
-class ShowTest(QuotaTestCase):
+class TestShow(QuotaTestCase):
     def test_one(self) -> None:
         self.limit(self.top, 12)
         self.use(self.middle, 4)
@@ -203,7 +203,7 @@ class ShowTest(QuotaTestCase):
 
 
 @databases.on_each_database
-class ExplainTest(QuotaTestCase):
+class TestExplain(QuotaTestCase):
     def explain(self, project: str, **options: Any) -> Any:
         body = options.pop("body", {"deltas": {"cores": 2}})
         return self.quota("POST", "/explain/quota", {"project_id": project, **body}, **options)
@@ -238,7 +238,7 @@ class ExplainTest(QuotaTestCase):
 
 
 @databases.on_each_database
-class EmptyRegionTest(QuotaTestCase):
+class TestEmptyRegion(QuotaTestCase):
     """``[quota] region`` is empty, and the catalog's regions come and go."""
 
     options = {**QuotaTestCase.options, ("quota", "region"): "", ("quota", "guard"): "enforce"}
@@ -289,7 +289,7 @@ class EmptyRegionTest(QuotaTestCase):
 
 
 @databases.on_each_database
-class MembersTest(QuotaTestCase):
+class TestMembers(QuotaTestCase):
     def members(self, **body: Any) -> webob.Response:
         return self.ask("POST", "/capacity/v1/quota/server_group_members", {
             "project_id": self.top, "user_id": "jane", **body}, version=None)
@@ -321,7 +321,7 @@ class MembersTest(QuotaTestCase):
         self.assert_refused(400, "", self.members(members=["x"]))
 
 
-class PolicyTest(QuotaTestCase):
+class TestPolicy(QuotaTestCase):
     def test_who_may_ask_about_whom(self) -> None:
         consumer = self.use(self.top, 1)
         body = {"deltas": {"cores": 0}}
@@ -358,7 +358,7 @@ class PolicyTest(QuotaTestCase):
 
 
 @databases.on_each_database
-class BadInputTest(QuotaTestCase):
+class TestBadInput(QuotaTestCase):
     def rows(self) -> list[int]:
         with self.services.database.autocommit.connect() as connection:
             return [connection.scalar(sa.select(sa.func.count()).select_from(table))

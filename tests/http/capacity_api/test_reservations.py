@@ -41,7 +41,7 @@ class ReservationsTestCase(LeasesTestCase):
         return self.capacity("GET", f"/next_fit?{text}", status=status).json
 
 
-class WhatIfTest(ReservationsTestCase):
+class TestWhatIf(ReservationsTestCase):
     def test_as_a_lease(self) -> None:
         """The answers are those of POST /v1/leases; nothing is written."""
         self.lease(instance(vcpus=8))
@@ -75,7 +75,7 @@ class WhatIfTest(ReservationsTestCase):
         self.assertEqual((None, {"hosts": 1}), (error["fits_at"], error["missing"]))
 
 
-class TimelineTest(ReservationsTestCase):
+class TestTimeline(ReservationsTestCase):
     def test_without_names(self) -> None:
         self.lease(instance(vcpus=2), start_date=date(1), end_date=date(2), name="secret",
                    token="bob:lab")
@@ -130,7 +130,7 @@ class TimelineTest(ReservationsTestCase):
         self.capacity("GET", "/timeline?start=9998-12-31%2000:00")
 
 
-class NextFitTest(ReservationsTestCase):
+class TestNextFit(ReservationsTestCase):
     def test_when(self) -> None:
         self.lease(instance(vcpus=8), start_date=date(1), end_date=date(2))
         for query in ({"minutes": 60}, {"seconds": 3600}):
@@ -159,7 +159,7 @@ class NextFitTest(ReservationsTestCase):
         self.assertEqual(before, self.rows())
 
 
-class WhoMayTest(ReservationsTestCase):
+class TestWhoMay(ReservationsTestCase):
     def test_who_may_lease(self) -> None:
         for method, path, body in (
             ("POST", "/whatif", self.body()), ("GET", "/timeline", None),
@@ -170,7 +170,7 @@ class WhoMayTest(ReservationsTestCase):
                 self.capacity(method, path, body, roles=roles, status=status)
 
 
-class HistoryTest(ReservationsTestCase):
+class TestHistory(ReservationsTestCase):
     def test_who_held_what(self) -> None:
         """Also when the lease was deleted; nothing of what was never in force."""
         lease = self.lease(instance(amount=2, affinity=True), start_date="now", name="first")
@@ -216,7 +216,7 @@ class HistoryTest(ReservationsTestCase):
             self.capacity("GET", "/history", roles=roles, status=403)
 
 
-class NoticesTest(ReservationsTestCase):
+class TestNotices(ReservationsTestCase):
     def test_what_was_done(self) -> None:
         lease = self.lease(name="first")
         self.v1("PUT", f"/leases/{lease['id']}", {"name": "second"}, status=200)
@@ -246,7 +246,7 @@ class NoticesTest(ReservationsTestCase):
             self.capacity("GET", f"/notices?{query}", roles="admin", status=400)
 
 
-class RetryTest(ReservationsTestCase):
+class TestRetry(ReservationsTestCase):
     def test_an_event_that_failed(self) -> None:
         lease = self.lease(start_date="now")
         [start] = self.starts(lease)

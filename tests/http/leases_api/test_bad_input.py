@@ -12,7 +12,7 @@ _HUGE = 10**30
 _REQUIRED = "Required format: %Y-%m-%d %H:%M"
 
 
-class ChecksTest(LeasesTestCase):
+class TestChecks(LeasesTestCase):
     """Every row of the table of checks (spec blazar §2), and what it does not list."""
 
     def setUp(self) -> None:
@@ -132,7 +132,7 @@ class ChecksTest(LeasesTestCase):
                     (400, "", self.body(name=deep)), (400, "", self.body(instance(x=deep)))])
 
 
-class ChangesTest(LeasesTestCase):
+class TestChanges(LeasesTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.host()
@@ -172,7 +172,7 @@ class ChangesTest(LeasesTestCase):
 
 
 @databases.on_each_database
-class SpoiledTest(LeasesTestCase):
+class TestSpoiled(LeasesTestCase):
     """Bodies that differ from a good one in one place."""
 
     def setUp(self) -> None:

@@ -9,7 +9,7 @@ _VERSIONS = {"versions": [{
     "links": [{"href": "http://localhost/v1", "rel": "self"}]}]}
 
 
-class HabitsTest(LeasesTestCase):
+class TestHabits(LeasesTestCase):
     def test_versions(self) -> None:
         """For everybody; ``/`` is the Placement API's."""
         for path in ("", "/", "/versions"):

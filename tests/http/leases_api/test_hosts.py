@@ -16,7 +16,7 @@ class HostsTestCase(LeasesTestCase):
 
 
 @databases.on_each_database
-class HostsTest(HostsTestCase):
+class TestHosts(HostsTestCase):
     def test_life(self) -> None:
         id_ = self.host("c1", gpu="tesla", ssd="yes")
         self.assertRegex(id_, "^[0-9]+$")
@@ -100,7 +100,7 @@ class HostsTest(HostsTestCase):
             self.refused(400, "", "GET", f"/os-hosts?{query}", token="admin")
 
 
-class AllocationsTest(HostsTestCase):
+class TestAllocations(HostsTestCase):
     def test_one_entry_for_each_slot(self) -> None:
         first, second = self.host("c1"), self.host("c2")
         lease = self.lease(instance(amount=3, affinity=True))
@@ -134,7 +134,7 @@ class AllocationsTest(HostsTestCase):
             self.refused(400, "", "GET", f"/os-hosts/allocations?{query}", token="admin")
 
 
-class PropertiesTest(HostsTestCase):
+class TestProperties(HostsTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.host("c1", gpu="tesla", ssd="yes")

@@ -20,7 +20,7 @@ def _out(text: str) -> str:
 
 
 @databases.on_each_database
-class LifeTest(LeasesTestCase):
+class TestLife(LeasesTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.host()
@@ -110,7 +110,7 @@ class LifeTest(LeasesTestCase):
         self.assertEqual(before, self.rows())
 
 
-class SeedTest(LeasesTestCase):
+class TestSeed(LeasesTestCase):
     def test_the_example(self) -> None:
         """The request of seed 003, but for its dates: ``start``, ``end``, no properties."""
         for number in range(5):
@@ -135,7 +135,7 @@ class SeedTest(LeasesTestCase):
             self.assertEqual(0, reservation["disk_gb"])
 
 
-class DatesTest(LeasesTestCase):
+class TestDates(LeasesTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.host()
@@ -173,7 +173,7 @@ class DatesTest(LeasesTestCase):
             self.assertEqual(_out(expected), time)
 
 
-class WhoseTest(LeasesTestCase):
+class TestWhose(LeasesTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.host()
@@ -237,7 +237,7 @@ class WhoseTest(LeasesTestCase):
 
 
 @databases.on_each_database
-class ListTest(LeasesTestCase):
+class TestList(LeasesTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.hosts = [self.host("c1"), self.host("c2")]

@@ -19,7 +19,7 @@ RULES = {
 
 
 @databases.on_each_database
-class PolicyTest(LeasesTestCase):
+class TestPolicy(LeasesTestCase):
     def setUp(self) -> None:
         self.options = base.policy_file(self, RULES)
         super().setUp()

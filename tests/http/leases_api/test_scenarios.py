@@ -18,7 +18,7 @@ def _day(month: int, day: int) -> str:
 
 
 @databases.on_each_database
-class ScenariosTest(LeasesTestCase):
+class TestScenarios(LeasesTestCase):
     def land(self, reservation: dict[str, Any]) -> str | None:
         """Start an instance in a reservation, where placement has room; return the host."""
         name = f"CUSTOM_RESERVATION_{reservation['id'].replace('-', '_').upper()}"

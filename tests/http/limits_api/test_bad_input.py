@@ -39,7 +39,7 @@ def _spoilt(chance: random.Random, body: Any) -> Any:
 
 
 @databases.on_each_database
-class BadInputTest(LimitsTestCase):
+class TestBadInput(LimitsTestCase):
     def assert_answered(self, method: str, path: str, body: Any = None) -> None:
         sent = None if body is None else json.dumps(body).encode()
         response = self.ask(method, path, sent, version=None)

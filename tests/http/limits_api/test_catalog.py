@@ -9,7 +9,7 @@ from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
 
 
 @databases.on_each_database
-class CatalogTest(LimitsTestCase):
+class TestCatalog(LimitsTestCase):
     def life(self, collection: str, name: str, created: dict, changes: dict, shown: dict) -> str:
         """Create, show, list, change, delete; return the id."""
         response = self.v3("POST", f"/{collection}", {name: created}, status=201)
@@ -141,7 +141,7 @@ class CatalogTest(LimitsTestCase):
                 "project": {"name": "x", "domain_id": self.domain, **fields}})
 
 
-class VersionTest(LimitsTestCase):
+class TestVersion(LimitsTestCase):
     def test_version(self) -> None:
         found = self.v3("GET", "", token=None, status=200).json
         self.assertEqual({"version"}, set(found))
@@ -149,7 +149,7 @@ class VersionTest(LimitsTestCase):
         self.assertRegex(found["version"]["id"], r"^v3\.\d+$")
 
 
-class KeptElsewhereTest(LimitsTestCase):
+class TestKeptElsewhere(LimitsTestCase):
     """Another service keeps the catalog, or the limits."""
 
     def test_catalog(self) -> None:

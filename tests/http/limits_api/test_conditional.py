@@ -15,7 +15,7 @@ from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
 
 
 @databases.on_each_database
-class ConditionalTest(LimitsTestCase):
+class TestConditional(LimitsTestCase):
     def fill(self) -> None:
         super().fill()
         self.cores = self.registered()
@@ -164,7 +164,7 @@ class ConditionalTest(LimitsTestCase):
             self.assertEqual(200, response.status_int)
 
 
-class PolicyTest(LimitsTestCase):
+class TestPolicy(LimitsTestCase):
     def setUp(self) -> None:
         self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "policy.yaml")
         self.path.write_text("{}")

@@ -9,7 +9,7 @@ from placement_core.http.limits_api.api import API as LIMITS
 from tests.http.limits_api.nouns import LimitsTestCase
 
 
-class EveryOperationTest(LimitsTestCase):
+class TestEveryOperation(LimitsTestCase):
     def test_each(self) -> None:
         ids = {
             "registered_limits": self.registered("ram")["id"],

@@ -6,7 +6,7 @@ from tests.http import base
 from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
 
 
-class HabitsTest(LimitsTestCase):
+class TestHabits(LimitsTestCase):
     def test_headers(self) -> None:
         for path, options in (
             ("", {"token": None}), ("/limits", {}), ("/limits/model", {}), ("/nowhere", {}),
@@ -141,7 +141,7 @@ class HabitsTest(LimitsTestCase):
                      environ={"CONTENT_LENGTH": "many"})
 
 
-class BrokenTest(LimitsTestCase):
+class TestBroken(LimitsTestCase):
     def test_500_is_a_document_too(self) -> None:
         from unittest import mock
 
@@ -152,7 +152,7 @@ class BrokenTest(LimitsTestCase):
         self.assertNotIn("secret", response.text)
 
 
-class KeystoneHabitsTest(base.HttpTestCase):
+class TestKeystoneHabits(base.HttpTestCase):
     """The strategy keystone, without one: its 401 is the error document."""
 
     options = {("api", "auth_strategy"): "keystone"}

@@ -9,7 +9,7 @@ from tests.http.limits_api.nouns import NOBODY, LimitsTestCase, ScopedTestCase
 
 
 @databases.on_each_database
-class RegisteredLimitsTest(LimitsTestCase):
+class TestRegisteredLimits(LimitsTestCase):
     def test_life(self) -> None:
         made = self.registered(description="all of them")
         self.assertRegex(made["id"], "^[0-9a-f]{32}$")
@@ -102,7 +102,7 @@ class RegisteredLimitsTest(LimitsTestCase):
 
 
 @databases.on_each_database
-class LimitsTest(LimitsTestCase):
+class TestLimits(LimitsTestCase):
     def test_life(self) -> None:
         self.registered()
         made = self.limit(self.top, description="for the summer")
@@ -215,7 +215,7 @@ class LimitsTest(LimitsTestCase):
         self.assertIsNone(left["region_id"])
 
 
-class FlatModelTest(LimitsTestCase):
+class TestFlatModel(LimitsTestCase):
     def test_model(self) -> None:
         found = self.v3("GET", "/limits/model", status=200).json
         self.assertEqual({"model"}, set(found))
@@ -230,7 +230,7 @@ class FlatModelTest(LimitsTestCase):
 
 
 @databases.on_each_database
-class StrictTwoLevelTest(LimitsTestCase):
+class TestStrictTwoLevel(LimitsTestCase):
     options = {("limits", "enforcement_model"): "strict_two_level"}
 
     def setUp(self) -> None:
@@ -309,7 +309,7 @@ class StrictTwoLevelTest(LimitsTestCase):
         self.refused(403, "Max hierarchy depth reached", "POST", "/projects", deeper)
 
 
-class AdvertisedTest(LimitsTestCase):
+class TestAdvertised(LimitsTestCase):
     options = {("limits", "enforcement_model"): "tree", ("limits", "advertised_model"): "flat"}
 
     def test_clients_hear_of_another_model(self) -> None:
@@ -321,7 +321,7 @@ class AdvertisedTest(LimitsTestCase):
 
 
 @databases.on_each_database
-class RacesTest(LimitsTestCase):
+class TestRaces(LimitsTestCase):
     """What is decided is decided in the transaction that writes it."""
 
     options = {("limits", "enforcement_model"): "strict_two_level"}
@@ -370,7 +370,7 @@ class RacesTest(LimitsTestCase):
                     status=200)
 
 
-class SeesTest(ScopedTestCase):
+class TestSees(ScopedTestCase):
     """Who sees what: spec limits §2 and requirement L7."""
 
     options = {("limits", "enforcement_model"): "tree"}
@@ -450,7 +450,7 @@ class SeesTest(ScopedTestCase):
         self.refused(403, "identity:get_domain", "GET", f"/domains/{self.other_domain}", who=who)
 
 
-class FlatSightTest(ScopedTestCase):
+class TestFlatSight(ScopedTestCase):
     def test_what_does_not_bind_is_not_shown(self) -> None:
         self.registered()
         for project in (self.top, self.middle):
@@ -461,7 +461,7 @@ class FlatSightTest(ScopedTestCase):
             self.assertEqual(seen, len(found["limits"]))
 
 
-class MayTest(ScopedTestCase):
+class TestMay(ScopedTestCase):
     """Who may do what."""
 
     def test_writes(self) -> None:

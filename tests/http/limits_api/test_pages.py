@@ -9,7 +9,7 @@ from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
 
 
 @databases.on_each_database
-class PagesTest(LimitsTestCase):
+class TestPages(LimitsTestCase):
     def fill(self) -> None:
         super().fill()
         self.names = [f"r{number}" for number in range(7)]

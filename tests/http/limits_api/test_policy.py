@@ -21,7 +21,7 @@ RULES = {
 
 
 @databases.on_each_database
-class PolicyTest(LimitsTestCase):
+class TestPolicy(LimitsTestCase):
     def setUp(self) -> None:
         self.options = {
             **base.policy_file(self, RULES), ("quota", "count_usage_from_placement"): True}

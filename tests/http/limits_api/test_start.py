@@ -7,7 +7,7 @@ from tests import databases
 from tests.http import base
 
 
-class StartTest(base.base.TestCase):
+class TestStart(base.base.TestCase):
     def conf(self, **limits: str) -> object:
         group = "catalog" if "catalog" in limits else "limits"
         options = {(group, "driver" if name == "catalog" else name): value

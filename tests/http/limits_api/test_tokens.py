@@ -9,7 +9,7 @@ from tests.http import served
 from tests.http.limits_api.nouns import LimitsTestCase
 
 
-class TokensTest(LimitsTestCase):
+class TestTokens(LimitsTestCase):
     def log_in(self, identity: object, scope: object = None) -> tuple[str, dict]:
         auth = {"identity": identity} | ({"scope": scope} if scope is not None else {})
         response = self.v3("POST", "/auth/tokens", {"auth": auth}, token=None, status=201)
@@ -86,7 +86,7 @@ class TokensTest(LimitsTestCase):
         self.assertEqual(["http://public/v3"], [each["url"] for each in written["endpoints"]])
 
 
-class ClientTest(LimitsTestCase):
+class TestClient(LimitsTestCase):
     def test_keystoneauth(self) -> None:
         """A password login, and the endpoints that the token's catalog names."""
         self.registered()

@@ -14,7 +14,7 @@ _TOO_LONG = "x" * 256
 _WRONG_INTEGERS = (5.5, "5", True, None, -2, 2147483648, [], {}, 1e300)
 
 
-class ValidationTest(LimitsTestCase):
+class TestValidation(LimitsTestCase):
     def registered_item(self, **fields: Any) -> dict[str, Any]:
         item = {"service_id": self.service, "region_id": self.region,
                 "resource_name": "cores", "default_limit": 10, **fields}

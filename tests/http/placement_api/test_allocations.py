@@ -13,7 +13,7 @@ CONCURRENT = "placement.concurrent_update"
 
 
 @databases.on_each_database
-class AllocationsTest(NounTestCase):
+class TestAllocations(NounTestCase):
     def setUp(self):
         super().setUp()
         self.rp = self.provider("a", VCPU={"total": 8, "max_unit": 6}, DISK_GB=100)
@@ -116,7 +116,7 @@ class AllocationsTest(NounTestCase):
 
 
 @databases.on_each_database
-class UsagesTest(NounTestCase):
+class TestUsages(NounTestCase):
     def setUp(self):
         super().setUp()
         rp = self.provider("a", VCPU=100, DISK_GB=100)
@@ -152,7 +152,7 @@ class UsagesTest(NounTestCase):
 
 
 @databases.on_each_database
-class ReshaperTest(NounTestCase):
+class TestReshaper(NounTestCase):
     def setUp(self):
         super().setUp()
         self.root = self.provider("root", VCPU=8, DISK_GB=100)

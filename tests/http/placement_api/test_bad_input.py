@@ -23,7 +23,7 @@ def _steps(ladder):
     return sorted({*ladder.rungs, mv.NEWEST})
 
 
-class BadJsonTest(sweeps.SweepTestCase):
+class TestBadJson(sweeps.SweepTestCase):
     def test_no_such_json(self):
         before = self.snapshot()
         for operation in _BODIED:
@@ -41,7 +41,7 @@ class BadJsonTest(sweeps.SweepTestCase):
 
 
 @databases.on_each_database
-class BadBodyTest(sweeps.SweepTestCase):
+class TestBadBody(sweeps.SweepTestCase):
     def test_one_thing_wrong(self):
         for method, path in self.valid_bodies():
             self._spoil(method, path)
@@ -66,7 +66,7 @@ class BadBodyTest(sweeps.SweepTestCase):
 
 
 @databases.on_each_database
-class BadAddressTest(sweeps.SweepTestCase):
+class TestBadAddress(sweeps.SweepTestCase):
     def test_segments(self):
         before = self.snapshot()
         bodies = self.valid_bodies()
@@ -100,7 +100,7 @@ class BadAddressTest(sweeps.SweepTestCase):
 
 
 @databases.on_each_database
-class BadQueryTest(sweeps.SweepTestCase):
+class TestBadQuery(sweeps.SweepTestCase):
     def test_values(self):
         before = self.snapshot()
         for operation in _QUERIED:
@@ -136,7 +136,7 @@ class BadQueryTest(sweeps.SweepTestCase):
                 self.assert_sound(self.ask("GET", f"{path}?x=%ff"), path, {400})
 
 
-class BadHeaderTest(sweeps.SweepTestCase):
+class TestBadHeader(sweeps.SweepTestCase):
     HEADERS = {
         "Content-Type": ("", "text/plain", "application/json\xff", "/", ";", "*/*", "a" * 9000,
                          "application/json;" * 50, "application/xml"),
@@ -166,7 +166,7 @@ class BadHeaderTest(sweeps.SweepTestCase):
                     self.assertLess(response.status_int, 500, (method, path, name, value[:60]))
 
 
-class AnythingTest(sweeps.SweepTestCase):
+class TestAnything(sweeps.SweepTestCase):
     """Hypothesis tries what nobody thought of."""
 
     JSON = st.recursive(

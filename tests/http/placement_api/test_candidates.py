@@ -11,7 +11,7 @@ C = "44444444-4444-4444-8444-444444444444"
 
 
 @databases.on_each_database
-class CandidatesTest(NounTestCase):
+class TestCandidates(NounTestCase):
     def setUp(self):
         super().setUp()
         self.rp = self.provider("a", VCPU={"total": 8, "allocation_ratio": 0.7}, DISK_GB=100)
@@ -91,7 +91,7 @@ class CandidatesTest(NounTestCase):
             self.refuse(400, detail, "GET", f"/allocation_candidates?{query}", code=code)
 
 
-class TooHardTest(NounTestCase):
+class TestTooHard(NounTestCase):
     def test_packing_that_nobody_can_do_in_time_is_refused(self):
         self.patch(effort, "PURSE", 5_000)
         root = self.provider("host", VCPU=1)

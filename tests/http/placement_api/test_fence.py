@@ -52,7 +52,7 @@ class FenceTestCase(NounTestCase):
 
 
 @databases.on_each_database
-class FenceTest(FenceTestCase):
+class TestFence(FenceTestCase):
     def test_refused(self) -> None:
         host = self.leases[0].root.uuid
         path = f"/allocations/{uuid.uuid4()}"
@@ -99,7 +99,7 @@ class FenceTest(FenceTestCase):
             response.json["trees"]["filters"][-1])
 
 
-class NovaTest(FenceTestCase):
+class TestNova(FenceTestCase):
     """What nova sends about instances that have a slot each."""
 
     def setUp(self) -> None:
@@ -169,7 +169,7 @@ class NovaTest(FenceTestCase):
         self.assertEqual({self.free: SLOT}, self.nova.held(self.instance))
 
 
-class OffTest(FenceTestCase):
+class TestOff(FenceTestCase):
     options = {("reservations", "fence"): "off"}
 
     def test_leases_and_allocations_do_not_know_each_other(self) -> None:

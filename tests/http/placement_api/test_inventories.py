@@ -12,7 +12,7 @@ DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": 2147483647, "step_size": 1
 
 
 @databases.on_each_database
-class InventoriesTest(NounTestCase):
+class TestInventories(NounTestCase):
     def setUp(self):
         super().setUp()
         self.rp = self.provider("a")

@@ -17,7 +17,7 @@ PATHS = ("/", "/resource_providers", "/v3", "/v3/limits", "/v3/auth/tokens", "/v
          "/capacity/v1/quota", "/nowhere")
 
 
-class LocalCallersTest(base.HttpTestCase):
+class TestLocalCallers(base.HttpTestCase):
     def setUp(self) -> None:
         self.options = {("api", "allow_remote_noauth2"): False}
         super().setUp()

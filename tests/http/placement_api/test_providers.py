@@ -10,7 +10,7 @@ A = "9323b2b1-82c9-4e91-bdff-e95e808ef954"
 
 
 @databases.on_each_database
-class ProvidersTest(NounTestCase):
+class TestProviders(NounTestCase):
     def test_created_and_shown(self):
         old = self.call("POST", "/resource_providers", {"name": "a"}, at=mv.AGGREGATES_GENERATION,
                         status=201)
@@ -175,7 +175,7 @@ class ProvidersTest(NounTestCase):
 
 
 @databases.on_each_database
-class GenerationsTest(NounTestCase):
+class TestGenerations(NounTestCase):
     """When a provider's generation rises, and when it does not. Spec §1.8."""
 
     def setUp(self):

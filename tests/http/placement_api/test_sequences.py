@@ -10,7 +10,7 @@ from tests.http.placement_api.nouns import NounTestCase
 
 
 @unittest.skipUnless("postgresql" in databases.KINDS, "no PostgreSQL")
-class BehindTest(NounTestCase):
+class TestBehind(NounTestCase):
     kind = "postgresql"
 
     def behind(self, table: str) -> None:

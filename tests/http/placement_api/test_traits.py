@@ -11,7 +11,7 @@ B = "8592a199-7d73-4465-8df6-ab00a6243c82"
 
 
 @databases.on_each_database
-class TraitsTest(NounTestCase):
+class TestTraits(NounTestCase):
     def test_whole_life(self):
         self.call("GET", "/traits", at=mv.DELETE_INVENTORIES, status=404)
         made = self.call("PUT", "/traits/CUSTOM_A", status=201)
@@ -52,7 +52,7 @@ class TraitsTest(NounTestCase):
 
 
 @databases.on_each_database
-class AggregatesTest(NounTestCase):
+class TestAggregates(NounTestCase):
     def test_every_age(self):
         at = f"/resource_providers/{self.provider('a')}/aggregates"
         self.call("GET", at, at=mv.BASE, status=404)
@@ -72,7 +72,7 @@ class AggregatesTest(NounTestCase):
 
 
 @databases.on_each_database
-class ResourceClassesTest(NounTestCase):
+class TestResourceClasses(NounTestCase):
     def test_renamed_until_1_6(self):
         self.call("GET", "/resource_classes", at=mv.AGGREGATES, status=404)
         made = self.call("POST", "/resource_classes", {"name": "CUSTOM_A"}, status=201)

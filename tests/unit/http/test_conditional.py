@@ -8,7 +8,7 @@ from placement_core.http import conditional
 from tests import base
 
 
-class NamesTest(base.TestCase):
+class TestNames(base.TestCase):
     def test_lists(self) -> None:
         for header, named in (
             ('"a"', True), ('W/"a"', True), ('"b", "a"', True), ('"b",W/"a","c"', True),
@@ -27,7 +27,7 @@ class NamesTest(base.TestCase):
             conditional.ETag(("a", "bc")).text(ctx), conditional.ETag(("ab", "c")).text(ctx))
 
 
-class BodiesTest(base.TestCase):
+class TestBodies(base.TestCase):
     def test_the_oldest_makes_room(self) -> None:
         bodies = conditional.Bodies(most_bytes=40)
         for tag in "abcd":

@@ -13,7 +13,7 @@ def _utc(*numbers: int) -> datetime.datetime:
     return datetime.datetime(*numbers, tzinfo=datetime.UTC)  # type: ignore[arg-type]
 
 
-class ParseTest(base.TestCase):
+class TestParse(base.TestCase):
     def test_what_is_a_date(self) -> None:
         for text, expected in (
             ("2027-01-02 03:04", _utc(2027, 1, 2, 3, 4)),
@@ -53,7 +53,7 @@ class ParseTest(base.TestCase):
             _utc(2027, 1, 1), dates.parse_or_now("2027-01-01 00:00", "start_date"))
 
 
-class WriteTest(base.TestCase):
+class TestWrite(base.TestCase):
     def test_times_of_leases(self) -> None:
         for at, expected in (
             (_utc(2027, 1, 1), "2027-01-01T00:00:00.000000"),

@@ -26,7 +26,7 @@ def _at(month: int, day: int) -> datetime.datetime:
     return datetime.datetime(2027, month, day, tzinfo=datetime.UTC)
 
 
-class NewLeaseTest(base.TestCase):
+class TestNewLease(base.TestCase):
     def ask(self, caller: Identity = _JANE, **body: Any) -> NewLease:
         return requests.parse_new_lease(body, caller, "rule")
 
@@ -95,7 +95,7 @@ class NewLeaseTest(base.TestCase):
             self.assertRaises(NotAllowed, self.ask, caller, **body)
 
 
-class LeaseChangeTest(base.TestCase):
+class TestLeaseChange(base.TestCase):
     def test_what_changes(self) -> None:
         for body, expected in (
             ({"name": "b"}, LeaseChange(name="b", reservations=[])),
@@ -126,7 +126,7 @@ class LeaseChangeTest(base.TestCase):
             self.assertEqual(said, str(error))
 
 
-class HostTest(base.TestCase):
+class TestHost(base.TestCase):
     def test_new(self) -> None:
         self.assertEqual(("c1", {}), requests.parse_new_host({"name": "c1"}))
         self.assertEqual(("7", {"gpu": "x"}), requests.parse_new_host({"id": 7, "gpu": "x"}))

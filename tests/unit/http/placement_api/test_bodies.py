@@ -24,7 +24,7 @@ def fault(ladder, version, body):
     return validation.Schema(ladder.at(version), validation.is_uuid_like).validate(body) or ""
 
 
-class AcceptanceTest(base.TestCase):
+class TestAcceptance(base.TestCase):
     def test_accepted_from_to(self):
         end = None
         for ladder, since, until, body in (
@@ -70,7 +70,7 @@ class AcceptanceTest(base.TestCase):
         self.assertIsNone(bodies.CLASS_UPDATE.at(mv.ENSURE_CLASS))
 
 
-class RefusalTest(base.TestCase):
+class TestRefusal(base.TestCase):
     def refused(self, ladder, body, *wordings, version=mv.NEWEST):
         text = fault(ladder, version, body)
         for wording in wordings:

@@ -28,7 +28,7 @@ def traits(*required, forbidden=()):
     return TraitFilter(tuple(frozenset((name,)) for name in required), frozenset(forbidden))
 
 
-class RequestTest(base.TestCase):
+class TestRequest(base.TestCase):
     def test_unsuffixed_group(self):
         self.assertEqual(
             CandidatesRequest(groups=(RequestGroup(

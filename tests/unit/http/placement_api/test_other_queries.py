@@ -22,7 +22,7 @@ def query(text):
     return urllib.parse.parse_qs(text, keep_blank_values=True)
 
 
-class ProvidersTest(base.TestCase):
+class TestProviders(base.TestCase):
     def test_filters(self):
         for text, wanted in (
             ("", ProviderFilter()),
@@ -37,7 +37,7 @@ class ProvidersTest(base.TestCase):
             self.assertEqual(wanted, providers.parse(query(text), mv.NEWEST), text)
 
 
-class TraitsTest(base.TestCase):
+class TestTraits(base.TestCase):
     def test_filters(self):
         for text, wanted in (
             ("", {}),
@@ -60,7 +60,7 @@ class TraitsTest(base.TestCase):
             self.assertIn(message, str(error))
 
 
-class SchemasTest(base.TestCase):
+class TestSchemas(base.TestCase):
     def fault(self, ladder, version, text):
         schema = validation.Schema(ladder.at(version), validation.is_strict_uuid)
         return schema.validate(dict(urllib.parse.parse_qsl(text, keep_blank_values=True))) or ""

@@ -15,7 +15,7 @@ EARLY = datetime.datetime(2026, 1, 1)
 LATE = datetime.datetime(2026, 2, 2)
 
 
-class TimesTest(base.TestCase):
+class TestTimes(base.TestCase):
     def test_newest(self):
         early = records.Named("a", created_at=EARLY)
         late = records.Named("b", created_at=EARLY, updated_at=LATE)
@@ -30,7 +30,7 @@ class TimesTest(base.TestCase):
         self.assertIs(NOW, representations.find_newest([None, LATE]))
 
 
-class ProviderTest(base.TestCase):
+class TestProvider(base.TestCase):
     item = records.Provider(1, A, "n", 2, root_uuid=A, parent_uuid=None)
 
     def test_links(self):
@@ -54,7 +54,7 @@ class ProviderTest(base.TestCase):
         self.assertEqual(A, new["root_provider_uuid"])
 
 
-class AllocationsTest(base.TestCase):
+class TestAllocations(base.TestCase):
     def test_of_consumer(self):
         item = records.ConsumerAllocations(
             "c", "p", "u", None, 4, {A: records.ProviderAllocation({"VCPU": 1}, 3)})
@@ -79,7 +79,7 @@ class AllocationsTest(base.TestCase):
         self.assertEqual(4, new["allocations"]["c"]["consumer_generation"])
 
 
-class UsagesTest(base.TestCase):
+class TestUsages(base.TestCase):
     items = (records.TypeUsage("INSTANCE", 2, {"VCPU": 3, "DISK_GB": 1}),
              records.TypeUsage(None, 1, {"VCPU": 1}))
 
@@ -100,7 +100,7 @@ class UsagesTest(base.TestCase):
         self.assertEqual({"usages": {}}, representations.render_usages_of_all_types(()))
 
 
-class AggregatesTest(base.TestCase):
+class TestAggregates(base.TestCase):
     def test_generation(self):
         item = records.ProviderAggregates(5, (A,))
         self.assertEqual({"aggregates": [A]},

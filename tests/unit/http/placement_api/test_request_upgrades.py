@@ -11,7 +11,7 @@ B = "8592a199-7d73-4465-8df6-ab00a6243c82"
 INCOMPLETE = ("nobody's project", "nobody")
 
 
-class AllocationsTest(base.TestCase):
+class TestAllocations(base.TestCase):
     def test_every_age(self):
         listed = [{"resource_provider": {"uuid": A}, "resources": {"VCPU": 1}},
                   {"resource_provider": {"uuid": B}, "resources": {"DISK_GB": 2}}]
@@ -43,7 +43,7 @@ class AllocationsTest(base.TestCase):
         self.assertEqual([A, B], [write.consumer_uuid for write in writes])
 
 
-class InventoryTest(base.TestCase):
+class TestInventory(base.TestCase):
     def test_defaults(self):
         values = request_upgrades.upgrade_inventory({"total": 5, "resource_class": "VCPU",
                                                      "allocation_ratio": 2})

@@ -16,7 +16,7 @@ def one_of(*names):
     return frozenset(names)
 
 
-class ResourcesTest(base.TestCase):
+class TestResources(base.TestCase):
     def test_amounts(self):
         for text, amounts in (
             ("VCPU:1", {"VCPU": 1}),
@@ -49,7 +49,7 @@ class ResourcesTest(base.TestCase):
             self.assertIn(message, str(error))
 
 
-class TraitsTest(base.TestCase):
+class TestTraits(base.TestCase):
     def test_filters(self):
         for texts, version, wanted in (
             ([], mv.NEWEST, TraitFilter()),
@@ -86,7 +86,7 @@ class TraitsTest(base.TestCase):
             self.assertIn(message, str(error))
 
 
-class AggregatesTest(base.TestCase):
+class TestAggregates(base.TestCase):
     def test_filters(self):
         for texts, version, wanted in (
             ([], mv.NEWEST, AggregateFilter()),
@@ -118,7 +118,7 @@ class AggregatesTest(base.TestCase):
             self.assertIn(message, str(error))
 
 
-class TreeTest(base.TestCase):
+class TestTree(base.TestCase):
     def test_uuid(self):
         self.assertEqual(A, values.parse_tree(f" {A} "))
         error = self.assertRaises(errors.Invalid, values.parse_tree, "oak")
