@@ -19,7 +19,7 @@ from keystoneauth1 import session as keystone_session, token_endpoint
 from keystoneauth1.identity import v3
 
 from tests import databases, serving
-from tests.http.leases_api.nouns import LeasesTestCase, date
+from tests.http.leases_api.cases import LeasesTestCase, date
 from tests.http.served import Served
 
 _SMALL = {"resource_type": "virtual:instance", "vcpus": 1, "memory_mb": 1024, "disk_gb": 10,

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from placement_core import app
-from tests.http.leases_api import nouns
+from tests.http.leases_api import cases
 
-_ID = nouns.NOBODY
+_ID = cases.NOBODY
 _CLASS = "CUSTOM_OUTAGE"
 _INVENTORY = {"total": 8}
 _ALLOCATIONS = {_ID: {"resources": {"VCPU": 1}}}
@@ -21,8 +21,8 @@ _CONSUMER = {
     "allocations": _ALLOCATIONS}
 _LIMIT = {"service_id": _ID, "resource_name": "class:VCPU"}
 _LEASE = {
-    "name": "outage", "start_date": nouns.date(1), "end_date": nouns.date(2),
-    "reservations": [nouns.instance()], "events": []}
+    "name": "outage", "start_date": cases.date(1), "end_date": cases.date(2),
+    "reservations": [cases.instance()], "events": []}
 
 #: What stands for a parameter of a path; else it is an id that nothing has.
 _PARAMETERS = {"resource_class": _CLASS, "name": _CLASS}
@@ -89,7 +89,7 @@ _QUERIES = {
     "/capacity/v1/explain/allocation_candidates": "?resources=VCPU:1",
     "/capacity/v1/limits/effective": f"?service_id={_ID}",
     "/capacity/v1/reservations/next_fit":
-        f"?minutes=60&reservations={json.dumps([nouns.instance()])}".replace('"', "%22")
+        f"?minutes=60&reservations={json.dumps([cases.instance()])}".replace('"', "%22")
         .replace(" ", ""),
 }
 

@@ -17,7 +17,7 @@ from placement_core.placement import tables as placement_tables
 from placement_core.quota import tables
 from placement_core.testing import factories
 from tests import databases
-from tests.http.limits_api.nouns import LimitsTestCase
+from tests.http.limits_api.cases import LimitsTestCase
 
 _PATH = "/capacity/v1/claims"
 _holds = tables.held_claims

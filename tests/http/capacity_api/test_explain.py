@@ -9,13 +9,13 @@ import webob
 from placement_core.http.placement_api import microversions as mv
 from placement_core.placement.candidates import explain
 from tests import databases
-from tests.http.placement_api.nouns import NounTestCase
+from tests.http.placement_api.cases import PlacementTestCase
 from tests.http.placement_api.sweeps import WRONG_QUERY_VALUES
 
 PATH = "/capacity/v1/explain/allocation_candidates"
 
 
-class ExplainTestCase(NounTestCase):
+class ExplainTestCase(PlacementTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.host = self.provider("host-17", VCPU={"total": 64, "reserved": 16}, DISK_GB=100)

@@ -8,7 +8,7 @@ import webob
 
 from placement_core.http.capacity_api.views import user_limits
 from tests import databases
-from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 
 
 class CapacityTestCase(LimitsTestCase):

@@ -17,7 +17,7 @@ from placement_core.http.leases_api import representations
 from placement_core.placement import tables as placement_tables
 from placement_core.quota import tables
 from tests import databases
-from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 from tests.http.limits_api.test_bad_input import _ODD, _ODD_QUERIES, _spoilt
 
 BIG = 2**31 - 1

@@ -10,7 +10,7 @@ from typing import Any
 import webob
 
 from placement_core.http.capacity_api import views
-from tests.http.leases_api.nouns import LeasesTestCase, date, instance, whole
+from tests.http.leases_api.cases import LeasesTestCase, date, instance, whole
 
 _PATH = "/capacity/v1/reservations"
 

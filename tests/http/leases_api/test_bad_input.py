@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests import databases
-from tests.http.leases_api.nouns import NOBODY, LeasesTestCase, date, instance, whole
+from tests.http.leases_api.cases import NOBODY, LeasesTestCase, date, instance, whole
 from tests.http.placement_api import sweeps
 
 _HUGE = 10**30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.http.leases_api.nouns import NOBODY, LeasesTestCase, instance
+from tests.http.leases_api.cases import NOBODY, LeasesTestCase, instance
 
 _VERSIONS = {"versions": [{
     "id": "v1.0", "status": "CURRENT", "min_version": "1.0", "max_version": "1.0",

@@ -7,7 +7,7 @@ from typing import Any
 import webob
 
 from tests import databases
-from tests.http.leases_api.nouns import LeasesTestCase, date, instance, whole
+from tests.http.leases_api.cases import LeasesTestCase, date, instance, whole
 
 
 class HostsTestCase(LeasesTestCase):

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from tests import databases
-from tests.http.leases_api.nouns import NOBODY, LeasesTestCase, date, instance, whole
+from tests.http.leases_api.cases import NOBODY, LeasesTestCase, date, instance, whole
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{6})?")

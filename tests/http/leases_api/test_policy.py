@@ -6,7 +6,7 @@ from typing import Any
 
 from tests import databases
 from tests.http import base
-from tests.http.leases_api.nouns import LeasesTestCase
+from tests.http.leases_api.cases import LeasesTestCase
 
 RULES = {
     # Administrators make leases like anybody; operators see those of everybody.

@@ -8,7 +8,7 @@ from typing import Any
 
 from placement_core.testing import factories
 from tests import databases
-from tests.http.leases_api.nouns import LeasesTestCase, date, instance, whole
+from tests.http.leases_api.cases import LeasesTestCase, date, instance, whole
 
 _YEAR = datetime.datetime.now(datetime.UTC).year + 1
 

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from tests import databases
-from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 
 _ODD = (
     None, True, False, 0, -1, 5.5, 1e400, 2**31, 2**63, -(2**63), 2**70, "", " ", "x" * 300,

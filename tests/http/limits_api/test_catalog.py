@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 from tests import databases
-from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 
 
 @databases.on_each_database

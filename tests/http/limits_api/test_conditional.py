@@ -11,7 +11,7 @@ import fixtures
 import webob
 
 from tests import databases
-from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 
 
 @databases.on_each_database

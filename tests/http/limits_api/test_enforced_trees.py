@@ -13,7 +13,7 @@ from placement_core import services
 from placement_core.enforcer import Connection, Enforcer
 from placement_core.placement.usage_index import UsageIndex
 from placement_core.quota.decisions import Decisions
-from tests.http.placement_api.nouns import NounTestCase
+from tests.http.placement_api.cases import PlacementTestCase
 from tests.http.served import Served
 from tests.unit.enforcer import rules
 from tests.unit.enforcer.cloud import configuration, file
@@ -22,7 +22,7 @@ NAMES = ("class:MEMORY_MB", "class:VCPU")
 DEFAULT = 6
 
 
-class EnforcedTreeTestCase(NounTestCase):
+class EnforcedTreeTestCase(PlacementTestCase):
     """One model, one domain with a tree of projects, and limits as far as they are let."""
 
     model: str

@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_core.http.capacity_api.api import API as CAPACITY
 from placement_core.http.limits_api.api import API as LIMITS
-from tests.http.limits_api.nouns import LimitsTestCase
+from tests.http.limits_api.cases import LimitsTestCase
 
 
 class TestEveryOperation(LimitsTestCase):

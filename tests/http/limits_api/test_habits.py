@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.http import base
-from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 
 
 class TestHabits(LimitsTestCase):

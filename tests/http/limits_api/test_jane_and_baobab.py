@@ -12,14 +12,14 @@ from typing import Any
 
 from placement_core.enforcer import Connection, Enforcer, ProjectOverLimit
 from tests import databases
-from tests.http.placement_api.nouns import NounTestCase
+from tests.http.placement_api.cases import PlacementTestCase
 from tests.http.served import Served
 from tests.unit.enforcer.cloud import configuration, file
 
 CORES = "class:VCPU"
 
 
-class StoryTestCase(NounTestCase):
+class StoryTestCase(PlacementTestCase):
     """A cloud with a host of 64 processors; servers have one each."""
 
     def setUp(self) -> None:

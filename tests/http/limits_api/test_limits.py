@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from tests import databases
-from tests.http.limits_api.nouns import NOBODY, LimitsTestCase, ScopedTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase, ScopedTestCase
 
 
 @databases.on_each_database

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests import databases
 from tests.http import base
-from tests.http.limits_api.nouns import LimitsTestCase
+from tests.http.limits_api.cases import LimitsTestCase
 
 OPERATOR = "role:operator"
 RULES = {

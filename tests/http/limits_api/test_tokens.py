@@ -6,7 +6,7 @@ from keystoneauth1 import session
 from keystoneauth1.identity import v3
 
 from tests.http import served
-from tests.http.limits_api.nouns import LimitsTestCase
+from tests.http.limits_api.cases import LimitsTestCase
 
 
 class TestTokens(LimitsTestCase):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.http.limits_api.nouns import NOBODY, LimitsTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase
 
 #: Left out of an item.
 ABSENT = object()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_core.http.placement_api import microversions as mv
 from tests import databases
-from tests.http.placement_api.nouns import MISSING, NounTestCase
+from tests.http.placement_api.cases import MISSING, PlacementTestCase
 
 C = "44444444-4444-4444-8444-444444444444"
 D = "55555555-5555-4555-8555-555555555555"
@@ -13,7 +13,7 @@ CONCURRENT = "placement.concurrent_update"
 
 
 @databases.on_each_database
-class TestAllocations(NounTestCase):
+class TestAllocations(PlacementTestCase):
     def setUp(self):
         super().setUp()
         self.rp = self.provider("a", VCPU={"total": 8, "max_unit": 6}, DISK_GB=100)
@@ -116,7 +116,7 @@ class TestAllocations(NounTestCase):
 
 
 @databases.on_each_database
-class TestUsages(NounTestCase):
+class TestUsages(PlacementTestCase):
     def setUp(self):
         super().setUp()
         rp = self.provider("a", VCPU=100, DISK_GB=100)
@@ -152,7 +152,7 @@ class TestUsages(NounTestCase):
 
 
 @databases.on_each_database
-class TestReshaper(NounTestCase):
+class TestReshaper(PlacementTestCase):
     def setUp(self):
         super().setUp()
         self.root = self.provider("root", VCPU=8, DISK_GB=100)

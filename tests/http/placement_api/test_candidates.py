@@ -5,13 +5,13 @@ from __future__ import annotations
 from placement_core.http.placement_api import microversions as mv
 from placement_core.placement.candidates import effort
 from tests import databases
-from tests.http.placement_api.nouns import NounTestCase
+from tests.http.placement_api.cases import PlacementTestCase
 
 C = "44444444-4444-4444-8444-444444444444"
 
 
 @databases.on_each_database
-class TestCandidates(NounTestCase):
+class TestCandidates(PlacementTestCase):
     def setUp(self):
         super().setUp()
         self.rp = self.provider("a", VCPU={"total": 8, "allocation_ratio": 0.7}, DISK_GB=100)
@@ -91,7 +91,7 @@ class TestCandidates(NounTestCase):
             self.refuse(400, detail, "GET", f"/allocation_candidates?{query}", code=code)
 
 
-class TestTooHard(NounTestCase):
+class TestTooHard(PlacementTestCase):
     def test_packing_that_nobody_can_do_in_time_is_refused(self):
         self.patch(effort, "PURSE", 5_000)
         root = self.provider("host", VCPU=1)

@@ -9,7 +9,7 @@ from placement_core.http.placement_api import microversions as mv
 from placement_core.placement import providers
 from tests import databases
 from tests.functional.reservations import fenced
-from tests.http.placement_api.nouns import NounTestCase
+from tests.http.placement_api.cases import PlacementTestCase
 from tests.http.placement_api.test_nova_moves import Nova
 
 SLOT = {"VCPU": 4, "MEMORY_MB": 4096, "DISK_GB": 10}
@@ -18,7 +18,7 @@ WORDS = "is kept for reservations"
 CODE = "reservations.fenced"
 
 
-class FenceTestCase(NounTestCase):
+class FenceTestCase(PlacementTestCase):
     """A site with two hosts of the freepool, and one that is not."""
 
     #: Of one reservation on both, which has two slots on each.

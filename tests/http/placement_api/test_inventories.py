@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_core.http.placement_api import microversions as mv
 from tests import databases
-from tests.http.placement_api.nouns import MISSING, NounTestCase
+from tests.http.placement_api.cases import MISSING, PlacementTestCase
 
 CONSUMER = "44444444-4444-4444-8444-444444444444"
 DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": 2147483647, "step_size": 1,
@@ -12,7 +12,7 @@ DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": 2147483647, "step_size": 1
 
 
 @databases.on_each_database
-class TestInventories(NounTestCase):
+class TestInventories(PlacementTestCase):
     def setUp(self):
         super().setUp()
         self.rp = self.provider("a")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from placement_core.http.placement_api import microversions as mv
 from tests import databases
-from tests.http.placement_api.nouns import MISSING, NounTestCase
+from tests.http.placement_api.cases import MISSING, PlacementTestCase
 
 A = "9323b2b1-82c9-4e91-bdff-e95e808ef954"
 
 
 @databases.on_each_database
-class TestProviders(NounTestCase):
+class TestProviders(PlacementTestCase):
     def test_created_and_shown(self):
         old = self.call("POST", "/resource_providers", {"name": "a"}, at=mv.AGGREGATES_GENERATION,
                         status=201)
@@ -175,7 +175,7 @@ class TestProviders(NounTestCase):
 
 
 @databases.on_each_database
-class TestGenerations(NounTestCase):
+class TestGenerations(PlacementTestCase):
     """When a provider's generation rises, and when it does not. Spec §1.8."""
 
     def setUp(self):

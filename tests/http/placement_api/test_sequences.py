@@ -6,11 +6,11 @@ import unittest
 import uuid
 
 from tests import databases
-from tests.http.placement_api.nouns import NounTestCase
+from tests.http.placement_api.cases import PlacementTestCase
 
 
 @unittest.skipUnless("postgresql" in databases.KINDS, "no PostgreSQL")
-class TestBehind(NounTestCase):
+class TestBehind(PlacementTestCase):
     kind = "postgresql"
 
     def behind(self, table: str) -> None:

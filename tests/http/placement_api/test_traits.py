@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from placement_core.http.placement_api import microversions as mv
 from tests import databases
-from tests.http.placement_api.nouns import NounTestCase
+from tests.http.placement_api.cases import PlacementTestCase
 
 A = "9323b2b1-82c9-4e91-bdff-e95e808ef954"
 B = "8592a199-7d73-4465-8df6-ab00a6243c82"
 
 
 @databases.on_each_database
-class TestTraits(NounTestCase):
+class TestTraits(PlacementTestCase):
     def test_whole_life(self):
         self.call("GET", "/traits", at=mv.DELETE_INVENTORIES, status=404)
         made = self.call("PUT", "/traits/CUSTOM_A", status=201)
@@ -52,7 +52,7 @@ class TestTraits(NounTestCase):
 
 
 @databases.on_each_database
-class TestAggregates(NounTestCase):
+class TestAggregates(PlacementTestCase):
     def test_every_age(self):
         at = f"/resource_providers/{self.provider('a')}/aggregates"
         self.call("GET", at, at=mv.BASE, status=404)
@@ -72,7 +72,7 @@ class TestAggregates(NounTestCase):
 
 
 @databases.on_each_database
-class TestResourceClasses(NounTestCase):
+class TestResourceClasses(PlacementTestCase):
     def test_renamed_until_1_6(self):
         self.call("GET", "/resource_classes", at=mv.AGGREGATES, status=404)
         made = self.call("POST", "/resource_classes", {"name": "CUSTOM_A"}, status=201)

@@ -1,4 +1,4 @@
-"""Shorthands for tests of the Placement API's nouns."""
+"""Requests to the Placement API, as its test cases send them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.http import base
 MISSING = "99999999-9999-4999-8999-999999999999"
 
 
-class NounTestCase(base.HttpTestCase):
+class PlacementTestCase(base.HttpTestCase):
     """Requests by somebody who may do everything; versions by name."""
 
     def call(
