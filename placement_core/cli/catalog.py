@@ -27,7 +27,6 @@ from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.http import validation
 from placement_core.limits import cleanup, moves
-from placement_core.migrations import sync
 from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region, Service
 from placement_core.plugin_api.enforcement import EnforcementModel
 
@@ -83,13 +82,9 @@ class _InCatalog(base.Configured):
     @contextlib.contextmanager
     def context(self, parsed_args: argparse.Namespace) -> Iterator[Context]:
         """Open the database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
+        with self.parts(parsed_args) as (parts, ctx):
             self.model = parts.model
-            yield parts.context()
-        finally:
-            parts.database.dispose()
+            yield ctx
 
 
 class _Shower(_InCatalog, base.Shower):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from cliff import columns
 
 from placement_core.cli import base
-from placement_core.context import Context
-from placement_core.migrations import sync
 from placement_core.quota import claims, sweeping
 from placement_core.quota.records import Claim, Sweep
 
@@ -24,27 +21,7 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 _COLUMNS = ("consumer_uuid", "project_id", "user_id", "state", "expires_at", "allocations")
 
 
-class _Lister(base.Lister):
-    """A command on the claims that prints a table of some."""
-
-    exit_code = 0
-
-    @contextlib.contextmanager
-    def context(self, parsed_args: argparse.Namespace) -> Iterator[Context]:
-        """Open a context on the service's database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            yield parts.context()
-        finally:
-            parts.database.dispose()
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; its exit code may say more than that it ended."""
-        return super().run(parsed_args) or self.exit_code
-
-
-class List(_Lister):
+class List(base.Lister):
     """List the claims that are held, and those that expired within the last day.
 
     Confirmed ones are consumers like any other, and not listed.
@@ -61,7 +38,7 @@ class List(_Lister):
         """Run the command."""
         found: list[Claim] = []
         after: int | None = 0
-        with self.context(parsed_args) as ctx:
+        with self.parts(parsed_args) as (_, ctx):
             while after is not None:
                 page, after = claims.list_(
                     ctx, project_id=parsed_args.project, state=parsed_args.state, after=after,
@@ -70,7 +47,7 @@ class List(_Lister):
         return _make_table(found)
 
 
-class Show(_Lister):
+class Show(base.Lister):
     """Show a claim: what a consumer holds, and until when."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -79,11 +56,11 @@ class Show(_Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        with self.context(parsed_args) as ctx:
+        with self.parts(parsed_args) as (_, ctx):
             return _make_table([claims.get(ctx, parsed_args.consumer)])
 
 
-class Release(_Lister):
+class Release(base.Lister):
     """Give back what a claim holds, confirmed or not. Prints what it held."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -92,13 +69,13 @@ class Release(_Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        with self.context(parsed_args) as ctx:
+        with self.parts(parsed_args) as (_, ctx):
             found = claims.get(ctx, parsed_args.consumer)
             claims.release(ctx, parsed_args.consumer)
         return _make_table([found])
 
 
-class SweepDue(_Lister):
+class SweepDue(base.Lister):
     """End the claims whose time is over, and give back what they hold.
 
     Prints what each held; progress goes to stderr. Any number of sweeps may run at the
@@ -115,7 +92,7 @@ class SweepDue(_Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        with self.context(parsed_args) as ctx:
+        with self.parts(parsed_args) as (_, ctx):
             swept = sweeping.sweep(ctx, most=parsed_args.max_count, progress=_report_progress)
         if swept.failed:
             _report_progress(swept)

@@ -94,13 +94,8 @@ class OnlineDataMigrations(base.Command):
             if max_count is None:
                 self.say("Must supply a positive value for max_count")
                 return online.INVALID
-        services = self.services(parsed_args)
-        try:
-            sync.require_newest(services.database)
-            outcome = online.run(
-                services.context(), max_count, self.say, online.migrations(services))
-        finally:
-            services.database.dispose()
+        with self.parts(parsed_args) as (parts, ctx):
+            outcome = online.run(ctx, max_count, self.say, online.migrations(parts))
         for line in online.table(outcome):
             self.say(line)
         return outcome.exit_code
@@ -112,8 +107,6 @@ class Audit(base.Lister):
     Exit code 1: something differs (and was not repaired).
     """
 
-    exit_code = 0
-
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
@@ -124,19 +117,11 @@ class Audit(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterable[tuple[object, ...]]]:
         """Run the command."""
-        services = self.services(parsed_args)
-        try:
-            sync.require_newest(services.database)
-            findings = audit.audit(services.context(), repair=parsed_args.repair)
-        finally:
-            services.database.dispose()
+        with self.parts(parsed_args) as (_, ctx):
+            findings = audit.audit(ctx, repair=parsed_args.repair)
         self.exit_code = 1 if any(not finding.repaired for finding in findings) else 0
         columns = tuple(field.name for field in dataclasses.fields(audit.Finding))
         return columns, [dataclasses.astuple(finding) for finding in findings]
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; say by the exit code whether all was well."""
-        return super().run(parsed_args) or self.exit_code
 
 
 def _parse_positive(text: str) -> int | None:

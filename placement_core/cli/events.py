@@ -7,7 +7,6 @@ import datetime
 from collections.abc import Iterable
 
 from placement_core.cli import base
-from placement_core.migrations import sync
 from placement_core.reservations import records
 from placement_core.reservations.manager import event_queue
 
@@ -33,12 +32,8 @@ class List(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterable[tuple[object, ...]]]:
         """Run the command."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            found = event_queue.list_(parts.context(), status=parsed_args.status)
-        finally:
-            parts.database.dispose()
+        with self.parts(parsed_args) as (_, ctx):
+            found = event_queue.list_(ctx, status=parsed_args.status)
         return _COLUMNS, [
             (each.id, each.lease_id, each.event_type, each.due_at.isoformat(), each.status,
              each.owner, each.attempts, each.failures, _format_time(each.deadline_at),
@@ -57,12 +52,8 @@ class Retry(base.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
-            event_queue.retry(parts.context(), parsed_args.event)
-        finally:
-            parts.database.dispose()
+        with self.parts(parsed_args) as (_, ctx):
+            event_queue.retry(ctx, parsed_args.event)
         return 0
 
 

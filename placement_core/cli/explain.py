@@ -13,7 +13,6 @@ from placement_core.cli import base
 from placement_core.http import validation
 from placement_core.http.placement_api import microversions
 from placement_core.http.placement_api.queries import candidates as queries
-from placement_core.migrations import sync
 from placement_core.placement.candidates import explain
 
 
@@ -40,16 +39,12 @@ class Candidates(base.Shower):
         query = validation.parse_query(
             parsed_args.query.encode(errors="surrogateescape").decode("latin-1"))
         request = queries.parse(query, microversions.NEWEST)
-        services = self.services(parsed_args)
-        try:
-            sync.require_newest(services.database)
-            world = services.index.world(services.context())
-        finally:
-            services.database.dispose()
-        most = services.conf.placement.max_allocation_candidates
+        with self.parts(parsed_args) as (parts, ctx):
+            world = parts.index.world(ctx)
+        most = parts.conf.placement.max_allocation_candidates
         document = dataclasses.asdict(
             explain.candidates(world, request, max_candidates=most if most >= 0 else None,
-                               fence=services.fence is not None))
+                               fence=parts.fence is not None))
         forms = {"groups": _Groups, "trees": _Trees, "combinations": _Combinations}
         return tuple(document), [
             forms[name](value) if name in forms else value for name, value in document.items()]

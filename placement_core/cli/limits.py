@@ -17,7 +17,6 @@ from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.limits import cleanup, items, limits, registered, registration, users
 from placement_core.limits.records import AnyLimit, Filter
-from placement_core.migrations import sync
 from placement_core.plugin_api.enforcement import Binding
 
 _UNLIMITED = "unlimited"
@@ -28,7 +27,6 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 class _Lister(base.Lister):
     """A command that needs the service's parts, and prints a table."""
 
-    exit_code = 0
     #: Whether the command works on our own tables.
     on_our_tables = True
 
@@ -37,20 +35,12 @@ class _Lister(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> Iterator[tuple[service_parts.Services, Context]]:
         """Open the service's parts, and a context on its database."""
-        parts = self.services(parsed_args)
-        try:
-            sync.require_newest(parts.database)
+        with super().parts(parsed_args) as (parts, ctx):
             if self.on_our_tables and not parts.limits.transactional:
                 raise base.Failed(
                     f"[limits] driver = {parts.conf.limits.driver}: limits are not kept in this "
                     "database; list and change them where that driver reads them")
-            yield parts, parts.context()
-        finally:
-            parts.database.dispose()
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; its exit code may say more than that it ended."""
-        return super().run(parsed_args) or self.exit_code
+            yield parts, ctx
 
 
 class Register(_Lister):
