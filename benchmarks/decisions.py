@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from benchmarks import limits
 from placement_core import services
 from placement_core.conf import loading
-from placement_core.placement.usage_index import UsageIndex
+from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota.decisions import Decision, Decisions
 
 #: A decision is about one more of each.

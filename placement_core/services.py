@@ -17,8 +17,9 @@ from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
 from placement_core.db.database import Database, Settings
 from placement_core.limits import history as limit_history
-from placement_core.placement import counters, usage_index
+from placement_core.placement.allocations import usage_counters
 from placement_core.placement.index import CapacityIndex
+from placement_core.placement.usage import usage_index
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.plugin_api.compute import ComputeDriver
@@ -139,7 +140,7 @@ class Services:
                 _repeat, limit_history.prune, keep_days=self.conf.limits.history_keep_days)),
             Step("search for limits that bind nobody", 300,
                  coverage.GapLog(self.limit_gaps).update),
-            Step("removal of usage counters that are 0", 600, counters.fold),
+            Step("removal of usage counters that are 0", 600, usage_counters.fold),
             Step("removal of slots that were in use when their lease ended", 60, slots.tidy),
         ]
         if self.compute.acts:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from placement_core.cli import base
 from placement_core.migrations import online, sync
-from placement_core.placement import audit
+from placement_core.placement.usage import audit
 
 
 class Sync(base.Command):

@@ -16,7 +16,8 @@ from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.db import sqlite_files
 from placement_core.migrations import checks, sync
-from placement_core.placement import audit, counters
+from placement_core.placement.allocations import usage_counters
+from placement_core.placement.usage import audit
 
 _SUCCESS = upgradecheck.Result(upgradecheck.Code.SUCCESS)
 #: The exit code when the checks themselves fail, as in every OpenStack service.
@@ -95,7 +96,7 @@ class Checks(upgradecheck.UpgradeCommands):
             return _SUCCESS  # the check of the schema says what is missing
         with self._parts() as (_, ctx):
             findings = audit.audit(ctx, repair=False)
-            summed_up = counters.are_summed_up(ctx)
+            summed_up = usage_counters.are_summed_up(ctx)
         if findings:
             return _make_failure(
                 f"{len(findings)} stored amounts differ from the allocations. Run "

@@ -18,7 +18,7 @@ from placement_core import errors
 from placement_core.cells import gaps
 from placement_core.compute import nodes
 from placement_core.context import Context
-from placement_core.placement import consumers, counters
+from placement_core.placement.allocations import consumers, usage_counters
 from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
@@ -103,7 +103,8 @@ def migrations(services: Services) -> Mapping[str, Migration]:
     return {
         "create_incomplete_consumers": Migration(
             consumers.create_incomplete, consumers.count_missing),
-        "sum_up_usage_counters": Migration(counters.sum_up, counters.count_not_summed_up),
+        "sum_up_usage_counters": Migration(
+            usage_counters.sum_up, usage_counters.count_not_summed_up),
         "populate_queued_for_delete": Migration(
             functools.partial(gaps.populate_queued_for_delete, cells=cells),
             functools.partial(gaps.count_without_queued_for_delete, cells=cells)),

@@ -17,7 +17,8 @@ from placement_core.migrations import (
     sequences,
 )
 from placement_core.migrations.versions import initial
-from placement_core.placement import counters, standard
+from placement_core.placement import standard
+from placement_core.placement.allocations import usage_counters
 
 Say = Callable[[str], None]
 
@@ -120,7 +121,7 @@ def _sync(connection: sa.Connection, say: Say) -> str:
     if found is None:
         # Later, workers insert new names when they start, and log the change.
         standard.insert(connection)
-        counters.declare_summed_up(connection)
+        usage_counters.declare_summed_up(connection)
     return revisions.head()
 
 

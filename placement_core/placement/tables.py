@@ -214,7 +214,7 @@ moves = sa.Table(
     **_MYSQL,
 )
 
-#: Trees of providers that are kept for those who are let in (``fencing``).
+#: Trees of providers that are kept for those who are let in (``reserved_trees``).
 pooled_trees = sa.Table(
     "pooled_trees", metadata,
     sa.Column("root_provider_id", sa.Integer,

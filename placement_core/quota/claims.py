@@ -17,7 +17,8 @@ import sqlalchemy as sa
 
 from placement_core import db, metrics
 from placement_core.context import Context
-from placement_core.placement import allocations, consumers, errors as placement_errors, fencing
+from placement_core.placement import allocations, errors as placement_errors
+from placement_core.placement.allocations import consumers, reserved_trees
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.quota import errors, holds, rivals, sweeping
@@ -26,7 +27,7 @@ from placement_core.quota.records import Claim, ClaimState
 
 def claim(
     ctx: Context, write: AllocationWrite, *, guard: sweeping.MakeGuard, catalog: CatalogDriver,
-    fence: fencing.Fence | None = None, hold_seconds: int | None = None,
+    fence: reserved_trees.Fence | None = None, hold_seconds: int | None = None,
 ) -> Claim:
     """Take what a new consumer shall hold, if capacity and limits allow it.
 

@@ -10,8 +10,8 @@ from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.changes import revisions
 from placement_core.context import Context
-from placement_core.placement import usage_index
-from placement_core.placement.usage_index import ProjectSet, UsageIndex, Usages
+from placement_core.placement.usage import usage_index
+from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex, Usages
 from placement_core.plugin_api.catalog import CatalogDriver, Node
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.plugin_api.enforcement import Binding, EnforcementModel, Excess

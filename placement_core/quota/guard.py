@@ -17,9 +17,10 @@ from placement_core import amounts, errors as core_errors, metrics
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.db import TransactionLost
-from placement_core.placement import consumers, totals, usage_index
-from placement_core.placement.growth import Amounts, Growth
+from placement_core.placement.allocations import consumers
+from placement_core.placement.allocations.usage_delta import Amounts, Growth
 from placement_core.placement.records import AllocationWrite
+from placement_core.placement.usage import totals, usage_index
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import errors, nodes, rivals, settled
 from placement_core.quota.decisions import Bounds, Decisions, Used

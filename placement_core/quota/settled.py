@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from placement_core.changes import revisions
 from placement_core.changes.tables import revisions as revision_rows
 from placement_core.db import Session, TransactionLost, arrays
-from placement_core.placement import counters, tables
+from placement_core.placement import tables
+from placement_core.placement.allocations import usage_counters
 from placement_core.plugin_api.counting import CONSUMERS
 
 #: The usage of up to so many projects is read.
@@ -48,7 +49,7 @@ def _used(dialect: str) -> sa.Select[Any]:
                     _counters.c.resource_class_id, _counters.c.used)
           .where(arrays.among(_counters.c.project_id, part.parameter, dialect=dialect),
                  part.condition)
-          for part in counters.PARTS),
+          for part in usage_counters.PARTS),
         sa.select(_moves.c.project_id, _moves.c.resource_class_id, -_moves.c.used)
         .where(arrays.among(_moves.c.project_id, "ids", dialect=dialect))).subquery()
     sums = (
@@ -84,7 +85,7 @@ def read(
     revision, found = "", {}
     used: dict[tuple[str, str], int] = {}
     names = {id_: name for name, id_ in project_ids.items()}
-    rows = session.tuples(_READ[session.dialect], counters.ids(names))
+    rows = session.tuples(_READ[session.dialect], usage_counters.ids(names))
     for what, text, first, second in rows:
         if what == _USED:
             key = names[first], text or CONSUMERS

@@ -17,13 +17,8 @@ import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors, metrics
 from placement_core.context import Context
-from placement_core.placement import (
-    allocations,
-    consumers,
-    errors as placement_errors,
-    fencing,
-    reshaper,
-)
+from placement_core.placement import allocations, errors as placement_errors
+from placement_core.placement.allocations import consumers, reserved_trees, reshaper
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.quota import errors, holds
@@ -42,7 +37,7 @@ MakeGuard = Callable[[], allocations.Guard | None]
 
 def replace(
     ctx: Context, writes: Sequence[AllocationWrite], *, guard: MakeGuard,
-    catalog: CatalogDriver, fence: fencing.Fence | None = None,
+    catalog: CatalogDriver, fence: reserved_trees.Fence | None = None,
     beside: Callable[[db.Session], None] | None = None,
 ) -> None:
     """Make consumers hold exactly what ``writes`` say, as ``allocations.replace`` does.
@@ -67,7 +62,7 @@ def replace(
 
 def reshape(
     ctx: Context, inventories: reshaper.NewInventories, writes: Sequence[AllocationWrite], *,
-    fence: fencing.Fence | None = None,
+    fence: reserved_trees.Fence | None = None,
 ) -> None:
     """Give providers inventories and consumers allocations, as ``reshaper.reshape`` does.
 

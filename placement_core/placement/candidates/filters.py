@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_core.placement import fencing
+from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.candidates import errors
 from placement_core.placement.candidates.requests import (
     AggregateFilter,
@@ -203,7 +203,7 @@ def fenced(world: World, request: CandidatesRequest) -> np.ndarray | None:
 
 
 def _is_pass(resource_class: str) -> bool:
-    return resource_class.startswith(fencing.PASSES)
+    return resource_class.startswith(reserved_trees.PASSES)
 
 
 def single(

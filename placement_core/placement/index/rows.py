@@ -25,7 +25,7 @@ class ProviderRow:
 
     :ivar traits: trait ids.
     :ivar aggregates: aggregate uuids, as they were given.
-    :ivar pooled: it is the root of a pooled tree (``fencing``).
+    :ivar pooled: it is the root of a pooled tree (``reserved_trees``).
     """
 
     id: int

@@ -29,7 +29,7 @@ class Entry:
 
     :ivar traits: trait ids.
     :ivar aggregates: aggregate uuids.
-    :ivar pooled: it is the root of a pooled tree (``fencing``).
+    :ivar pooled: it is the root of a pooled tree (``reserved_trees``).
     :ivar summary: of a root, what an answer says of its tree, once somebody
         needed it. It is what ``answers`` makes of the entries of the tree, so a
         root's entry goes when any of them does.

@@ -23,8 +23,8 @@ import sqlalchemy as sa
 
 from placement_core.db import Session, clock
 from placement_core.placement import tables as placed
+from placement_core.placement.allocations.reserved_trees import PASSES, Held, Tree
 from placement_core.placement.errors import Fenced
-from placement_core.placement.fencing import PASSES, Held, Tree
 from placement_core.plugin_api.reservations import Size
 from placement_core.reservations import tables
 from placement_core.reservations.records import R_ACTIVE
@@ -62,7 +62,7 @@ _OF_HOSTS = (
 
 
 class PoolFence:
-    """Lets consumers onto hosts of the freepool (``fencing.Fence``)."""
+    """Lets consumers onto hosts of the freepool (``reserved_trees.Fence``)."""
 
     def judge(self, session: Session, trees: Sequence[Tree]) -> None:
         """Refuse who has no reservation of a host, or too small a one.

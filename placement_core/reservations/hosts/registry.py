@@ -20,12 +20,12 @@ from placement_core.context import Context
 from placement_core.db import Session, failures, texts
 from placement_core.placement import (
     errors as placement_errors,
-    fencing,
     locks,
     providers,
     rows,
     tables as placement_tables,
 )
+from placement_core.placement.allocations import reserved_trees
 from placement_core.reservations import tables
 from placement_core.reservations.errors import (
     HostExists,
@@ -160,7 +160,7 @@ def _enter(
         _refuse_known(session, root.id, candidate.name)
         tree = _hold_tree(session, root.id)
         _refuse_consumers(session, tree, candidate.name)
-        fencing.mark(session, root.id)
+        reserved_trees.mark(session, root.id)
         child = providers.create(ctx, name=_child_name(candidate), parent_uuid=root.uuid)
         result = session.execute(_ADD, {
             "name": candidate.name, "provider_id": root.id, "provider_uuid": root.uuid,
@@ -223,7 +223,7 @@ def _leave(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
                for occupied in occupancy.find(session, cleaning_seconds=0)):
             raise HostInUse(f"A lease that holds host {host.name} has yet to be ended.")
         _refuse_consumers(session, _hold_tree(session, row.provider_id), host.name)
-        fencing.unmark(session, row.provider_id)
+        reserved_trees.unmark(session, row.provider_id)
         child = session.execute(_UUID, {"of_id": row.reservation_provider_id}).scalar()
         if child is not None:
             providers.delete(ctx, child)

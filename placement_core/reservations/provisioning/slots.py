@@ -20,13 +20,8 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session
-from placement_core.placement import (
-    fencing,
-    inventories,
-    locks,
-    resource_classes,
-    tables as placed,
-)
+from placement_core.placement import inventories, locks, resource_classes, tables as placed
+from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.records import InventoryValues
 from placement_core.reservations import tables
 from placement_core.reservations.records import R_DELETED, PoolHost
@@ -53,7 +48,7 @@ _CLOSE = sa.update(_inventories).where(_of_class, _on_providers).values(
 _REMOVE_CLOSED = _REMOVE.where(_inventories.c.capacity == 0)
 
 _is_used = sa.exists().where(_allocations.c.resource_class_id == _classes.c.id)
-_is_slots = _classes.c.name.startswith(fencing.PASSES, autoescape=True)
+_is_slots = _classes.c.name.startswith(reserved_trees.PASSES, autoescape=True)
 _UNUSED_NAMES = sa.select(_classes.c.name).where(_is_slots, ~_is_used)
 _ENDED = sa.select(_reservations.c.id).where(
     _reservations.c.id.in_(sa.bindparam("ids", expanding=True)),
@@ -70,7 +65,7 @@ _CLOSED = (
 
 def resource_class(reservation_id: str) -> str:
     """Return the name of the class whose amounts are a reservation's slots."""
-    return fencing.PASSES + reservation_id.upper().replace("-", "_")
+    return reserved_trees.PASSES + reservation_id.upper().replace("-", "_")
 
 
 def put(session: Session, reservation_id: str, slots: Mapping[PoolHost, int]) -> None:
@@ -208,7 +203,7 @@ def _clear(
 def _reservation(name: str) -> str | None:
     """Return the id of the reservation that a class is of, if its name is of that form."""
     try:
-        found = str(uuid.UUID(name.removeprefix(fencing.PASSES).replace("_", "-")))
+        found = str(uuid.UUID(name.removeprefix(reserved_trees.PASSES).replace("_", "-")))
     except ValueError:
         return None
     return found if resource_class(found) == name else None

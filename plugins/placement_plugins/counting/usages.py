@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from placement_core.context import Context
-from placement_core.placement import totals
+from placement_core.placement.usage import totals
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_plugins.counting.remote import Holding, RemotePlacement
 

@@ -14,15 +14,9 @@ from placement_core import context
 from placement_core.changes import journal
 from placement_core.db.database import Database
 from placement_core.migrations import adoption, checks, exclusive, online, revisions, sync
-from placement_core.placement import (
-    allocations,
-    audit,
-    consumers,
-    inventories,
-    providers,
-    records,
-    traits,
-)
+from placement_core.placement import allocations, inventories, providers, records, traits
+from placement_core.placement.allocations import consumers
+from placement_core.placement.usage import audit
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.migrations import test_sync, upstream

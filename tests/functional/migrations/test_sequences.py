@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from placement_core.db.sequences import SequenceBehind
 from placement_core.migrations import checks, online, sync
-from placement_core.placement import aggregates, consumers, providers, tables, traits
+from placement_core.placement import aggregates, providers, tables, traits
+from placement_core.placement.allocations import consumers
 from placement_core.quota import nodes, tables as quota_tables
 from placement_core.testing import factories
 from tests import databases

@@ -9,7 +9,9 @@ from placement_core.changes import journal
 from placement_core.db.database import Database
 from placement_core.migrations import online, revisions, sync
 from placement_core.migrations.versions import usage_sums as revision
-from placement_core.placement import allocations, audit, counters, records, totals
+from placement_core.placement import allocations, records
+from placement_core.placement.allocations import usage_counters
+from placement_core.placement.usage import audit, totals
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.testing import factories
 from tests import databases
@@ -43,7 +45,7 @@ class UsageSumsMigrationTest(test_sync.BareTestCase):
 
     def test_a_new_database_has_them(self) -> None:
         self.assertTrue(self.finished())
-        self.assertEqual((0, 0), counters.sum_up(self.ctx, 10))
+        self.assertEqual((0, 0), usage_counters.sum_up(self.ctx, 10))
 
     def test_upgrade(self) -> None:
         """Claims count before, while and after the sums are made."""
@@ -58,7 +60,7 @@ class UsageSumsMigrationTest(test_sync.BareTestCase):
         self.assertEqual(7, self.used())
         done = online.run(self.ctx, None, lambda _line: None,
                           {"sum_up_usage_counters": online.Migration(
-                              counters.sum_up, counters.count_not_summed_up)})
+                              usage_counters.sum_up, usage_counters.count_not_summed_up)})
         self.assertEqual((online.DONE, {"sum_up_usage_counters": (1, 1)}),
                          (done.exit_code, done.counts))
         self.assertTrue(self.finished())

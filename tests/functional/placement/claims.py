@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from placement_core.context import Context
-from placement_core.placement import allocations, audit, providers, tables, usages
+from placement_core.placement import allocations, providers, tables
 from placement_core.placement.records import ANY_GENERATION, AllocationWrite, Provider
+from placement_core.placement.usage import audit, usages
 from placement_core.testing import factories
 from tests import base
 

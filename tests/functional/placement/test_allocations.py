@@ -2,16 +2,10 @@ import sqlalchemy as sa
 
 from placement_core import db, errors as categories
 from placement_core.changes import vector
-from placement_core.placement import (
-    allocations,
-    errors,
-    inventories,
-    providers,
-    tables,
-    usages,
-)
+from placement_core.placement import allocations, errors, inventories, providers, tables
 from placement_core.placement.records import InventoryValues
-from placement_core.placement.usage_index import CONSUMERS
+from placement_core.placement.usage import usages
+from placement_core.placement.usage.usage_index import CONSUMERS
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.placement import claims

@@ -1,7 +1,8 @@
 import sqlalchemy as sa
 
-from placement_core.placement import allocations, audit, inventories, tables
+from placement_core.placement import allocations, inventories, tables
 from placement_core.placement.records import InventoryValues
+from placement_core.placement.usage import audit
 from placement_core.testing import factories
 from tests import databases, races, rows_read
 from tests.functional.placement import claims

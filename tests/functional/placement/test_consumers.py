@@ -1,8 +1,10 @@
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.placement import allocations, consumers, errors, tables, usages
+from placement_core.placement import allocations, errors, tables
+from placement_core.placement.allocations import consumers
 from placement_core.placement.records import ANY_GENERATION
+from placement_core.placement.usage import usages
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.placement import claims

@@ -15,10 +15,10 @@ from placement_core.placement import (
     errors,
     inventories,
     providers,
-    reshaper,
     tables,
     traits,
 )
+from placement_core.placement.allocations import reshaper
 from placement_core.placement.records import ANY_GENERATION, AllocationWrite, InventoryValues
 from placement_core.testing import factories
 from tests import base, databases, races

@@ -14,7 +14,6 @@ from placement_core.changes import kinds, vector
 from placement_core.placement import (
     aggregates,
     errors,
-    fencing,
     inventories,
     locks,
     providers,
@@ -22,6 +21,7 @@ from placement_core.placement import (
     tables,
     traits,
 )
+from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.candidates import answers, search
 from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
 from placement_core.placement.index import CapacityIndex
@@ -50,9 +50,9 @@ def _pool(ctx, provider, *, pooled=True):
     """Mark the tree of a root that has no other providers, or take its mark away."""
     with db.write(ctx) as session:
         locks.hold(session, {provider.id: 0})
-        fencing.unmark(session, provider.id)
+        reserved_trees.unmark(session, provider.id)
         if pooled:
-            fencing.mark(session, provider.id)
+            reserved_trees.mark(session, provider.id)
 
 
 class _IndexCase(base.DatabaseTestCase):

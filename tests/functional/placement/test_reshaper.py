@@ -1,4 +1,5 @@
-from placement_core.placement import errors, inventories, reshaper, tables
+from placement_core.placement import errors, inventories, tables
+from placement_core.placement.allocations import reshaper
 from placement_core.placement.records import InventoryValues
 from placement_core.testing import factories
 from tests import databases

@@ -6,8 +6,10 @@ import threading
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.placement import allocations, audit, counters, tables, totals, usages
-from placement_core.placement.usage_index import CONSUMERS, ProjectSet, UsageIndex
+from placement_core.placement import allocations, tables
+from placement_core.placement.allocations import usage_counters
+from placement_core.placement.usage import audit, totals, usages
+from placement_core.placement.usage.usage_index import CONSUMERS, ProjectSet, UsageIndex
 from placement_core.plugin_api import counting
 from placement_core.quota import settled
 from placement_core.testing import factories
@@ -108,13 +110,13 @@ class TestOlderDatabases(SumsTestCase):
         self.assert_used(111, 3)
         self.assert_audit_clean()
         for _ in range(3):
-            self.assertEqual((1, 1), counters.sum_up(self.ctx, 1))
+            self.assertEqual((1, 1), usage_counters.sum_up(self.ctx, 1))
             self.use("clara", 100)
         self.assert_used(411, 6)
         self.use("clara", 1, project="made meanwhile")
-        while counters.sum_up(self.ctx, 1)[1]:
+        while usage_counters.sum_up(self.ctx, 1)[1]:
             pass
-        self.assertEqual((0, 0), counters.sum_up(self.ctx, 1))
+        self.assertEqual((0, 0), usage_counters.sum_up(self.ctx, 1))
         # The rows of users say nothing any more.
         self.assert_used(411, 6)
         self.assert_used(12, 2, "other")
@@ -135,7 +137,7 @@ class TestOlderDatabases(SumsTestCase):
                     allocations.delete(self.context(), consumer)
 
         def sum_up():
-            while counters.sum_up(self.context(), 1)[1]:
+            while usage_counters.sum_up(self.context(), 1)[1]:
                 pass
 
         outcomes = races.run(*(lambda n=n: come_and_go(n) for n in range(3)), sum_up, sum_up)
@@ -159,13 +161,13 @@ class TestFolding(SumsTestCase):
         allocations.delete(self.ctx, self.use("anna", 1, project="empty"))
         index = UsageIndex(self.database)
         index.usages(self.ctx)
-        self.assertGreaterEqual(counters.fold(self.ctx), 24)
-        self.assertEqual(0, counters.fold(self.ctx))
+        self.assertGreaterEqual(usage_counters.fold(self.ctx), 24)
+        self.assertEqual(0, usage_counters.fold(self.ctx))
         self.assertEqual(4, self.rows(_counters.c.project_id > 0))
         self.assert_used(3, 1)
         self.assert_used(0, 0, "empty")
         allocations.delete(self.ctx, stays)
-        counters.fold(self.ctx)
+        usage_counters.fold(self.ctx)
         # Who knew the project before finds nothing of it.
         self.assertEqual(0, index.usages(self.ctx).total(ProjectSet(["project"]), "VCPU"))
         self.assertFalse(index.usages(self.ctx).has_usage("project"))
@@ -193,9 +195,9 @@ class TestFolding(SumsTestCase):
 
         def fold():
             while not done.is_set():
-                counters.fold(self.context())
+                usage_counters.fold(self.context())
 
         self.assertEqual([None] * 3, races.run(claim, fold, fold))
         self.assert_audit_clean()
-        counters.fold(self.ctx)
+        usage_counters.fold(self.ctx)
         self.assertEqual(0, self.rows())

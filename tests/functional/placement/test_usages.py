@@ -1,5 +1,6 @@
-from placement_core.placement import errors, tables, usages
+from placement_core.placement import errors, tables
 from placement_core.placement.records import TypeUsage
+from placement_core.placement.usage import usages
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.placement import claims

@@ -9,8 +9,8 @@ from placement_core import amounts
 from placement_core.catalog import domains, projects, services
 from placement_core.db import clock
 from placement_core.limits import limits, registered
-from placement_core.placement import usages
-from placement_core.placement.usage_index import UsageIndex
+from placement_core.placement.usage import usages
+from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota import claims, sweeping, tables
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.guard import QuotaGuard, Rules

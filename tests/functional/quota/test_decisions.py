@@ -6,8 +6,8 @@ from oslo_config import cfg
 from placement_core.catalog import domains, projects, regions, services
 from placement_core.changes import follower
 from placement_core.limits import limits, registered
-from placement_core.placement import usages
-from placement_core.placement.usage_index import UsageIndex
+from placement_core.placement.usage import usages
+from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota import errors
 from placement_core.quota.decisions import Decisions
 from placement_core.testing import factories

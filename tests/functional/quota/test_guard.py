@@ -3,7 +3,8 @@ import logging
 import fixtures
 
 from placement_core.limits import limits
-from placement_core.placement import allocations, usages
+from placement_core.placement import allocations
+from placement_core.placement.usage import usages
 from placement_core.plugin_api.limits import EffectiveLimits
 from placement_core.quota import errors, nodes
 from placement_core.testing import factories

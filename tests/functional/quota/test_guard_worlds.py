@@ -13,17 +13,11 @@ import fixtures
 from placement_core import db, errors as core_errors
 from placement_core.catalog import domains, projects
 from placement_core.limits import limits
-from placement_core.placement import (
-    allocations,
-    consumers,
-    counters,
-    inventories,
-    resource_classes,
-    totals,
-    usages,
-)
+from placement_core.placement import allocations, inventories, resource_classes
+from placement_core.placement.allocations import consumers, usage_counters
 from placement_core.placement.records import InventoryValues
-from placement_core.placement.usage_index import CONSUMERS, ProjectSet
+from placement_core.placement.usage import totals, usages
+from placement_core.placement.usage.usage_index import CONSUMERS, ProjectSet
 from placement_core.plugin_api import counting
 from placement_core.quota import errors
 from placement_core.quota.guard import QuotaGuard, Rules
@@ -105,7 +99,7 @@ class TestWorlds(trees.TreeTestCase):
                          for name, default in _DEFAULTS.items()})
         self.processes = [self.made() for _ in range(2)]
         # So that many changes at once are not many.
-        self.useFixture(fixtures.MonkeyPatch("placement_core.placement.usage_index._FEW", 6))
+        self.useFixture(fixtures.MonkeyPatch("placement_core.placement.usage.usage_index._FEW", 6))
 
     def test_against_an_oracle(self):
         for size in self.sizes:
@@ -208,7 +202,7 @@ class TestWorlds(trees.TreeTestCase):
             del self.oracle.held[uuid]
 
     def fold(self, chance):
-        counters.fold(self.context())
+        usage_counters.fold(self.context())
 
     def change_classes(self, chance):
         unused = [name for name in self.custom

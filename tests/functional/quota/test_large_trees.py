@@ -2,7 +2,8 @@
 
 import fixtures
 
-from placement_core.placement import allocations, consumers, inventories, resource_classes
+from placement_core.placement import allocations, inventories, resource_classes
+from placement_core.placement.allocations import consumers
 from placement_core.quota import errors, settled
 from placement_core.testing import factories
 from tests import databases

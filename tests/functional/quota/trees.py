@@ -11,7 +11,7 @@ from placement_core.catalog import domains, projects, services
 from placement_core.limits import limits, registered, users
 from placement_core.placement import allocations
 from placement_core.placement.records import Provider
-from placement_core.placement.usage_index import UsageIndex
+from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota import resources
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.guard import Mode, QuotaGuard, Rules

@@ -15,13 +15,8 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.metadata import utcnow
-from placement_core.placement import (
-    fencing,
-    inventories,
-    locks,
-    resource_classes,
-    tables as placed,
-)
+from placement_core.placement import inventories, locks, resource_classes, tables as placed
+from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.records import InventoryValues, Provider
 from placement_core.reservations import tables
 from placement_core.reservations.records import ACTIVE, PENDING, R_ACTIVE
@@ -52,7 +47,7 @@ def register(ctx: Context, root: Provider, below: Provider) -> None:
             name=root.name, provider_id=root.id, provider_uuid=root.uuid,
             reservation_provider_id=below.id, vcpus=16, memory_mb=32768, disk_gb=100,
             reservable=True, promised=False))
-        fencing.mark(session, root.id)
+        reserved_trees.mark(session, root.id)
 
 
 @db.retry_writes
@@ -62,7 +57,7 @@ def remove(ctx: Context, root: Provider) -> None:
         _hold(session, root)
         session.execute(sa.delete(tables.computehosts).where(
             tables.computehosts.c.provider_id == root.id))
-        fencing.unmark(session, root.id)
+        reserved_trees.unmark(session, root.id)
 
 
 def _hold(session: db.Session, root: Provider) -> list[int]:

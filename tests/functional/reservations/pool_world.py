@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.changes import revisions
 from placement_core.placement import allocations, inventories, providers
-from placement_core.placement.fencing import Fence
+from placement_core.placement.allocations.reserved_trees import Fence
 from placement_core.placement.records import AllocationWrite, InventoryValues, Provider
 from placement_core.reservations import tables
 from placement_core.reservations.hosts.healing import Healing

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from placement_core import amounts, conf as options
 from placement_core.catalog import domains, projects, services
 from placement_core.limits import limits, registered
-from placement_core.placement.usage_index import UsageIndex
+from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota import resources
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.guard import Rules

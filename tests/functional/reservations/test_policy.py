@@ -3,7 +3,7 @@ import threading
 
 from placement_core import errors as core_errors
 from placement_core.catalog import projects
-from placement_core.placement.usage_index import UsageIndex
+from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.reservations.errors import NoRoom, OverQuota, PolicyRefused
 from tests import databases, round_trips
 from tests.functional.reservations import ruled, world

@@ -11,7 +11,7 @@ import fixtures
 
 from placement_core import services
 from placement_core.enforcer import Connection, Enforcer
-from placement_core.placement.usage_index import UsageIndex
+from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota.decisions import Decisions
 from tests.http.placement_api.cases import PlacementTestCase
 from tests.http.served import Served

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placement_core.http.operations import NOW, Call, Reply
 from placement_core.http.placement_api import microversions as mv, representations
-from placement_core.placement import usages
+from placement_core.placement.usage import usages
 
 
 def show_for_provider(call: Call) -> Reply:

@@ -1,7 +1,8 @@
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.placement import allocations, errors, inventories, usages
+from placement_core.placement import allocations, errors, inventories
+from placement_core.placement.usage import usages
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.placement import claims

@@ -2,16 +2,10 @@ import random
 import threading
 
 from placement_core import db
-from placement_core.placement import (
-    allocations,
-    audit,
-    errors,
-    inventories,
-    providers,
-    reshaper,
-    traits,
-)
+from placement_core.placement import allocations, errors, inventories, providers, traits
+from placement_core.placement.allocations import reshaper
 from placement_core.placement.records import InventoryValues
+from placement_core.placement.usage import audit
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.placement import claims

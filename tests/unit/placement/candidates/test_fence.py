@@ -10,7 +10,7 @@ import fixtures
 import hypothesis
 from hypothesis import strategies as st
 
-from placement_core.placement import fencing
+from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.candidates import search
 from placement_core.placement.candidates.requests import (
     AggregateFilter,
@@ -30,7 +30,7 @@ PASS = "CUSTOM_GPU"
 class FenceTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.useFixture(fixtures.MonkeyPatch(f"{fencing.__name__}.PASSES", PASS))
+        self.useFixture(fixtures.MonkeyPatch(f"{reserved_trees.__name__}.PASSES", PASS))
 
 
 def pooled(chance: random.Random, rows: Sequence[ProviderRow]) -> list[ProviderRow]:

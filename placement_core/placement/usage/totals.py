@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import arrays, texts
-from placement_core.placement import counters, tables, usage_index
+from placement_core.placement import tables
+from placement_core.placement.allocations import usage_counters
+from placement_core.placement.usage import usage_index
 from placement_core.plugin_api.counting import CONSUMERS
 
 #: {project: {resource class or CONSUMERS: used}}; what is 0 is not there.
@@ -108,7 +110,7 @@ def _statement(
     counted = part(_counters, _counters.c.resource_class_id, _counters.c.used)
     parts = [narrowed(counted, _counters)] if user else [
         narrowed(counted.where(each.condition), _counters, each.number(_projects.c.id))
-        for each in counters.PARTS]
+        for each in usage_counters.PARTS]
     moved = narrowed(part(_moves, _moves.c.resource_class_id, -_moves.c.used), _moves)
     if not moves_once:
         moved = moved.where(_moves.c.resource_class_id == tables.CONSUMERS)

@@ -18,18 +18,13 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import (
+from placement_core.placement import errors, inventories, locks, records, rows, tables
+from placement_core.placement.allocations import (
     consumers,
-    errors,
-    facts,
-    fencing,
-    growth,
-    inventories,
-    ledger,
-    locks,
-    records,
-    rows,
-    tables,
+    loaded,
+    plan,
+    reserved_trees,
+    usage_delta,
 )
 
 _allocations, _providers, _classes = (
@@ -85,7 +80,7 @@ class Guard(Protocol):
     def prepare(self, ctx: Context, writes: Sequence[records.AllocationWrite]) -> None:
         """Fetch what the decision needs, outside of the transaction."""
 
-    def decide(self, ctx: Context, grown: growth.Growth) -> None:
+    def decide(self, ctx: Context, grown: usage_delta.Growth) -> None:
         """Decide, inside the transaction, with consumers and providers locked.
 
         May take locks of its own (limit nodes). What is committed by then, and what
@@ -102,7 +97,7 @@ class Guard(Protocol):
 @db.retry_writes
 def replace(
     ctx: Context, writes: Sequence[records.AllocationWrite], *, guard: Guard | None = None,
-    fence: fencing.Fence | None = None, beside: Callable[[db.Session], None] | None = None,
+    fence: reserved_trees.Fence | None = None, beside: Callable[[db.Session], None] | None = None,
 ) -> None:
     """Make consumers hold exactly what ``writes`` say, all of them or none.
 
@@ -124,20 +119,20 @@ def replace(
         guard.prepare(ctx, writes)
     with explained(ctx, writes), db.write(ctx) as session:
         known, planned = _plan(ctx, session, writes)
-        ledger.write_allocations(session, planned)
+        plan.write_allocations(session, planned)
         if fence is not None:
-            fencing.hold_roots(known, planned)
+            reserved_trees.hold_roots(known, planned)
         locks.hold(session, planned.steps)
         if fence is not None:
-            fencing.judge(session, fence, writes, known, planned)
+            reserved_trees.judge(session, fence, writes, known, planned)
         if guard is not None:
-            grown = growth.measure(session, writes, known, planned)
+            grown = usage_delta.measure(session, writes, known, planned)
             if grown.projects or grown.users:
                 guard.decide(ctx, grown)
-        ledger.move_used(session, planned, None if fence is None else known.pooled)
+        plan.move_used(session, planned, None if fence is None else known.pooled)
         if beside is not None:
             beside(session)
-        ledger.count(ctx, session, planned)
+        plan.count(ctx, session, planned)
 
 
 @db.retry_writes
@@ -155,26 +150,26 @@ def delete(ctx: Context, consumer_uuid: str) -> None:
         _, planned = _plan(ctx, session, [write], raise_generations=False)
         if not planned.gone:
             raise errors.NoAllocations(consumer_uuid)
-        ledger.write_allocations(session, planned)
+        plan.write_allocations(session, planned)
         locks.hold(session, planned.steps)
-        ledger.move_used(session, planned)
-        ledger.count(ctx, session, planned)
+        plan.move_used(session, planned)
+        plan.count(ctx, session, planned)
 
 
 def _plan(
     ctx: Context, session: db.Session, writes: Sequence[records.AllocationWrite], *,
     raise_generations: bool = True,
-) -> tuple[facts.Facts, ledger.Plan]:
+) -> tuple[loaded.Facts, plan.Plan]:
     """Take the consumers' rows and compute what ``writes`` change."""
     with consumers.remembering(ctx.database):
         existed = consumers.hold(session, writes)
-        known = facts.read(session, writes, existed=bool(existed))
+        known = loaded.read(session, writes, existed=bool(existed))
         _check_names(writes, known)
-        facts.hold_pairs(session, known, writes)
-        return known, ledger.plan(writes, known, existed, raise_generations=raise_generations)
+        loaded.hold_pairs(session, known, writes)
+        return known, plan.plan(writes, known, existed, raise_generations=raise_generations)
 
 
-def _check_names(writes: Sequence[records.AllocationWrite], known: facts.Facts) -> None:
+def _check_names(writes: Sequence[records.AllocationWrite], known: loaded.Facts) -> None:
     """Refuse names of providers and classes that do not exist."""
     check_providers(writes, known)
     for write in writes:
@@ -184,7 +179,7 @@ def _check_names(writes: Sequence[records.AllocationWrite], known: facts.Facts) 
             raise errors.UnknownResourceClass(name, prefix=prefix)
 
 
-def check_providers(writes: Sequence[records.AllocationWrite], known: facts.Facts) -> None:
+def check_providers(writes: Sequence[records.AllocationWrite], known: loaded.Facts) -> None:
     """Refuse allocations on providers that do not exist.
 
     :raises errors.AllocationForUnknownProvider:
@@ -203,7 +198,7 @@ def explained(
     ctx: Context, writes: Sequence[records.AllocationWrite],
     promised: Promised = MappingProxyType({}),
 ) -> Iterator[None]:
-    """Turn ``ledger.Short`` into the refusal that says why.
+    """Turn ``plan.Short`` into the refusal that says why.
 
     The reason is looked for after the transaction was undone: writes that
     succeed do not pay for it. If by then there is no reason left, the write is
@@ -216,12 +211,12 @@ def explained(
         # inventories can be read as they were.
         with ctx.session.connection.begin_nested() if ctx.session else contextlib.nullcontext():
             yield
-    except ledger.Short as short:
+    except plan.Short as short:
         planned = short.plan
     else:
         return
     with db.read(ctx) as session:
-        known = facts.read(session, writes, existed=False)
+        known = loaded.read(session, writes, existed=False)
         bounds = _bounds(session, known, promised)
     raise _reason(writes, known, bounds, planned) or TransactionLost
 
@@ -237,8 +232,8 @@ class _Bounds(NamedTuple):
 
 
 def _bounds(
-    session: db.Session, known: facts.Facts, promised: Promised
-) -> dict[facts.Cell, _Bounds]:
+    session: db.Session, known: loaded.Facts, promised: Promised
+) -> dict[loaded.Cell, _Bounds]:
     bounds = {
         (row.resource_provider_id, row.resource_class_id): _Bounds(*tuple(row)[2:])
         for row in session.execute(_BOUNDS, {"providers": sorted(known.providers.values())})
@@ -253,8 +248,8 @@ def _bounds(
 
 
 def _reason(
-    writes: Sequence[records.AllocationWrite], known: facts.Facts,
-    bounds: Mapping[facts.Cell, _Bounds], planned: ledger.Plan,
+    writes: Sequence[records.AllocationWrite], known: loaded.Facts,
+    bounds: Mapping[loaded.Cell, _Bounds], planned: plan.Plan,
 ) -> errors.CannotAllocate | None:
     """Find the first amount, in the order of the request, that cannot be had."""
     judged = [

@@ -20,7 +20,8 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.metadata import utcnow
-from placement_core.placement import counters, inventories, locks, moves, records, tables
+from placement_core.placement import inventories, locks, records, tables
+from placement_core.placement.allocations import moves, usage_counters
 
 _providers, _inventories, _allocations = (
     tables.resource_providers, tables.inventories, tables.allocations)
@@ -123,12 +124,12 @@ def _counter_sums() -> sa.Select:
         (-of_users.c.project_id).label("project_id"),
         sa.literal_column(str(tables.EVERYBODY)).label("user_id"),
         of_users.c.kind, of_users.c.what, of_users.c.stored, of_users.c.actual,
-    ).where(counters.SUMMED_UP)
+    ).where(usage_counters.SUMMED_UP)
     both = sa.union_all(
         stored.where(_within(_counters.c.project_id)), held, counted,
         stored.where(_counters.c.project_id >= sa.bindparam("least_sum"),
                      _counters.c.project_id < sa.bindparam("below_sum"),
-                     counters.SUMMED_UP),
+                     usage_counters.SUMMED_UP),
         everybody).subquery()
     key = (both.c.project_id, both.c.user_id, both.c.kind, both.c.what)
     sums = (sa.func.sum(both.c.stored), sa.func.sum(both.c.actual))
@@ -292,13 +293,13 @@ def _repair_counters(ctx: Context, ids: _Ids) -> list[Finding]:
             session.execute(_HOLD_PROJECT, {"held_id": project, "now": utcnow()})
         wrong = [found for found in _wrong_counters(session, ids)
                  if abs(found[1][0]) in suspects]
-        counters.put(ctx, session, {key: difference for _, key, difference in wrong})
+        usage_counters.put(ctx, session, {key: difference for _, key, difference in wrong})
     return [dataclasses.replace(finding, repaired=True) for finding, _, _ in wrong]
 
 
 def _wrong_counters(
     session: db.Session, ids: _Ids
-) -> Iterator[tuple[Finding, counters.Key, int]]:
+) -> Iterator[tuple[Finding, usage_counters.Key, int]]:
     """Yield what is wrong, each with its counter and what has to be added to it."""
     after, until = ids
     for row in session.execute(_COUNTER_SUMS, {

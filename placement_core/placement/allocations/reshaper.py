@@ -14,18 +14,15 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.placement import (
-    allocations,
-    consumers,
     errors,
-    facts,
-    fencing,
     inventories as inventory_records,
-    ledger,
     locks,
     records,
     resource_classes,
     tables,
 )
+from placement_core.placement.allocations import consumers, loaded, plan, reserved_trees
+from placement_core.placement.allocations.write import check_providers, explained
 
 #: {provider uuid: (its generation as the caller saw it, {resource class: values})}
 NewInventories = Mapping[str, tuple[int, Mapping[str, records.InventoryValues]]]
@@ -41,7 +38,7 @@ _GENERATIONS = sa.select(_providers.c.uuid, _providers.c.generation).where(
 @db.retry_writes
 def reshape(
     ctx: Context, inventories: NewInventories, writes: Sequence[records.AllocationWrite], *,
-    fence: fencing.Fence | None = None, rewriting: Rewriting | None = None,
+    fence: reserved_trees.Fence | None = None, rewriting: Rewriting | None = None,
 ) -> None:
     """Give providers these inventories and consumers these allocations, as one.
 
@@ -59,28 +56,28 @@ def reshape(
     new = {uuid: _in_range(uuid, made) for uuid, (_, made) in inventories.items()}
     seen = {uuid: generation for uuid, (generation, _) in inventories.items()}
     consumers.ensure_owners(ctx, writes)
-    with allocations.explained(ctx, writes, new), db.write(ctx) as session:
+    with explained(ctx, writes, new), db.write(ctx) as session:
         # Before the consumers, because clients expect this refusal first.
         _check_generations(session, seen)
         with consumers.remembering(ctx.database):
             existed = consumers.hold(session, writes)
-            known = facts.read(
+            known = loaded.read(
                 session, writes, existed=bool(existed), more_providers=new,
                 more_classes={name for made in new.values() for name in made})
             _check_names(writes, new, known)
-            facts.hold_pairs(session, known, writes)
-            planned = ledger.plan(writes, known, existed)
+            loaded.hold_pairs(session, known, writes)
+            planned = plan.plan(writes, known, existed)
         if rewriting is not None:
             rewriting(session, writes)
-        ledger.write_allocations(session, planned)
+        plan.write_allocations(session, planned)
         if fence is not None:
-            fencing.hold_roots(known, planned)
+            reserved_trees.hold_roots(known, planned)
         steps = {known.providers[uuid]: 2 if made else 1 for uuid, made in new.items()}
         for provider, step in planned.steps.items():
             steps[provider] = steps.get(provider, 0) + step
         locks.hold(session, steps)
         if fence is not None:
-            fencing.judge(session, fence, writes, known, planned)
+            reserved_trees.judge(session, fence, writes, known, planned)
         _check_generations(session, seen, {
             uuid: steps[known.providers[uuid]] for uuid in seen})
         wanted = {
@@ -90,10 +87,10 @@ def reshape(
             resource_class for made in wanted.values() for resource_class in made})
         for provider, made in sorted(wanted.items()):
             inventory_records.put(session, provider, made)
-        ledger.move_used(session, planned, None if fence is None else known.pooled)
+        plan.move_used(session, planned, None if fence is None else known.pooled)
         for uuid in new:
             _drop_others(session, uuid, known.providers[uuid], wanted[known.providers[uuid]])
-        ledger.count(ctx, session, planned)
+        plan.count(ctx, session, planned)
 
 
 def _in_range(
@@ -127,12 +124,12 @@ def _check_generations(
 
 def _check_names(
     writes: Sequence[records.AllocationWrite], new: Mapping[str, Mapping[str, object]],
-    known: facts.Facts,
+    known: loaded.Facts,
 ) -> None:
     for uuid in new:
         if uuid not in known.providers:
             raise errors.ReshapedProviderNotFound(uuid)
-    allocations.check_providers(writes, known)
+    check_providers(writes, known)
     unknown = [name for made in new.values() for name in made if name not in known.classes]
     for write in writes:
         unknown += known.unknown_classes(write)

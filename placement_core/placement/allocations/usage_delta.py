@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from placement_core.db import Session
 from placement_core.placement import records, tables
-from placement_core.placement.facts import Facts
-from placement_core.placement.ledger import Plan
-from placement_core.placement.usage_index import CONSUMERS
+from placement_core.placement.allocations.loaded import Facts
+from placement_core.placement.allocations.plan import Plan
+from placement_core.placement.usage.usage_index import CONSUMERS
 
 Key = TypeVar("Key")
 

@@ -18,8 +18,9 @@ import sqlalchemy as sa
 
 from placement_core.changes import kinds
 from placement_core.db import Session
-from placement_core.placement import ledger, moves, records, tables
-from placement_core.placement.facts import Facts
+from placement_core.placement import records, tables
+from placement_core.placement.allocations import moves, plan
+from placement_core.placement.allocations.loaded import Facts
 
 #: Who names a resource class that begins so names the trees that have inventory of it.
 PASSES = "CUSTOM_RESERVATION_"
@@ -97,7 +98,7 @@ def unmark(session: Session, root_id: int) -> None:
     session.touch(kinds.PROVIDER, root_id)
 
 
-def hold_roots(known: Facts, planned: ledger.Plan) -> None:
+def hold_roots(known: Facts, planned: plan.Plan) -> None:
     """Make a write take the roots of pooled trees, too: one decides about each at a time."""
     for root in known.pooled.values():
         planned.steps.setdefault(root, 0)
@@ -105,11 +106,11 @@ def hold_roots(known: Facts, planned: ledger.Plan) -> None:
 
 def judge(
     session: Session, fence: Fence, writes: Sequence[records.AllocationWrite], known: Facts,
-    planned: ledger.Plan,
+    planned: plan.Plan,
 ) -> None:
     """Ask about what is claimed of trees that were pooled before their rows were taken.
 
-    Of those that became so since, ``ledger.move_used`` gives nothing.
+    Of those that became so since, ``plan.move_used`` gives nothing.
 
     :param planned: the plan of ``writes``, whose allocations are written.
     :raises errors.Fenced: the fence refuses.
@@ -132,7 +133,7 @@ def judge(
 
 
 def _entrants(
-    providers: Collection[int], known: Facts, planned: ledger.Plan
+    providers: Collection[int], known: Facts, planned: plan.Plan
 ) -> Iterator[str]:
     """Return who would have more of a tree than before.
 

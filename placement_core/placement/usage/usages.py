@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Question, texts
-from placement_core.placement import counters, records, rows, tables
+from placement_core.placement import records, rows, tables
+from placement_core.placement.allocations import usage_counters
 
 #: As ``consumer_type``: consumers of every type, and those without one.
 ALL_TYPES = "all"
@@ -44,7 +45,7 @@ def _of_project(*, user: bool) -> sa.Select[Any]:
     ] if user else [
         counted.join(_projects, _counters.c.project_id == part.number(_projects.c.id))
         .where(of_project, part.condition)
-        for part in counters.PARTS]
+        for part in usage_counters.PARTS]
     rows = sa.union_all(*parts).subquery()
     used = sa.func.sum(rows.c.used)
     return (

@@ -19,8 +19,9 @@ import sqlalchemy as sa
 from placement_core.context import Context
 from placement_core.db import Session, arrays
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import consumers, counters, inserts, locks, moves, records, tables
-from placement_core.placement.facts import Cell, Facts, Owner
+from placement_core.placement import inserts, locks, records, tables
+from placement_core.placement.allocations import consumers, moves, usage_counters
+from placement_core.placement.allocations.loaded import Cell, Facts, Owner
 
 _allocations, _inventories = tables.allocations, tables.inventories
 _providers, _pooled = tables.resource_providers, tables.pooled_trees
@@ -65,7 +66,7 @@ class Plan:
     rows: list[Row]
     deltas: dict[Cell, int]
     steps: dict[int, int]
-    counters: dict[counters.Key, int]
+    counters: dict[usage_counters.Key, int]
     moved: dict[str, Owner]
     emptied: list[str]
     owners: dict[str, Owner]
@@ -93,7 +94,7 @@ def plan(
     """
     planned = Plan(facts.held_rows, [], {}, {}, {}, {}, [], {}, [])
     deltas: collections.Counter[Cell] = collections.Counter()
-    changes: collections.Counter[counters.Key] = collections.Counter()
+    changes: collections.Counter[usage_counters.Key] = collections.Counter()
     holdings = {}
     for write in writes:
         before = facts.held.get(write.consumer_uuid, {})
@@ -130,7 +131,7 @@ def _wanted(write: records.AllocationWrite, facts: Facts) -> dict[Cell, int]:
 
 
 def _count(
-    changes: collections.Counter[counters.Key], write: records.AllocationWrite, facts: Facts,
+    changes: collections.Counter[usage_counters.Key], write: records.AllocationWrite, facts: Facts,
     existed: set[str], before: Mapping[Cell, int], after: Mapping[Cell, int], planned: Plan,
 ) -> None:
     """Work out the consumer's owner and its share of the usage counters."""
@@ -154,7 +155,8 @@ def _count(
 
 
 def _add(
-    changes: collections.Counter[counters.Key], owner: Owner, held: Mapping[Cell, int], sign: int
+    changes: collections.Counter[usage_counters.Key], owner: Owner, held: Mapping[Cell, int],
+    sign: int,
 ) -> None:
     for (_, resource_class), used in held.items():
         changes[*owner, resource_class] += sign * used
@@ -203,7 +205,7 @@ def move_used(
 
     The providers' rows must be held.
 
-    :param let_in: providers of pooled trees (``fencing``) that may be given more of; None:
+    :param let_in: providers of pooled trees (``reserved_trees``) that may be given more of; None:
         all of them.
     :raises Short: one does not. Some may have been changed all the same.
     """
@@ -224,7 +226,7 @@ def count(ctx: Context, session: Session, planned: Plan) -> None:
     After a guard, which judges by what is committed.
     """
     moves.write(session, planned.pairs)
-    counters.add(ctx, session, planned.counters)
+    usage_counters.add(ctx, session, planned.counters)
 
 
 def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:

@@ -20,7 +20,8 @@ from placement_core.context import Context
 from placement_core.db import TransactionLost, arrays, failures, texts
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
-from placement_core.placement import counters, errors, inserts, locks, records, tables
+from placement_core.placement import errors, inserts, locks, records, tables
+from placement_core.placement.allocations import usage_counters
 
 _consumers, _allocations = tables.consumers, tables.allocations
 _OWNERS = {
@@ -444,16 +445,16 @@ def _record(ctx: Context, uuids: Sequence[str]) -> int:
         holders, changes = _holdings(session, made)
         # What one of them held may have been released before its row was made.
         remove(session, sorted(set(made) - holders))
-        counters.add(ctx, session, changes)
+        usage_counters.add(ctx, session, changes)
         return len(holders)
 
 
 def _holdings(
     session: db.Session, uuids: Sequence[str]
-) -> tuple[set[str], dict[counters.Key, int]]:
+) -> tuple[set[str], dict[usage_counters.Key, int]]:
     """Return which of these untyped consumers hold anything, and what they add up to."""
     holders: set[str] = set()
-    changes: collections.Counter[counters.Key] = collections.Counter()
+    changes: collections.Counter[usage_counters.Key] = collections.Counter()
     for row in session.execute(_HELD, {"uuids": list(uuids)}):
         owner = (row.project_id, row.user_id, tables.UNTYPED)
         changes[*owner, row.resource_class_id] += int(row.used)

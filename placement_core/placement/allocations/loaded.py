@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from placement_core.db import Session, arrays
-from placement_core.placement import moves, records, tables
+from placement_core.placement import records, tables
+from placement_core.placement.allocations import moves
 
 #: (provider id, resource class id)
 Cell: TypeAlias = tuple[int, int]
@@ -109,7 +110,7 @@ class Facts:
     """What the rows say.
 
     :ivar providers: {uuid: id}, those that exist.
-    :ivar pooled: {provider id: the id of its root}, of those in pooled trees (``fencing``).
+    :ivar pooled: {provider id: the id of its root}, of those in pooled trees (``reserved_trees``).
         Not locked.
     :ivar classes: {name: id}, those that exist.
     :ivar owners: {consumer uuid: its owner, as its row says}.

@@ -23,8 +23,9 @@ from placement_core.changes.follower import Follower, Version
 from placement_core.context import Context
 from placement_core.db import Session, arrays
 from placement_core.db.database import Database
-from placement_core.placement import counters, tables
-from placement_core.placement.counters import Part
+from placement_core.placement import tables
+from placement_core.placement.allocations import usage_counters
+from placement_core.placement.allocations.usage_counters import Part
 
 #: Among the resource classes: how many consumers there are.
 CONSUMERS = ""
@@ -59,7 +60,7 @@ _PAIRS = Part(1, sa.true(), "ids")
 
 def _statement(dialect: str | None, *, named: bool) -> sa.CompoundSelect[Any]:
     return sa.union_all(
-        *(_sums(_counters, 0, dialect, part, named=named) for part in counters.PARTS),
+        *(_sums(_counters, 0, dialect, part, named=named) for part in usage_counters.PARTS),
         _sums(_moves, 1, dialect, _PAIRS, named=named))
 
 
@@ -266,15 +267,15 @@ def _changed(ctx: Context, before: Usages, ids: list[int]) -> Usages:
         if all(row.resource_class_id in names.classes for row in found):
             return _with(before, ids, found, names)
     with db.read_each(ctx) as session:
-        named = session.execute(_SOME_NAMED[session.dialect], counters.ids(ids)).all()
+        named = session.execute(_SOME_NAMED[session.dialect], usage_counters.ids(ids)).all()
     return _with(before, ids, named, names.with_those_of(named))
 
 
 def _sums_of(ctx: Context, ids: list[int]) -> Sequence[Any]:
     if ctx.database.url.get_backend_name() == "postgresql":
-        return _SOME_ON_POSTGRESQL.ask(ctx, counters.ids(ids))
+        return _SOME_ON_POSTGRESQL.ask(ctx, usage_counters.ids(ids))
     with db.read_each(ctx) as session:
-        return session.execute(_SOME[session.dialect], counters.ids(ids)).all()
+        return session.execute(_SOME[session.dialect], usage_counters.ids(ids)).all()
 
 
 def _with(before: Usages, ids: Iterable[int], found: Iterable[Any], names: _Names) -> Usages:

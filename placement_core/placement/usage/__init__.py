@@ -1,0 +1,1 @@
+"""What is used: by projects, users and providers, kept in memory, and audited."""
