@@ -110,7 +110,7 @@ def judge(
 ) -> None:
     """Ask about what is claimed of trees that were pooled before their rows were taken.
 
-    Of those that became so since, ``plan.move_used`` gives nothing.
+    Of those that became so since, ``applying.move_used`` gives nothing.
 
     :param planned: the plan of ``writes``, whose allocations are written.
     :raises errors.Fenced: the fence refuses.

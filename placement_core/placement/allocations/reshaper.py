@@ -21,8 +21,9 @@ from placement_core.placement import (
     resource_classes,
     tables,
 )
-from placement_core.placement.allocations import consumers, loaded, plan, reserved_trees
-from placement_core.placement.allocations.write import check_providers, explained
+from placement_core.placement.allocations import applying, consumers, loaded, plan, reserved_trees
+from placement_core.placement.allocations.refusals import explained
+from placement_core.placement.allocations.write import check_providers
 
 #: {provider uuid: (its generation as the caller saw it, {resource class: values})}
 NewInventories = Mapping[str, tuple[int, Mapping[str, records.InventoryValues]]]
@@ -69,7 +70,7 @@ def reshape(
             planned = plan.plan(writes, known, existed)
         if rewriting is not None:
             rewriting(session, writes)
-        plan.write_allocations(session, planned)
+        applying.write_allocations(session, planned)
         if fence is not None:
             reserved_trees.hold_roots(known, planned)
         steps = {known.providers[uuid]: 2 if made else 1 for uuid, made in new.items()}
@@ -87,10 +88,10 @@ def reshape(
             resource_class for made in wanted.values() for resource_class in made})
         for provider, made in sorted(wanted.items()):
             inventory_records.put(session, provider, made)
-        plan.move_used(session, planned, None if fence is None else known.pooled)
+        applying.move_used(session, planned, None if fence is None else known.pooled)
         for uuid in new:
             _drop_others(session, uuid, known.providers[uuid], wanted[known.providers[uuid]])
-        plan.count(ctx, session, planned)
+        applying.count(ctx, session, planned)
 
 
 def _in_range(

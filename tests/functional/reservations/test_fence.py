@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placement_core.placement import allocations, errors, locks, providers
-from placement_core.placement.allocations import plan, reshaper
+from placement_core.placement.allocations import applying, reshaper
 from placement_core.placement.records import InventoryValues
 from placement_core.quota import claims as quota_claims
 from placement_core.reservations.hosts.access import PoolFence
@@ -249,14 +249,14 @@ class RacesTest(FenceTestCase):
     def test_registered_between_the_look_and_the_lock(self) -> None:
         if self.kind == "sqlite":
             self.skipTest("one writer at a time")
-        write, pauses = plan.write_allocations, []
+        write, pauses = applying.write_allocations, []
 
         def paused_write(session, planned):
             write(session, planned)
             for pause in pauses:
                 pause.here()
 
-        self.patch(plan, "write_allocations", paused_write)
+        self.patch(applying, "write_allocations", paused_write)
         consumer, ctx = factories.new_uuid(), self.context()
 
         def claim(pause):

@@ -1,0 +1,161 @@
+"""Writes a plan, in the one lock order.
+
+Allocations of consumers that are held, then (``locks.hold``) the providers, then the
+inventories' ``used``, then pairs and usage counters.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import sqlalchemy as sa
+
+from placement_core.context import Context
+from placement_core.db import Session, arrays
+from placement_core.db.transactions import TransactionLost
+from placement_core.placement import inserts, locks, tables
+from placement_core.placement.allocations import consumers, moves, usage_counters
+from placement_core.placement.allocations.loaded import Cell
+from placement_core.placement.allocations.plan import Plan, Short
+
+_allocations, _inventories = tables.allocations, tables.inventories
+_providers, _pooled = tables.resource_providers, tables.pooled_trees
+
+_DELETE = {
+    dialect: sa.delete(_allocations).where(
+        arrays.among(_allocations.c.id, "ids", dialect=dialect))
+    for dialect in ("postgresql", "mysql", "sqlite")}
+#: How many rows one statement names: databases bound the number of parameters.
+_MOST_IDS = 1000
+#: How many inventories one statement changes.
+_BATCH = 50
+
+
+def write_allocations(session: Session, planned: Plan) -> None:
+    """End and begin allocations, and put consumers to their new owners.
+
+    :raises Short: an amount is larger than any inventory allows.
+    """
+    for start in range(0, len(planned.gone), _MOST_IDS):
+        ids = planned.gone[start:start + _MOST_IDS]
+        if session.change(_DELETE[session.dialect], {"ids": ids}) != len(ids):
+            raise TransactionLost  # a consumer without a record: somebody else was first
+    if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
+        raise Short(planned)
+    if planned.rows:
+        inserts.many(session, _allocations, [
+            {"resource_provider_id": row.cell[0], "resource_class_id": row.cell[1],
+             "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn}
+            for row in planned.rows
+        ])
+    for uuid, (project, user, consumer_type) in planned.moved.items():
+        consumers.move(session, uuid, project_id=project, user_id=user,
+                       type_id=None if consumer_type == tables.UNTYPED else consumer_type)
+    consumers.remove(session, planned.emptied)
+
+
+def move_used(
+    session: Session, planned: Plan, let_in: Collection[int] | None = None
+) -> None:
+    """Change ``used`` of the inventories, if every one of them allows it.
+
+    The providers' rows must be held.
+
+    :param let_in: providers of pooled trees (``reserved_trees``) that may be given more of; None:
+        all of them.
+    :raises Short: one does not. Some may have been changed all the same.
+    """
+    amounts: dict[Cell, list[int]] = collections.defaultdict(list)
+    for row in planned.rows:
+        amounts[row.cell].append(row.used)
+    asked = [
+        {**_asked(cell, planned.deltas[cell], amounts.get(cell, [0])),
+         "let_in": int(let_in is None or cell[0] in let_in)}
+        for cell in sorted(planned.deltas)]
+    if asked and _move(session, asked) != len(asked):
+        raise Short(planned)
+
+
+def count(ctx: Context, session: Session, planned: Plan) -> None:
+    """Write what quota counts: pairs and usage counters.
+
+    After a guard, which judges by what is committed.
+    """
+    moves.write(session, planned.pairs)
+    usage_counters.add(ctx, session, planned.counters)
+
+
+def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
+    return {"provider": cell[0], "class": cell[1], "delta": delta, "least": min(amounts),
+            "most": max(amounts), "divisor": math.gcd(*amounts)}
+
+
+def _move(session: Session, asked: Sequence[Mapping[str, int]]) -> int:
+    """Change the inventories that allow it; return how many did."""
+    if session.dialect == "postgresql":
+        return session.change(_MOVE_ARRAYS, arrays.columns(asked))
+    moved = 0
+    for start in range(0, len(asked), _BATCH):
+        batch = asked[start:start + _BATCH]
+        parameters = {f"{name}{place}": value for place, values in enumerate(batch)
+                      for name, value in values.items()}
+        moved += session.change(_move_batch(len(batch)), parameters)
+    return moved
+
+
+def _is_allowed(values: Mapping[str, sa.ColumnElement]) -> sa.ColumnElement[bool]:
+    """Build the condition under which an inventory gives what is asked.
+
+    The amounts are within its bounds and their sum fits, or its usage does not
+    grow (it may be over-committed already). ``most`` = 0: amounts only end
+    here, there are no bounds to respect. ``let_in`` = 0: nothing of a pooled tree.
+    """
+    columns = _inventories.c
+    # A value and no EXISTS, which PostgreSQL may answer by reading all pooled trees.
+    pooled_root = (
+        sa.select(_pooled.c.root_provider_id)
+        .join(_providers, _providers.c.root_provider_id == _pooled.c.root_provider_id)
+        .where(_providers.c.id == values["provider"])
+        .correlate_except(_providers, _pooled).scalar_subquery())
+    return sa.and_(
+        columns.resource_provider_id == values["provider"],
+        columns.resource_class_id == values["class"],
+        sa.or_(values["delta"] <= 0, columns.used + values["delta"] <= columns.capacity),
+        sa.or_(values["most"] == 0, sa.and_(
+            values["least"] >= columns.min_unit, values["most"] <= columns.max_unit,
+            values["divisor"] % columns.step_size == 0)),
+        sa.or_(values["let_in"] == 1, values["delta"] <= 0, pooled_root.is_(None)),
+    )
+
+
+_ASKED = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
+          "least": sa.BigInteger, "most": sa.BigInteger, "divisor": sa.BigInteger,
+          "let_in": sa.Integer}
+
+
+def _build_move_arrays() -> sa.Update:
+    asked = dict(arrays.rows("asked", _ASKED).c)
+    return sa.update(_inventories).where(_is_allowed(asked)).values(
+        used=_inventories.c.used + asked["delta"])
+
+
+_MOVE_ARRAYS = _build_move_arrays()
+
+
+@functools.cache
+def _move_batch(count: int) -> sa.Update:
+    """Build the same for ``count`` inventories as parameters one by one."""
+    columns = _inventories.c
+    changes, conditions = [], []
+    for place in range(count):
+        asked = {name: sa.bindparam(f"{name}{place}", type_=kind)
+                 for name, kind in _ASKED.items()}
+        here = sa.and_(columns.resource_provider_id == asked["provider"],
+                       columns.resource_class_id == asked["class"])
+        changes.append((here, asked["delta"]))
+        conditions.append(_is_allowed(asked))
+    change = changes[0][1] if count == 1 else sa.case(*changes, else_=0)
+    return sa.update(_inventories).where(sa.or_(*conditions)).values(used=columns.used + change)

@@ -1,0 +1,107 @@
+"""What consumers hold, and what is held on providers: read with generations, for clients."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.placement import records, rows, tables
+from placement_core.placement.allocations import consumers
+
+_allocations, _providers, _classes = (
+    tables.allocations, tables.resource_providers, tables.resource_classes)
+_consumers, _projects, _users, _types = (
+    tables.consumers, tables.projects, tables.users, tables.consumer_types)
+
+_OF_CONSUMER = (
+    sa.select(
+        _providers.c.uuid.label("provider_uuid"), _providers.c.generation,
+        _classes.c.name.label("resource_class"), _allocations.c.used, _allocations.c.created_at,
+        _projects.c.external_id.label("project_id"), _users.c.external_id.label("user_id"),
+        _types.c.name.label("consumer_type"), _consumers.c.generation.label("seen"),
+    )
+    .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+    .outerjoin(_projects, _projects.c.id == _consumers.c.project_id)
+    .outerjoin(_users, _users.c.id == _consumers.c.user_id)
+    .outerjoin(_types, _types.c.id == _consumers.c.consumer_type_id)
+    .where(_allocations.c.consumer_id == sa.bindparam("uuid"))
+    .order_by(_allocations.c.id)
+)
+_ON_PROVIDER = (
+    sa.select(
+        _allocations.c.consumer_id, _classes.c.name.label("resource_class"),
+        _allocations.c.used, _allocations.c.created_at, _consumers.c.generation.label("seen"),
+    )
+    .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
+    .outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
+    .where(_allocations.c.resource_provider_id == sa.bindparam("id"))
+    .order_by(_allocations.c.id)
+)
+
+
+@db.retry_writes
+def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAllocations | None:
+    """Return all that a consumer holds; None: it holds nothing.
+
+    A consumer that holds something without being recorded is recorded in passing.
+    """
+    if not consumers.is_consumer_uuid(consumer_uuid):
+        return None
+    with db.read_once(ctx) as session:
+        found = session.execute(_OF_CONSUMER, {"uuid": consumer_uuid}).all()
+    if not found:
+        return None
+    if found[0].seen is None and ctx.session is None:
+        consumers.record_missing(ctx, [consumer_uuid])
+        return list_for_consumer(ctx, consumer_uuid)
+    project, user = ctx.database.incomplete_owner
+    providers: dict[str, records.ProviderAllocation] = {}
+    for uuid, of_provider in _grouped(found, "provider_uuid").items():
+        providers[uuid] = records.ProviderAllocation(
+            _resources(of_provider), of_provider[0].generation, _newest(of_provider))
+    first = found[0]
+    return records.ConsumerAllocations(
+        consumer_uuid, first.project_id or project, first.user_id or user,
+        first.consumer_type, first.seen or 0, providers)
+
+
+@db.retry_writes
+def list_for_provider(ctx: Context, provider_uuid: str) -> records.ProviderAllocations:
+    """Return all allocations on a provider, and the generation they were read at.
+
+    :raises errors.ProviderNotFound:
+    """
+    with db.read(ctx) as session:
+        provider = rows.by_uuid(session, provider_uuid)
+        found = session.execute(_ON_PROVIDER, {"id": provider.id}).all()
+    missing = sorted({row.consumer_id for row in found if row.seen is None})
+    if missing and ctx.session is None:
+        consumers.record_missing(ctx, missing)
+    return records.ProviderAllocations(provider.generation, {
+        uuid: records.ConsumerShare(shares[0].seen or 0, _resources(shares), _newest(shares))
+        for uuid, shares in _grouped(found, "consumer_id").items()
+    })
+
+
+def _grouped(found: Sequence[sa.Row], name: str) -> dict[str, list[sa.Row]]:
+    groups: dict[str, list[sa.Row]] = {}
+    for row in found:
+        groups.setdefault(getattr(row, name), []).append(row)
+    return groups
+
+
+def _resources(found: Sequence[sa.Row]) -> dict[str, int]:
+    resources: dict[str, int] = {}
+    for row in found:
+        resources[row.resource_class] = resources.get(row.resource_class, 0) + row.used
+    return resources
+
+
+def _newest(found: Sequence[sa.Row]) -> datetime.datetime | None:
+    return max((row.created_at for row in found if row.created_at is not None), default=None)
