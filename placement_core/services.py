@@ -17,7 +17,7 @@ from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
 from placement_core.db.database import Database, Settings
 from placement_core.limits import history as limit_history
-from placement_core.placement.allocations import usage_counters
+from placement_core.placement.allocations import Gate, usage_counters
 from placement_core.placement.index import CapacityIndex
 from placement_core.placement.usage import usage_index
 from placement_core.plugin_api import loader
@@ -28,11 +28,13 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.plugin_api.limits import LimitDriver
 from placement_core.plugin_api.reservations import ReservationPlugin
 from placement_core.quota import coverage, members, resources, sweeping
+from placement_core.quota.claims import Claims
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.enforcer import QuotaEnforcer
-from placement_core.quota.guard import Mode, QuotaGuard, Rules
+from placement_core.quota.guard import QuotaGuard, Rules
 from placement_core.quota.measured import MeasuredCounting
 from placement_core.quota.overview import Overviews
+from placement_core.quota.sweeping import HeldClaims
 from placement_core.reservations.hosts.access import PoolFence
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.monitor import Monitor
@@ -67,6 +69,7 @@ class Services:
     :ivar advertised_model: the one that clients are told of; mostly the same.
     :ivar quota: answers whether something fits, and what is free; ``overviews`` of all
         projects at once.
+    :ivar claims: writes allocations, judged by quota and whoever else has to.
     :ivar fence: lets claims onto hosts of the freepool; None: nobody keeps them off.
     :ivar reservation_plugins: by resource type.
     :ivar compute: makes what reservations need in the compute service; mostly through the
@@ -90,6 +93,7 @@ class Services:
     compute_nodes: ComputeNodes
     quota: QuotaEnforcer
     overviews: Overviews
+    claims: Claims
     fence: PoolFence | None
     reservation_plugins: Mapping[str, ReservationPlugin]
     compute: ComputeDriver
@@ -98,17 +102,6 @@ class Services:
     pool_hosts: HostRegistry
     healing: Healing
     monitor: Monitor
-
-    def guard(self, mode: Mode | None = None) -> QuotaGuard | None:
-        """Return who judges one write of allocations; None: nobody does.
-
-        :param mode: None: what ``[quota] guard`` says.
-        """
-        options = self.conf.quota
-        wanted = mode or (None if options.guard == "off" else options.guard)
-        return None if wanted is None else QuotaGuard(
-            self.decisions, _rules(self.conf), wanted,
-            notes=wanted == "enforce" and options.guard != "enforce")
 
     def limit_gaps(self, ctx: Context) -> list[str]:
         """Return a sentence for each way in which registered limits bind nobody.
@@ -209,6 +202,7 @@ def build(conf: cfg.ConfigOpts) -> Services:
         design=options.instance_design, leftovers=options.leftovers, acts=compute.acts,
         patience_seconds=options.server_deletion_timeout)
     rules = LeaseRules(conf, decisions, _rules(conf))
+    fence = PoolFence() if options.fence == "enforce" else None
     leases = Leases(
         plugins, provisioner, rules, BookingIndex(database),
         cleaning_seconds=60 * options.cleaning_time,
@@ -222,13 +216,29 @@ def build(conf: cfg.ConfigOpts) -> Services:
         advertised_model=_model(conf, advertised, "advertised_model") if advertised else model,
         counting=counting, decisions=decisions, cells=cells, quota=quota,
         overviews=Overviews(quota), compute_nodes=nodes,
-        fence=PoolFence() if options.fence == "enforce" else None,
+        claims=_claims(conf, decisions, catalog, fence), fence=fence,
         reservation_plugins=plugins, compute=compute, leases=leases,
         transitions=Transitions(
             plugins, provisioner, rules, cleaning_seconds=60 * options.cleaning_time),
         pool_hosts=HostRegistry(provisioner, nodes, healing), healing=healing,
         monitor=Monitor(cells, silent_seconds=options.silent_host_seconds),
     )
+
+
+def _claims(
+    conf: cfg.ConfigOpts, decisions: Decisions, catalog: CatalogDriver, fence: PoolFence | None
+) -> Claims:
+    """Make what writes allocations, with everybody who may refuse it.
+
+    In the order in which they decide: who is not let onto a host is not asked about quota.
+    """
+    mode, rules, held_claims = conf.quota.guard, _rules(conf), HeldClaims(catalog)
+    admission: list[Gate] = [] if fence is None else [fence]
+    guards: list[Gate] = [] if mode == "off" else [QuotaGuard(decisions, rules, mode)]
+    # Claims go by the limits even where other writes do not: re-checks are told of them then.
+    enforcing = QuotaGuard(decisions, rules, "enforce", notes=mode != "enforce")
+    return Claims(
+        [*admission, *guards, held_claims], [*admission, enforcing, held_claims])
 
 
 def _rules(conf: cfg.ConfigOpts) -> Rules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
+from typing import TypeAlias
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,6 +132,10 @@ class ProviderAllocations:
     generation: int
     consumers: Mapping[str, ConsumerShare]
 
+
+#: What a reshape makes: {provider uuid: (its generation as the caller saw it,
+#: {resource class: values})}
+NewInventories: TypeAlias = Mapping[str, tuple[int, Mapping[str, InventoryValues]]]
 
 #: As ``AllocationWrite.expected_generation``: whatever it is now (below 1.28).
 ANY_GENERATION = -1

@@ -11,6 +11,7 @@ consumer that was deleted (DELETE /allocations) is no claim any more.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,49 +19,109 @@ import sqlalchemy as sa
 from placement_core import db, metrics
 from placement_core.context import Context
 from placement_core.placement import allocations, errors as placement_errors
-from placement_core.placement.allocations import consumers, reserved_trees
-from placement_core.placement.records import AllocationWrite
-from placement_core.plugin_api.catalog import CatalogDriver
-from placement_core.quota import errors, holds, rivals, sweeping
+from placement_core.placement.allocations import Check, Gate, WriteRequest, consumers
+from placement_core.placement.records import AllocationWrite, NewInventories
+from placement_core.quota import errors, holds, rivals
 from placement_core.quota.records import Claim, ClaimState
 
 
-def claim(
-    ctx: Context, write: AllocationWrite, *, guard: sweeping.MakeGuard, catalog: CatalogDriver,
-    fence: reserved_trees.Fence | None = None, hold_seconds: int | None = None,
-) -> Claim:
-    """Take what a new consumer shall hold, if capacity and limits allow it.
+class Claims:
+    """Every write of allocations from outside, judged by whoever has to."""
 
-    :param write: of a consumer that holds nothing yet, whatever generation it names.
-    :param guard: makes what judges it by the limits.
-    :param fence: lets in who claims of pooled trees; None: everybody is let in.
-    :param hold_seconds: until then, by the database's clock, it has to be confirmed;
-        None: it is taken for good.
-    :raises errors.ClaimExists: the consumer holds something already.
-    :raises errors.QuotaExceeded, errors.CannotAllocate,
-        errors.AllocationForUnknownProvider, errors.UnknownResourceClass,
-        errors.Fenced: nothing was changed.
+    def __init__(self, gates: Sequence[Gate], enforcing: Sequence[Gate]) -> None:
+        """Make it for all writes.
+
+        :param gates: who judges writes of allocations.
+        :param enforcing: who judges claims: limits hold them whatever the guard's mode is.
+        """
+        self._gates = gates
+        self._enforcing = enforcing
+
+    def replace(self, ctx: Context, writes: Sequence[AllocationWrite]) -> None:
+        """Make consumers hold exactly what ``writes`` say, all of them or none.
+
+        :raises errors.QuotaExceeded, errors.Fenced: and what ``allocations.replace`` raises.
+        """
+        allocations.replace(ctx, writes, self._gates)
+
+    def reshape(
+        self, ctx: Context, inventories: NewInventories, writes: Sequence[AllocationWrite]
+    ) -> None:
+        """Give providers inventories and consumers allocations, as one.
+
+        Claims that are held stay held, and expire when they were to.
+
+        :raises errors.Fenced: and what ``allocations.reshape`` raises.
+        """
+        allocations.reshape(ctx, inventories, writes, self._gates)
+
+    def delete(self, ctx: Context, consumer_uuid: str) -> None:
+        """Take everything away from a consumer, whatever its generation.
+
+        :raises errors.NoAllocations: it holds nothing.
+        """
+        allocations.delete(ctx, consumer_uuid, self._gates)
+
+    def claim(
+        self, ctx: Context, write: AllocationWrite, *, hold_seconds: int | None = None
+    ) -> Claim:
+        """Take what a new consumer shall hold, if capacity and limits allow it.
+
+        :param write: of a consumer that holds nothing yet, whatever generation it names.
+        :param hold_seconds: until then, by the database's clock, it has to be confirmed;
+            None: it is taken for good.
+        :raises errors.ClaimExists: the consumer holds something already.
+        :raises errors.QuotaExceeded, errors.CannotAllocate,
+            errors.AllocationForUnknownProvider, errors.UnknownResourceClass,
+            errors.Fenced: nothing was changed.
+        """
+        deadline = _Deadline(hold_seconds)
+        try:
+            allocations.replace(ctx, [write], [*self._enforcing, deadline])
+        except placement_errors.ConsumerGenerationConflict:
+            raise errors.ClaimExists(write.consumer_uuid) from None
+        expires_at = deadline.last.expires_at
+        rivals.prune_sometimes(ctx)
+        metrics.claim_became("taken" if expires_at is None else "held")
+        return Claim(
+            write.consumer_uuid, write.project_id, write.user_id, write.consumer_type,
+            "confirmed" if expires_at is None else "held", expires_at, write.allocations)
+
+
+class _Deadline(Gate):
+    """Sets the deadline of one new claim.
+
+    :ivar last: its part in the last attempt, which is the one that was committed.
     """
-    expires_at: datetime.datetime | None = None
 
-    def hold(session: db.Session) -> None:
-        nonlocal expires_at
+    last: _SetDeadline
+
+    def __init__(self, seconds: int | None) -> None:
+        self._seconds = seconds
+
+    def prepare(self, ctx: Context, request: WriteRequest) -> Check:
+        self.last = _SetDeadline(request.writes[0], self._seconds)
+        return self.last
+
+
+class _SetDeadline(Check):
+    """Sets the deadline of a new claim in one attempt.
+
+    :ivar expires_at: None: the claim is taken for good.
+    """
+
+    def __init__(self, write: AllocationWrite, seconds: int | None) -> None:
+        self.expires_at: datetime.datetime | None = None
+        self._write = write
+        self._seconds = seconds
+
+    def applied(self, session: db.Session) -> None:
+        write = self._write
         # What is left of an earlier claim of this consumer says nothing about this one.
         holds.forget(session, write.consumer_uuid)
-        if hold_seconds is not None:
-            expires_at = holds.make(
-                session, write.consumer_uuid, write.project_id, write.user_id, hold_seconds)
-
-    try:
-        sweeping.replace(
-            ctx, [write], guard=guard, catalog=catalog, fence=fence, beside=hold)
-    except placement_errors.ConsumerGenerationConflict:
-        raise errors.ClaimExists(write.consumer_uuid) from None
-    rivals.prune_sometimes(ctx)
-    metrics.claim_became("taken" if expires_at is None else "held")
-    return Claim(
-        write.consumer_uuid, write.project_id, write.user_id, write.consumer_type,
-        "confirmed" if expires_at is None else "held", expires_at, write.allocations)
+        if self._seconds is not None:
+            self.expires_at = holds.make(
+                session, write.consumer_uuid, write.project_id, write.user_id, self._seconds)
 
 
 @db.retry_writes

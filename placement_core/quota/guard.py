@@ -16,10 +16,10 @@ from typing import Literal
 from placement_core import amounts, errors as core_errors, metrics
 from placement_core.amounts import Amount
 from placement_core.context import Context
-from placement_core.db import TransactionLost
-from placement_core.placement.allocations import consumers
-from placement_core.placement.allocations.usage_delta import Amounts, Growth
-from placement_core.placement.records import AllocationWrite
+from placement_core.db import Session, TransactionLost
+from placement_core.placement.allocations import consumers, usage_delta
+from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
+from placement_core.placement.allocations.usage_delta import Amounts
 from placement_core.placement.usage import totals, usage_index
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import errors, nodes, rivals, settled
@@ -46,13 +46,13 @@ class Rules:
     region_id: str | None
 
 
-class QuotaGuard:
-    """Judges one write of allocations (``allocations.Guard``)."""
+class QuotaGuard(Gate):
+    """Holds every write of allocations to the limits, except reshapes."""
 
     def __init__(
         self, decisions: Decisions, rules: Rules, mode: Mode, *, notes: bool = False
     ) -> None:
-        """Make it for one write.
+        """Make it for all writes.
 
         :param notes: tell re-checks of what is granted: others write unguarded.
         """
@@ -60,83 +60,117 @@ class QuotaGuard:
         self._rules = rules
         self._mode = mode
         self._notes = notes
-        self._uuids: list[str] = []
-        self._bounds: dict[str, Bounds] = {}
-        self._users: dict[_User, Mapping[str, Amount]] = {}
-        self._node_ids: dict[str, int] = {}
-        self._undecided = False
-        #: Of the projects that count against the bounds; None: they are too many to be read.
-        self._project_ids: dict[str, int] | None = {}
 
-    def prepare(self, ctx: Context, writes: Sequence[AllocationWrite]) -> None:
+    def prepare(self, ctx: Context, request: WriteRequest) -> Check:
         """Fetch what binds the projects, and make the rows that will be taken.
 
         :raises errors.Unavailable: limits or the catalog are not known now; an audit
             refuses nothing for that, and decides nothing.
         """
-        self._bounds, self._users, self._undecided = {}, {}, False
-        self._uuids = [write.consumer_uuid for write in writes if write.allocations]
-        owners = {(write.project_id, write.user_id) for write in writes if write.allocations}
-        if not owners:
-            return
+        writes = [write for write in request.writes if write.allocations]
+        if not writes or request.inventories is not None:
+            return Check()  # what shrinks or is reshaped is never refused
         try:
-            self._fetch(ctx, owners)
+            return _QuotaCheck(
+                self._decisions, self._mode,
+                [write.consumer_uuid for write in writes] if self._notes else [],
+                self._fetch(ctx, {(write.project_id, write.user_id) for write in writes}))
         except TransactionLost:
             raise
         except core_errors.Unavailable as error:
             if self._mode == "enforce":
                 raise
-            self._undecided = True
             metrics.guard_decided(self._mode, "unknown")
             LOG.warning("quota guard (audit): not known whether it would be refused: %s", error)
+        return Check()
 
-    def _fetch(self, ctx: Context, owners: Collection[_User]) -> None:
+    def _fetch(self, ctx: Context, owners: Collection[_User]) -> _Binding:
         decisions = self._decisions
         key = decisions.service_key(ctx, self._rules.service_type, self._rules.region_id)
+        bounds: dict[str, Bounds] = {}
+        users: dict[_User, Mapping[str, Amount]] = {}
         for project_id, user_id in sorted(owners):
-            bounds = self._bounds[project_id] = decisions.bounds(ctx, project_id, key)
-            limits = decisions.user_limits(ctx, project_id, user_id, key, bounds.revision)
+            bounds[project_id] = decisions.bounds(ctx, project_id, key)
+            limits = decisions.user_limits(
+                ctx, project_id, user_id, key, bounds[project_id].revision)
             if limits:
-                self._users[project_id, user_id] = limits
+                users[project_id, user_id] = limits
         counted = {
-            each for bounds in self._bounds.values()
-            for each in itertools.chain((node.id for node in bounds.lineage),
-                                        *(subtree.project_ids
-                                          for subtree in bounds.subtrees.values()))}
-        self._project_ids = None if len(counted) > settled.MOST_PROJECTS else (
+            project_id for of_project in bounds.values()
+            for project_id in itertools.chain(
+                (node.id for node in of_project.lineage),
+                *(subtree.project_ids for subtree in of_project.subtrees.values()))}
+        project_ids = None if len(counted) > settled.MOST_PROJECTS else (
             consumers.project_ids(ctx, counted))
-        self._node_ids = nodes.ensure(ctx, {
-            *self._bounds, *(node_id for bounds in self._bounds.values()
-                             for node_id in decisions.bound_nodes(bounds))})
+        node_ids = nodes.ensure(ctx, {
+            *bounds, *(node_id for of_project in bounds.values()
+                       for node_id in decisions.bound_nodes(of_project))})
+        return _Binding(bounds, users, node_ids, project_ids)
 
-    def decide(self, ctx: Context, grown: Growth) -> None:
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Binding:
+    """What binds the owners of some writes.
+
+    :ivar bounds: {project: its bounds}.
+    :ivar users: {user: {resource name: limit}}, of those that have limits.
+    :ivar node_ids: {limit node: the id of its row}.
+    :ivar project_ids: the same of the projects that count against the bounds; None: they
+        are too many to be read.
+    """
+
+    bounds: Mapping[str, Bounds]
+    users: Mapping[_User, Mapping[str, Amount]]
+    node_ids: Mapping[str, int]
+    project_ids: Mapping[str, int] | None
+
+
+class _QuotaCheck(Check):
+    """The guard's part in one attempt."""
+
+    def __init__(
+        self, decisions: Decisions, mode: Mode, noted: Sequence[str], binding: _Binding
+    ) -> None:
+        self._decisions = decisions
+        self._mode = mode
+        #: Consumers that re-checks are told of.
+        self._noted = noted
+        self._bounds = binding.bounds
+        self._users = binding.users
+        self._node_ids = binding.node_ids
+        self._project_ids = binding.project_ids
+
+    def decide(self, ctx: Context, write: PlannedWrite) -> None:
         """Refuse what exceeds a limit.
 
         :raises errors.QuotaExceeded: naming every limit that is.
         :raises TransactionLost: limits or the catalog changed since ``prepare``.
         """
-        if self._undecided:
+        more = usage_delta.measure(write)
+        if not (more.projects or more.users):
             return
         deltas = {
             project_id: self._deltas(
-                self._decisions.names(self._bounds[project_id], more), more)
-            for project_id, more in grown.projects.items()}
+                self._decisions.names(self._bounds[project_id], changes), changes)
+            for project_id, changes in more.projects.items()}
         of_users = {
-            user: self._deltas(self._users[user], more)
-            for user, more in grown.users.items() if user in self._users}
-        held = {node_id: self._node_ids[node_id]
-                for node_id in self._bound_nodes(deltas, of_users)}
+            user: self._deltas(self._users[user], changes)
+            for user, changes in more.users.items() if user in self._users}
+        node_ids = {node_id: self._node_ids[node_id]
+                    for node_id in self._bound_nodes(deltas, of_users)}
         if self._mode == "enforce":
-            assert ctx.session is not None  # called inside the claim's transaction
-            nodes.hold(ctx, ctx.session, held)
-        used = self._used(ctx, deltas)
+            nodes.hold(ctx, write.session, node_ids)
+        used = self._used(ctx, write.session, deltas)
         overruns = [*self._of_projects(used, deltas), *self._of_users(ctx, of_users)]
-        if not overruns:
-            if self._notes and ctx.session is not None:
-                rivals.accept(ctx.session, held.values(), self._uuids)
-            metrics.guard_decided(self._mode, "allowed")
+        if overruns:
+            self._refuse(errors.QuotaExceeded(overruns))
             return
-        refusal = errors.QuotaExceeded(overruns)
+        if self._noted:
+            rivals.accept(write.session, node_ids.values(), self._noted)
+        metrics.guard_decided(self._mode, "allowed")
+
+    def _refuse(self, refusal: errors.QuotaExceeded) -> None:
+        """Refuse a write, or say in the log that it would be."""
         if self._mode == "enforce":
             metrics.guard_decided(self._mode, "refused")
             raise refusal
@@ -164,7 +198,7 @@ class QuotaGuard:
         return bound | {project_id for (project_id, _), grown in of_users.items() if grown}
 
     def _used(
-        self, ctx: Context, deltas: Mapping[str, Mapping[str, int]]
+        self, ctx: Context, session: Session, deltas: Mapping[str, Mapping[str, int]]
     ) -> Callable[[Bounds], Used]:
         """Return how to look up what counts against the bounds of each project.
 
@@ -178,13 +212,12 @@ class QuotaGuard:
             if not all(decisions.holds(each, usages) for each in all_bounds):
                 raise TransactionLost
             return lambda bounds: decisions.used(usages, bounds)
-        assert ctx.session is not None  # called inside the claim's transaction
         counted = {
             each for project_id, grown in deltas.items() for name in grown
             for binding in decisions.bindings(self._bounds[project_id], name)
             for each in self._bounds[project_id].counted(binding).project_ids}
         try:
-            state, of_projects = settled.read(ctx.session, {
+            state, of_projects = settled.read(session, {
                 name: id_ for name, id_ in self._project_ids.items() if name in counted})
         except TransactionLost:
             consumers.forget_projects(ctx.database)

@@ -149,7 +149,7 @@ def confirm(session: Session, consumer_uuid: str) -> bool:
 
 
 def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:
-    """Let rows speak for what their consumers hold from now on, too (``reshaper.Rewriting``).
+    """Let rows speak for what their consumers hold from now on, too.
 
     A consumer that gets another owner, or nothing, is not held any more.
     """

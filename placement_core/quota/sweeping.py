@@ -1,4 +1,4 @@
-"""Ending held claims whose time is over, and writes of allocations that claims make room for.
+"""Ending held claims whose time is over, and the gate that does so for writes.
 
 Each claim ends in a transaction of its own: its consumer's row is taken, then the row
 of the hold by the database's clock, then what it holds is deleted as ever. So of two
@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from placement_core import db, errors as core_errors, metrics
 from placement_core.context import Context
 from placement_core.placement import allocations, errors as placement_errors
-from placement_core.placement.allocations import consumers, reserved_trees, reshaper
+from placement_core.placement.allocations import Check, Gate, WriteRequest, consumers
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.quota import errors, holds
@@ -30,56 +30,49 @@ LOG = logging.getLogger(__name__)
 _BATCH = 100
 #: So many of them a write ends at most that wants their room.
 _MOST_FOR_A_WRITE = 100
-
-#: Makes the guard of one write; None: nobody guards.
-MakeGuard = Callable[[], allocations.Guard | None]
-
-
-def replace(
-    ctx: Context, writes: Sequence[AllocationWrite], *, guard: MakeGuard,
-    catalog: CatalogDriver, fence: reserved_trees.Fence | None = None,
-    beside: Callable[[db.Session], None] | None = None,
-) -> None:
-    """Make consumers hold exactly what ``writes`` say, as ``allocations.replace`` does.
-
-    Before capacity, quota or the fence refuse them, claims that are due in their way are
-    ended, and they are tried once more.
-
-    :raises errors.QuotaExceeded: and what ``allocations.replace`` raises.
-    """
-    try:
-        allocations.replace(ctx, writes, guard=guard(), fence=fence, beside=beside)
-    except (placement_errors.CapacityExceeded, placement_errors.Fenced):
-        if not _make_room(ctx, writes, ()):
-            raise
-    except errors.QuotaExceeded as refusal:
-        if not _make_room(ctx, writes, _counted(ctx, catalog, refusal.overruns)):
-            raise
-    else:
-        return
-    allocations.replace(ctx, writes, guard=guard(), fence=fence, beside=beside)
+#: What claims may be in the way of, beside quota.
+_FOR_WANT_OF_ROOM = (
+    placement_errors.CapacityExceeded, placement_errors.InventoryInUse, placement_errors.Fenced)
 
 
-def reshape(
-    ctx: Context, inventories: reshaper.NewInventories, writes: Sequence[AllocationWrite], *,
-    fence: reserved_trees.Fence | None = None,
-) -> None:
-    """Give providers inventories and consumers allocations, as ``reshaper.reshape`` does.
+class HeldClaims(Gate):
+    """Lets held claims that are due give way to writes; a reshape takes those it moves along."""
 
-    Claims that are due in its way are ended as in ``replace``; those that are held, it
-    moves, and they stay held.
+    def __init__(self, catalog: CatalogDriver) -> None:
+        self._catalog = catalog
 
-    :raises errors.Error: what ``reshaper.reshape`` raises.
-    """
-    try:
-        reshaper.reshape(ctx, inventories, writes, fence=fence, rewriting=holds.carry)
-    except (placement_errors.CapacityExceeded, placement_errors.InventoryInUse,
-            placement_errors.Fenced):
-        if not _make_room(ctx, writes, (), providers=inventories):
-            raise
-    else:
-        return
-    reshaper.reshape(ctx, inventories, writes, fence=fence, rewriting=holds.carry)
+    def prepare(self, ctx: Context, request: WriteRequest) -> Check:
+        """Return who keeps the claims held that a reshape moves."""
+        return Check() if request.inventories is None else _Carrying()
+
+    def make_room(
+        self, ctx: Context, request: WriteRequest, refusal: core_errors.Error
+    ) -> bool:
+        """End claims that are due in the way of a write; say whether any were there.
+
+        Also if it was somebody else who ended them just now: there is room all the same.
+        Those that are written themselves are in nobody's way.
+        """
+        projects: Collection[str] = ()
+        if isinstance(refusal, errors.QuotaExceeded):
+            projects = _counted(ctx, self._catalog, refusal.overruns)
+        elif not isinstance(refusal, _FOR_WANT_OF_ROOM):
+            return False
+        providers = {*(request.inventories or ()),
+                     *(uuid for write in request.writes for uuid in write.allocations)}
+        rows = {row.id: row for row in _due(ctx, most=_MOST_FOR_A_WRITE, providers=providers)}
+        if projects:
+            rows |= {row.id: row for row in _due(ctx, most=_MOST_FOR_A_WRITE, projects=projects)}
+        written = {write.consumer_uuid for write in request.writes}
+        swept = _end(
+            ctx, [row for row in rows.values() if row.consumer_uuid not in written], Sweep())
+        return bool(swept.ended or swept.others)
+
+
+class _Carrying(Check):
+    def consumers_locked(self, session: db.Session, writes: Sequence[AllocationWrite]) -> None:
+        """Keep claims held whose allocations are written anew."""
+        holds.carry(session, writes)
 
 
 def sweep(
@@ -110,28 +103,6 @@ def sweep(
 def _forget_old(ctx: Context) -> None:
     with db.write(ctx) as session:
         holds.forget_old(session)
-
-
-def _make_room(
-    ctx: Context, writes: Sequence[AllocationWrite], projects: Collection[str], *,
-    providers: Collection[str] = (),
-) -> bool:
-    """End claims that are due in the way of writes; say whether any were there.
-
-    Also if it was somebody else who ended them just now: there is room all the same.
-    Those that are written themselves are in nobody's way.
-
-    :param projects: where there has to be quota.
-    :param providers: where there has to be room beside those that the writes name.
-    """
-    providers = {*providers, *(uuid for write in writes for uuid in write.allocations)}
-    found = {row.id: row for row in _due(ctx, most=_MOST_FOR_A_WRITE, providers=providers)}
-    if projects:
-        found |= {row.id: row for row in _due(ctx, most=_MOST_FOR_A_WRITE, projects=projects)}
-    written = {write.consumer_uuid for write in writes}
-    swept = _end(
-        ctx, [row for row in found.values() if row.consumer_uuid not in written], Sweep())
-    return bool(swept.ended or swept.others)
 
 
 def _counted(

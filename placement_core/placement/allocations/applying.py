@@ -1,6 +1,6 @@
 """Writes a plan, in the one lock order.
 
-Allocations of consumers that are held, then (``locks.hold``) the providers, then the
+Allocations of consumers that are locked, then (``locks.hold``) the providers, then the
 inventories' ``used``, then pairs and usage counters.
 """
 
@@ -19,7 +19,7 @@ from placement_core.db.transactions import TransactionLost
 from placement_core.placement import inserts, locks, tables
 from placement_core.placement.allocations import consumers, moves, usage_counters
 from placement_core.placement.allocations.loaded import Cell
-from placement_core.placement.allocations.plan import Plan, Short
+from placement_core.placement.allocations.plan import CapacityShort, WritePlan
 
 _allocations, _inventories = tables.allocations, tables.inventories
 _providers, _pooled = tables.resource_providers, tables.pooled_trees
@@ -34,58 +34,58 @@ _MOST_IDS = 1000
 _BATCH = 50
 
 
-def write_allocations(session: Session, planned: Plan) -> None:
+def write_allocations(session: Session, plan: WritePlan) -> None:
     """End and begin allocations, and put consumers to their new owners.
 
-    :raises Short: an amount is larger than any inventory allows.
+    :raises CapacityShort: an amount is larger than any inventory allows.
     """
-    for start in range(0, len(planned.gone), _MOST_IDS):
-        ids = planned.gone[start:start + _MOST_IDS]
+    for start in range(0, len(plan.ended), _MOST_IDS):
+        ids = plan.ended[start:start + _MOST_IDS]
         if session.change(_DELETE[session.dialect], {"ids": ids}) != len(ids):
             raise TransactionLost  # a consumer without a record: somebody else was first
-    if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
-        raise Short(planned)
-    if planned.rows:
+    if any(row.used > locks.LARGEST_INTEGER for row in plan.begun):
+        raise CapacityShort(plan)
+    if plan.begun:
         inserts.many(session, _allocations, [
             {"resource_provider_id": row.cell[0], "resource_class_id": row.cell[1],
              "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn}
-            for row in planned.rows
+            for row in plan.begun
         ])
-    for uuid, (project, user, consumer_type) in planned.moved.items():
+    for uuid, (project, user, consumer_type) in plan.moved.items():
         consumers.move(session, uuid, project_id=project, user_id=user,
                        type_id=None if consumer_type == tables.UNTYPED else consumer_type)
-    consumers.remove(session, planned.emptied)
+    consumers.remove(session, plan.emptied)
 
 
-def move_used(
-    session: Session, planned: Plan, let_in: Collection[int] | None = None
+def change_used(
+    session: Session, plan: WritePlan, let_in: Collection[int] | None = None
 ) -> None:
     """Change ``used`` of the inventories, if every one of them allows it.
 
-    The providers' rows must be held.
+    The providers' rows must be locked.
 
-    :param let_in: providers of pooled trees (``reserved_trees``) that may be given more of; None:
-        all of them.
-    :raises Short: one does not. Some may have been changed all the same.
+    :param let_in: providers of reserved trees (``reserved_trees``) that may be given more
+        of; None: all of them.
+    :raises CapacityShort: one does not. Some may have been changed all the same.
     """
     amounts: dict[Cell, list[int]] = collections.defaultdict(list)
-    for row in planned.rows:
+    for row in plan.begun:
         amounts[row.cell].append(row.used)
     asked = [
-        {**_asked(cell, planned.deltas[cell], amounts.get(cell, [0])),
+        {**_asked(cell, plan.deltas[cell], amounts.get(cell, [0])),
          "let_in": int(let_in is None or cell[0] in let_in)}
-        for cell in sorted(planned.deltas)]
+        for cell in sorted(plan.deltas)]
     if asked and _move(session, asked) != len(asked):
-        raise Short(planned)
+        raise CapacityShort(plan)
 
 
-def count(ctx: Context, session: Session, planned: Plan) -> None:
+def count(ctx: Context, session: Session, plan: WritePlan) -> None:
     """Write what quota counts: pairs and usage counters.
 
     After a guard, which judges by what is committed.
     """
-    moves.write(session, planned.pairs)
-    usage_counters.add(ctx, session, planned.counters)
+    moves.write(session, plan.pairs)
+    usage_counters.add(ctx, session, plan.counters)
 
 
 def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:

@@ -106,12 +106,12 @@ def _read(dialect: str, existed: bool) -> sa.Executable:
 
 
 @dataclasses.dataclass(slots=True)
-class Facts:
+class LoadedRows:
     """What the rows say.
 
     :ivar providers: {uuid: id}, those that exist.
-    :ivar pooled: {provider id: the id of its root}, of those in pooled trees (``reserved_trees``).
-        Not locked.
+    :ivar reserved_roots: {provider id: the id of its root}, of those in reserved trees
+        (``reserved_trees``). Not locked.
     :ivar classes: {name: id}, those that exist.
     :ivar owners: {consumer uuid: its owner, as its row says}.
     :ivar held: {consumer uuid: {cell: amount}}, before the write.
@@ -125,7 +125,7 @@ class Facts:
     """
 
     providers: dict[str, int] = dataclasses.field(default_factory=dict)
-    pooled: dict[int, int] = dataclasses.field(default_factory=dict)
+    reserved_roots: dict[int, int] = dataclasses.field(default_factory=dict)
     classes: dict[str, int] = dataclasses.field(default_factory=dict)
     owners: dict[str, Owner] = dataclasses.field(default_factory=dict)
     held: dict[str, dict[Cell, int]] = dataclasses.field(default_factory=dict)
@@ -138,6 +138,10 @@ class Facts:
     users: dict[str, int] = dataclasses.field(default_factory=dict)
     types: dict[str, int] = dataclasses.field(default_factory=dict)
 
+    def cell(self, provider_uuid: str, resource_class: str) -> Cell:
+        """Return the ids of a provider and a class; -1 is that of what does not exist."""
+        return self.providers.get(provider_uuid, -1), self.classes.get(resource_class, -1)
+
     def unknown_classes(self, write: records.AllocationWrite) -> list[str]:
         """Return the classes that ``write`` names and that do not exist."""
         return [name for resources in write.allocations.values() for name in resources
@@ -147,37 +151,37 @@ class Facts:
 def read(
     session: Session, writes: Sequence[records.AllocationWrite], *,
     existed: bool, more_providers: Iterable[str] = (), more_classes: Iterable[str] = (),
-) -> Facts:
+) -> LoadedRows:
     """Read what ``writes`` need to know.
 
     :param existed: whether some of the consumers existed before the write.
     """
-    facts = Facts()
+    rows = LoadedRows()
     for start in range(0, max(len(writes), 1), _BATCH):
-        _read_batch(session, facts, writes[start:start + _BATCH], existed,
+        _read_batch(session, rows, writes[start:start + _BATCH], existed,
                     set(more_providers), set(more_classes))
-    return facts
+    return rows
 
 
-def hold_pairs(
-    session: Session, facts: Facts, writes: Sequence[records.AllocationWrite]
+def lock_pairs(
+    session: Session, rows: LoadedRows, writes: Sequence[records.AllocationWrite]
 ) -> None:
     """Take the pairs that the consumers belong to, and read what their partners hold.
 
     :raises TransactionLost: one of them ended meanwhile.
     """
-    if facts.paired:
-        facts.pairs = moves.hold(session, sorted(facts.paired))
+    if rows.paired:
+        rows.pairs = moves.hold(session, sorted(rows.paired))
         # A consumer that holds nothing, and shall hold nothing, may have no row that was taken:
         # what it holds is known only now, with the pair taken.
         written = {write.consumer_uuid for write in writes
-                   if write.allocations or write.consumer_uuid in facts.held}
-        facts.others = moves.held(
-            session, sorted({*facts.paired, *facts.paired.values()} - written))
+                   if write.allocations or write.consumer_uuid in rows.held}
+        rows.others = moves.held(
+            session, sorted({*rows.paired, *rows.paired.values()} - written))
 
 
 def _read_batch(
-    session: Session, facts: Facts, writes: Sequence[records.AllocationWrite], existed: bool,
+    session: Session, rows: LoadedRows, writes: Sequence[records.AllocationWrite], existed: bool,
     providers: set[str], classes: set[str],
 ) -> None:
     for write in writes:
@@ -194,27 +198,27 @@ def _read_batch(
                                       if write.consumer_type is not None})
     # An adopted MySQL table compares without regard to case.
     spelled = {uuid.casefold(): uuid for uuid in uuids}
-    names = {_PROVIDER: facts.providers, _CLASS: facts.classes, _PROJECT: facts.projects,
-             _USER: facts.users, _TYPE: facts.types}
+    names = {_PROVIDER: rows.providers, _CLASS: rows.classes, _PROJECT: rows.projects,
+             _USER: rows.users, _TYPE: rows.types}
     found: Iterable[Any] = session.execute(
         _read(session.dialect, existed), parameters)
     for what, text, *numbers in found:
         if what in names:
             names[what][text] = numbers[0]
             if what == _PROVIDER and numbers[1]:
-                facts.pooled[numbers[0]] = numbers[1]
+                rows.reserved_roots[numbers[0]] = numbers[1]
             continue
         if what == _PAIR:
             second, _, first = text.partition(_BETWEEN)
-            facts.paired[second] = first
+            rows.paired[second] = first
             continue
         consumer = text if text in uuids else spelled[text.casefold()]
         if what == _CONSUMER:
-            facts.owners[consumer] = (numbers[0], numbers[1], numbers[2])
+            rows.owners[consumer] = (numbers[0], numbers[1], numbers[2])
         else:
             row, provider, resource_class, used, counted = numbers
-            held = facts.held.setdefault(consumer, collections.defaultdict(int))
+            held = rows.held.setdefault(consumer, collections.defaultdict(int))
             held[provider, resource_class] += used
-            facts.held_rows.append(row)
+            rows.held_rows.append(row)
             if not counted:
-                facts.uncounted.add((provider, resource_class))
+                rows.uncounted.add((provider, resource_class))

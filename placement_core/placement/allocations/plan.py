@@ -9,16 +9,17 @@ from collections.abc import Mapping, Sequence
 import os_resource_classes as orc
 
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import records, tables
+from placement_core.placement import tables
 from placement_core.placement.allocations import consumers, moves, usage_counters
-from placement_core.placement.allocations.loaded import Cell, Facts, Owner
+from placement_core.placement.allocations.loaded import Cell, LoadedRows, Owner
+from placement_core.placement.records import AllocationWrite
 
 #: The owner of a consumer that nobody recorded.
 _NOBODY: Owner = (0, 0, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class NewAllocation:
     """An allocation to be: one consumer's amount of one class on one provider."""
 
     consumer_uuid: str
@@ -27,11 +28,11 @@ class Row:
 
 
 @dataclasses.dataclass(slots=True)
-class Plan:
+class WritePlan:
     """What a write changes.
 
-    :ivar gone: ids of allocations that end.
-    :ivar rows: allocations that begin.
+    :ivar ended: ids of allocations that end.
+    :ivar begun: allocations that begin.
     :ivar deltas: {cell: change of its ``used``}, also 0 where amounts are judged.
     :ivar steps: {provider id: how far its generation rises}.
     :ivar counters: changes of the usage counters.
@@ -41,111 +42,121 @@ class Plan:
     :ivar pairs: what becomes of pairs.
     """
 
-    gone: list[int]
-    rows: list[Row]
-    deltas: dict[Cell, int]
-    steps: dict[int, int]
-    counters: dict[usage_counters.Key, int]
-    moved: dict[str, Owner]
-    emptied: list[str]
-    owners: dict[str, Owner]
-    pairs: list[moves.Change]
+    ended: list[int] = dataclasses.field(default_factory=list)
+    begun: list[NewAllocation] = dataclasses.field(default_factory=list)
+    deltas: collections.Counter[Cell] = dataclasses.field(default_factory=collections.Counter)
+    steps: dict[int, int] = dataclasses.field(default_factory=dict)
+    counters: collections.Counter[usage_counters.Key] = dataclasses.field(
+        default_factory=collections.Counter)
+    moved: dict[str, Owner] = dataclasses.field(default_factory=dict)
+    emptied: list[str] = dataclasses.field(default_factory=list)
+    owners: dict[str, Owner] = dataclasses.field(default_factory=dict)
+    pairs: list[moves.Change] = dataclasses.field(default_factory=list)
 
 
-class Short(Exception):
+class CapacityShort(Exception):
     """The inventories do not give what a plan asks; somebody has to say why."""
 
-    def __init__(self, planned: Plan) -> None:
+    def __init__(self, plan: WritePlan) -> None:
         super().__init__("an inventory is short")
-        self.plan = planned
+        self.plan = plan
 
 
-def plan(
-    writes: Sequence[records.AllocationWrite], facts: Facts, existed: set[str], *,
+def plan_writes(
+    writes: Sequence[AllocationWrite], rows: LoadedRows, existed: set[str], *,
     raise_generations: bool = True,
-) -> Plan:
-    """Compute what ``writes`` change, given the facts and who existed before.
+) -> WritePlan:
+    """Compute what ``writes`` change, given the rows and who existed before.
 
-    Every provider and class that the writes name must be among the facts.
+    Every provider and class that the writes name must be among the rows.
 
     :param raise_generations: whether the generations of providers rise (DELETE:
         they do not).
     """
-    planned = Plan(facts.held_rows, [], {}, {}, {}, {}, [], {}, [])
-    deltas: collections.Counter[Cell] = collections.Counter()
-    changes: collections.Counter[usage_counters.Key] = collections.Counter()
+    plan = WritePlan(ended=rows.held_rows)
     holdings = {}
     for write in writes:
-        before = facts.held.get(write.consumer_uuid, {})
-        after = _wanted(write, facts)
-        planned.rows.extend(Row(write.consumer_uuid, cell, used) for cell, used in after.items())
-        named = {provider for provider, _ in (after or before)}
-        for provider, _ in (*after, *before):
-            step = 1 if raise_generations and provider in named else 0
-            planned.steps[provider] = max(step, planned.steps.get(provider, 0))
-        for cell, used in before.items():
-            if cell not in facts.uncounted or cell in after:
-                deltas[cell] -= used
-        for cell, used in after.items():
-            deltas[cell] += used
-        _count(changes, write, facts, existed, before, after, planned)
-        project, user, _ = planned.owners.get(
-            write.consumer_uuid, facts.owners.get(write.consumer_uuid, _NOBODY))
+        before = rows.held.get(write.consumer_uuid, {})
+        after = _wanted(write, rows)
+        _plan_amounts(plan, write.consumer_uuid, before, after, rows.uncounted)
+        _plan_steps(plan, before, after, raise_generations)
+        _plan_owner(plan, write, rows, write.consumer_uuid in existed, before, after)
+        project, user, _ = plan.owners.get(
+            write.consumer_uuid, rows.owners.get(write.consumer_uuid, _NOBODY))
         if before or after:
             holdings[write.consumer_uuid] = moves.Holding(before, after, project, user)
-    planned.pairs = moves.plan(
-        facts.pairs, holdings, facts.others, facts.classes.get(orc.MEMORY_MB))
-    planned.deltas = dict(deltas)
-    planned.counters = {key: change for key, change in changes.items() if change}
-    return planned
+    plan.counters = collections.Counter({
+        key: change for key, change in plan.counters.items() if change})
+    plan.pairs = moves.plan(rows.pairs, holdings, rows.others, rows.classes.get(orc.MEMORY_MB))
+    return plan
 
 
-def _wanted(write: records.AllocationWrite, facts: Facts) -> dict[Cell, int]:
+def _wanted(write: AllocationWrite, rows: LoadedRows) -> dict[Cell, int]:
     return {
         # JSON Schema takes 2.0 for an integer.
-        (facts.providers[uuid], facts.classes[name]): int(amount)
+        (rows.providers[uuid], rows.classes[name]): int(amount)
         for uuid, resources in write.allocations.items()
         for name, amount in resources.items()
     }
 
 
-def _count(
-    changes: collections.Counter[usage_counters.Key], write: records.AllocationWrite, facts: Facts,
-    existed: set[str], before: Mapping[Cell, int], after: Mapping[Cell, int], planned: Plan,
+def _plan_amounts(
+    plan: WritePlan, consumer_uuid: str, before: Mapping[Cell, int], after: Mapping[Cell, int],
+    uncounted: set[Cell],
+) -> None:
+    plan.begun.extend(NewAllocation(consumer_uuid, cell, used) for cell, used in after.items())
+    for cell, used in before.items():
+        if cell not in uncounted or cell in after:
+            plan.deltas[cell] -= used
+    for cell, used in after.items():
+        plan.deltas[cell] += used
+
+
+def _plan_steps(
+    plan: WritePlan, before: Mapping[Cell, int], after: Mapping[Cell, int],
+    raise_generations: bool,
+) -> None:
+    """Note which providers are locked: those that are named now count as changed."""
+    named = {provider for provider, _ in (after or before)}
+    for provider, _ in (*after, *before):
+        step = 1 if raise_generations and provider in named else 0
+        plan.steps[provider] = max(step, plan.steps.get(provider, 0))
+
+
+def _plan_owner(
+    plan: WritePlan, write: AllocationWrite, rows: LoadedRows, existed: bool,
+    before: Mapping[Cell, int], after: Mapping[Cell, int],
 ) -> None:
     """Work out the consumer's owner and its share of the usage counters."""
     uuid = write.consumer_uuid
-    owner = facts.owners.get(uuid)
-    if uuid in existed:
-        assert owner is not None  # its row is held
+    owner = rows.owners.get(uuid)
+    if existed:
+        assert owner is not None  # its row is locked
         if before:
-            _add(changes, owner, before, -1)
-        moved = _new_owner(write, facts, owner) if after else owner
-        if moved != owner:
-            planned.moved[uuid] = owner = moved
+            _count(plan, owner, before, -1)
+        new_owner = _new_owner(write, rows, owner) if after else owner
+        if new_owner != owner:
+            plan.moved[uuid] = owner = new_owner
     if after:
         assert owner is not None  # what gets allocations was made
-        _add(changes, owner, after, 1)
-        planned.owners[uuid] = owner
-    elif uuid in existed:
-        planned.emptied.append(uuid)
+        _count(plan, owner, after, 1)
+        plan.owners[uuid] = owner
+    elif existed:
+        plan.emptied.append(uuid)
     elif owner is not None:
-        raise TransactionLost  # made since its row was asked for, and not held
+        raise TransactionLost  # made since its row was asked for, and not locked
 
 
-def _add(
-    changes: collections.Counter[usage_counters.Key], owner: Owner, held: Mapping[Cell, int],
-    sign: int,
-) -> None:
+def _count(plan: WritePlan, owner: Owner, held: Mapping[Cell, int], sign: int) -> None:
     for (_, resource_class), used in held.items():
-        changes[*owner, resource_class] += sign * used
-    changes[*owner, tables.CONSUMERS] += sign
+        plan.counters[*owner, resource_class] += sign * used
+    plan.counters[*owner, tables.CONSUMERS] += sign
 
 
-def _new_owner(write: records.AllocationWrite, facts: Facts, owner: Owner) -> Owner:
+def _new_owner(write: AllocationWrite, rows: LoadedRows, owner: Owner) -> Owner:
     try:
         consumer_type = (owner[2] if write.consumer_type is None
-                         else facts.types[write.consumer_type])
-        return facts.projects[write.project_id], facts.users[write.user_id], consumer_type
+                         else rows.types[write.consumer_type])
+        return rows.projects[write.project_id], rows.users[write.user_id], consumer_type
     except KeyError:
         raise consumers.OwnerMissing from None

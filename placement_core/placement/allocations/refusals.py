@@ -1,24 +1,23 @@
-"""Why inventories do not give what a write asks for: found after it was undone."""
+"""Why a write is refused: names that nobody has, and inventories that do not give enough."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import errors, inventories, records, tables
-from placement_core.placement.allocations import loaded, plan
+from placement_core.placement import errors, inventories, tables
+from placement_core.placement.allocations import loaded
+from placement_core.placement.allocations.loaded import Cell, LoadedRows
+from placement_core.placement.allocations.plan import CapacityShort
+from placement_core.placement.records import AllocationWrite, NewInventories
 
 _inventories = tables.inventories
-
-#: {provider uuid: {resource class: values}}
-Promised: TypeAlias = Mapping[str, Mapping[str, records.InventoryValues]]
 
 _BOUNDS = sa.select(
     _inventories.c.resource_provider_id, _inventories.c.resource_class_id, _inventories.c.used,
@@ -27,32 +26,54 @@ _BOUNDS = sa.select(
 ).where(_inventories.c.resource_provider_id.in_(sa.bindparam("providers", expanding=True)))
 
 
+def check_providers(writes: Sequence[AllocationWrite], rows: LoadedRows) -> None:
+    """Refuse allocations on providers that do not exist.
+
+    :raises errors.AllocationForUnknownProvider:
+    """
+    for write in writes:
+        for uuid in write.allocations:
+            if uuid not in rows.providers:
+                raise errors.AllocationForUnknownProvider(uuid)
+
+
+def check_classes(writes: Sequence[AllocationWrite], rows: LoadedRows) -> None:
+    """Refuse allocations of resource classes that do not exist.
+
+    :raises errors.UnknownResourceClass:
+    """
+    for write in writes:
+        for name in rows.unknown_classes(write):
+            prefix = (f"Unable to allocate inventory for consumer {write.consumer_uuid}: "
+                      if len(writes) == 1 else "Unable to allocate inventory ")
+            raise errors.UnknownResourceClass(name, prefix=prefix)
+
+
 @contextlib.contextmanager
 def explained(
-    ctx: Context, writes: Sequence[records.AllocationWrite],
-    promised: Promised = MappingProxyType({}),
+    ctx: Context, writes: Sequence[AllocationWrite], new: NewInventories | None,
 ) -> Iterator[None]:
-    """Turn ``plan.Short`` into the refusal that says why.
+    """Turn ``CapacityShort`` into the refusal that says why.
 
     The reason is looked for after the transaction was undone: writes that
     succeed do not pay for it. If by then there is no reason left, the write is
     tried again.
 
-    :param promised: inventories that the transaction was about to make.
+    :param new: the inventories that the transaction was about to make.
     """
     try:
         # Inside a larger transaction only this write is undone, so that the
         # inventories can be read as they were.
         with ctx.session.connection.begin_nested() if ctx.session else contextlib.nullcontext():
             yield
-    except plan.Short as short:
-        planned = short.plan
+    except CapacityShort as short:
+        plan = short.plan
     else:
         return
     with db.read(ctx) as session:
-        known = loaded.read(session, writes, existed=False)
-        bounds = _bounds(session, known, promised)
-    raise _reason(writes, known, bounds, planned) or TransactionLost
+        rows = loaded.read(session, writes, existed=False)
+        bounds = _bounds(session, rows, new or {})
+    raise _reason(writes, rows, bounds, plan.deltas) or TransactionLost
 
 
 class _Bounds(NamedTuple):
@@ -66,15 +87,15 @@ class _Bounds(NamedTuple):
 
 
 def _bounds(
-    session: db.Session, known: loaded.Facts, promised: Promised
-) -> dict[loaded.Cell, _Bounds]:
+    session: db.Session, rows: LoadedRows, new: NewInventories
+) -> dict[Cell, _Bounds]:
     bounds = {
         (row.resource_provider_id, row.resource_class_id): _Bounds(*tuple(row)[2:])
-        for row in session.execute(_BOUNDS, {"providers": sorted(known.providers.values())})
+        for row in session.execute(_BOUNDS, {"providers": sorted(rows.providers.values())})
     }
-    for uuid, made in promised.items():
+    for uuid, (_, made) in new.items():
         for name, values in made.items():
-            cell = known.providers.get(uuid, -1), known.classes.get(name, -1)
+            cell = rows.cell(uuid, name)
             bounds[cell] = _Bounds(
                 bounds[cell].used if cell in bounds else 0, inventories.capacity(values),
                 values.min_unit, values.max_unit, values.step_size)
@@ -82,26 +103,26 @@ def _bounds(
 
 
 def _reason(
-    writes: Sequence[records.AllocationWrite], known: loaded.Facts,
-    bounds: Mapping[loaded.Cell, _Bounds], planned: plan.Plan,
+    writes: Sequence[AllocationWrite], rows: LoadedRows, bounds: Mapping[Cell, _Bounds],
+    deltas: Mapping[Cell, int],
 ) -> errors.CannotAllocate | None:
     """Find the first amount, in the order of the request, that cannot be had."""
-    judged = [
-        (uuid, name, amount, (known.providers.get(uuid, -1), known.classes.get(name, -1)))
+    wanted = [
+        (uuid, name, amount, rows.cell(uuid, name))
         for write in writes
         for uuid, resources in write.allocations.items()
         for name, amount in resources.items()
     ]
-    for uuid, name, amount, cell in judged:
+    for uuid, name, amount, cell in wanted:
         if cell not in bounds:
             return errors.InventoryMissing(uuid, name, amount)
-    for uuid, name, amount, cell in judged:
+    for uuid, name, amount, cell in wanted:
         _, _, least, most, step = bounds[cell]
         if not least <= amount <= most or amount % step:
             return errors.ConstraintsViolated(
                 uuid, name, amount, min_unit=least, max_unit=most, step_size=step)
-    for uuid, name, _, cell in judged:
-        delta, (used, capacity, *_) = planned.deltas.get(cell, 0), bounds[cell]
+    for uuid, name, _, cell in wanted:
+        delta, (used, capacity, *_) = deltas.get(cell, 0), bounds[cell]
         if delta > 0 and used + delta > capacity:
             return errors.CapacityExceeded(uuid, name, delta, used=used, capacity=capacity)
     return None

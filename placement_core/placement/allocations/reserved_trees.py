@@ -1,10 +1,10 @@
-"""Pooled trees: providers that are kept for those whom somebody lets in.
+"""Reserved trees: providers that are kept for those whom somebody lets in.
 
-Who lets consumers in, and why, this room does not know: a ``Fence`` is asked about
-what claims more of a pooled tree. A tree is marked and unmarked with the rows of all
-its providers held (``locks``), and whether it is marked is decided by what is read
-under the rows of a claim: so of a mark and a claim that come at once, one sees the
-other. Source: design §6.
+Who lets consumers in, and why, this room does not know: a gate whose check judges reserved
+trees (``gates.Check``) asks for those that a write enters. A tree is marked and unmarked
+with the rows of all its providers held (``locks``), and whether it is marked is decided by
+what is read under the rows of a claim: so of a mark and a claim that come at once, one sees
+the other. Source: design §6.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Protocol
 
 import sqlalchemy as sa
 
 from placement_core.changes import kinds
 from placement_core.db import Session
-from placement_core.placement import records, tables
-from placement_core.placement.allocations import moves, plan
-from placement_core.placement.allocations.loaded import Facts
+from placement_core.placement import tables
+from placement_core.placement.allocations import moves
+from placement_core.placement.allocations.gates import PlannedWrite
+from placement_core.placement.allocations.loaded import LoadedRows
+from placement_core.placement.allocations.plan import WritePlan
 
 #: Who names a resource class that begins so names the trees that have inventory of it.
 PASSES = "CUSTOM_RESERVATION_"
@@ -58,7 +59,7 @@ class Held:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tree:
-    """A pooled tree as a write would leave it.
+    """A reserved tree as a write would leave it.
 
     :ivar held: all that anybody has of it.
     :ivar entrants: {consumer uuid: its project}, of those who would have more of it than
@@ -68,16 +69,6 @@ class Tree:
     root_id: int
     held: Sequence[Held]
     entrants: Mapping[str, str]
-
-
-class Fence(Protocol):
-    """Somebody who lets consumers into pooled trees."""
-
-    def judge(self, session: Session, trees: Sequence[Tree]) -> None:
-        """Decide, inside the transaction of a write, with the roots of the trees held.
-
-        :raises errors.Fenced: the write is refused, and the transaction undone.
-        """
 
 
 def mark(session: Session, root_id: int) -> None:
@@ -98,42 +89,30 @@ def unmark(session: Session, root_id: int) -> None:
     session.touch(kinds.PROVIDER, root_id)
 
 
-def hold_roots(known: Facts, planned: plan.Plan) -> None:
-    """Make a write take the roots of pooled trees, too: one decides about each at a time."""
-    for root in known.pooled.values():
-        planned.steps.setdefault(root, 0)
+def entered(write: PlannedWrite) -> list[Tree]:
+    """Return the trees, reserved before their rows were locked, that somebody claims more of.
 
-
-def judge(
-    session: Session, fence: Fence, writes: Sequence[records.AllocationWrite], known: Facts,
-    planned: plan.Plan,
-) -> None:
-    """Ask about what is claimed of trees that were pooled before their rows were taken.
-
-    Of those that became so since, ``applying.move_used`` gives nothing.
-
-    :param planned: the plan of ``writes``, whose allocations are written.
-    :raises errors.Fenced: the fence refuses.
+    Of those that became so since, ``applying.change_used`` gives nothing.
     """
-    if not known.pooled:
-        return
-    found: dict[int, list[sa.Row]] = collections.defaultdict(list)
-    for row in session.execute(_HELD, {"roots": sorted(set(known.pooled.values()))}):
-        found[row.root_provider_id].append(row)
+    roots = set(write.rows.reserved_roots.values())
+    if not roots:
+        return []
+    by_root: dict[int, list[sa.Row]] = collections.defaultdict(list)
+    for row in write.session.execute(_HELD, {"roots": sorted(roots)}):
+        by_root[row.root_provider_id].append(row)
     trees = []
-    for root, rows in sorted(found.items()):
-        entrants = set(_entrants({row.id for row in rows}, known, planned))
+    for root, rows in sorted(by_root.items()):
+        entrants = set(_entrants({row.id for row in rows}, write.rows, write.plan))
         if entrants:
             trees.append(Tree(
                 root, [Held(*row[1:]) for row in rows if row.consumer_id is not None],
-                {write.consumer_uuid: write.project_id for write in writes
-                 if write.consumer_uuid in entrants}))
-    if trees:
-        fence.judge(session, trees)
+                {each.consumer_uuid: each.project_id for each in write.writes
+                 if each.consumer_uuid in entrants}))
+    return trees
 
 
 def _entrants(
-    providers: Collection[int], known: Facts, planned: plan.Plan
+    providers: Collection[int], rows: LoadedRows, plan: WritePlan
 ) -> Iterator[str]:
     """Return who would have more of a tree than before.
 
@@ -143,18 +122,18 @@ def _entrants(
     before: dict[str, dict[int, int]] = {
         uuid: moves.by_class({cell: used for cell, used in held.items()
                               if cell[0] in providers})
-        for uuid, held in known.held.items()}
+        for uuid, held in rows.held.items()}
     after: dict[str, dict[int, int]] = collections.defaultdict(collections.Counter)
-    for row in planned.rows:
-        if row.cell[0] in providers:
-            after[row.consumer_uuid][row.cell[1]] += row.used
-    given_up = [(known.owners[uuid][0], before[uuid]) for uuid in planned.emptied
+    for allocation in plan.begun:
+        if allocation.cell[0] in providers:
+            after[allocation.consumer_uuid][allocation.cell[1]] += allocation.used
+    given_up = [(rows.owners[uuid][0], before[uuid]) for uuid in plan.emptied
                 if uuid in before]
     for uuid, amounts in sorted(after.items()):
         had = before.get(uuid, {})
         if all(used <= had.get(class_id, 0) for class_id, used in amounts.items()):
             continue
-        taken_over = planned.owners[uuid][0], dict(amounts)
+        taken_over = plan.owners[uuid][0], dict(amounts)
         if taken_over in given_up:
             given_up.remove(taken_over)
         else:

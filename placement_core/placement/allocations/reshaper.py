@@ -7,7 +7,7 @@ Source: spec placement_api §3.12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -16,30 +16,23 @@ from placement_core.context import Context
 from placement_core.placement import (
     errors,
     inventories as inventory_records,
-    locks,
-    records,
     resource_classes,
     tables,
 )
-from placement_core.placement.allocations import applying, consumers, loaded, plan, reserved_trees
-from placement_core.placement.allocations.refusals import explained
-from placement_core.placement.allocations.write import check_providers
-
-#: {provider uuid: (its generation as the caller saw it, {resource class: values})}
-NewInventories = Mapping[str, tuple[int, Mapping[str, records.InventoryValues]]]
-
-#: Told of a transaction, and what it makes consumers hold.
-Rewriting = Callable[[db.Session, Sequence[records.AllocationWrite]], None]
+from placement_core.placement.allocations import refusals
+from placement_core.placement.allocations.gates import Gate, WriteRequest
+from placement_core.placement.allocations.loaded import LoadedRows
+from placement_core.placement.allocations.unit_of_work import carry_out, unit_of_work
+from placement_core.placement.records import AllocationWrite, InventoryValues, NewInventories
 
 _providers = tables.resource_providers
 _GENERATIONS = sa.select(_providers.c.uuid, _providers.c.generation).where(
     _providers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
 
 
-@db.retry_writes
 def reshape(
-    ctx: Context, inventories: NewInventories, writes: Sequence[records.AllocationWrite], *,
-    fence: reserved_trees.Fence | None = None, rewriting: Rewriting | None = None,
+    ctx: Context, inventories: NewInventories, writes: Sequence[AllocationWrite],
+    gates: Sequence[Gate] = (),
 ) -> None:
     """Give providers these inventories and consumers these allocations, as one.
 
@@ -47,56 +40,41 @@ def reshape(
     that the new ones lack; those must be free of allocations in the end.
 
     :param inventories: all inventories that each named provider shall have.
-    :param fence: lets in who claims of pooled trees; None: everybody is let in.
-    :param rewriting: called in the transaction, with the rows of the consumers held, before
-        what they hold is written anew.
-    :raises errors.ReshapedProviderNotFound, errors.ReshapedProviderConflict,
-        errors.InventoryInUse, and what ``allocations.replace`` raises: nothing
-        was changed.
+    :raises errors.InvalidInventory, errors.ReshapedProviderNotFound,
+        errors.ReshapedProviderConflict, errors.InventoryInUse, and what ``replace``
+        raises: nothing was changed.
     """
-    new = {uuid: _in_range(uuid, made) for uuid, (_, made) in inventories.items()}
+    carry_out(_reshape, ctx, WriteRequest(writes, {
+        uuid: (generation, _in_range(uuid, made))
+        for uuid, (generation, made) in inventories.items()}), gates)
+
+
+@db.retry_writes
+def _reshape(ctx: Context, request: WriteRequest, gates: Sequence[Gate]) -> None:
+    inventories = request.inventories or {}
     seen = {uuid: generation for uuid, (generation, _) in inventories.items()}
-    consumers.ensure_owners(ctx, writes)
-    with explained(ctx, writes, new), db.write(ctx) as session:
+    with unit_of_work(ctx, request, gates) as unit:
         # Before the consumers, because clients expect this refusal first.
-        _check_generations(session, seen)
-        with consumers.remembering(ctx.database):
-            existed = consumers.hold(session, writes)
-            known = loaded.read(
-                session, writes, existed=bool(existed), more_providers=new,
-                more_classes={name for made in new.values() for name in made})
-            _check_names(writes, new, known)
-            loaded.hold_pairs(session, known, writes)
-            planned = plan.plan(writes, known, existed)
-        if rewriting is not None:
-            rewriting(session, writes)
-        applying.write_allocations(session, planned)
-        if fence is not None:
-            reserved_trees.hold_roots(known, planned)
-        steps = {known.providers[uuid]: 2 if made else 1 for uuid, made in new.items()}
-        for provider, step in planned.steps.items():
-            steps[provider] = steps.get(provider, 0) + step
-        locks.hold(session, steps)
-        if fence is not None:
-            reserved_trees.judge(session, fence, writes, known, planned)
-        _check_generations(session, seen, {
-            uuid: steps[known.providers[uuid]] for uuid in seen})
-        wanted = {
-            known.providers[uuid]: {known.classes[name]: values for name, values in made.items()}
-            for uuid, made in new.items()}
-        resource_classes.hold(session, {
-            resource_class for made in wanted.values() for resource_class in made})
-        for provider, made in sorted(wanted.items()):
-            inventory_records.put(session, provider, made)
-        applying.move_used(session, planned, None if fence is None else known.pooled)
-        for uuid in new:
-            _drop_others(session, uuid, known.providers[uuid], wanted[known.providers[uuid]])
-        applying.count(ctx, session, planned)
+        _check_generations(unit.session, seen)
+        rows = unit.load(providers=inventories, classes={
+            name for _, made in inventories.values() for name in made})
+        _check_names(request.writes, inventories, rows)
+        unit.plan()
+        wanted = _by_id(inventories, rows)
+        raised = unit.lock_providers({
+            provider: 2 if made else 1 for provider, made in wanted.items()})
+        _check_generations(unit.session, seen, {
+            uuid: raised[rows.providers[uuid]] for uuid in seen})
+        _put(unit.session, wanted)
+        unit.apply()
+        for uuid in inventories:
+            _drop_others(unit.session, uuid, rows.providers[uuid], wanted[rows.providers[uuid]])
+        unit.count()
 
 
 def _in_range(
-    uuid: str, made: Mapping[str, records.InventoryValues]
-) -> dict[str, records.InventoryValues]:
+    uuid: str, made: Mapping[str, InventoryValues]
+) -> dict[str, InventoryValues]:
     checked = {}
     for name, values in made.items():
         possible = inventory_records.in_range(values)
@@ -113,29 +91,45 @@ def _check_generations(
 
     :param raised: how far this transaction raised each already.
     """
-    found = {row.uuid: row.generation
-             for row in session.execute(_GENERATIONS, {"uuids": sorted(seen)})}
+    generations = {row.uuid: row.generation
+                   for row in session.execute(_GENERATIONS, {"uuids": sorted(seen)})}
     for uuid, generation in seen.items():
-        if uuid not in found:
+        if uuid not in generations:
             raise errors.ReshapedProviderNotFound(uuid)
-        actual = found[uuid] - (raised or {}).get(uuid, 0)
+        actual = generations[uuid] - (raised or {}).get(uuid, 0)
         if actual != generation:
             raise errors.ReshapedProviderConflict(uuid, actual, generation)
 
 
 def _check_names(
-    writes: Sequence[records.AllocationWrite], new: Mapping[str, Mapping[str, object]],
-    known: loaded.Facts,
+    writes: Sequence[AllocationWrite], inventories: NewInventories, rows: LoadedRows
 ) -> None:
-    for uuid in new:
-        if uuid not in known.providers:
+    for uuid in inventories:
+        if uuid not in rows.providers:
             raise errors.ReshapedProviderNotFound(uuid)
-    check_providers(writes, known)
-    unknown = [name for made in new.values() for name in made if name not in known.classes]
+    refusals.check_providers(writes, rows)
+    unknown = [name for _, made in inventories.values() for name in made
+               if name not in rows.classes]
     for write in writes:
-        unknown += known.unknown_classes(write)
+        unknown += rows.unknown_classes(write)
     for name in unknown:
         raise errors.UnknownResourceClass(name, prefix="malformed reshaper data: ")
+
+
+def _by_id(
+    inventories: NewInventories, rows: LoadedRows
+) -> dict[int, dict[int, InventoryValues]]:
+    """Return the inventories by the ids of providers and classes."""
+    return {
+        rows.providers[uuid]: {rows.classes[name]: values for name, values in made.items()}
+        for uuid, (_, made) in inventories.items()}
+
+
+def _put(session: db.Session, wanted: Mapping[int, Mapping[int, InventoryValues]]) -> None:
+    resource_classes.hold(session, {
+        resource_class for made in wanted.values() for resource_class in made})
+    for provider, made in sorted(wanted.items()):
+        inventory_records.put(session, provider, made)
 
 
 def _drop_others(

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import TypeAlias, TypeVar
 
 import sqlalchemy as sa
 
 from placement_core.db import Session
-from placement_core.placement import records, tables
-from placement_core.placement.allocations.loaded import Facts
-from placement_core.placement.allocations.plan import Plan
+from placement_core.placement import tables
+from placement_core.placement.allocations.gates import PlannedWrite
+from placement_core.placement.allocations.loaded import LoadedRows
+from placement_core.placement.allocations.plan import WritePlan
 from placement_core.placement.usage.usage_index import CONSUMERS
 
 Key = TypeVar("Key")
+#: (project id, user id, resource class id or ``tables.CONSUMERS``)
+OwnerClass: TypeAlias = tuple[int, int, int]
 
 _classes = tables.resource_classes
 _NAMES = sa.select(_classes.c.id, _classes.c.name).where(
@@ -30,7 +33,7 @@ Amounts = Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Growth:
+class UsageDelta:
     """What projects, and users in them, use more than before.
 
     :ivar projects: {project id: amounts}, of those that use more of something.
@@ -42,56 +45,62 @@ class Growth:
     users: Mapping[tuple[str, str], Amounts]
 
 
-def measure(
-    session: Session, writes: Sequence[records.AllocationWrite], known: Facts, planned: Plan
-) -> Growth:
-    """Return how much more a write uses.
+def measure(write: PlannedWrite) -> UsageDelta:
+    """Return how much more a write uses."""
+    changes = judged_changes(write.plan)
+    if max(changes.values(), default=0) <= 0:
+        return UsageDelta({}, {})
+    names = _class_names(
+        write.session, write.rows, {key[2] for key, change in changes.items() if change})
+    return _named(changes, names, *_names_of_owners(write))
 
-    :param planned: the plan of ``writes``.
-    """
-    projects, users = _names_of_owners(writes, planned)
-    counted: dict[tuple[int, int, int], int] = collections.Counter()
-    for (project, user, _, resource_class), change in planned.counters.items():
+
+def judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
+    """Return what changes of the usage of users, what moves counted once."""
+    counted: collections.Counter[OwnerClass] = collections.Counter()
+    for (project, user, _, resource_class), change in plan.counters.items():
         counted[project, user, resource_class] += change
     raw = dict(counted)
-    for before, after in planned.pairs:
+    for before, after in plan.pairs:
         for pair, sign in ((before, 1), (after, -1)):
             if pair is not None:
                 for resource_class, used in pair.used.items():
                     counted[pair.project_id, pair.user_id, resource_class] += sign * used
     # Who gives back a second holding does not grow by counting the first one again.
-    judged = {key: min(change, raw.get(key, 0)) for key, change in counted.items()}
-    if max(judged.values(), default=0) <= 0:
-        return Growth({}, {})
-    names = _class_names(session, known, {key[2] for key, change in judged.items() if change})
+    return {key: min(change, raw.get(key, 0)) for key, change in counted.items()}
+
+
+def _named(
+    changes: Mapping[OwnerClass, int], names: Mapping[int, str], projects: Mapping[int, str],
+    users: Mapping[int, str],
+) -> UsageDelta:
     by_project: dict[str, dict[str, int]] = {}
     by_user: dict[tuple[str, str], dict[str, int]] = {}
-    for (project, user, resource_class), change in judged.items():
+    for (project, user, resource_class), change in changes.items():
         if project not in projects or not change:
             continue  # what shrinks altogether was not asked for by anybody here
-        name, whose = names[resource_class], projects[project]
-        of_project = by_project.setdefault(whose, collections.defaultdict(int))
+        name, project_name = names[resource_class], projects[project]
+        of_project = by_project.setdefault(project_name, collections.defaultdict(int))
         of_project[name] += change
         if user in users:
-            of_user = by_user.setdefault((whose, users[user]), collections.defaultdict(int))
+            of_user = by_user.setdefault(
+                (project_name, users[user]), collections.defaultdict(int))
             of_user[name] += change
-    return Growth(_growing(by_project), _growing(by_user))
+    return UsageDelta(_growing(by_project), _growing(by_user))
 
 
-def _names_of_owners(
-    writes: Sequence[records.AllocationWrite], planned: Plan
-) -> tuple[dict[int, str], dict[int, str]]:
+def _names_of_owners(write: PlannedWrite) -> tuple[dict[int, str], dict[int, str]]:
     projects, users = {}, {}
-    for write in writes:
-        owner = planned.owners.get(write.consumer_uuid)
+    for each in write.writes:
+        owner = write.plan.owners.get(each.consumer_uuid)
         if owner is not None:
-            projects[owner[0]] = write.project_id
-            users[owner[1]] = write.user_id
+            projects[owner[0]] = each.project_id
+            users[owner[1]] = each.user_id
     return projects, users
 
 
-def _class_names(session: Session, known: Facts, wanted: set[int]) -> dict[int, str]:
-    names = {number: name for name, number in known.classes.items()}
+def _class_names(session: Session, rows: LoadedRows, wanted: set[int]) -> dict[int, str]:
+    names = {number: name for name, number in rows.classes.items()}
     names[tables.CONSUMERS] = CONSUMERS
     missing = wanted - names.keys()
     if missing:
@@ -101,6 +110,6 @@ def _class_names(session: Session, known: Facts, wanted: set[int]) -> dict[int, 
     return names
 
 
-def _growing(found: Mapping[Key, dict[str, int]]) -> dict[Key, Amounts]:
-    return {key: dict(amounts) for key, amounts in found.items()
+def _growing(changes: Mapping[Key, dict[str, int]]) -> dict[Key, Amounts]:
+    return {key: dict(amounts) for key, amounts in changes.items()
             if any(change > 0 for change in amounts.values())}

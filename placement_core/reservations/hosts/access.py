@@ -21,9 +21,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, clock
+from placement_core.context import Context
+from placement_core.db import clock
 from placement_core.placement import tables as placed
-from placement_core.placement.allocations.reserved_trees import PASSES, Held, Tree
+from placement_core.placement.allocations import reserved_trees
+from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
+from placement_core.placement.allocations.reserved_trees import PASSES, Held
 from placement_core.placement.errors import Fenced
 from placement_core.plugin_api.reservations import Size
 from placement_core.reservations import tables
@@ -61,10 +64,18 @@ _OF_HOSTS = (
     .order_by(_hosts.c.provider_id, _reservations.c.id))
 
 
-class PoolFence:
-    """Lets consumers onto hosts of the freepool (``reserved_trees.Fence``)."""
+class PoolFence(Gate):
+    """Lets consumers onto hosts of the freepool."""
 
-    def judge(self, session: Session, trees: Sequence[Tree]) -> None:
+    def prepare(self, ctx: Context, request: WriteRequest) -> Check:
+        """Return who decides about an attempt."""
+        return _FenceCheck()
+
+
+class _FenceCheck(Check):
+    judges_reserved_trees = True
+
+    def decide(self, ctx: Context, write: PlannedWrite) -> None:
         """Refuse who has no reservation of a host, or too small a one.
 
         What is read is of now: nobody starts or ends a lease of a host, or lets one in or
@@ -72,15 +83,18 @@ class PoolFence:
 
         :raises Fenced: naming the first who is not let in.
         """
-        found: dict[int, list[sa.Row[Any]]] = collections.defaultdict(list)
-        for row in session.execute(_OF_HOSTS, {"roots": [tree.root_id for tree in trees]}):
-            found[row.provider_id].append(row)
+        trees = reserved_trees.entered(write)
+        if not trees:
+            return
+        by_root: dict[int, list[sa.Row[Any]]] = collections.defaultdict(list)
+        for row in write.session.execute(
+                _OF_HOSTS, {"roots": [tree.root_id for tree in trees]}):
+            by_root[row.provider_id].append(row)
         for tree in trees:
             # Without a row, the host has left the freepool since the claim asked.
-            if tree.root_id in found:
-                of_host = found[tree.root_id]
-                _Host(of_host[0], [row for row in of_host if row.id], tree.held).judge(
-                    tree.entrants)
+            if tree.root_id in by_root:
+                rows = by_root[tree.root_id]
+                _Host(rows[0], [row for row in rows if row.id], tree.held).judge(tree.entrants)
 
 
 class _Host:

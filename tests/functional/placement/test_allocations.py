@@ -3,6 +3,7 @@ import sqlalchemy as sa
 from placement_core import db, errors as categories
 from placement_core.changes import vector
 from placement_core.placement import allocations, errors, inventories, providers, tables
+from placement_core.placement.allocations import usage_delta
 from placement_core.placement.records import InventoryValues
 from placement_core.placement.usage import usages
 from placement_core.placement.usage.usage_index import CONSUMERS
@@ -370,7 +371,7 @@ class TestListing(claims.ClaimsTestCase):
             self.assertIsNone(allocations.list_for_consumer(self.ctx, text))
 
 
-class _Guard:
+class _Guard(allocations.Gate, allocations.Check):
     """Writes down what it is asked, and refuses when told to."""
 
     def __init__(self, test, refusal=None):
@@ -378,11 +379,13 @@ class _Guard:
         self.refusal = refusal
         self.calls = []
 
-    def prepare(self, ctx, writes):
-        self.calls.append(("prepare", len(writes)))
+    def prepare(self, ctx, request):
+        self.calls.append(("prepare", len(request.writes)))
         self.test.assertIsNone(ctx.session)
+        return self
 
-    def decide(self, ctx, grown):
+    def decide(self, ctx, write):
+        grown = usage_delta.measure(write)
         used = ctx.session.execute(sa.select(sa.func.sum(tables.inventories.c.used))).scalar()
         self.calls.append(("decide", int(used), grown.projects))
         if self.refusal:
@@ -397,7 +400,7 @@ class TestGuard(claims.ClaimsTestCase):
         guard = _Guard(self)
         allocations.replace(self.ctx, [
             self.write({host: {"VCPU": 3}}),
-            self.write({host: {"VCPU": 4}}, consumer=factories.new_uuid())], guard=guard)
+            self.write({host: {"VCPU": 4}}, consumer=factories.new_uuid())], [guard])
         self.assertEqual(
             [("prepare", 2), ("decide", 0, {"project": {"VCPU": 7, CONSUMERS: 2}})],
             guard.calls)
@@ -406,6 +409,6 @@ class TestGuard(claims.ClaimsTestCase):
         host = self.provider(VCPU=8)
         guard = _Guard(self, categories.OverLimit("too much"))
         self.assertRaises(categories.OverLimit, allocations.replace, self.ctx,
-                          [self.write({host: {"VCPU": 3}})], guard=guard)
+                          [self.write({host: {"VCPU": 3}})], [guard])
         self.assertEqual({"VCPU": 0}, self.used(host))
         self.assertEqual({}, self.held())

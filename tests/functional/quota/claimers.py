@@ -29,8 +29,7 @@ class Process(processes.Process):
 def _claim(ctx, cloud, provider, project, hold_seconds=None) -> claims.Claim:
     write = AllocationWrite(factories.new_uuid(), {provider: {"VCPU": 1}}, project, "user",
                             "INSTANCE", None)
-    return claims.claim(
-        ctx, write, guard=cloud.guard, catalog=cloud.catalog, hold_seconds=hold_seconds)
+    return cloud.claims.claim(ctx, write, hold_seconds=hold_seconds)
 
 
 def claim(database, *, providers: list[str], projects: list[str], threads: int, count: int):

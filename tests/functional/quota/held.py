@@ -9,11 +9,13 @@ from placement_core import amounts
 from placement_core.catalog import domains, projects, services
 from placement_core.db import clock
 from placement_core.limits import limits, registered
+from placement_core.placement.allocations import Gate
 from placement_core.placement.usage import usages
 from placement_core.placement.usage.usage_index import UsageIndex
-from placement_core.quota import claims, sweeping, tables
+from placement_core.quota import claims, tables
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.guard import QuotaGuard, Rules
+from placement_core.quota.sweeping import HeldClaims
 from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.tree import Tree
@@ -37,6 +39,7 @@ class Cloud:
         self._decisions = Decisions(
             UsageIndex(ctx.database), self.catalog, self._limits, self._model,
             unregistered=amounts.UNLIMITED)
+        self.claims = self.claims_by()
 
     def plant(self) -> None:
         ctx = self._ctx
@@ -56,8 +59,11 @@ class Cloud:
             {"project_id": project, "service_id": self._service, "resource_name": "class:VCPU",
              "resource_limit": value}])
 
-    def guard(self) -> QuotaGuard:
-        return QuotaGuard(self._decisions, Rules("compute", None), "enforce")
+    def claims_by(self, *gates: Gate) -> claims.Claims:
+        """Return what writes allocations, judged by gates and by limits."""
+        judges = [*gates, QuotaGuard(self._decisions, Rules("compute", None), "enforce"),
+                  HeldClaims(self.catalog)]
+        return claims.Claims(judges, judges)
 
 
 class HeldTestCase(ClaimsTestCase):
@@ -72,15 +78,12 @@ class HeldTestCase(ClaimsTestCase):
         """Claim for a new consumer; ``seconds``: None takes for good."""
         options = {"consumer": factories.new_uuid(), "seen": None,
                    "project": self.cloud.leaf, **options}
-        return claims.claim(
-            ctx or self.ctx, self.write(held, **options), guard=self.cloud.guard,
-            catalog=self.cloud.catalog, hold_seconds=seconds)
+        return self.cloud.claims.claim(
+            ctx or self.ctx, self.write(held, **options), hold_seconds=seconds)
 
     def put(self, held, *, ctx=None, **options):
         """Write allocations as PUT /allocations does with the guard on."""
-        sweeping.replace(
-            ctx or self.ctx, [self.write(held, **options)], guard=self.cloud.guard,
-            catalog=self.cloud.catalog)
+        self.cloud.claims.replace(ctx or self.ctx, [self.write(held, **options)])
 
     def pass_time(self, consumer: str, *, seconds: int = 10**4) -> None:
         """Let the time of a claim be over, or that since it ended pass."""

@@ -165,7 +165,7 @@ class TestTakenOver(held.HeldTestCase):
 
     def reshape(self, held, **options):
         options = {"consumer": self.held_one, "project": self.cloud.leaf, **options}
-        sweeping.reshape(self.ctx, {self.host.uuid: (
+        self.cloud.claims.reshape(self.ctx, {self.host.uuid: (
             self.generation(self.host), {"VCPU": InventoryValues(total=20)})},
             [self.write(held, **options)])
 
@@ -345,7 +345,7 @@ class TestSweeping(held.HeldTestCase):
             self.assertEqual({self.host.uuid: {"VCPU": 2}}, self.held(due))
 
     def reshape(self, inventory, writes):
-        sweeping.reshape(self.ctx, {self.host.uuid: (self.generation(self.host), {
+        self.cloud.claims.reshape(self.ctx, {self.host.uuid: (self.generation(self.host), {
             name: InventoryValues(total=total) for name, total in inventory.items()})}, writes)
 
     def test_several_providers_at_once(self):

@@ -160,13 +160,13 @@ class TestGuard(trees.TreeTestCase):
         self.register(VCPU=10)
         writes = [self.write({self.host: {"VCPU": 4}}, consumer=factories.new_uuid(),
                              project=project) for project in (self.left, self.left, self.right)]
-        allocations.replace(self.ctx, writes, guard=self.guard())
+        allocations.replace(self.ctx, writes, [self.guard()])
         more = self.write({self.host: {"VCPU": 3}}, consumer=factories.new_uuid(),
                           project=self.right)
         refusal = self.assertRaises(
             errors.QuotaExceeded, allocations.replace, self.ctx,
             [more, self.write({self.host: {"VCPU": 3}}, consumer=factories.new_uuid(),
-                              project=self.left)], guard=self.guard())
+                              project=self.left)], [self.guard()])
         self.assertEqual([self.left], [each.node_id for each in refusal.overruns])
         self.assertEqual({"VCPU": 4}, self.used_by(self.right))
 

@@ -175,8 +175,8 @@ class TestWorlds(trees.TreeTestCase):
                            kind=None)
         refused = set()
         try:
-            allocations.replace(self.context(), [write], guard=QuotaGuard(
-                self.decisions, Rules("compute", None), "enforce"))
+            allocations.replace(self.context(), [write], [QuotaGuard(
+                self.decisions, Rules("compute", None), "enforce")])
         except errors.QuotaExceeded as refusal:
             refused = {(each.node_id, each.resource_name, each.scope, each.limit, each.used,
                         each.asked) for each in refusal.overruns}

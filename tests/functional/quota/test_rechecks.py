@@ -12,7 +12,7 @@ from oslo_serialization import jsonutils
 from placement_core import db
 from placement_core.cells import tables as cell_tables
 from placement_core.db.metadata import utcnow
-from placement_core.placement import allocations, tables as placement_tables
+from placement_core.placement import tables as placement_tables
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import errors, nodes, rechecks, rivals, tables
 from placement_core.testing import factories
@@ -288,9 +288,8 @@ class TestConsumers(RechecksTestCase):
     def test_what_a_claim_granted_counts(self):
         """Whoever was not there yet when it was granted has to go."""
         granted = factories.new_uuid()
-        allocations.replace(self.context(), [AllocationWrite(
-            granted, {self.host.uuid: {"VCPU": 6}}, self.left,
-            "jane", None)], guard=self.parts.guard("enforce"))
+        self.parts.claims.claim(self.context(), AllocationWrite(
+            granted, {self.host.uuid: {"VCPU": 6}}, self.left, "jane", None, None))
         self.assertEqual({granted: True}, self.answers())
         late = self.use(self.left, 6)
         self.api(sa.update(placement_tables.consumers).where(

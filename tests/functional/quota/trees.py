@@ -83,7 +83,7 @@ class TreeTestCase(claims.ClaimsTestCase):
             ctx or self.ctx,
             [self.write({where: held} if held else {}, consumer=consumer, project=project,
                         **options)],
-            guard=self.guard(mode))
+            [self.guard(mode)])
         return consumer
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.changes import revisions
 from placement_core.placement import allocations, inventories, providers
-from placement_core.placement.allocations.reserved_trees import Fence
+from placement_core.placement.allocations import Gate
 from placement_core.placement.records import AllocationWrite, InventoryValues, Provider
 from placement_core.reservations import tables
 from placement_core.reservations.hosts.healing import Healing
@@ -98,13 +98,13 @@ class PoolTestCase(CellsTestCase):
 
     def claim(
         self, provider: Provider | str, consumer: str | None = None, *,
-        fence: Fence | None = None,
+        fence: Gate | None = None,
     ) -> None:
         """Allocate a processor, as anybody may; with a fence, as it lets in."""
         uuid = provider if isinstance(provider, str) else provider.uuid
         allocations.replace(self.context(), [AllocationWrite(
             consumer or factories.new_uuid(), {uuid: {"VCPU": 1}}, "project", "user",
-            "INSTANCE", None)], fence=fence)
+            "INSTANCE", None)], [] if fence is None else [fence])
 
     def lease(
         self, *asked: Mapping[str, Any], hours: tuple[int, int] = (0, 10), name: str = "lease",

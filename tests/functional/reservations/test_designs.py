@@ -56,7 +56,7 @@ class DesignTestCase(LifeTestCase):
         consumer = factories.new_uuid()
         allocations.replace(
             self.context(), [AllocationWrite(consumer, wanted, project, "user")],
-            fence=self.parts.fence)
+            [self.parts.fence])
         return consumer
 
     def delete_servers(self, lease):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from placement_core.placement import allocations, errors, locks, providers
 from placement_core.placement.allocations import applying, reshaper
 from placement_core.placement.records import InventoryValues
-from placement_core.quota import claims as quota_claims
 from placement_core.reservations.hosts.access import PoolFence
 from placement_core.testing import factories
 from tests import databases, races
@@ -32,7 +31,7 @@ class FenceTestCase(ClaimsTestCase):
     def put(self, held, *, ctx=None, **options) -> None:
         """Write allocations as PUT /allocations does."""
         options.setdefault("consumer", factories.new_uuid())
-        allocations.replace(ctx or self.ctx, [self.write(held, **options)], fence=self.fence)
+        allocations.replace(ctx or self.ctx, [self.write(held, **options)], [self.fence])
 
     def unfenced(self, held, **options) -> str:
         """Write allocations of a new consumer though nobody lets it in."""
@@ -97,7 +96,7 @@ class FenceTest(RegisteredTestCase):
         def move(source: str, target: str, held, project: str = "project") -> None:
             allocations.replace(self.ctx, [
                 self.write({}, consumer=source),
-                self.write(held, consumer=target, project=project)], fence=self.fence)
+                self.write(held, consumer=target, project=project)], [self.fence])
 
         self.assertRaises(
             errors.Fenced, move, instance, migration, {self.host: {"VCPU": 5}})
@@ -118,7 +117,7 @@ class FenceTest(RegisteredTestCase):
                     name: InventoryValues(total) for name, total in inventory.items()})
                 for provider, inventory in (
                     (self.host, {"DISK_GB": 100, "MEMORY_MB": 32768}), (numa, {"VCPU": 16}))
-            }, writes, fence=self.fence)
+            }, writes, [self.fence])
 
         self.assertRaises(errors.Fenced, reshape, self.write(moved, consumer=consumer),
                           self.write({numa: {"VCPU": 1}}, consumer=factories.new_uuid()))
@@ -204,7 +203,7 @@ class RulesTest(RegisteredTestCase):
         self.assertRaises(errors.Fenced, allocations.replace, self.ctx, [
             self.write({}, consumer=instance),
             *(self.write(held, consumer=factories.new_uuid()) for _ in range(2)),
-        ], fence=self.fence)
+        ], [self.fence])
 
     def test_trees_stay_as_they_are(self) -> None:
         below = factories.provider(self.ctx, "below", parent=self.host)
@@ -229,10 +228,9 @@ class HeldClaimsTest(HeldTestCase):
         slot = leases.slot(leases.lease(self.cloud.leaf), VCPU=4)
 
         def take(seconds: int | None = None) -> str:
-            return quota_claims.claim(
+            return self.cloud.claims_by(PoolFence()).claim(
                 self.ctx, self.write(slot, consumer=factories.new_uuid(), seen=None,
                                      project=self.cloud.leaf),
-                guard=self.cloud.guard, catalog=self.cloud.catalog, fence=PoolFence(),
                 hold_seconds=seconds).consumer_uuid
 
         first = take(600)

@@ -87,7 +87,7 @@ class LateEndsTestCase(LifeTestCase):
         consumer = factories.new_uuid()
         allocations.replace(self.context(), [AllocationWrite(
             consumer, {host.provider_uuid: {"VCPU": vcpus}}, project, "user")],
-            fence=PoolFence() if fenced else None)
+            [PoolFence()] if fenced else [])
         return consumer
 
     def holds(self, consumer):

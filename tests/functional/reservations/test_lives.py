@@ -132,7 +132,7 @@ class TestInPlacement(LifeTestCase):
                 .where(hosts.c.id == host.id)).scalar_one()
         allocations.replace(self.context(), [AllocationWrite(
             consumer, {child: {name: 1}, host.provider_uuid: resources or {"VCPU": 2}},
-            "project", "user")], fence=fence)
+            "project", "user")], [] if fence is None else [fence])
         return consumer
 
     def test_a_life(self):

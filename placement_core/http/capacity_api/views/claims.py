@@ -25,14 +25,13 @@ def create(call: Call) -> Reply:
         raise errors.HoldTooLong(seconds, longest)
     given = asked.get("consumer_uuid")
     consumer = str(uuid.UUID(given) if given is not None else uuid.uuid4())
-    made = claims.claim(
+    made = services.claims.claim(
         call.ctx, AllocationWrite(
             consumer,
             {provider: item["resources"] for provider, item in asked["allocations"].items()},
             asked["project_id"], asked["user_id"], asked["consumer_type"],
             expected_generation=None),
-        guard=lambda: services.guard("enforce"), catalog=services.catalog,
-        fence=services.fence, hold_seconds=seconds)
+        hold_seconds=seconds)
     return Reply(201, _one(made), location=f"{_PATH}/{consumer}")
 
 

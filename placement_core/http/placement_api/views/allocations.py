@@ -9,7 +9,6 @@ from placement_core.http import validation
 from placement_core.http.operations import Call, Reply
 from placement_core.http.placement_api import representations, request_upgrades
 from placement_core.placement import allocations
-from placement_core.quota import sweeping
 
 
 class MalformedConsumer(errors.Invalid):
@@ -44,21 +43,19 @@ def replace(call: Call) -> Reply:
     if not validation.is_uuid_like(call.path["consumer"]):
         raise MalformedConsumer(call.path["consumer"])
     consumer = str(uuid.UUID(call.path["consumer"]))
-    sweeping.replace(call.ctx, [request_upgrades.upgrade_allocations(
-        consumer, call.body, call.microversion, call.ctx.database.incomplete_owner)],
-        guard=call.services.guard, catalog=call.services.catalog, fence=call.services.fence)
+    call.services.claims.replace(call.ctx, [request_upgrades.upgrade_allocations(
+        consumer, call.body, call.microversion, call.ctx.database.incomplete_owner)])
     return Reply(204)
 
 
 def manage(call: Call) -> Reply:
     """Make this all that several consumers hold, all or nothing."""
-    sweeping.replace(call.ctx, request_upgrades.upgrade_all_allocations(
-        call.body, call.microversion, call.ctx.database.incomplete_owner),
-        guard=call.services.guard, catalog=call.services.catalog, fence=call.services.fence)
+    call.services.claims.replace(call.ctx, request_upgrades.upgrade_all_allocations(
+        call.body, call.microversion, call.ctx.database.incomplete_owner))
     return Reply(204)
 
 
 def delete(call: Call) -> Reply:
     """Take away all that a consumer holds."""
-    allocations.delete(call.ctx, call.path["consumer"])
+    call.services.claims.delete(call.ctx, call.path["consumer"])
     return Reply(204)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from placement_core.http.operations import Call, Reply
 from placement_core.http.placement_api import request_upgrades
-from placement_core.quota import sweeping
 
 
 def reshape(call: Call) -> Reply:
@@ -12,7 +11,6 @@ def reshape(call: Call) -> Reply:
     inventories = {
         provider: request_upgrades.upgrade_inventories(body)
         for provider, body in call.body["inventories"].items()}
-    sweeping.reshape(call.ctx, inventories, request_upgrades.upgrade_all_allocations(
-        call.body["allocations"], call.microversion, call.ctx.database.incomplete_owner),
-        fence=call.services.fence)
+    call.services.claims.reshape(call.ctx, inventories, request_upgrades.upgrade_all_allocations(
+        call.body["allocations"], call.microversion, call.ctx.database.incomplete_owner))
     return Reply(204)

@@ -1,0 +1,122 @@
+"""The unit of work of every write of allocations: its steps, in the one order of locks.
+
+Consumers and pairs, providers by id, whatever the gates lock, inventories, usage counters
+(``locks``). ``replace``, ``delete`` and ``reshape`` are lists of these steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from placement_core import db, errors
+from placement_core.context import Context
+from placement_core.placement import locks
+from placement_core.placement.allocations import applying, consumers, loaded
+from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
+from placement_core.placement.allocations.loaded import LoadedRows
+from placement_core.placement.allocations.plan import WritePlan, plan_writes
+from placement_core.placement.allocations.refusals import explained
+from placement_core.placement.records import AllocationWrite
+
+#: A list of steps.
+Attempt: TypeAlias = Callable[[Context, WriteRequest, Sequence[Gate]], None]
+
+
+def carry_out(
+    attempt: Attempt, ctx: Context, request: WriteRequest, gates: Sequence[Gate],
+) -> None:
+    """Make an attempt, and another one if a gate makes room for what was refused."""
+    try:
+        attempt(ctx, request, gates)
+    except errors.Error as refusal:
+        if not any(gate.make_room(ctx, request, refusal) for gate in gates):
+            raise
+    else:
+        return
+    attempt(ctx, request, gates)
+
+
+@contextlib.contextmanager
+def unit_of_work(
+    ctx: Context, request: WriteRequest, gates: Sequence[Gate],
+) -> Iterator[UnitOfWork]:
+    """Prepare an attempt, and open its transaction."""
+    consumers.ensure_owners(ctx, request.writes)
+    checks = [gate.prepare(ctx, request) for gate in gates]
+    with (explained(ctx, request.writes, request.inventories), db.write(ctx) as session,
+          consumers.remembering(ctx.database)):
+        yield UnitOfWork(ctx, session, request.writes, checks)
+
+
+class UnitOfWork:
+    """One attempt at a write. Each step needs those above it."""
+
+    def __init__(
+        self, ctx: Context, session: db.Session, writes: Sequence[AllocationWrite],
+        checks: Sequence[Check],
+    ) -> None:
+        self.session = session
+        self._ctx = ctx
+        self._writes = writes
+        self._checks = checks
+        self._existed: set[str] = set()
+        self._rows = LoadedRows()
+        self._plan = WritePlan()
+        self._judged = any(check.judges_reserved_trees for check in checks)
+
+    def load(self, *, providers: Iterable[str] = (), classes: Iterable[str] = ()) -> LoadedRows:
+        """Lock the consumers, and read the rows that the writes name.
+
+        :param providers: uuids of others that are wanted too; ``classes``: names.
+        """
+        self._existed = consumers.hold(self.session, self._writes)
+        self._rows = loaded.read(
+            self.session, self._writes, existed=bool(self._existed), more_providers=providers,
+            more_classes=classes)
+        return self._rows
+
+    def plan(self, *, raise_generations: bool = True) -> WritePlan:
+        """Lock the pairs that the consumers belong to, and compute what changes.
+
+        :param raise_generations: those of the providers.
+        """
+        loaded.lock_pairs(self.session, self._rows, self._writes)
+        self._plan = plan_writes(
+            self._writes, self._rows, self._existed, raise_generations=raise_generations)
+        for check in self._checks:
+            check.consumers_locked(self.session, self._writes)
+        return self._plan
+
+    def lock_providers(
+        self, steps: Mapping[int, int] = MappingProxyType({}),
+    ) -> Mapping[int, int]:
+        """Write the allocations, lock the providers, and let the gates decide.
+
+        :param steps: {provider id: how far its generation rises beside the plan's step}.
+        :returns: how far they rose.
+        """
+        applying.write_allocations(self.session, self._plan)
+        steps = {**steps, **{provider: steps.get(provider, 0) + step
+                             for provider, step in self._plan.steps.items()}}
+        if self._judged:
+            # The roots of reserved trees, too: one write decides about each at a time.
+            steps = {**dict.fromkeys(self._rows.reserved_roots.values(), 0), **steps}
+        locks.hold(self.session, steps)
+        write = PlannedWrite(self.session, self._writes, self._rows, self._plan)
+        for check in self._checks:
+            check.decide(self._ctx, write)
+        return steps
+
+    def apply(self) -> None:
+        """Take what the plan wants of the inventories, if every one of them allows it."""
+        applying.change_used(
+            self.session, self._plan, self._rows.reserved_roots if self._judged else None)
+        for check in self._checks:
+            check.applied(self.session)
+
+    def count(self) -> None:
+        """Write what quota counts; after the gates, who judge by what is committed."""
+        applying.count(self._ctx, self.session, self._plan)
