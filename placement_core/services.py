@@ -27,14 +27,15 @@ from placement_core.plugin_api.counting import CountingDriver
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.plugin_api.limits import LimitDriver
 from placement_core.plugin_api.reservations import ReservationPlugin
-from placement_core.quota import coverage, members, resources, sweeping
+from placement_core.quota import claim_expiry, coverage, members, resources
+from placement_core.quota.claim_expiry import HeldClaimsGate
 from placement_core.quota.claims import Claims
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.guard import QuotaGuard, Rules
 from placement_core.quota.measured import MeasuredCounting
 from placement_core.quota.overview import Overviews
-from placement_core.quota.sweeping import HeldClaims
+from placement_core.quota.claim_expiry import HeldClaimsGate
 from placement_core.reservations.hosts.access import PoolFence
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.monitor import Monitor
@@ -122,7 +123,7 @@ class Services:
                     60 * options.cleaning_time)
         owner = loop.new_owner()
         steps = [
-            Step("sweep of held claims", 10, sweeping.sweep),
+            Step("sweep of held claims", 10, claim_expiry.sweep),
             Step("notes of what starts wait for", 5, event_queue.explain_waiting),
             Step("watch over hosts", 60, self.monitor.watch),
             Step("healing of leases", 10, self.healing.heal),
@@ -232,7 +233,7 @@ def _claims(
 
     In the order in which they decide: who is not let onto a host is not asked about quota.
     """
-    mode, rules, held_claims = conf.quota.guard, _rules(conf), HeldClaims(catalog)
+    mode, rules, held_claims = conf.quota.guard, _rules(conf), HeldClaimsGate(catalog)
     admission: list[Gate] = [] if fence is None else [fence]
     guards: list[Gate] = [] if mode == "off" else [QuotaGuard(decisions, rules, mode)]
     # Claims go by the limits even where other writes do not: re-checks are told of them then.

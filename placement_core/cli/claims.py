@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from cliff import columns
 
 from placement_core.cli import base
-from placement_core.quota import claims, sweeping
+from placement_core.quota import claim_expiry, claims
 from placement_core.quota.records import Claim, Sweep
 
 #: How many claims are read at a time.
@@ -93,7 +93,7 @@ class SweepDue(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
-            swept = sweeping.sweep(ctx, most=parsed_args.max_count, progress=_report_progress)
+            swept = claim_expiry.sweep(ctx, most=parsed_args.max_count, progress=_report_progress)
         if swept.failed:
             _report_progress(swept)
             self.exit_code = 1

@@ -21,7 +21,7 @@ from placement_core.context import Context
 from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.allocations import Check, Gate, WriteRequest, consumers
 from placement_core.placement.records import AllocationWrite, NewInventories
-from placement_core.quota import errors, holds, rivals
+from placement_core.quota import errors, held_claims, rivals
 from placement_core.quota.records import Claim, ClaimState
 
 
@@ -118,9 +118,9 @@ class _SetDeadline(Check):
     def applied(self, session: db.Session) -> None:
         write = self._write
         # What is left of an earlier claim of this consumer says nothing about this one.
-        holds.forget(session, write.consumer_uuid)
+        held_claims.forget(session, write.consumer_uuid)
         if self._seconds is not None:
-            self.expires_at = holds.make(
+            self.expires_at = held_claims.make(
                 session, write.consumer_uuid, write.project_id, write.user_id, self._seconds)
 
 
@@ -135,9 +135,9 @@ def get(ctx: Context, consumer_uuid: str) -> Claim:
     if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.ClaimNotFound(consumer_uuid)
     with db.read(ctx) as session:
-        row = holds.find(session, consumer_uuid)
+        row = held_claims.find(session, consumer_uuid)
         if row is not None:
-            own = holds.own_holdings(session, [row]).get(row.consumer_uuid)
+            own = held_claims.own_holdings(session, [row]).get(row.consumer_uuid)
             if own is not None or row.ended_at is not None:
                 return _of_row(row, own)
         held = allocations.list_for_consumer(ctx, consumer_uuid)
@@ -162,11 +162,11 @@ def list_(
     :returns: the claims, and where this page ends; None: there are no more.
     """
     with db.read(ctx) as session:
-        rows = holds.page(
+        rows = held_claims.page(
             session, project_id=project_id, state=state, after=after, most=most + 1)
         more = len(rows) > most
         rows = rows[:most]
-        own = holds.own_holdings(session, [row for row in rows if row.ended_at is None])
+        own = held_claims.own_holdings(session, [row for row in rows if row.ended_at is None])
     return [_of_row(row, own.get(row.consumer_uuid)) for row in rows], (
         rows[-1].id if more else None)
 
@@ -183,7 +183,7 @@ def confirm(ctx: Context, consumer_uuid: str) -> Claim:
     if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.ClaimNotFound(consumer_uuid)
     with db.write(ctx) as session:
-        was_held = holds.confirm(session, consumer_uuid)
+        was_held = held_claims.confirm(session, consumer_uuid)
         found = get(ctx, consumer_uuid)
         if found.state != "confirmed":
             raise errors.ClaimExpired(consumer_uuid)
@@ -202,10 +202,10 @@ def release(ctx: Context, consumer_uuid: str) -> None:
         raise errors.ClaimNotFound(consumer_uuid)
     with db.write(ctx) as session:
         consumers.take(session, consumer_uuid)
-        row = holds.find(session, consumer_uuid)
+        row = held_claims.find(session, consumer_uuid)
         if row is not None and row.ended_at is not None:
             raise errors.ClaimNotFound(consumer_uuid)
-        holds.forget(session, consumer_uuid)
+        held_claims.forget(session, consumer_uuid)
         try:
             allocations.delete(ctx, consumer_uuid)
         except placement_errors.NoAllocations:
@@ -213,7 +213,7 @@ def release(ctx: Context, consumer_uuid: str) -> None:
     metrics.claim_became("released")
 
 
-def _of_row(row: sa.Row[Any], own: holds.Own | None) -> Claim:
+def _of_row(row: sa.Row[Any], own: held_claims.OwnHoldings | None) -> Claim:
     """Return the claim of a row, which speaks for it or is remembered."""
     over = row.ended_at is not None or row.late or own is None
     return Claim(

@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.context import Context
-from placement_core.quota import holders
+from placement_core.quota import top_consumers
 from placement_core.quota.checks import Answer, CountAnswer
 from placement_core.quota.enforcer import Measure, QuotaEnforcer
-from placement_core.quota.holders import Holder
 from placement_core.quota.records import Bound, Overrun
+from placement_core.quota.top_consumers import Holder
 
 #: So many consumers are looked at to make room; who has more small ones sees that it
 #: is not enough.
@@ -100,7 +100,7 @@ def _stop(
     chosen: list[Holder] = []
     room = 0
     if counted:
-        for holder in holders.largest(
+        for holder in top_consumers.largest(
                 ctx, enforcer.cells, counted,
                 enforcer.decisions.resources.units(overrun.resource_name), most=_MOST,
                 user_id=overrun.user_id):

@@ -22,7 +22,7 @@ from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite
 from placement_core.placement.allocations.usage_delta import Amounts
 from placement_core.placement.usage import totals, usage_index
 from placement_core.plugin_api.counting import CONSUMERS
-from placement_core.quota import errors, nodes, rivals, settled
+from placement_core.quota import errors, locked_usage, nodes, rivals
 from placement_core.quota.decisions import Bounds, Decisions, Used
 from placement_core.quota.records import Overrun
 
@@ -100,7 +100,7 @@ class QuotaGuard(Gate):
             for project_id in itertools.chain(
                 (node.id for node in of_project.lineage),
                 *(subtree.project_ids for subtree in of_project.subtrees.values()))}
-        project_ids = None if len(counted) > settled.MOST_PROJECTS else (
+        project_ids = None if len(counted) > locked_usage.MOST_PROJECTS else (
             consumers.project_ids(ctx, counted))
         node_ids = nodes.ensure(ctx, {
             *bounds, *(node_id for of_project in bounds.values()
@@ -217,7 +217,7 @@ class _QuotaCheck(Check):
             for binding in decisions.bindings(self._bounds[project_id], name)
             for each in self._bounds[project_id].counted(binding).project_ids}
         try:
-            state, of_projects = settled.read(session, {
+            state, of_projects = locked_usage.read(session, {
                 name: id_ for name, id_ in self._project_ids.items() if name in counted})
         except TransactionLost:
             consumers.forget_projects(ctx.database)

@@ -12,7 +12,7 @@ from placement_core.db.database import Database, Settings
 from placement_core.placement import allocations
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import claims
-from placement_core.quota.sweeping import HeldClaims
+from placement_core.quota.claim_expiry import HeldClaimsGate
 from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from tests.functional.cli import commands, test_commands
@@ -29,7 +29,7 @@ class TestClaimsCommands(test_commands.CommandTestCase):
 
     def held(self, project: str = "web", seconds: int | None = 600, *, due: bool = False) -> str:
         consumer = factories.new_uuid()
-        claims.Claims([], [HeldClaims(LocalCatalog(self.ctx))]).claim(
+        claims.Claims([], [HeldClaimsGate(LocalCatalog(self.ctx))]).claim(
             self.ctx, AllocationWrite(consumer, {self.host: {"VCPU": 2, "MEMORY_MB": 1}}, project,
                                       "bob", "INSTANCE", None),
             hold_seconds=seconds)

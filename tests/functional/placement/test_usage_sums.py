@@ -11,7 +11,7 @@ from placement_core.placement.allocations import usage_counters
 from placement_core.placement.usage import audit, totals, usages
 from placement_core.placement.usage.usage_index import CONSUMERS, ProjectSet, UsageIndex
 from placement_core.plugin_api import counting
-from placement_core.quota import settled
+from placement_core.quota import locked_usage
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.placement import claims
@@ -56,7 +56,7 @@ class SumsTestCase(claims.ClaimsTestCase):
             id_ = connection.scalar(sa.select(tables.projects.c.id).where(
                 tables.projects.c.external_id == project))
         with db.write(self.context()) as session:
-            _, used = settled.read(session, {project: id_})
+            _, used = locked_usage.read(session, {project: id_})
         self.assertEqual(expected, {name: used for (_, name), used in used.items() if used})
 
 

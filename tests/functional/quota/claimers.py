@@ -14,7 +14,7 @@ import time
 
 from placement_core.context import Context
 from placement_core.placement.records import AllocationWrite
-from placement_core.quota import claims, sweeping
+from placement_core.quota import claim_expiry, claims
 from placement_core.testing import factories
 from tests.functional.placement.races import processes
 from tests.functional.quota.held import Cloud
@@ -81,7 +81,7 @@ def live_until_killed(database, *, providers: list[str], projects: list[str], th
                     with lock:
                         processes.say({"released": mine[-1]})  # about to be
                     claims.release(ctx, mine.pop())
-            sweeping.sweep(ctx)
+            claim_expiry.sweep(ctx)
 
     processes.wait_for_start()
     for number in range(threads):

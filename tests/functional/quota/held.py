@@ -13,9 +13,9 @@ from placement_core.placement.allocations import Gate
 from placement_core.placement.usage import usages
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota import claims, tables
+from placement_core.quota.claim_expiry import HeldClaimsGate
 from placement_core.quota.decisions import Decisions
 from placement_core.quota.guard import QuotaGuard, Rules
-from placement_core.quota.sweeping import HeldClaims
 from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.tree import Tree
@@ -62,7 +62,7 @@ class Cloud:
     def claims_by(self, *gates: Gate) -> claims.Claims:
         """Return what writes allocations, judged by gates and by limits."""
         judges = [*gates, QuotaGuard(self._decisions, Rules("compute", None), "enforce"),
-                  HeldClaims(self.catalog)]
+                  HeldClaimsGate(self.catalog)]
         return claims.Claims(judges, judges)
 
 

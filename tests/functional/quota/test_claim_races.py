@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.tables import allocations as allocation_rows
-from placement_core.quota import claims, errors, holds, sweeping, tables
+from placement_core.quota import claim_expiry, claims, errors, held_claims, tables
 from placement_core.quota.records import Sweep
 from placement_core.testing import factories
 from tests import databases, races
@@ -49,7 +49,7 @@ class TestEnds(held.HeldTestCase):
 
     def test_two_sweepers(self):
         due = {self.expired({self.host: {"VCPU": 1}}) for _ in range(12)}
-        swept = self.race(*[sweeping.sweep] * 3)
+        swept = self.race(*[claim_expiry.sweep] * 3)
         self.assertEqual([Sweep] * 3, [type(each) for each in swept], swept)
         ended = [each.consumer_uuid for one in swept for each in one.ended]
         self.assertEqual((len(due), due), (len(ended), set(ended)))
@@ -58,8 +58,8 @@ class TestEnds(held.HeldTestCase):
 
     def test_a_second_sweeper_waits_and_finds_it_done(self):
         due = self.expired({self.host: {"VCPU": 1}})
-        with self.paused_in(allocations, "delete", sweeping.sweep) as first:
-            second = first.against(self.database, lambda: sweeping.sweep(self.context()))
+        with self.paused_in(allocations, "delete", claim_expiry.sweep) as first:
+            second = first.against(self.database, lambda: claim_expiry.sweep(self.context()))
         self.assertEqual([due], [each.consumer_uuid for each in first.outcome.ended])
         self.assertEqual([], second.ended)
         self.assertEqual("expired", self.state(due))
@@ -68,7 +68,7 @@ class TestEnds(held.HeldTestCase):
     def test_a_write_that_is_refused_while_somebody_sweeps(self):
         """It waits for the sweep, and has what that gave back."""
         due = self.expired({self.host: {"VCPU": 64}})
-        with self.paused_in(allocations, "delete", sweeping.sweep) as sweep:
+        with self.paused_in(allocations, "delete", claim_expiry.sweep) as sweep:
             outcome = sweep.against(self.database, lambda: self.put(
                 {self.host: {"VCPU": 64}}, ctx=self.context(), seen=None, project="far"))
         self.assertIsNone(outcome)
@@ -76,7 +76,7 @@ class TestEnds(held.HeldTestCase):
 
     def test_a_confirmation_that_comes_while_it_expires(self):
         due = self.expired({self.host: {"VCPU": 1}})
-        with self.paused_in(allocations, "delete", sweeping.sweep) as sweep:
+        with self.paused_in(allocations, "delete", claim_expiry.sweep) as sweep:
             outcome = sweep.against(
                 self.database, lambda: claims.confirm(self.context(), due))
         self.assertIsInstance(outcome, errors.ClaimExpired)
@@ -92,7 +92,7 @@ class TestEnds(held.HeldTestCase):
         with self.paused_in(claims, "get", confirm) as confirmation:
             time.sleep(1.2)
             swept = confirmation.against(
-                self.database, lambda: sweeping.sweep(self.context()))
+                self.database, lambda: claim_expiry.sweep(self.context()))
         self.assertEqual("confirmed", confirmation.outcome.state)
         self.assertEqual([], swept.ended)
         self.assertEqual({"VCPU": 1}, self.used(self.host))
@@ -109,7 +109,7 @@ class TestEnds(held.HeldTestCase):
         def sweep(ctx):
             ended = []
             while time.monotonic() < ends:
-                ended += sweeping.sweep(ctx).ended
+                ended += claim_expiry.sweep(ctx).ended
             return [each.consumer_uuid for each in ended]
 
         outcomes = self.race(sweep, sweep, *(
@@ -118,7 +118,7 @@ class TestEnds(held.HeldTestCase):
         kept = {one.consumer_uuid for one, outcome in zip(made, confirmed, strict=True)
                 if not isinstance(outcome, errors.ClaimExpired)}
         # What a slow machine left until now.
-        last = [each.consumer_uuid for each in sweeping.sweep(self.ctx).ended]
+        last = [each.consumer_uuid for each in claim_expiry.sweep(self.ctx).ended]
         self.assertEqual({one.consumer_uuid for one in made} - kept, {*first, *second, *last})
         self.assertEqual(16 - len(kept), len(first) + len(second) + len(last))
         self.assertEqual({"VCPU": len(kept)}, self.used(self.host))
@@ -152,17 +152,17 @@ class TestEnds(held.HeldTestCase):
                              (allocations.delete, placement_errors.NoAllocations)) * 4:
             consumer = self.expired({self.host: {"VCPU": 1}})
             swept, deleted = self.race(
-                sweeping.sweep, lambda ctx, consumer=consumer, end=end: end(ctx, consumer))
+                claim_expiry.sweep, lambda ctx, consumer=consumer, end=end: end(ctx, consumer))
             self.assertIn(type(deleted), (type(None), refusal), deleted)
             self.assertEqual(1, len(swept.ended) + (deleted is None), (swept, deleted))
             self.assert_given_back(consumer)
-            sweeping.sweep(self.ctx)
+            claim_expiry.sweep(self.ctx)
 
     def test_an_expiry_and_somebody_who_takes_it_over(self):
         for _ in range(8):
             consumer = self.expired({self.host: {"VCPU": 1}})
             swept, written = self.race(
-                sweeping.sweep,
+                claim_expiry.sweep,
                 lambda ctx, consumer=consumer: self.put(
                     {self.host: {"VCPU": 2}}, ctx=ctx, consumer=consumer, seen=1,
                     project=self.cloud.leaf))
@@ -173,11 +173,11 @@ class TestEnds(held.HeldTestCase):
                 self.assertIsNone(written)
                 self.assertEqual({"VCPU": 2}, self.used(self.host))
                 allocations.delete(self.ctx, consumer)
-            sweeping.sweep(self.ctx)
+            claim_expiry.sweep(self.ctx)
 
     def test_a_delete_that_comes_while_it_expires(self):
         due = self.expired({self.host: {"VCPU": 1}})
-        with self.paused_in(allocations, "delete", sweeping.sweep) as sweep:
+        with self.paused_in(allocations, "delete", claim_expiry.sweep) as sweep:
             outcome = sweep.against(
                 self.database, lambda: claims.release(self.context(), due))
         self.assertIsInstance(outcome, errors.ClaimNotFound)
@@ -311,7 +311,8 @@ class TestOneTree(held.HeldTestCase):
     def held_rows(self):
         with self.database.autocommit.connect() as connection:
             return connection.scalar(
-                sa.select(sa.func.count()).select_from(tables.held_claims).where(holds._live))
+                sa.select(sa.func.count()).select_from(tables.held_claims)
+                .where(held_claims._live))
 
     def assert_whole(self, confirmed):
         """Expect every claim to be there wholly or not at all, and no more than ten."""

@@ -6,7 +6,7 @@ import fixtures
 
 from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.records import InventoryValues
-from placement_core.quota import claims, errors, sweeping
+from placement_core.quota import claim_expiry, claims, errors
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.quota import held
@@ -72,7 +72,7 @@ class TestClaims(held.HeldTestCase):
             (listed,), _ = claims.list_(self.ctx, most=10, state="expired")
             self.assertEqual({} if swept else self.wire, listed.allocations)
             self.assertEqual(([], None), claims.list_(self.ctx, most=10, state="held"))
-            sweeping.sweep(self.ctx)
+            claim_expiry.sweep(self.ctx)
         self.assertRaises(errors.ClaimNotFound, claims.release, self.ctx, consumer)
 
     def test_released_when_it_is_late_and_nobody_swept(self):
@@ -141,7 +141,7 @@ class TestTakenOver(held.HeldTestCase):
         self.pass_time(self.held_one)
         self.assertEqual("confirmed", self.state(self.held_one))
         generation = self.generation(self.held_one)
-        swept = sweeping.sweep(self.ctx)
+        swept = claim_expiry.sweep(self.ctx)
         self.assertEqual(([], 1, []), (swept.ended, swept.others, swept.failed))
         self.assertEqual({self.host.uuid: {"VCPU": amount}}, self.held(self.held_one))
         self.assertEqual((generation, 0), (self.generation(self.held_one), self.rows()))
@@ -179,7 +179,7 @@ class TestTakenOver(held.HeldTestCase):
         self.assertEqual(("held", before.expires_at, {self.other.uuid: {"VCPU": 2}}),
                          (moved.state, moved.expires_at, moved.allocations))
         self.pass_time(self.held_one)
-        [ended] = sweeping.sweep(self.ctx).ended
+        [ended] = claim_expiry.sweep(self.ctx).ended
         self.assertEqual({self.other.uuid: {"VCPU": 2}}, ended.allocations)
         self.assertEqual({}, self.held(self.held_one))
 
@@ -202,7 +202,7 @@ class TestTakenOver(held.HeldTestCase):
         self.reshape({})
         self.assertIsNone(self.state(self.held_one))
         self.pass_time(self.held_one)
-        self.assertEqual(1, sweeping.sweep(self.ctx).others)
+        self.assertEqual(1, claim_expiry.sweep(self.ctx).others)
 
     def test_confirmed_after_that(self):
         self.put({self.host: {"VCPU": 3}}, consumer=self.held_one, seen=1)
@@ -214,7 +214,7 @@ class TestTakenOver(held.HeldTestCase):
         for function in (claims.confirm, claims.release, claims.get):
             self.assertRaises(errors.ClaimNotFound, function, self.ctx, self.held_one)
         self.pass_time(self.held_one)
-        self.assertEqual(1, sweeping.sweep(self.ctx).others)
+        self.assertEqual(1, claim_expiry.sweep(self.ctx).others)
         self.assertEqual(0, self.rows())
 
     def test_claimed_anew(self):
@@ -225,7 +225,7 @@ class TestTakenOver(held.HeldTestCase):
         again = self.hold({self.host: {"VCPU": 5}}, consumer=self.held_one)
         self.assertEqual(again, claims.get(self.ctx, self.held_one))
         self.pass_time(self.held_one)
-        sweeping.sweep(self.ctx)
+        claim_expiry.sweep(self.ctx)
         # A new one is not mistaken for the one that expired.
         self.hold({self.host: {"VCPU": 1}}, consumer=self.held_one, seconds=None)
         self.assert_row_gone_and_kept()
@@ -235,7 +235,7 @@ class TestTakenOver(held.HeldTestCase):
 
     def test_put_after_it_expired(self):
         self.pass_time(self.held_one)
-        sweeping.sweep(self.ctx)
+        claim_expiry.sweep(self.ctx)
         self.put({self.host: {"VCPU": 3}}, consumer=self.held_one, seen=None)
         # The claim is over all the same.
         self.assertRaises(errors.ClaimExpired, claims.confirm, self.ctx, self.held_one)
@@ -256,7 +256,7 @@ class TestSweeping(held.HeldTestCase):
         due = [self.expired({self.host: {"VCPU": 2}, self.other: {"VCPU": 1}})
                for _ in range(3)]
         before = self.generation(self.host)
-        swept = sweeping.sweep(self.ctx)
+        swept = claim_expiry.sweep(self.ctx)
         self.assertEqual(due, [each.consumer_uuid for each in swept.ended])
         self.assertEqual(
             {self.host.uuid: {"VCPU": 2}, self.other.uuid: {"VCPU": 1}},
@@ -269,15 +269,15 @@ class TestSweeping(held.HeldTestCase):
         self.assertEqual(before, self.generation(self.host))
         self.assertIn(f"claim {due[0]} of project {self.cloud.leaf} expired", log.output)
         self.assertIn(f"2 VCPU on {self.host.uuid}", log.output)
-        self.assertEqual([], sweeping.sweep(self.ctx).ended)
+        self.assertEqual([], claim_expiry.sweep(self.ctx).ended)
 
     def test_batches(self):
-        self.useFixture(fixtures.MonkeyPatch("placement_core.quota.sweeping._BATCH", 2))
+        self.useFixture(fixtures.MonkeyPatch("placement_core.quota.claim_expiry._BATCH", 2))
         due = [self.expired({self.host: {"VCPU": 1}}) for _ in range(5)]
         self.assertEqual(due[:3], [
-            each.consumer_uuid for each in sweeping.sweep(self.ctx, most=3).ended])
+            each.consumer_uuid for each in claim_expiry.sweep(self.ctx, most=3).ended])
         said = []
-        sweeping.sweep(self.ctx, progress=lambda swept: said.append(len(swept.ended)))
+        claim_expiry.sweep(self.ctx, progress=lambda swept: said.append(len(swept.ended)))
         self.assertEqual(([2], {"VCPU": 0}), (said, self.used(self.host)))
 
     def test_what_cannot_be_ended_does_not_keep_the_others(self):
@@ -286,25 +286,25 @@ class TestSweeping(held.HeldTestCase):
 
         def too_busy(ctx, consumer_uuid):
             if consumer_uuid == stuck:
-                raise sweeping.core_errors.Unavailable("too busy")
+                raise claim_expiry.core_errors.Unavailable("too busy")
             delete(ctx, consumer_uuid)
 
         with fixtures.MonkeyPatch("placement_core.placement.allocations.delete", too_busy):
-            swept = sweeping.sweep(self.ctx)
+            swept = claim_expiry.sweep(self.ctx)
         self.assertEqual(([due], [stuck]),
                          ([each.consumer_uuid for each in swept.ended], swept.failed))
         self.assertEqual({"VCPU": 1}, self.used(self.host))
         self.assertEqual([stuck], [
-            each.consumer_uuid for each in sweeping.sweep(self.ctx).ended])
+            each.consumer_uuid for each in claim_expiry.sweep(self.ctx).ended])
 
     def test_what_ended_is_forgotten_after_a_day(self):
         consumer = self.expired({self.host: {"VCPU": 1}})
-        sweeping.sweep(self.ctx)
+        claim_expiry.sweep(self.ctx)
         self.pass_time(consumer, seconds=86_000)
-        sweeping.sweep(self.ctx)
+        claim_expiry.sweep(self.ctx)
         self.assertEqual("expired", self.state(consumer))
         self.pass_time(consumer, seconds=86_500)
-        sweeping.sweep(self.ctx)
+        claim_expiry.sweep(self.ctx)
         self.assertIsNone(self.state(consumer))
 
     def test_a_write_takes_the_place_of_what_is_due(self):

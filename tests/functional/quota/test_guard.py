@@ -245,7 +245,8 @@ class TestGuardOfLargeTrees(TestGuard):
 
     def setUp(self):
         super().setUp()
-        self.useFixture(fixtures.MonkeyPatch("placement_core.quota.settled.MOST_PROJECTS", -1))
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.quota.locked_usage.MOST_PROJECTS", -1))
 
 
 @databases.on_each_database

@@ -301,4 +301,5 @@ class TestWorldsOfLargeTrees(TestWorlds):
 
     def setUp(self):
         super().setUp()
-        self.useFixture(fixtures.MonkeyPatch("placement_core.quota.settled.MOST_PROJECTS", -1))
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.quota.locked_usage.MOST_PROJECTS", -1))

@@ -4,7 +4,7 @@ import fixtures
 
 from placement_core.placement import allocations, inventories, resource_classes
 from placement_core.placement.allocations import consumers
-from placement_core.quota import errors, settled
+from placement_core.quota import errors, locked_usage
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.quota import trees
@@ -22,7 +22,7 @@ class TestLargeTrees(trees.TreeTestCase):
         self.limit(self.domain, VCPU=20)
         self.members = [self.project(f"member-{number}", self.trunk)
                         for number in range(self.size)]
-        self.assertGreater(self.size, settled.MOST_PROJECTS)
+        self.assertGreater(self.size, locked_usage.MOST_PROJECTS)
         # The database numbers the member first, the index the stranger.
         self.member = self.members[-1]
         for project in (self.member, "stranger"):
@@ -87,7 +87,8 @@ class TestLargeTrees(trees.TreeTestCase):
 
     def test_servers_while_a_class_is_gone_that_was_used(self):
         """Counters of a class stay behind it; they are not counted as consumers."""
-        self.useFixture(fixtures.MonkeyPatch("placement_core.quota.settled.MOST_PROJECTS", -1))
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.quota.locked_usage.MOST_PROJECTS", -1))
         self.register(servers=2)
         host = self.provider(VCPU=10, CUSTOM_GPU=10)
         for _ in range(2):

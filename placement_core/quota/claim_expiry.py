@@ -21,7 +21,7 @@ from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.allocations import Check, Gate, WriteRequest, consumers
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.catalog import CatalogDriver
-from placement_core.quota import errors, holds
+from placement_core.quota import errors, held_claims
 from placement_core.quota.records import Claim, Overrun, Sweep
 
 LOG = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _FOR_WANT_OF_ROOM = (
     placement_errors.CapacityExceeded, placement_errors.InventoryInUse, placement_errors.Fenced)
 
 
-class HeldClaims(Gate):
+class HeldClaimsGate(Gate):
     """Lets held claims that are due give way to writes; a reshape takes those it moves along."""
 
     def __init__(self, catalog: CatalogDriver) -> None:
@@ -72,7 +72,7 @@ class HeldClaims(Gate):
 class _Carrying(Check):
     def consumers_locked(self, session: db.Session, writes: Sequence[AllocationWrite]) -> None:
         """Keep claims held whose allocations are written anew."""
-        holds.carry(session, writes)
+        held_claims.carry(session, writes)
 
 
 def sweep(
@@ -102,7 +102,7 @@ def sweep(
 @db.retry_writes
 def _forget_old(ctx: Context) -> None:
     with db.write(ctx) as session:
-        holds.forget_old(session)
+        held_claims.forget_old(session)
 
 
 def _counted(
@@ -124,7 +124,8 @@ def _due(
     projects: Collection[str] | None = None,
 ) -> Sequence[sa.Row[Any]]:
     with db.read_once(ctx) as session:
-        return holds.due(session, after=after, most=most, providers=providers, projects=projects)
+        return held_claims.due(
+            session, after=after, most=most, providers=providers, projects=projects)
 
 
 def _end(ctx: Context, found: Sequence[sa.Row[Any]], swept: Sweep) -> Sweep:
@@ -153,9 +154,9 @@ def _expire(ctx: Context, row: sa.Row[Any]) -> Claim | None:
     uuid = row.consumer_uuid
     with db.write(ctx) as session:
         consumers.take(session, uuid)
-        own = holds.own_holdings(session, [row]).get(uuid)
+        own = held_claims.own_holdings(session, [row]).get(uuid)
         # What was deleted or rewritten is not the claim's any more: only the row ends.
-        if not holds.end(session, row, remembered=own is not None) or own is None:
+        if not held_claims.end(session, row, remembered=own is not None) or own is None:
             return None
         allocations.delete(ctx, uuid)
     return Claim(uuid, row.project_id, row.user_id, own.consumer_type, "expired",

@@ -25,7 +25,7 @@ from placement_core.placement import tables as placement_tables
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import tables
 
-_holds = tables.held_claims
+_rows = tables.held_claims
 _allocations, _providers, _classes, _consumers, _types = (
     placement_tables.allocations, placement_tables.resource_providers,
     placement_tables.resource_classes, placement_tables.consumers,
@@ -40,34 +40,34 @@ _NOW = sa.select(clock.now()).scalar_subquery()
 _REMEMBERED_SINCE = sa.select(
     clock.in_seconds(sa.literal_column(str(-_REMEMBERED_SECONDS), sa.Integer))).scalar_subquery()
 
-_of_consumer = _holds.c.consumer_uuid == sa.bindparam("of_uuid")
-_live = _holds.c.ended_at.is_(None)
+_of_consumer = _rows.c.consumer_uuid == sa.bindparam("of_uuid")
+_live = _rows.c.ended_at.is_(None)
 #: The consumer still holds what the claim wrote.
 _own = sa.exists().where(
-    _allocations.c.consumer_id == _holds.c.consumer_uuid, _allocations.c.txn == _holds.c.txn)
+    _allocations.c.consumer_id == _rows.c.consumer_uuid, _allocations.c.txn == _rows.c.txn)
 
-_FORGET = sa.delete(_holds).where(_of_consumer)
-_MAKE = sa.insert(_holds).inline().values(
+_FORGET = sa.delete(_rows).where(_of_consumer)
+_MAKE = sa.insert(_rows).inline().values(
     consumer_uuid=sa.bindparam("consumer_uuid"), project_id=sa.bindparam("project_id"),
     user_id=sa.bindparam("user_id"), txn=sa.bindparam("txn"),
     expires_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer)))
 _ONE = sa.select(
-    _holds, (_holds.c.expires_at <= clock.now()).label("late")).where(_of_consumer)
-_CONFIRM = sa.delete(_holds).where(_of_consumer, _live, _holds.c.expires_at > clock.now())
+    _rows, (_rows.c.expires_at <= clock.now()).label("late")).where(_of_consumer)
+_CONFIRM = sa.delete(_rows).where(_of_consumer, _live, _rows.c.expires_at > clock.now())
 #: Not by ``id``: SQLite gives that of a row that is gone to another one.
-_end = (_of_consumer, _holds.c.txn == sa.bindparam("of_txn"), _live,
-        _holds.c.expires_at <= clock.now())
-_END = sa.update(_holds).where(*_end).values(ended_at=clock.now())
-_DROP = sa.delete(_holds).where(*_end)
-_FORGET_OLD = sa.delete(_holds).where(_holds.c.ended_at <= _REMEMBERED_SINCE)
+_end = (_of_consumer, _rows.c.txn == sa.bindparam("of_txn"), _live,
+        _rows.c.expires_at <= clock.now())
+_END = sa.update(_rows).where(*_end).values(ended_at=clock.now())
+_DROP = sa.delete(_rows).where(*_end)
+_FORGET_OLD = sa.delete(_rows).where(_rows.c.ended_at <= _REMEMBERED_SINCE)
 
 _CARRIED = {
-    dialect: sa.select(_holds.c.consumer_uuid, _holds.c.project_id, _holds.c.user_id).where(
-        arrays.among(_holds.c.consumer_uuid, "uuids", dialect=dialect), _live, _own)
+    dialect: sa.select(_rows.c.consumer_uuid, _rows.c.project_id, _rows.c.user_id).where(
+        arrays.among(_rows.c.consumer_uuid, "uuids", dialect=dialect), _live, _own)
     for dialect in _DIALECTS}
 _CARRY = {
-    dialect: sa.update(_holds).where(
-        arrays.among(_holds.c.consumer_uuid, "uuids", dialect=dialect), _live, _own,
+    dialect: sa.update(_rows).where(
+        arrays.among(_rows.c.consumer_uuid, "uuids", dialect=dialect), _live, _own,
     ).values(txn=sa.bindparam("new_txn"))
     for dialect in _DIALECTS}
 
@@ -84,33 +84,33 @@ _HELD = (
     .order_by(_allocations.c.id))
 
 _DUE = (
-    sa.select(_holds)
-    .where(_live, _holds.c.expires_at <= _NOW, _holds.c.id > sa.bindparam("after"))
-    .order_by(_holds.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
+    sa.select(_rows)
+    .where(_live, _rows.c.expires_at <= _NOW, _rows.c.id > sa.bindparam("after"))
+    .order_by(_rows.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
 _DUE_ON = {
     dialect: _DUE.where(sa.exists(
         sa.select(_allocations.c.id)
         .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
-        .where(_allocations.c.consumer_id == _holds.c.consumer_uuid,
+        .where(_allocations.c.consumer_id == _rows.c.consumer_uuid,
                arrays.among(_providers.c.uuid, "providers", dialect=dialect))))
     for dialect in _DIALECTS}
 _DUE_OF = {
-    dialect: _DUE.where(arrays.among(_holds.c.project_id, "projects", dialect=dialect))
+    dialect: _DUE.where(arrays.among(_rows.c.project_id, "projects", dialect=dialect))
     for dialect in _DIALECTS}
 
 #: What lists show: rows that speak for something, and those that are remembered.
 _LIST = (
-    sa.select(_holds, (_holds.c.expires_at <= _NOW).label("late"))
-    .where(sa.or_(~_live, _own), _holds.c.id > sa.bindparam("after"))
-    .order_by(_holds.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
+    sa.select(_rows, (_rows.c.expires_at <= _NOW).label("late"))
+    .where(sa.or_(~_live, _own), _rows.c.id > sa.bindparam("after"))
+    .order_by(_rows.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
 _STATES = {
-    "held": sa.and_(_live, _holds.c.expires_at > _NOW),
-    "expired": sa.or_(~_live, _holds.c.expires_at <= _NOW),
+    "held": sa.and_(_live, _rows.c.expires_at > _NOW),
+    "expired": sa.or_(~_live, _rows.c.expires_at <= _NOW),
 }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Own:
+class OwnHoldings:
     """What a claim wrote and its consumer still holds.
 
     :ivar allocations: {provider uuid: {resource class: amount}}.
@@ -180,17 +180,17 @@ def forget_old(session: Session) -> None:
     session.execute(_FORGET_OLD)
 
 
-def own_holdings(session: Session, found: Sequence[sa.Row[Any]]) -> dict[str, Own]:
+def own_holdings(session: Session, found: Sequence[sa.Row[Any]]) -> dict[str, OwnHoldings]:
     """Return what the claims of rows wrote and still hold, by consumer.
 
     A consumer whose allocations are gone or somebody else's is left out.
     """
     txns = {row.consumer_uuid: row.txn for row in found}
-    held: dict[str, Own] = {}
+    held: dict[str, OwnHoldings] = {}
     if txns:
         for row in session.execute(_HELD, {"uuids": sorted(txns)}):
             if txns[row.consumer_id] == row.txn:
-                own = held.setdefault(row.consumer_id, Own(row.consumer_type))
+                own = held.setdefault(row.consumer_id, OwnHoldings(row.consumer_type))
                 on_provider = own.allocations.setdefault(row.uuid, {})
                 on_provider[row.resource_class] = row.used
     return held
@@ -222,7 +222,7 @@ def page(
     statement = _LIST
     parameters: dict[str, Any] = {"after": after, "most": most}
     if project_id is not None:
-        statement = statement.where(_holds.c.project_id == sa.bindparam("of_project"))
+        statement = statement.where(_rows.c.project_id == sa.bindparam("of_project"))
         parameters["of_project"] = project_id
     if state is not None:
         statement = statement.where(_STATES[state])
