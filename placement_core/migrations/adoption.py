@@ -289,7 +289,7 @@ def _fill_counters(connection: sa.Connection) -> None:
     ]
     rows += [
         {**row._mapping, "used": int(row.used), "slot": 0,
-         "resource_class_id": tables.CONSUMERS}
+         "resource_class_id": tables.CONSUMERS_ID}
         for row in connection.execute(counts)
     ]
     sums: dict[tuple[int, int, int], int] = collections.Counter()

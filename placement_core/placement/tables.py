@@ -169,7 +169,7 @@ consumers = sa.Table(
 )
 
 #: ``usage_counters.resource_class_id`` of the rows that count consumers.
-CONSUMERS = -1
+CONSUMERS_ID = -1
 #: ``usage_counters.consumer_type_id`` of consumers without a type.
 UNTYPED = 0
 
@@ -198,7 +198,7 @@ online_migrations = sa.Table(
 )
 
 #: What a consumer holds beside what it holds already elsewhere: the source of a
-#: resize or migration. The smaller of both is ``used``, by class (``CONSUMERS``:
+#: resize or migration. The smaller of both is ``used``, by class (``CONSUMERS_ID``:
 #: the consumer itself, a row that every pair has); quota does not count it.
 moves = sa.Table(
     "moves", metadata,

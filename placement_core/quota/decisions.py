@@ -10,7 +10,6 @@ from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.changes import revisions
 from placement_core.context import Context
-from placement_core.placement.usage import usage_index
 from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex, Usages
 from placement_core.plugin_api.catalog import CatalogDriver, Node
 from placement_core.plugin_api.counting import CONSUMERS
@@ -137,7 +136,7 @@ class Decisions:
     def used(self, usages: Usages, bounds: Bounds) -> Used:
         """Return how to look up what counts against bounds, in the usage index."""
         return lambda binding, units: sum(
-            usages.total(bounds.counted(binding), _column(unit)) for unit in units)
+            usages.total(bounds.counted(binding), unit) for unit in units)
 
     def judge(
         self, bounds: Bounds, deltas: Mapping[str, int], used: Used
@@ -283,7 +282,7 @@ class Decisions:
             counted = {unit for name in names if self.resources.knows(name)
                        for unit in self.resources.units(name)}
             names += (self.resources.name_of(unit) for unit in sorted(units)
-                      if unit not in counted and unit != usage_index.CONSUMERS)
+                      if unit not in counted and unit != CONSUMERS)
         return names
 
     def bound_nodes(self, bounds: Bounds) -> set[str]:
@@ -338,10 +337,6 @@ class Decisions:
 
 def _unbound(project_id: str, revision: int, state: str) -> Bounds:
     return Bounds((Node(project_id, None),), EffectiveLimits({}, {}), {}, revision, state)
-
-
-def _column(unit: str) -> str:
-    return usage_index.CONSUMERS if unit == CONSUMERS else unit
 
 
 class _Kept:

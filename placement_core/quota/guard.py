@@ -20,8 +20,7 @@ from placement_core.db import Session, TransactionLost
 from placement_core.placement.allocations import consumers, usage_delta
 from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
 from placement_core.placement.allocations.usage_delta import Amounts
-from placement_core.placement.usage import totals, usage_index
-from placement_core.plugin_api.counting import CONSUMERS
+from placement_core.placement.usage import totals
 from placement_core.quota import errors, locked_usage, nodes, rivals
 from placement_core.quota.decisions import Bounds, Decisions, Used
 from placement_core.quota.records import Overrun
@@ -182,8 +181,7 @@ class _QuotaCheck(Check):
         grown = {}
         resources = self._decisions.resources
         for name in filter(resources.guarded, names):
-            delta = sum(more.get(usage_index.CONSUMERS if unit == CONSUMERS else unit, 0)
-                        for unit in resources.units(name))
+            delta = sum(more.get(unit, 0) for unit in resources.units(name))
             if delta > 0:
                 grown[name] = delta
         return grown

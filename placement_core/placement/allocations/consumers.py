@@ -460,5 +460,5 @@ def _holdings(
         changes[*owner, row.resource_class_id] += int(row.used)
         if row.uuid not in holders:
             holders.add(row.uuid)
-            changes[*owner, tables.CONSUMERS] += 1
+            changes[*owner, tables.CONSUMERS_ID] += 1
     return holders, changes

@@ -79,7 +79,7 @@ def _of_pairs(dialect: str) -> tuple[sa.Select, sa.Select]:
     """Build the parts about pairs that one of the consumers belongs to (``moves``)."""
     columns = tables.moves.c
     both = columns.consumer_uuid.concat(_BETWEEN).concat(columns.moved_from)
-    pairs = _branch(_PAIR, both).where(columns.resource_class_id == tables.CONSUMERS)
+    pairs = _branch(_PAIR, both).where(columns.resource_class_id == tables.CONSUMERS_ID)
     return (
         pairs.where(arrays.among(columns.consumer_uuid, "consumers", dialect=dialect)),
         pairs.where(arrays.among(columns.moved_from, "consumers", dialect=dialect)))

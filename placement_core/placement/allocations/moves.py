@@ -30,7 +30,7 @@ _moves, _allocations = tables.moves, tables.allocations
 
 #: {(provider id, resource class id): amount}
 Held: TypeAlias = Mapping[tuple[int, int], int]
-#: {resource class id, or ``tables.CONSUMERS``: amount}
+#: {resource class id, or ``tables.CONSUMERS_ID``: amount}
 Amounts: TypeAlias = Mapping[int, int]
 #: The ``consumer_uuid`` above the first and up to the second one.
 Range: TypeAlias = tuple[str, str]
@@ -83,7 +83,7 @@ class Holding:
 _LOCK = (
     sa.update(_moves)
     .where(_moves.c.consumer_uuid == sa.bindparam("of_uuid"),
-           _moves.c.resource_class_id == tables.CONSUMERS)
+           _moves.c.resource_class_id == tables.CONSUMERS_ID)
     .values(revision=_moves.c.revision + 1)
 )
 _PAIRS = {
@@ -251,11 +251,11 @@ def found(written: Mapping[str, Holding], memory: int | None) -> Iterator[Pair]:
             if source is not None:
                 del emptied[source]
                 yield Pair(uuid, source, holding.project_id, holding.user_id,
-                           {tables.CONSUMERS: 0})
+                           {tables.CONSUMERS_ID: 0})
         elif _is_evacuation(holding, memory):
             # The consumer is one, however often it holds.
             yield Pair(uuid, uuid, holding.project_id, holding.user_id,
-                       {**by_class(holding.before), tables.CONSUMERS: 0})
+                       {**by_class(holding.before), tables.CONSUMERS_ID: 0})
 
 
 def _is_evacuation(holding: Holding, memory: int | None) -> bool:
@@ -286,7 +286,7 @@ def _after(
 def _smaller(first: Amounts, second: Amounts) -> dict[int, int]:
     smaller = {resource_class: min(first[resource_class], amount)
                for resource_class, amount in second.items() if resource_class in first}
-    smaller[tables.CONSUMERS] = 1 if first else 0
+    smaller[tables.CONSUMERS_ID] = 1 if first else 0
     return smaller
 
 

@@ -150,7 +150,7 @@ def _plan_owner(
 def _count(plan: WritePlan, owner: Owner, held: Mapping[Cell, int], sign: int) -> None:
     for (_, resource_class), used in held.items():
         plan.counters[*owner, resource_class] += sign * used
-    plan.counters[*owner, tables.CONSUMERS] += sign
+    plan.counters[*owner, tables.CONSUMERS_ID] += sign
 
 
 def _new_owner(write: AllocationWrite, rows: LoadedRows, owner: Owner) -> Owner:

@@ -29,7 +29,7 @@ from placement_core.placement import tables
 _counters, _migrations, _projects = (
     tables.usage_counters, tables.online_migrations, tables.projects)
 
-#: (project id, user id, consumer type id or UNTYPED, resource class id or CONSUMERS); that
+#: (project id, user id, consumer type id or UNTYPED, resource class id or CONSUMERS_ID); that
 #: of everybody: (the project's id with a minus, EVERYBODY, …).
 Key: TypeAlias = tuple[int, int, int, int]
 

@@ -18,10 +18,10 @@ from placement_core.placement import tables
 from placement_core.placement.allocations.gates import PlannedWrite
 from placement_core.placement.allocations.loaded import LoadedRows
 from placement_core.placement.allocations.plan import WritePlan
-from placement_core.placement.usage.usage_index import CONSUMERS
+from placement_core.plugin_api.counting import CONSUMERS
 
 Key = TypeVar("Key")
-#: (project id, user id, resource class id or ``tables.CONSUMERS``)
+#: (project id, user id, resource class id or ``tables.CONSUMERS_ID``)
 OwnerClass: TypeAlias = tuple[int, int, int]
 
 _classes = tables.resource_classes
@@ -101,7 +101,7 @@ def _names_of_owners(write: PlannedWrite) -> tuple[dict[int, str], dict[int, str
 
 def _class_names(session: Session, rows: LoadedRows, wanted: set[int]) -> dict[int, str]:
     names = {number: name for name, number in rows.classes.items()}
-    names[tables.CONSUMERS] = CONSUMERS
+    names[tables.CONSUMERS_ID] = CONSUMERS
     missing = wanted - names.keys()
     if missing:
         # Of classes that somebody gives up while growing in others.

@@ -117,7 +117,8 @@ def _counter_sums() -> sa.Select:
            ).where(_within(_consumers.c.project_id))
     counted = sa.select(
         _consumers.c.project_id, _consumers.c.user_id, kind,
-        sa.literal_column(str(tables.CONSUMERS)), sa.literal_column("0"), sa.literal_column("1"),
+        sa.literal_column(str(tables.CONSUMERS_ID)), sa.literal_column("0"),
+        sa.literal_column("1"),
     ).where(_within(_consumers.c.project_id), holders)
     of_users = sa.union_all(held, counted).subquery("of_users")
     everybody = sa.select(
@@ -304,7 +305,7 @@ def _wrong_counters(
     after, until = ids
     for row in session.execute(_COUNTER_SUMS, {
             "after": after, "until": until, "least_sum": -until, "below_sum": -after}):
-        what = "consumers" if row.what == tables.CONSUMERS else row.resource_class
+        what = "consumers" if row.what == tables.CONSUMERS_ID else row.resource_class
         whose = "all users" if row.project_id < 0 else f"user {row.user}"
         where = f"{what} of project {row.project}, {whose}, consumer type {row.consumer_type}"
         stored, actual = int(row.stored), int(row.actual)

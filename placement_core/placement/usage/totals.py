@@ -75,11 +75,8 @@ def known(
 
     It knows what is committed, whatever the transaction of ``ctx`` has done.
     """
-    usages = usage_index.of(ctx.database).usages(ctx)
-    return {
-        project_id: {name or CONSUMERS: used for name, used in of_project.items()}
-        for project_id, of_project in usages.by_project(
-            project_ids, moves_once=moves_once).items()}
+    return usage_index.of(ctx.database).usages(ctx).by_project(
+        project_ids, moves_once=moves_once)
 
 
 @functools.cache
@@ -106,14 +103,14 @@ def _statement(
             _projects.c.external_id.label("project"), class_id.label("class_id"),
             used.label("used")).select_from(owner)
 
-    consumer = sa.literal_column(str(tables.CONSUMERS))
+    consumer = sa.literal_column(str(tables.CONSUMERS_ID))
     counted = part(_counters, _counters.c.resource_class_id, _counters.c.used)
     parts = [narrowed(counted, _counters)] if user else [
         narrowed(counted.where(each.condition), _counters, each.number(_projects.c.id))
         for each in usage_counters.PARTS]
     moved = narrowed(part(_moves, _moves.c.resource_class_id, -_moves.c.used), _moves)
     if not moves_once:
-        moved = moved.where(_moves.c.resource_class_id == tables.CONSUMERS)
+        moved = moved.where(_moves.c.resource_class_id == tables.CONSUMERS_ID)
     if without:
         # Of a pair of which one half does not count, the other half does.
         moved = moved.where(sa.not_(sa.or_(

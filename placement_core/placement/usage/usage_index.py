@@ -26,9 +26,8 @@ from placement_core.db.database import Database
 from placement_core.placement import tables
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.allocations.usage_counters import Part
+from placement_core.plugin_api.counting import CONSUMERS
 
-#: Among the resource classes: how many consumers there are.
-CONSUMERS = ""
 #: Up to so many changed projects are read by id, above all are.
 _FEW = 1000
 
@@ -80,7 +79,7 @@ _revisions = itertools.count(1)
 class _Names:
     """What numbers in the database stand for; a project's never changes.
 
-    :ivar classes: {id of a resource class, or ``tables.CONSUMERS``: its name, or
+    :ivar classes: {id of a resource class, or ``tables.CONSUMERS_ID``: its name, or
         CONSUMERS}; None: the class was removed.
     """
 
@@ -92,7 +91,7 @@ class _Names:
         return _Names(
             {**self.projects, **{row.project_id: row.external_id for row in found}},
             {**self.classes, **{row.resource_class_id: row.name for row in found},
-             tables.CONSUMERS: CONSUMERS})
+             tables.CONSUMERS_ID: CONSUMERS})
 
 
 _NO_NAMES = _Names({}, {})

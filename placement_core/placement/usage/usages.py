@@ -94,7 +94,7 @@ def for_project(
     by_type: dict[str | None, tuple[dict[str, int], list[int]]] = {}
     for type_name, class_name, class_id, used in found:
         resources, consumers = by_type.setdefault(type_name, ({}, []))
-        if class_id == tables.CONSUMERS:
+        if class_id == tables.CONSUMERS_ID:
             consumers.append(int(used))
         else:
             resources[class_name] = int(used)

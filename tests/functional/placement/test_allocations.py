@@ -6,7 +6,7 @@ from placement_core.placement import allocations, errors, inventories, providers
 from placement_core.placement.allocations import usage_delta
 from placement_core.placement.records import InventoryValues
 from placement_core.placement.usage import usages
-from placement_core.placement.usage.usage_index import CONSUMERS
+from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.placement import claims

@@ -63,7 +63,7 @@ class TestAudit(claims.ClaimsTestCase):
         counters = tables.usage_counters
         self.spoil(
             sa.update(counters).values(used=counters.c.used + 5).where(
-                counters.c.resource_class_id == tables.CONSUMERS),
+                counters.c.resource_class_id == tables.CONSUMERS_ID),
             sa.delete(counters).where(counters.c.resource_class_id == 0))
         # Of the user, and of everybody.
         self.check(*[("counter", 8, 3), ("counter", 0, 6)] * 2)
@@ -252,13 +252,13 @@ class TestAudit(claims.ClaimsTestCase):
                     "resource_provider_id": id_, "consumer_id": uuids[id_],
                     "resource_class_id": 0, "used": 1, "txn": 1},
                 tables.moves: lambda id_: {
-                    "consumer_uuid": uuids[id_], "resource_class_id": tables.CONSUMERS,
+                    "consumer_uuid": uuids[id_], "resource_class_id": tables.CONSUMERS_ID,
                     "moved_from": "gone", "project_id": id_, "user_id": user, "used": 0,
                     "revision": 0},
             }
             for table, value in values.items():
                 connection.execute(sa.insert(table), [value(id_) for id_ in ids])
-            for class_id in (0, tables.CONSUMERS):
+            for class_id in (0, tables.CONSUMERS_ID):
                 connection.execute(sa.insert(tables.usage_counters), [
                     {"project_id": project, "user_id": whose, "consumer_type_id": tables.UNTYPED,
                      "resource_class_id": class_id, "slot": 0, "used": 1}

@@ -3,7 +3,8 @@ import random
 from placement_core import db
 from placement_core.changes import revisions
 from placement_core.placement.usage import usage_index, usages
-from placement_core.placement.usage.usage_index import CONSUMERS, ProjectSet, UsageIndex
+from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex
+from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.testing import factories
 from tests import databases, round_trips
 from tests.functional.placement import claims

@@ -9,8 +9,8 @@ from placement_core import db
 from placement_core.placement import allocations, tables
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.usage import audit, totals, usages
-from placement_core.placement.usage.usage_index import CONSUMERS, ProjectSet, UsageIndex
-from placement_core.plugin_api import counting
+from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex
+from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import locked_usage
 from placement_core.testing import factories
 from tests import databases, races
@@ -43,7 +43,7 @@ class SumsTestCase(claims.ClaimsTestCase):
 
     def assert_used(self, vcpus, consumers, project="project"):
         """Ask everybody who answers what a project uses."""
-        expected = {"VCPU": vcpus, counting.CONSUMERS: consumers} if consumers else {}
+        expected = {"VCPU": vcpus, CONSUMERS: consumers} if consumers else {}
         self.assertEqual(expected, totals.read(self.ctx, [project]).get(project, {}))
         self.assertEqual(expected, totals.known(self.ctx, [project]).get(project, {}))
         shown = usages.for_project(self.ctx, project)

@@ -17,8 +17,8 @@ from placement_core.placement import allocations, inventories, resource_classes
 from placement_core.placement.allocations import consumers, usage_counters
 from placement_core.placement.records import InventoryValues
 from placement_core.placement.usage import totals, usages
-from placement_core.placement.usage.usage_index import CONSUMERS, ProjectSet
-from placement_core.plugin_api import counting
+from placement_core.placement.usage.usage_index import ProjectSet
+from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import errors
 from placement_core.quota.guard import QuotaGuard, Rules
 from placement_core.testing import factories
@@ -272,8 +272,8 @@ class TestWorlds(trees.TreeTestCase):
     def assert_sums(self, chance):
         some = [self.someone(chance) for _ in range(3)]
         expected = {
-            project: {name or counting.CONSUMERS: used for name, used in self.oracle.used(
-                lambda each, project=project: each == project).items()}
+            project: dict(self.oracle.used(
+                lambda each, project=project: each == project))
             for project in some}
         expected = {project: used for project, used in expected.items() if used}
         self.assertEqual(expected, totals.read(self.ctx, some))
@@ -282,11 +282,10 @@ class TestWorlds(trees.TreeTestCase):
         user = chance.choice(_USERS)
         of_user = self.oracle.used(lambda each: each == some[0], user=user)
         self.assertEqual(
-            {name or counting.CONSUMERS: used for name, used in of_user.items()},
-            totals.read(self.ctx, some[:1], user_id=user).get(some[0], {}))
+            dict(of_user), totals.read(self.ctx, some[:1], user_id=user).get(some[0], {}))
         shown = collections.Counter()
         for each in usages.for_project(self.ctx, some[0]):
-            shown.update({**each.resources, counting.CONSUMERS: each.consumer_count})
+            shown.update({**each.resources, CONSUMERS: each.consumer_count})
         self.assertEqual(expected.get(some[0], {}), dict(shown))
         sums = self.oracle.used(lambda each: each in some)
         present = self.decisions.present(self.context())

@@ -301,7 +301,7 @@ class TestConsumers(RechecksTestCase):
         self.assertTrue(self.recheck(self.left, mine))
         self.remove_answers()
         self.api(sa.insert(placement_tables.moves), {
-            "consumer_uuid": migration, "resource_class_id": placement_tables.CONSUMERS,
+            "consumer_uuid": migration, "resource_class_id": placement_tables.CONSUMERS_ID,
             "moved_from": instance, "project_id": 1, "user_id": 1, "used": 0, "revision": 0})
         self.assertFalse(self.recheck(self.left, mine))
 

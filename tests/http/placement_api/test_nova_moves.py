@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import uuid
 
-from placement_core.placement.usage.usage_index import CONSUMERS, ProjectSet, UsageIndex
+from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex
+from placement_core.plugin_api.counting import CONSUMERS
 from tests import databases
 from tests.http import base
 

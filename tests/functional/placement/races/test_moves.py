@@ -5,7 +5,8 @@ from unittest import mock
 
 from placement_core.placement import allocations, errors
 from placement_core.placement.allocations import moves
-from placement_core.placement.usage.usage_index import CONSUMERS, ProjectSet, UsageIndex
+from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex
+from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.placement import claims
