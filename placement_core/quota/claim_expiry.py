@@ -153,7 +153,7 @@ def _expire(ctx: Context, row: sa.Row[Any]) -> Claim | None:
     """End one claim and give back what it holds; None: somebody else was first."""
     uuid = row.consumer_uuid
     with db.write(ctx) as session:
-        consumers.take(session, uuid)
+        consumers.lock(session, uuid)
         own = held_claims.own_holdings(session, [row]).get(uuid)
         # What was deleted or rewritten is not the claim's any more: only the row ends.
         if not held_claims.end(session, row, remembered=own is not None) or own is None:

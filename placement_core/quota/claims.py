@@ -201,7 +201,7 @@ def release(ctx: Context, consumer_uuid: str) -> None:
     if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.ClaimNotFound(consumer_uuid)
     with db.write(ctx) as session:
-        consumers.take(session, consumer_uuid)
+        consumers.lock(session, consumer_uuid)
         row = held_claims.find(session, consumer_uuid)
         if row is not None and row.ended_at is not None:
             raise errors.ClaimNotFound(consumer_uuid)

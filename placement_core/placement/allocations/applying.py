@@ -52,7 +52,7 @@ def write_allocations(session: Session, plan: WritePlan) -> None:
             for row in plan.begun
         ])
     for uuid, (project, user, consumer_type) in plan.moved.items():
-        consumers.move(session, uuid, project_id=project, user_id=user,
+        consumers.set_owner(session, uuid, project_id=project, user_id=user,
                        type_id=None if consumer_type == tables.UNTYPED else consumer_type)
     consumers.remove(session, plan.emptied)
 
@@ -84,7 +84,7 @@ def count(ctx: Context, session: Session, plan: WritePlan) -> None:
 
     After a guard, which judges by what is committed.
     """
-    moves.write(session, plan.pairs)
+    moves.write_pairs(session, plan.pairs)
     usage_counters.add(ctx, session, plan.counters)
 
 

@@ -133,21 +133,21 @@ _RAISE = (
 )
 _RAISE_SEEN = _RAISE.where(_consumers.c.generation == sa.bindparam("seen"))
 _GENERATION = sa.select(_consumers.c.generation).where(_consumers.c.uuid == sa.bindparam("uuid"))
-_HOLDS = sa.select(_allocations.c.id).where(
+_HAS_ALLOCATIONS = sa.select(_allocations.c.id).where(
     _allocations.c.consumer_id == sa.bindparam("uuid")).limit(1)
 #: ``updated_at`` moves: a lock has to change something.
-_TAKE = (
+_LOCK = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
     .values(generation=_consumers.c.generation)
 )
-_MOVE = (
+_SET_OWNER = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
     .values(project_id=sa.bindparam("to_project"), user_id=sa.bindparam("to_user"),
             consumer_type_id=sa.bindparam("to_type"))
 )
-_REMOVE = {
+_DELETE = {
     dialect: sa.delete(_consumers).where(
         arrays.among(_consumers.c.uuid, "uuids", dialect=dialect))
     for dialect in ("postgresql", "mysql", "sqlite")}
@@ -248,11 +248,11 @@ def is_consumer_uuid(text: str) -> bool:
     return 0 < len(text) <= 36 and texts.storable(text)
 
 
-# Taking and releasing consumer rows -------------------------------------------
+# Locking and removing consumer rows --------------------------------------------
 
 
-def hold(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[str]:
-    """Take the rows of the consumers, in the order of their uuids.
+def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[str]:
+    """Lock the rows of the consumers, in the order of their uuids.
 
     Generations rise by one; a consumer that does not exist yet is made, with
     generation 1, unless it shall hold nothing.
@@ -268,24 +268,25 @@ def hold(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[
             raise errors.MalformedConsumer(write.consumer_uuid)
     existed = set()
     ordered = sorted(writes, key=lambda write: write.consumer_uuid)
-    made = _make_together(session, [write for write in ordered if write.allocations
+    made = _insert_together(session, [write for write in ordered if write.allocations
                                     and write.expected_generation is None])
     for write in ordered:
         if write.consumer_uuid in made:
             continue
-        if _raise_generation(session, write) or (write.allocations and _make(session, write)):
+        if _raise_generation(session, write) or (
+                write.allocations and _insert_consumer(session, write)):
             existed.add(write.consumer_uuid)
     return existed
 
 
 def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bool:
-    """Take the row of a consumer that exists; say whether it does."""
+    """Lock the row of a consumer that exists; say whether it does."""
     uuid, seen = write.consumer_uuid, write.expected_generation
     if seen == records.ANY_GENERATION:
         return session.change(_RAISE, {"of_uuid": uuid}) == 1
     if seen is None:
-        # With allocations, ``_make`` finds out by the statement it needs anyway.
-        return not write.allocations and _take_unused(session, uuid)
+        # With allocations, ``_insert_consumer`` finds out by the statement it needs anyway.
+        return not write.allocations and _lock_unused(session, uuid)
     if (0 <= seen <= locks.LARGEST_INTEGER
             and session.change(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}) == 1):
         return True
@@ -295,15 +296,15 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
     raise TransactionLost  # it became ``seen`` between the two statements
 
 
-def take(session: db.Session, uuid: str) -> bool:
-    """Take the row of a consumer as it is; say whether there is one.
+def lock(session: db.Session, uuid: str) -> bool:
+    """Lock the row of a consumer as it is; say whether there is one.
 
     For who decides by what the consumer holds, and perhaps changes nothing.
     """
-    return session.change(_TAKE, {"of_uuid": uuid}) == 1
+    return session.change(_LOCK, {"of_uuid": uuid}) == 1
 
 
-def _make_together(
+def _insert_together(
     session: db.Session, writes: Sequence[records.AllocationWrite]
 ) -> set[str]:
     """Make those of many new consumers that can be made, before any other is taken.
@@ -323,7 +324,7 @@ def _make_together(
     return set(made.scalars())
 
 
-def _make(session: db.Session, write: records.AllocationWrite) -> bool:
+def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> bool:
     """Make a consumer; say whether it existed all the same (and held nothing)."""
     values = {"uuid": write.consumer_uuid, "project": write.project_id,
               "user": write.user_id, "generation": 1}
@@ -331,7 +332,7 @@ def _make(session: db.Session, write: records.AllocationWrite) -> bool:
         values["type"] = write.consumer_type
     if _insert_row(session, values, typed=write.consumer_type is not None):
         return False
-    if write.expected_generation is None and _take_unused(session, write.consumer_uuid):
+    if write.expected_generation is None and _lock_unused(session, write.consumer_uuid):
         return True
     if session.execute(_GENERATION, {"uuid": write.consumer_uuid}).first() is None:
         raise OwnerMissing
@@ -359,8 +360,8 @@ def _insert_row(
         raise TransactionLost from None
 
 
-def _take_unused(session: db.Session, uuid: str) -> bool:
-    """Take the row of a consumer that should not exist; say whether it does.
+def _lock_unused(session: db.Session, uuid: str) -> bool:
+    """Lock the row of a consumer that should not exist; say whether it does.
 
     Upstream leaves records of consumers that hold nothing. Nobody can see their
     generation, so they count as new.
@@ -370,27 +371,27 @@ def _take_unused(session: db.Session, uuid: str) -> bool:
     actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
     if actual is None:
         return False
-    if session.execute(_HOLDS, {"uuid": uuid}).first() is not None:
+    if session.execute(_HAS_ALLOCATIONS, {"uuid": uuid}).first() is not None:
         raise errors.ConsumerGenerationConflict(uuid, actual, None)
     # Once more with its row in hand: only now it stays as we see it.
     if (session.change(_RAISE, {"of_uuid": uuid}) != 1
-            or session.execute(_HOLDS, {"uuid": uuid}).first() is not None):
+            or session.execute(_HAS_ALLOCATIONS, {"uuid": uuid}).first() is not None):
         raise TransactionLost
     return True
 
 
-def move(
+def set_owner(
     session: db.Session, uuid: str, *, project_id: int, user_id: int, type_id: int | None
 ) -> None:
     """Give a consumer whose row the session holds to other owners (database ids)."""
-    session.change(_MOVE, {"of_uuid": uuid, "to_project": project_id, "to_user": user_id,
+    session.change(_SET_OWNER, {"of_uuid": uuid, "to_project": project_id, "to_user": user_id,
                            "to_type": type_id})
 
 
 def remove(session: db.Session, uuids: Sequence[str]) -> None:
     """Remove consumers whose rows the session holds."""
     for start in range(0, len(uuids), _BATCH):
-        session.change(_REMOVE[session.dialect], {"uuids": list(uuids[start:start + _BATCH])})
+        session.change(_DELETE[session.dialect], {"uuids": list(uuids[start:start + _BATCH])})
 
 
 # Consumers that were never recorded -------------------------------------------
@@ -405,9 +406,9 @@ def create_incomplete(ctx: Context, max_count: int) -> tuple[int, int]:
     Source: seed 004; upstream's ``create_incomplete_consumers``.
     """
     with db.read(ctx) as session:
-        found = session.execute(_COUNT_MISSING).scalar_one()
+        missing = session.execute(_COUNT_MISSING).scalar_one()
         uuids = list(session.execute(_MISSING, {"most": max_count}).scalars())
-    return found, record_missing(ctx, uuids)
+    return missing, record_missing(ctx, uuids)
 
 
 @db.retry_writes

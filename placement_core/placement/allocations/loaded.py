@@ -1,8 +1,8 @@
 """What a write has to know about the rows it names, read in one statement (or few).
 
-Read after the consumers' rows were taken: what they hold stands still then.
-Providers are not taken yet; their ids and those of classes are facts, and what
-is decided about providers is decided later, under their locks.
+Read after the consumers' rows were locked: what they hold stands still then.
+Providers are not locked yet: only ids are taken from here, and what is decided about
+providers is decided later, under their locks.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class LoadedRows:
     :ivar uncounted: cells with allocations but no inventory (adopted data).
     :ivar paired: {consumer uuid: moved from}, of pairs that one of the consumers
         belongs to. Not locked.
-    :ivar pairs: the same once they are locked (``moves.hold``).
+    :ivar pairs: the same once they are locked (``moves.lock_pairs``).
     :ivar others: what the partners hold that are not written.
     :ivar projects: {external id: id}, and so on; for consumers that existed.
     """
@@ -171,12 +171,12 @@ def lock_pairs(
     :raises TransactionLost: one of them ended meanwhile.
     """
     if rows.paired:
-        rows.pairs = moves.hold(session, sorted(rows.paired))
+        rows.pairs = moves.lock_pairs(session, sorted(rows.paired))
         # A consumer that holds nothing, and shall hold nothing, may have no row that was taken:
         # what it holds is known only now, with the pair taken.
         written = {write.consumer_uuid for write in writes
                    if write.allocations or write.consumer_uuid in rows.held}
-        rows.others = moves.held(
+        rows.others = moves.read_holdings(
             session, sorted({*rows.paired, *rows.paired.values()} - written))
 
 
@@ -200,9 +200,9 @@ def _read_batch(
     spelled = {uuid.casefold(): uuid for uuid in uuids}
     names = {_PROVIDER: rows.providers, _CLASS: rows.classes, _PROJECT: rows.projects,
              _USER: rows.users, _TYPE: rows.types}
-    found: Iterable[Any] = session.execute(
+    labelled: Iterable[Any] = session.execute(
         _read(session.dialect, existed), parameters)
-    for what, text, *numbers in found:
+    for what, text, *numbers in labelled:
         if what in names:
             names[what][text] = numbers[0]
             if what == _PROVIDER and numbers[1]:

@@ -6,7 +6,7 @@ hold. An evacuation adds the new host to what the instance holds on the old one.
 Quota counts the larger of both, not the sum: so what moves is never refused for
 quota, and nobody else is given the room that a revert will need.
 
-A pair is recognised by what nova writes (``found``), and kept in the table ``moves``
+A pair is recognised by what nova writes (``find_new_pairs``), and kept in the table ``moves``
 until the second holding ends. Its rows are locked after the consumers and before
 everything else. Source: design §5; spec nova_quota N5.
 """
@@ -53,7 +53,7 @@ class Pair:
     used: Amounts
 
 
-class Change(NamedTuple):
+class PairChange(NamedTuple):
     """What becomes of a pair; one of both is None where it begins or ends."""
 
     before: Pair | None
@@ -118,7 +118,7 @@ _END = {
     for dialect in ("postgresql", "mysql", "sqlite")}
 
 
-def hold(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
+def lock_pairs(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
     """Take the rows of pairs, in the order of their uuids; return the pairs.
 
     :param uuids: the ``consumer_uuid`` of each.
@@ -137,14 +137,14 @@ def hold(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
     return {uuid: Pair(uuid, *owner, amounts[uuid]) for uuid, owner in owners.items()}
 
 
-def held(session: Session, uuids: Sequence[str]) -> dict[str, dict[tuple[int, int], int]]:
+def read_holdings(session: Session, uuids: Sequence[str]) -> dict[str, dict[tuple[int, int], int]]:
     """Return what consumers hold whose pairs the session holds."""
-    found: dict[str, dict[tuple[int, int], int]] = {}
+    holdings: dict[str, dict[tuple[int, int], int]] = {}
     if uuids:
         for row in session.execute(_HELD[session.dialect], {"uuids": sorted(uuids)}):
-            cells = found.setdefault(row.consumer_id, collections.defaultdict(int))
+            cells = holdings.setdefault(row.consumer_id, collections.defaultdict(int))
             cells[row.resource_provider_id, row.resource_class_id] += row.used
-    return found
+    return holdings
 
 
 def ranges(ctx: Context, size: int) -> Iterator[Range]:
@@ -182,10 +182,10 @@ def recounted_all(session: Session, uuids: Range) -> list[tuple[Pair, Pair | Non
             for pair in pairs]
 
 
-def plan(
+def plan_pairs(
     pairs: Mapping[str, Pair], written: Mapping[str, Holding],
     others: Mapping[str, Held], memory: int | None,
-) -> list[Change]:
+) -> list[PairChange]:
     """Work out what becomes of pairs.
 
     :param pairs: those that one of the written consumers is part of, by
@@ -197,16 +197,16 @@ def plan(
     """
     changed = []
     for pair in pairs.values():
-        after = _kept(pair, written, others)
+        after = _updated(pair, written, others)
         if after != pair:
-            changed.append(Change(pair, after))
+            changed.append(PairChange(pair, after))
     taken = {*pairs, *(pair.moved_from for pair in pairs.values())}
-    changed += [Change(None, pair) for pair in found(written, memory)
+    changed += [PairChange(None, pair) for pair in find_new_pairs(written, memory)
                 if pair.consumer_uuid not in taken]
     return changed
 
 
-def _kept(
+def _updated(
     pair: Pair, written: Mapping[str, Holding], others: Mapping[str, Held]
 ) -> Pair | None:
     for uuid in (pair.consumer_uuid, pair.moved_from):
@@ -230,7 +230,7 @@ def recounted(pair: Pair, first: Amounts, second: Amounts) -> Pair | None:
     return pair if second and twice else None
 
 
-def found(written: Mapping[str, Holding], memory: int | None) -> Iterator[Pair]:
+def find_new_pairs(written: Mapping[str, Holding], memory: int | None) -> Iterator[Pair]:
     """Find the moves that begin with a write.
 
     A consumer that is emptied, and one that holds just as much from now on and held
@@ -290,8 +290,8 @@ def _smaller(first: Amounts, second: Amounts) -> dict[int, int]:
     return smaller
 
 
-def write(session: Session, changes: Sequence[Change]) -> None:
-    """Write what ``plan`` worked out; the projects' usage is counted otherwise then."""
+def write_pairs(session: Session, changes: Sequence[PairChange]) -> None:
+    """Write what ``plan_pairs`` worked out; the projects' usage is counted otherwise then."""
     if not changes:
         return
     ended = [change.before.consumer_uuid for change in changes if change.before is not None]

@@ -51,7 +51,7 @@ class WritePlan:
     moved: dict[str, Owner] = dataclasses.field(default_factory=dict)
     emptied: list[str] = dataclasses.field(default_factory=list)
     owners: dict[str, Owner] = dataclasses.field(default_factory=dict)
-    pairs: list[moves.Change] = dataclasses.field(default_factory=list)
+    pairs: list[moves.PairChange] = dataclasses.field(default_factory=list)
 
 
 class CapacityShort(Exception):
@@ -87,7 +87,8 @@ def plan_writes(
             holdings[write.consumer_uuid] = moves.Holding(before, after, project, user)
     plan.counters = collections.Counter({
         key: change for key, change in plan.counters.items() if change})
-    plan.pairs = moves.plan(rows.pairs, holdings, rows.others, rows.classes.get(orc.MEMORY_MB))
+    plan.pairs = moves.plan_pairs(
+        rows.pairs, holdings, rows.others, rows.classes.get(orc.MEMORY_MB))
     return plan
 
 

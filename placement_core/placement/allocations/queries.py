@@ -54,18 +54,18 @@ def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAlloc
     if not consumers.is_consumer_uuid(consumer_uuid):
         return None
     with db.read_once(ctx) as session:
-        found = session.execute(_OF_CONSUMER, {"uuid": consumer_uuid}).all()
-    if not found:
+        shares = session.execute(_OF_CONSUMER, {"uuid": consumer_uuid}).all()
+    if not shares:
         return None
-    if found[0].seen is None and ctx.session is None:
+    if shares[0].seen is None and ctx.session is None:
         consumers.record_missing(ctx, [consumer_uuid])
         return list_for_consumer(ctx, consumer_uuid)
     project, user = ctx.database.incomplete_owner
     providers: dict[str, records.ProviderAllocation] = {}
-    for uuid, of_provider in _grouped(found, "provider_uuid").items():
+    for uuid, of_provider in _grouped(shares, "provider_uuid").items():
         providers[uuid] = records.ProviderAllocation(
             _resources(of_provider), of_provider[0].generation, _newest(of_provider))
-    first = found[0]
+    first = shares[0]
     return records.ConsumerAllocations(
         consumer_uuid, first.project_id or project, first.user_id or user,
         first.consumer_type, first.seen or 0, providers)
@@ -79,29 +79,29 @@ def list_for_provider(ctx: Context, provider_uuid: str) -> records.ProviderAlloc
     """
     with db.read(ctx) as session:
         provider = rows.by_uuid(session, provider_uuid)
-        found = session.execute(_ON_PROVIDER, {"id": provider.id}).all()
-    missing = sorted({row.consumer_id for row in found if row.seen is None})
+        shares = session.execute(_ON_PROVIDER, {"id": provider.id}).all()
+    missing = sorted({row.consumer_id for row in shares if row.seen is None})
     if missing and ctx.session is None:
         consumers.record_missing(ctx, missing)
     return records.ProviderAllocations(provider.generation, {
-        uuid: records.ConsumerShare(shares[0].seen or 0, _resources(shares), _newest(shares))
-        for uuid, shares in _grouped(found, "consumer_id").items()
+        uuid: records.ConsumerShare(held[0].seen or 0, _resources(held), _newest(held))
+        for uuid, held in _grouped(shares, "consumer_id").items()
     })
 
 
-def _grouped(found: Sequence[sa.Row], name: str) -> dict[str, list[sa.Row]]:
+def _grouped(shares: Sequence[sa.Row], name: str) -> dict[str, list[sa.Row]]:
     groups: dict[str, list[sa.Row]] = {}
-    for row in found:
+    for row in shares:
         groups.setdefault(getattr(row, name), []).append(row)
     return groups
 
 
-def _resources(found: Sequence[sa.Row]) -> dict[str, int]:
+def _resources(shares: Sequence[sa.Row]) -> dict[str, int]:
     resources: dict[str, int] = {}
-    for row in found:
+    for row in shares:
         resources[row.resource_class] = resources.get(row.resource_class, 0) + row.used
     return resources
 
 
-def _newest(found: Sequence[sa.Row]) -> datetime.datetime | None:
-    return max((row.created_at for row in found if row.created_at is not None), default=None)
+def _newest(shares: Sequence[sa.Row]) -> datetime.datetime | None:
+    return max((row.created_at for row in shares if row.created_at is not None), default=None)

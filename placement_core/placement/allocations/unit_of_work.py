@@ -72,7 +72,7 @@ class UnitOfWork:
 
         :param providers: uuids of others that are wanted too; ``classes``: names.
         """
-        self._existed = consumers.hold(self.session, self._writes)
+        self._existed = consumers.lock_or_insert(self.session, self._writes)
         self._rows = loaded.read(
             self.session, self._writes, existed=bool(self._existed), more_providers=providers,
             more_classes=classes)

@@ -330,20 +330,21 @@ def _repair_moves(ctx: Context, uuids: moves.Range) -> list[Finding]:
         return []
     with db.write(ctx) as session:
         # Whoever writes one of the consumers takes the pair's rows too.
-        moves.hold(session, sorted(suspects))
+        moves.lock_pairs(session, sorted(suspects))
         wrong = [found for found in _wrong_moves(session, uuids)
                  if found[1].pair.consumer_uuid in suspects]
-        moves.write(session, [change for _, change in wrong])
+        moves.write_pairs(session, [change for _, change in wrong])
     return [dataclasses.replace(finding, repaired=True) for finding, _ in wrong]
 
 
 def _wrong_moves(
     session: db.Session, uuids: moves.Range
-) -> Iterator[tuple[Finding, moves.Change]]:
+) -> Iterator[tuple[Finding, moves.PairChange]]:
     """Yield the pairs that are wrong, and what would put each right."""
     for kept, right in moves.recounted_all(session, uuids):
         if kept == right:
             continue
         where = f"what consumer {kept.consumer_uuid} holds a second time"
         actual = 0 if right is None else sum(right.used.values())
-        yield Finding("move", where, sum(kept.used.values()), actual), moves.Change(kept, right)
+        yield (Finding("move", where, sum(kept.used.values()), actual),
+               moves.PairChange(kept, right))

@@ -60,14 +60,14 @@ class TestMoves(claims.ClaimsTestCase):
         if self.kind == "sqlite":
             self.skipTest("one writes at a time there, and looks when it is its turn")
         instance, _ = self.moved()
-        hold = moves.hold
+        lock = moves.lock_pairs
 
         def empty(paused):
             def wait(*arguments):
                 paused.here()
-                return hold(*arguments)
+                return lock(*arguments)
 
-            with mock.patch.object(moves, "hold", wait):
+            with mock.patch.object(moves, "lock_pairs", wait):
                 allocations.replace(self.context(), [self.write({}, consumer=instance)])
 
         with races.Paused(empty) as paused:
