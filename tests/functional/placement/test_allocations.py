@@ -412,3 +412,69 @@ class TestGuard(claims.ClaimsTestCase):
                           [self.write({host: {"VCPU": 3}})], [guard])
         self.assertEqual({"VCPU": 0}, self.used(host))
         self.assertEqual({}, self.held())
+
+
+class _Witness(allocations.Gate, allocations.Check):
+    """Writes down what it is told, and makes room when a write is refused."""
+
+    def __init__(self, make_room=lambda: False):
+        self.told = []
+        self._make_room = make_room
+
+    def prepare(self, ctx, request):
+        self.told.append("prepare")
+        return self
+
+    def consumers_locked(self, session, writes):
+        self.told.append("consumers_locked")
+
+    def decide(self, ctx, write):
+        self.told.append("decide")
+
+    def applied(self, session):
+        self.told.append("applied")
+
+    def make_room(self, ctx, request, refusal):
+        self.told.append(type(refusal).__name__)
+        return self._make_room()
+
+
+@databases.on_each_database
+class TestOneRoad(claims.ClaimsTestCase):
+    """Whatever writes allocations, gates see the same."""
+
+    def setUp(self):
+        super().setUp()
+        self.host = self.provider(VCPU=8)
+
+    def reshape(self, writes, gates):
+        allocations.reshape(self.ctx, {self.host.uuid: (
+            self.generation(self.host), {"VCPU": InventoryValues(total=8)})}, writes, gates)
+
+    def test_gates_are_told_in_one_order(self):
+        for road in (
+            lambda gates: allocations.replace(
+                self.ctx, [self.write({self.host: {"VCPU": 2}})], gates),
+            lambda gates: self.reshape([self.write({self.host: {"VCPU": 3}})], gates),
+            lambda gates: allocations.delete(self.ctx, self.consumer, gates),
+        ):
+            witness = _Witness()
+            road([witness])
+            self.assertEqual(
+                ["prepare", "consumers_locked", "decide", "applied"], witness.told)
+
+    def test_a_refused_write_is_tried_once_more_if_there_is_room(self):
+        for road in (lambda *write: allocations.replace(self.ctx, *write), self.reshape):
+            old, new = factories.new_uuid(), factories.new_uuid()
+            wanted = [self.write({self.host: {"VCPU": 8}}, consumer=new)]
+            self.claim({self.host: {"VCPU": 8}}, consumer=old)
+            no_room, room = _Witness(), _Witness(
+                lambda old=old: allocations.delete(self.context(), old) is None)
+            self.assertRaises(errors.CapacityExceeded, road, wanted, [no_room])
+            self.assertEqual("CapacityExceeded", no_room.told[-1])
+            road(wanted, [room])
+            attempt = ["prepare", "consumers_locked", "decide"]
+            self.assertEqual(
+                [*attempt, "CapacityExceeded", *attempt, "applied"], room.told)
+            self.assertEqual({self.host.uuid: {"VCPU": 8}}, self.held(new))
+            allocations.delete(self.ctx, new)
