@@ -31,11 +31,10 @@ from placement_core.quota import claim_expiry, coverage, members, resources
 from placement_core.quota.claim_expiry import HeldClaimsGate
 from placement_core.quota.claims import Claims
 from placement_core.quota.decisions import Decisions
-from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.guard import QuotaGuard, Rules
-from placement_core.quota.measured import MeasuredCounting
+from placement_core.quota.instrumented_counting import InstrumentedCounting
 from placement_core.quota.overview import Overviews
-from placement_core.quota.claim_expiry import HeldClaimsGate
+from placement_core.quota.queries import QuotaQueries
 from placement_core.reservations.hosts.access import PoolFence
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.monitor import Monitor
@@ -92,7 +91,7 @@ class Services:
     decisions: Decisions
     cells: CellDatabases
     compute_nodes: ComputeNodes
-    quota: QuotaEnforcer
+    quota: QuotaQueries
     overviews: Overviews
     claims: Claims
     fence: PoolFence | None
@@ -195,7 +194,7 @@ def build(conf: cfg.ConfigOpts) -> Services:
         resources=resources.parse(conf.quota.resource_map),
         unregistered=0 if conf.quota.unregistered == "zero" else amounts.UNLIMITED)
     counting, cells = _counting(conf), CellDatabases(conf)
-    quota = QuotaEnforcer(
+    quota = QuotaQueries(
         decisions, counting, catalog, limits, cells, _rules(conf), conf.quota.on_missing_cell)
     options = conf.reservations
     plugins, nodes, compute = _plugins(conf), ComputeNodes(conf, cells), _compute(conf)
@@ -266,7 +265,7 @@ def _counting(conf: cfg.ConfigOpts) -> CountingDriver:
             f"[quota] guard = enforce: expected a counting driver that counts allocations in "
             f"this service's own database (count_usage_from_placement = true, without "
             f"[placement_client]); {name} does not")
-    return MeasuredCounting(driver, name) if conf.metrics.enabled else driver
+    return InstrumentedCounting(driver, name) if conf.metrics.enabled else driver
 
 
 def _plugins(conf: cfg.ConfigOpts) -> dict[str, ReservationPlugin]:

@@ -14,7 +14,7 @@ from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.plugin_api.counting import Count
 from placement_core.quota import errors
-from placement_core.quota.enforcer import Measure, QuotaEnforcer
+from placement_core.quota.queries import Measure, QuotaQueries
 from placement_core.quota.records import Bound, Overrun
 
 
@@ -54,7 +54,7 @@ class CountAnswer(Answer):
 
 
 def check(
-    ctx: Context, enforcer: QuotaEnforcer, *, project_id: str, deltas: Mapping[str, int],
+    ctx: Context, queries: QuotaQueries, *, project_id: str, deltas: Mapping[str, int],
     user_id: str | None = None,
 ) -> Answer:
     """Say whether a project may have so much more.
@@ -69,12 +69,12 @@ def check(
     :raises errors.Unavailable: limits, catalog or usage are not known now.
     Source: nova ``check_deltas``; differs: the caller's project plays no part (N4).
     """
-    measure = measured(ctx, enforcer, project_id, deltas, user_id)
-    return Answer(enforcer.overruns(measure, deltas), measure)
+    measure = measured(ctx, queries, project_id, deltas, user_id)
+    return Answer(queries.overruns(measure, deltas), measure)
 
 
 def check_many(
-    ctx: Context, enforcer: QuotaEnforcer, *, project_id: str, per_item: Mapping[str, int],
+    ctx: Context, queries: QuotaQueries, *, project_id: str, per_item: Mapping[str, int],
     min_count: int, max_count: int, user_id: str | None = None,
 ) -> CountAnswer:
     """Say how many of several equal items a project may have.
@@ -90,7 +90,7 @@ def check_many(
     """
     if min_count > max_count:
         raise errors.InvalidCounts(min_count, max_count)
-    measure = measured(ctx, enforcer, project_id, per_item, user_id)
+    measure = measured(ctx, queries, project_id, per_item, user_id)
     fitting = int(min(max_count, largest(measure, per_item)))
     needed = {name: amount * min_count for name, amount in per_item.items()}
     held_by = [
@@ -98,21 +98,21 @@ def check_many(
         for name, bounds in sorted(measure.bounds.items()) for bound in bounds
         if fitting < max_count and bound.breaks(per_item[name] * (fitting + 1))]
     return CountAnswer(
-        enforcer.overruns(measure, needed), measure, fitting, held_by)
+        queries.overruns(measure, needed), measure, fitting, held_by)
 
 
 def measured(
-    ctx: Context, enforcer: QuotaEnforcer, project_id: str, names: Mapping[str, int],
+    ctx: Context, queries: QuotaQueries, project_id: str, names: Mapping[str, int],
     user_id: str | None,
 ) -> Measure:
     """Count what binds a request.
 
     :raises errors.Error: as ``check``.
     """
-    enforcer.require_countable(names)
-    standing = enforcer.standing(ctx, project_id, user_id)
-    measure = enforcer.measure(ctx, standing, names.keys())
-    enforcer.require_cells(measure.missing_cells)
+    queries.require_countable(names)
+    subject = queries.subject(ctx, project_id, user_id)
+    measure = queries.measure(ctx, subject, names.keys())
+    queries.require_cells(measure.missing_cells)
     return measure
 
 

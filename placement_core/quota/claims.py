@@ -21,7 +21,7 @@ from placement_core.context import Context
 from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.allocations import Check, Gate, WriteRequest, consumers
 from placement_core.placement.records import AllocationWrite, NewInventories
-from placement_core.quota import errors, held_claims, rivals
+from placement_core.quota import errors, held_claims, recheck_order
 from placement_core.quota.records import Claim, ClaimState
 
 
@@ -81,7 +81,7 @@ class Claims:
         except placement_errors.ConsumerGenerationConflict:
             raise errors.ClaimExists(write.consumer_uuid) from None
         expires_at = deadline.last.expires_at
-        rivals.prune_sometimes(ctx)
+        recheck_order.prune_sometimes(ctx)
         metrics.claim_became("taken" if expires_at is None else "held")
         return Claim(
             write.consumer_uuid, write.project_id, write.user_id, write.consumer_type,

@@ -13,38 +13,38 @@ from placement_core.placement import resource_classes
 from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
 from placement_core.plugin_api.limits import RegisteredName
 from placement_core.quota import limit_sources
-from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.errors import AmbiguousRegion, AmbiguousService
 from placement_core.quota.limit_sources import ServiceKey
+from placement_core.quota.queries import QuotaQueries
 
 LOG = logging.getLogger(__name__)
 
 
 def find_gaps(
-    ctx: Context, enforcer: QuotaEnforcer, *, judged_elsewhere: Collection[str] = ()
+    ctx: Context, queries: QuotaQueries, *, judged_elsewhere: Collection[str] = ()
 ) -> list[str]:
     """Return a sentence for everything that keeps registered limits from being enforced.
 
     :param judged_elsewhere: names of limits that are held to without being counted here.
     :raises errors.Unavailable: limits or the catalog are not known now.
     """
-    rules = enforcer.rules
-    registered = list(enforcer.limits.registered(ctx) or ())
+    rules = queries.rules
+    registered = list(queries.limits.registered(ctx) or ())
     region_id = rules.region_id
-    if region_id is not None and enforcer.catalog.region(ctx, region_id) is None:
+    if region_id is not None and queries.catalog.region(ctx, region_id) is None:
         return [f"[quota] region = {region_id}: the catalog has no such region, so no limit "
                 "binds anybody."]
     try:
         key = limit_sources.find(
-            ctx, enforcer.catalog, enforcer.limits, rules.service_type, region_id)
+            ctx, queries.catalog, queries.limits, rules.service_type, region_id)
     except (AmbiguousService, AmbiguousRegion) as error:
         return [str(error)]
     if key is None:
-        return _of_no_service(ctx, enforcer, registered)
-    names = limit_sources.effective(ctx, enforcer.limits, key, ()).defaults.keys()
+        return _of_no_service(ctx, queries, registered)
+    names = limit_sources.effective(ctx, queries.limits, key, ()).defaults.keys()
     return [
-        *_unread(enforcer, key, registered),
-        *_uncounted(ctx, enforcer, sorted(names - set(judged_elsewhere)))]
+        *_unread(queries, key, registered),
+        *_uncounted(ctx, queries, sorted(names - set(judged_elsewhere)))]
 
 
 class GapLog:
@@ -64,18 +64,18 @@ class GapLog:
 
 
 def _of_no_service(
-    ctx: Context, enforcer: QuotaEnforcer, registered: Iterable[RegisteredName]
+    ctx: Context, queries: QuotaQueries, registered: Iterable[RegisteredName]
 ) -> list[str]:
     if not registered:
         return []
-    types = {each.id: each.type for each in enforcer.catalog.services(ctx)}
+    types = {each.id: each.type for each in queries.catalog.services(ctx)}
     named = sorted({types.get(each.service_id, each.service_id) for each in registered})
-    return [f"[quota] service_type = {enforcer.rules.service_type}: the catalog has no such "
+    return [f"[quota] service_type = {queries.rules.service_type}: the catalog has no such "
             f"service, so no limit binds anybody; limits are registered for {', '.join(named)}."]
 
 
 def _unread(
-    enforcer: QuotaEnforcer, key: ServiceKey, registered: Iterable[RegisteredName]
+    queries: QuotaQueries, key: ServiceKey, registered: Iterable[RegisteredName]
 ) -> Iterator[str]:
     """Name the limits of the service that are registered where nobody reads them.
 
@@ -88,7 +88,7 @@ def _unread(
         for each in of_service:
             if each.region_id == region_id:
                 read.setdefault(each.resource_name, region_id)
-    configured = enforcer.rules.region_id
+    configured = queries.rules.region_id
     unread: dict[str | None, list[str]] = {}
     for each in of_service:
         name = each.resource_name
@@ -97,7 +97,7 @@ def _unread(
     for region_id, names in sorted(unread.items(), key=lambda item: item[0] or ""):
         where = "without a region" if region_id is None else f"in region {region_id}"
         yield (
-            f"Limits of service {enforcer.rules.service_type} ({key.service_id}) that are "
+            f"Limits of service {queries.rules.service_type} ({key.service_id}) that are "
             f"registered {where} bind nobody: {', '.join(sorted(names))}. "
             f"{_reading(key, configured)}")
 
@@ -111,21 +111,21 @@ def _reading(key: ServiceKey, configured: str | None) -> str:
     return "[quota] region is empty: limits without a region count."
 
 
-def _uncounted(ctx: Context, enforcer: QuotaEnforcer, names: Iterable[str]) -> Iterator[str]:
+def _uncounted(ctx: Context, queries: QuotaQueries, names: Iterable[str]) -> Iterator[str]:
     """Name the limits that are read, and whose usage nobody counts."""
-    resources = enforcer.decisions.resources
+    resources = queries.decisions.resources
     unknown = [name for name in names if not resources.knows(name)]
     if unknown:
         yield (f"Limits are registered that nothing is held to: {', '.join(unknown)}. Say in "
                "[quota] resource_map what they count.")
     known = [name for name in names if resources.knows(name)]
-    classes = _Classes(ctx, enforcer)
+    classes = _Classes(ctx, queries)
     for name in known:
         missing = sorted(unit for unit in resources.units(name) if not classes.exist(unit))
         if missing:
             yield (f"Limits on {name} count {' and '.join(missing)}, and there is no such "
                    "resource class.")
-    beyond = [name for name in known if not enforcer.countable(name)]
+    beyond = [name for name in known if not queries.countable(name)]
     if beyond:
         yield (f"Limits are registered that nothing is held to: {', '.join(beyond)}. The "
                "counting driver does not count them: see [quota] count_usage_from_placement.")
@@ -136,7 +136,7 @@ class _Classes:
     """Which resource classes there are; custom ones as far as our own database has them."""
 
     ctx: Context
-    enforcer: QuotaEnforcer
+    queries: QuotaQueries
     custom: frozenset[str] | None = None
 
     def exist(self, unit: str) -> bool:
@@ -145,7 +145,7 @@ class _Classes:
             return True
         if not resource_classes.is_custom_name(unit):
             return False
-        if not self.enforcer.counting.transactional:
+        if not self.queries.counting.transactional:
             return True  # nobody here knows those of a remote placement
         if self.custom is None:
             self.custom = frozenset(each.name for each in resource_classes.list_(self.ctx))

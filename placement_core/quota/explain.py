@@ -10,7 +10,7 @@ from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.quota import top_consumers
 from placement_core.quota.checks import Answer, CountAnswer
-from placement_core.quota.enforcer import Measure, QuotaEnforcer
+from placement_core.quota.queries import Measure, QuotaQueries
 from placement_core.quota.records import Bound, Overrun
 from placement_core.quota.top_consumers import Holder
 
@@ -68,7 +68,7 @@ class Explanation:
 
 
 def explain(
-    ctx: Context, enforcer: QuotaEnforcer, answer: Answer, asked: Mapping[str, int],
+    ctx: Context, queries: QuotaQueries, answer: Answer, asked: Mapping[str, int],
     *, visible: Collection[str] | None = None,
 ) -> Explanation:
     """Return the reasons of an answer.
@@ -76,23 +76,23 @@ def explain(
     :param asked: {resource name: amount} of all that was asked for, every item.
     :param visible: the projects whose consumers the caller may see; None: all.
     """
-    names = _Names(ctx, enforcer)
+    names = _Names(ctx, queries)
     overruns: Sequence[Overrun] = answer.overruns
     if isinstance(answer, CountAnswer):
-        overruns = enforcer.overruns(answer.measure, asked)
+        overruns = queries.overruns(answer.measure, asked)
     if overruns:
         return Explanation(answer, [
-            _stop(ctx, enforcer, answer.measure, each, names, visible) for each in overruns], [])
+            _stop(ctx, queries, answer.measure, each, names, visible) for each in overruns], [])
     return Explanation(answer, [], [
-        _more(enforcer, answer.measure, name, amount, names)
+        _more(queries, answer.measure, name, amount, names)
         for name, amount in sorted(asked.items())])
 
 
 def _stop(
-    ctx: Context, enforcer: QuotaEnforcer, measure: Measure, overrun: Overrun, names: _Names,
+    ctx: Context, queries: QuotaQueries, measure: Measure, overrun: Overrun, names: _Names,
     visible: Collection[str] | None,
 ) -> Stop:
-    bounds = measure.standing.bounds
+    bounds = measure.subject.bounds
     counted = set(bounds.subtrees[overrun.node_id].project_ids if overrun.scope == "subtree"
                   else [overrun.node_id])
     if visible is not None:
@@ -101,8 +101,8 @@ def _stop(
     room = 0
     if counted:
         for holder in top_consumers.largest(
-                ctx, enforcer.cells, counted,
-                enforcer.decisions.resources.units(overrun.resource_name), most=_MOST,
+                ctx, queries.cells, counted,
+                queries.decisions.resources.units(overrun.resource_name), most=_MOST,
                 user_id=overrun.user_id):
             if room >= overrun.over_by:
                 break
@@ -128,13 +128,13 @@ def _remedy(chosen: Sequence[Holder], enough: bool, names: _Names) -> str:
 
 
 def _more(
-    enforcer: QuotaEnforcer, measure: Measure, name: str, asked: int, names: _Names
+    queries: QuotaQueries, measure: Measure, name: str, asked: int, names: _Names
 ) -> More:
-    standing = measure.standing
+    subject = measure.subject
     bound = min(measure.bounds[name], key=lambda each: each.free, default=None)
-    if bound is None and standing.unregistered([name]):
+    if bound is None and subject.unregistered([name]):
         return More(name, amounts.UNLIMITED, None, (
-            f"No limit on {name} is registered for {enforcer.describe_source(standing.key)}: "
+            f"No limit on {name} is registered for {queries.describe_source(subject.key)}: "
             "nothing binds the project."))
     if bound is None or bound.limit == amounts.UNLIMITED:
         return More(name, amounts.UNLIMITED, None, f"No limit on {name} binds the project.")
@@ -147,9 +147,9 @@ def _more(
 class _Names:
     """What people call projects and domains."""
 
-    def __init__(self, ctx: Context, enforcer: QuotaEnforcer) -> None:
+    def __init__(self, ctx: Context, queries: QuotaQueries) -> None:
         self._ctx = ctx
-        self._catalog = enforcer.catalog
+        self._catalog = queries.catalog
         self._titles: dict[str, str] = {}
 
     def whose(self, bound: Bound | Overrun) -> str:

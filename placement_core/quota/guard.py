@@ -20,8 +20,8 @@ from placement_core.db import Session, TransactionLost
 from placement_core.placement.allocations import consumers, usage_delta
 from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
 from placement_core.placement.allocations.usage_delta import Amounts
-from placement_core.placement.usage import totals
-from placement_core.quota import errors, locked_usage, nodes, rivals
+from placement_core.placement.usage import project_usage
+from placement_core.quota import errors, locked_usage, nodes, recheck_order
 from placement_core.quota.decisions import Bounds, Decisions, Used
 from placement_core.quota.records import Overrun
 
@@ -165,7 +165,7 @@ class _QuotaCheck(Check):
             self._refuse(errors.QuotaExceeded(overruns))
             return
         if self._noted:
-            rivals.accept(write.session, node_ids.values(), self._noted)
+            recheck_order.accept(write.session, node_ids.values(), self._noted)
         metrics.guard_decided(self._mode, "allowed")
 
     def _refuse(self, refusal: errors.QuotaExceeded) -> None:
@@ -243,7 +243,7 @@ class _QuotaCheck(Check):
         for (project_id, user_id), grown in deltas.items():
             if not grown:
                 continue
-            used = totals.read(
+            used = project_usage.read(
                 ctx, [project_id], user_id=user_id, moves_once=True).get(project_id, {})
             for name, delta in sorted(grown.items()):
                 limit = self._users[project_id, user_id][name]

@@ -9,7 +9,7 @@ from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.plugin_api.counting import MemberCount
-from placement_core.quota.enforcer import QuotaEnforcer
+from placement_core.quota.queries import QuotaQueries
 
 #: What limits on the members of a group are called.
 RESOURCE_NAME = "server_group_members"
@@ -33,7 +33,7 @@ class Members:
 
 
 def check(
-    ctx: Context, enforcer: QuotaEnforcer, *, project_id: str, user_id: str,
+    ctx: Context, queries: QuotaQueries, *, project_id: str, user_id: str,
     uuids: Collection[str], asked: int = 0,
 ) -> Members:
     """Say how many members a user has in a server group, and whether there may be more.
@@ -44,13 +44,13 @@ def check(
     :raises errors.MissingCells: members cannot be counted (``[quota] on_missing_cell``).
     :raises errors.Unavailable: limits, catalog or members are not known now.
     """
-    standing = enforcer.standing(ctx, project_id, user_id)
-    limits = standing.bounds.limits
-    limit = standing.of_user.get(RESOURCE_NAME)
+    subject = queries.subject(ctx, project_id, user_id)
+    limits = subject.bounds.limits
+    limit = subject.of_user.get(RESOURCE_NAME)
     if limit is None:
         limit = limits.overrides.get(project_id, {}).get(RESOURCE_NAME)
     if limit is None:
-        limit = limits.defaults.get(RESOURCE_NAME, enforcer.decisions.unregistered)
-    count = enforcer.counting.server_group_members(ctx, uuids, user_id)
-    enforcer.require_cells(count.missing_cells)
+        limit = limits.defaults.get(RESOURCE_NAME, queries.decisions.unregistered)
+    count = queries.counting.server_group_members(ctx, uuids, user_id)
+    queries.require_cells(count.missing_cells)
     return Members(limit, asked, count)

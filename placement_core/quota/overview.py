@@ -19,8 +19,8 @@ from placement_core.plugin_api.counting import Count
 from placement_core.plugin_api.limits import EffectiveLimits
 from placement_core.quota import limit_sources
 from placement_core.quota.decisions import Decisions
-from placement_core.quota.enforcer import QuotaEnforcer
 from placement_core.quota.limit_sources import ServiceKey
+from placement_core.quota.queries import QuotaQueries
 from placement_core.quota.records import Source
 
 NO_LIMIT = amounts.to_wire(amounts.UNLIMITED)
@@ -62,8 +62,8 @@ class Overview:
 class Overviews:
     """Makes overviews. Any thread may ask."""
 
-    def __init__(self, enforcer: QuotaEnforcer) -> None:
-        self._enforcer = enforcer
+    def __init__(self, queries: QuotaQueries) -> None:
+        self._queries = queries
         self._kept: tuple[int, _Forest] | None = None
 
     def make(self, ctx: Context, visible: Collection[str] | None = None) -> Overview:
@@ -75,26 +75,26 @@ class Overviews:
             the limits above them. None: of all.
         :raises errors.Unavailable: limits, catalog or usage are not known now.
         """
-        enforcer = self._enforcer
-        revision = enforcer.decisions.present(ctx).revision
-        forest = self._known(revision) or _Forest.read(ctx, enforcer)
-        names = list(filter(enforcer.countable, forest.limits.defaults))
+        queries = self._queries
+        revision = queries.decisions.present(ctx).revision
+        forest = self._known(revision) or _Forest.read(ctx, queries)
+        names = list(filter(queries.countable, forest.limits.defaults))
         count = None
         if names and visible is None:
-            count = enforcer.counting.count_all(ctx, units=enforcer.units(names))
-            forest = forest.with_strangers(enforcer.decisions, count.projects.keys())
-        if enforcer.decisions.cacheable:
+            count = queries.counting.count_all(ctx, units=queries.units(names))
+            forest = forest.with_strangers(queries.decisions, count.projects.keys())
+        if queries.decisions.cacheable:
             self._kept = revision, forest
         if names and visible is not None:
-            count = enforcer.counting.count(
-                ctx, forest.counted(visible, names), units=enforcer.units(names))
-            forest = forest.with_more_strangers(enforcer.decisions, [
+            count = queries.counting.count(
+                ctx, forest.counted(visible, names), units=queries.units(names))
+            forest = forest.with_more_strangers(queries.decisions, [
                 project_id for project_id, used in count.projects.items() if any(used.values())])
         rows = forest.rows_of(visible)
-        usage = {} if count is None else forest.usage(count, enforcer.units(names))
+        usage = {} if count is None else forest.usage(count, queries.units(names))
         return Overview([forest.project_ids[row] for row in rows], forest.names, {
             name: forest.columns[name].over([
-                usage[unit] for unit in enforcer.units([name])] if name in names else None, rows)
+                usage[unit] for unit in queries.units([name])] if name in names else None, rows)
             for name in sorted(forest.columns)}, count)
 
     def _known(self, revision: int) -> _Forest | None:
@@ -130,15 +130,15 @@ class _Forest:
             for name in limits.defaults}
 
     @classmethod
-    def read(cls, ctx: Context, enforcer: QuotaEnforcer) -> _Forest:
+    def read(cls, ctx: Context, queries: QuotaQueries) -> _Forest:
         """Ask the catalog and the limits."""
-        projects = enforcer.catalog.projects(ctx)
-        nodes = _nodes(ctx, enforcer.catalog)
+        projects = queries.catalog.projects(ctx)
+        nodes = _nodes(ctx, queries.catalog)
         nodes |= {each.id: Node(each.id, each.parent_id) for each in projects}
-        key = enforcer.service_key(ctx)
+        key = queries.service_key(ctx)
         return cls(
-            enforcer.decisions, nodes, {each.id: each.name for each in projects},
-            _limits(ctx, enforcer, nodes, key), ())
+            queries.decisions, nodes, {each.id: each.name for each in projects},
+            _limits(ctx, queries, nodes, key), ())
 
     def with_strangers(self, decisions: Decisions, project_ids: Iterable[str]) -> _Forest:
         """Return the same with exactly these projects that the catalog does not know.
@@ -280,11 +280,11 @@ def _nodes(ctx: Context, catalog: CatalogDriver) -> dict[str, Node]:
 
 
 def _limits(
-    ctx: Context, enforcer: QuotaEnforcer, nodes: Mapping[str, Node], key: ServiceKey | None
+    ctx: Context, queries: QuotaQueries, nodes: Mapping[str, Node], key: ServiceKey | None
 ) -> EffectiveLimits:
     if key is None:
         return EffectiveLimits({}, {})
-    return limit_sources.effective_of_many(ctx, enforcer.limits, key, nodes)
+    return limit_sources.effective_of_many(ctx, queries.limits, key, nodes)
 
 
 def _lineages(nodes: Mapping[str, Node]) -> dict[str, tuple[Node, ...]]:

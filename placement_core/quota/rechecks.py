@@ -23,9 +23,9 @@ from collections.abc import Collection, Mapping, Set
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.quota import errors, nodes, rivals
+from placement_core.quota import errors, nodes, recheck_order
 from placement_core.quota.checks import Answer
-from placement_core.quota.enforcer import QuotaEnforcer, Standing
+from placement_core.quota.queries import QuotaQueries, Subject
 
 #: How long somebody counts again because others were accepted.
 _PATIENCE_SECONDS = 30.0
@@ -34,7 +34,7 @@ _MOST_JUDGED = 32
 
 
 def recheck(
-    ctx: Context, enforcer: QuotaEnforcer, *, project_id: str, names: Collection[str],
+    ctx: Context, queries: QuotaQueries, *, project_id: str, names: Collection[str],
     uuids: Collection[str], user_id: str | None = None,
 ) -> Answer:
     """Say whether what a request made may stay.
@@ -49,27 +49,27 @@ def recheck(
     :raises errors.TooManyRivals: there was no time to find out.
     :raises errors.Error: as ``checks.check``.
     """
-    enforcer.require_countable(names)
-    standing = enforcer.standing(ctx, project_id, user_id)
-    request = _Request(enforcer, names, uuids, user_id is not None, rivals.place(
-        ctx, enforcer.cells, project_id, uuids))
+    queries.require_countable(names)
+    subject = queries.subject(ctx, project_id, user_id)
+    request = _Request(queries, names, uuids, user_id is not None, recheck_order.place(
+        ctx, queries.cells, project_id, uuids))
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        bound = nodes.ensure(ctx, _bound_nodes(enforcer, standing, names))
-        seen = rivals.acceptances(ctx, set(bound.values()))
+        bound = nodes.ensure(ctx, _bound_nodes(queries, subject, names))
+        seen = recheck_order.acceptances(ctx, set(bound.values()))
         if seen.keys() != set(bound.values()):
             nodes.forget(ctx)
             continue
-        others = request.find_rivals(ctx, standing)
-        answer = request.judge(ctx, standing, others)
+        others = request.find_rivals(ctx, subject)
+        answer = request.judge(ctx, subject, others)
         if answer.fits:
             if _accepted(ctx, bound, seen, uuids):
                 return answer
-        elif _refused(ctx, bound, seen, request, standing, others):
+        elif _refused(ctx, bound, seen, request, subject, others):
             return answer
         if time.monotonic() > deadline:
             raise errors.TooManyRivals
-        standing = enforcer.standing(ctx, project_id, user_id)
+        subject = queries.subject(ctx, project_id, user_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,72 +80,74 @@ class _Request:
     :ivar first: where the request stands.
     """
 
-    enforcer: QuotaEnforcer
+    queries: QuotaQueries
     names: Collection[str]
     uuids: Collection[str]
     of_user: bool
-    first: rivals.Place
+    first: recheck_order.Place
 
-    def find_rivals(self, ctx: Context, standing: Standing) -> rivals.Rivals:
-        return rivals.of_request(
-            ctx, self.enforcer.cells, self.first, self.uuids,
-            _counted(self.enforcer, standing, self.names))
+    def find_rivals(self, ctx: Context, subject: Subject) -> recheck_order.Rivals:
+        return recheck_order.of_request(
+            ctx, self.queries.cells, self.first, self.uuids,
+            _counted(self.queries, subject, self.names))
 
-    def judge(self, ctx: Context, standing: Standing, others: rivals.Rivals) -> Answer:
+    def judge(self, ctx: Context, subject: Subject, others: recheck_order.Rivals) -> Answer:
         """Say whether the request may stay, whoever of its rivals has asked.
 
         It is judged beside everybody that came earlier, then beside nobody of them, then
         beside more and more of those that may stay, in their order.
         """
-        answer = self._judge(ctx, standing, others.left_out)
+        answer = self._judge(ctx, subject, others.left_out)
         if answer.fits:
             return answer
-        earlier = rivals.earlier_requests(
-            ctx, self.enforcer.cells, others, self.first)[:_MOST_JUDGED]
+        earlier = recheck_order.earlier_requests(
+            ctx, self.queries.cells, others, self.first)[:_MOST_JUDGED]
         if not earlier:
             return answer
         left_out = {*others.left_out, *(uuid for rival in earlier for uuid in rival.uuids)}
-        answer = self._judge(ctx, standing, left_out)
+        answer = self._judge(ctx, subject, left_out)
         for rival in earlier:
             if not answer.fits:
                 break
             if self._may_stay(ctx, rival, {*left_out, *self.uuids} - rival.uuids):
                 left_out -= rival.uuids
-                answer = self._judge(ctx, standing, left_out)
+                answer = self._judge(ctx, subject, left_out)
         return answer
 
-    def _may_stay(self, ctx: Context, rival: rivals.EarlierRequest, left_out: Set[str]) -> bool:
+    def _may_stay(
+        self, ctx: Context, rival: recheck_order.EarlierRequest, left_out: Set[str]
+    ) -> bool:
         """Say what a rival would be told if it asked now, about the same resources."""
         try:
-            standing = self.enforcer.standing(
+            subject = self.queries.subject(
                 ctx, rival.project_id, rival.user_id if self.of_user else None)
         except errors.UnknownProject:
             return True  # nobody would tell it to go
-        return self._judge(ctx, standing, left_out).fits
+        return self._judge(ctx, subject, left_out).fits
 
-    def _judge(self, ctx: Context, standing: Standing, left_out: Set[str]) -> Answer:
-        measure = self.enforcer.measure(ctx, standing, self.names, without=left_out)
-        self.enforcer.require_cells(measure.missing_cells)
+    def _judge(self, ctx: Context, subject: Subject, left_out: Set[str]) -> Answer:
+        measure = self.queries.measure(ctx, subject, self.names, without=left_out)
+        self.queries.require_cells(measure.missing_cells)
         return Answer(
-            self.enforcer.overruns(measure, dict.fromkeys(self.names, 0)), measure)
+            self.queries.overruns(measure, dict.fromkeys(self.names, 0)), measure)
 
 
 def _bound_nodes(
-    enforcer: QuotaEnforcer, standing: Standing, names: Collection[str]
+    queries: QuotaQueries, subject: Subject, names: Collection[str]
 ) -> set[str]:
     """Return the nodes that rivals have in common: those of the bounds, and the project."""
-    return {standing.project_id, *(
+    return {subject.project_id, *(
         binding.node_id for name in names
-        for binding in enforcer.decisions.bindings(standing.bounds, name))}
+        for binding in queries.decisions.bindings(subject.bounds, name))}
 
 
 def _counted(
-    enforcer: QuotaEnforcer, standing: Standing, names: Collection[str]
+    queries: QuotaQueries, subject: Subject, names: Collection[str]
 ) -> set[str]:
-    return {standing.project_id, *(
+    return {subject.project_id, *(
         project_id for name in names
-        for binding in enforcer.decisions.bindings(standing.bounds, name)
-        for project_id in standing.bounds.counted(binding).project_ids)}
+        for binding in queries.decisions.bindings(subject.bounds, name)
+        for project_id in subject.bounds.counted(binding).project_ids)}
 
 
 @db.retry_writes
@@ -155,24 +157,24 @@ def _accepted(
     """Accept a request, unless another was accepted meanwhile."""
     with db.write(ctx) as session:
         nodes.hold(ctx, session, bound)
-        if not rivals.seen_by(session, seen):
+        if not recheck_order.seen_by(session, seen):
             return False
-        rivals.accept(session, seen, uuids)
-    rivals.prune_sometimes(ctx)
+        recheck_order.accept(session, seen, uuids)
+    recheck_order.prune_sometimes(ctx)
     return True
 
 
 @db.retry_writes
 def _refused(
     ctx: Context, bound: Mapping[str, int], seen: dict[int, int], request: _Request,
-    standing: Standing, others: rivals.Rivals,
+    subject: Subject, others: recheck_order.Rivals,
 ) -> bool:
     """Refuse a request, unless others were answered or came while it was judged."""
     with db.write(ctx) as session:
         nodes.hold(ctx, session, bound)
-        if not rivals.seen_by(session, seen):
+        if not recheck_order.seen_by(session, seen):
             return False
-        if not others.left_out >= request.find_rivals(ctx, standing).left_out:
+        if not others.left_out >= request.find_rivals(ctx, subject).left_out:
             return False
-        rivals.refuse(session, request.uuids)
+        recheck_order.refuse(session, request.uuids)
     return True

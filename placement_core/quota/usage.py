@@ -10,7 +10,7 @@ from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.plugin_api.counting import Count
 from placement_core.quota import counts, errors
-from placement_core.quota.enforcer import Measure, QuotaEnforcer
+from placement_core.quota.queries import Measure, QuotaQueries
 from placement_core.quota.records import Bound, Source
 
 
@@ -50,7 +50,7 @@ class ProjectQuota:
 
 
 def of_project(
-    ctx: Context, enforcer: QuotaEnforcer, project_id: str, user_id: str | None = None
+    ctx: Context, queries: QuotaQueries, project_id: str, user_id: str | None = None
 ) -> ProjectQuota:
     """Return what a project may have, has, and could still have.
 
@@ -62,43 +62,43 @@ def of_project(
     :raises errors.Unavailable: limits, catalog or usage are not known now.
     """
     try:
-        standing = enforcer.standing(ctx, project_id, user_id)
+        subject = queries.subject(ctx, project_id, user_id)
     except errors.UnknownProject:
         raise errors.ProjectNotFound(project_id) from None
-    registered = sorted(standing.bounds.limits.defaults)
-    measure = enforcer.measure(
-        ctx, standing, list(filter(enforcer.countable, registered)), everything=True)
-    shares = {name: _share(enforcer, measure, name) for name in registered}
+    registered = sorted(subject.bounds.limits.defaults)
+    measure = queries.measure(
+        ctx, subject, list(filter(queries.countable, registered)), everything=True)
+    shares = {name: _share(queries, measure, name) for name in registered}
     of_user = None
     if user_id is not None:
-        of_user = {name: _share_of_user(enforcer, measure, name, shares[name])
+        of_user = {name: _share_of_user(queries, measure, name, shares[name])
                    for name in registered}
     return ProjectQuota(project_id, shares, of_user, measure.count)
 
 
-def _share(enforcer: QuotaEnforcer, measure: Measure, name: str) -> Share:
-    limits, project_id = measure.standing.bounds.limits, measure.standing.project_id
+def _share(queries: QuotaQueries, measure: Measure, name: str) -> Share:
+    limits, project_id = measure.subject.bounds.limits, measure.subject.project_id
     set_for = limits.overrides.get(project_id, {})
     source: Source = "set" if name in set_for else "default"
     limit = set_for.get(name, limits.defaults[name])
     if name not in measure.bounds:
         return Share(limit, source, None, None, None)
-    used = counts.used(measure.count, [project_id], enforcer.decisions.resources.units(name))
+    used = counts.used(measure.count, [project_id], queries.decisions.resources.units(name))
     return Share(limit, source, used, *_free(
         [bound for bound in measure.bounds[name] if bound.scope != "user"]))
 
 
 def _share_of_user(
-    enforcer: QuotaEnforcer, measure: Measure, name: str, of_project: Share
+    queries: QuotaQueries, measure: Measure, name: str, of_project: Share
 ) -> Share:
-    of_user = measure.standing.of_user
+    of_user = measure.subject.of_user
     source: Source = "set" if name in of_user else of_project.source
     limit = of_user.get(name, of_project.limit)
     if name not in measure.bounds:
         return Share(limit, source, None, None, None)
     assert measure.count is not None and measure.count.user is not None
     used = sum(measure.count.user.get(unit, 0)
-               for unit in enforcer.decisions.resources.units(name))
+               for unit in queries.decisions.resources.units(name))
     return Share(limit, source, used, *_free(measure.bounds[name]))
 
 

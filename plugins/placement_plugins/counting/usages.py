@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from placement_core.context import Context
-from placement_core.placement.usage import totals
+from placement_core.placement.usage import project_usage
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_plugins.counting.remote import Holding, RemotePlacement
 
@@ -55,16 +55,16 @@ class LocalUsages:
         """Return what projects use: of one by a statement, of many by the usage index."""
         is_one = project_ids is not None and len(project_ids) == 1
         if is_one or without or ctx.session is not None:
-            return totals.read(
+            return project_usage.read(
                 ctx, project_ids, without=without, moves_once=self._moves_once)
-        return totals.known(ctx, project_ids, moves_once=self._moves_once)
+        return project_usage.known(ctx, project_ids, moves_once=self._moves_once)
 
     def of_user(
         self, ctx: Context, project_id: str, user_id: str, units: Collection[str],
         without: Collection[str],
     ) -> Mapping[str, int]:
         """Return a user's share of what a project uses."""
-        return totals.read(
+        return project_usage.read(
             ctx, [project_id], user_id=user_id, without=without, moves_once=self._moves_once,
         ).get(project_id, {})
 

@@ -11,7 +11,7 @@ from placement_core.migrations import online, revisions, sync
 from placement_core.migrations.versions import usage_sums as revision
 from placement_core.placement import allocations, records
 from placement_core.placement.allocations import usage_counters
-from placement_core.placement.usage import audit, totals
+from placement_core.placement.usage import audit, project_usage
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.testing import factories
 from tests import databases
@@ -37,7 +37,7 @@ class UsageSumsMigrationTest(test_sync.BareTestCase):
             factories.new_uuid(), {self.host.uuid: {"VCPU": amount}}, "project", "user")])
 
     def used(self) -> int:
-        return totals.read(self.ctx, ["project"])["project"]["VCPU"]
+        return project_usage.read(self.ctx, ["project"])["project"]["VCPU"]
 
     def finished(self) -> bool:
         [(_, _, finished)] = self.rows("online_migrations")
@@ -66,7 +66,7 @@ class UsageSumsMigrationTest(test_sync.BareTestCase):
         self.assertTrue(self.finished())
         self.assertEqual(7, self.used())
         self.claim(5)
-        self.assertEqual({"VCPU": 12, CONSUMERS: 3}, totals.read(self.ctx)["project"])
+        self.assertEqual({"VCPU": 12, CONSUMERS: 3}, project_usage.read(self.ctx)["project"])
         self.assertEqual([], audit.audit(self.ctx, repair=False))
 
     def test_dies_half_way(self) -> None:

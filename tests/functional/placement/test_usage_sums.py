@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.placement import allocations, tables
 from placement_core.placement.allocations import usage_counters
-from placement_core.placement.usage import audit, totals, usages
+from placement_core.placement.usage import audit, project_usage, usages
 from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import locked_usage
@@ -44,8 +44,8 @@ class SumsTestCase(claims.ClaimsTestCase):
     def assert_used(self, vcpus, consumers, project="project"):
         """Ask everybody who answers what a project uses."""
         expected = {"VCPU": vcpus, CONSUMERS: consumers} if consumers else {}
-        self.assertEqual(expected, totals.read(self.ctx, [project]).get(project, {}))
-        self.assertEqual(expected, totals.known(self.ctx, [project]).get(project, {}))
+        self.assertEqual(expected, project_usage.read(self.ctx, [project]).get(project, {}))
+        self.assertEqual(expected, project_usage.known(self.ctx, [project]).get(project, {}))
         shown = usages.for_project(self.ctx, project)
         self.assertEqual(vcpus, sum(each.resources.get("VCPU", 0) for each in shown))
         self.assertEqual(consumers, sum(each.consumer_count for each in shown))

@@ -16,7 +16,7 @@ from placement_core.limits import limits
 from placement_core.placement import allocations, inventories, resource_classes
 from placement_core.placement.allocations import consumers, usage_counters
 from placement_core.placement.records import InventoryValues
-from placement_core.placement.usage import totals, usages
+from placement_core.placement.usage import project_usage, usages
 from placement_core.placement.usage.usage_index import ProjectSet
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import errors
@@ -276,13 +276,13 @@ class TestWorlds(trees.TreeTestCase):
                 lambda each, project=project: each == project))
             for project in some}
         expected = {project: used for project, used in expected.items() if used}
-        self.assertEqual(expected, totals.read(self.ctx, some))
-        known = totals.known(self.ctx, some)
+        self.assertEqual(expected, project_usage.read(self.ctx, some))
+        known = project_usage.known(self.ctx, some)
         self.assertEqual(expected, {project: used for project, used in known.items() if used})
         user = chance.choice(_USERS)
         of_user = self.oracle.used(lambda each: each == some[0], user=user)
         self.assertEqual(
-            dict(of_user), totals.read(self.ctx, some[:1], user_id=user).get(some[0], {}))
+            dict(of_user), project_usage.read(self.ctx, some[:1], user_id=user).get(some[0], {}))
         shown = collections.Counter()
         for each in usages.for_project(self.ctx, some[0]):
             shown.update({**each.resources, CONSUMERS: each.consumer_count})

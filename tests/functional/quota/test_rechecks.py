@@ -14,7 +14,7 @@ from placement_core.cells import tables as cell_tables
 from placement_core.db.metadata import utcnow
 from placement_core.placement import tables as placement_tables
 from placement_core.placement.records import AllocationWrite
-from placement_core.quota import errors, nodes, rechecks, rivals, tables
+from placement_core.quota import errors, nodes, recheck_order, rechecks, tables
 from placement_core.testing import factories
 from tests import nova_databases, races
 from tests.functional.quota import worlds
@@ -179,7 +179,7 @@ class TestRivals(RechecksTestCase):
         self.api(sa.update(tables.rechecked_claims).where(
             tables.rechecked_claims.c.consumer_uuid == uuids[0]).values(
             answered_at=utcnow() - datetime.timedelta(minutes=21)))
-        self.assertEqual(1, rivals.prune(self.context()))
+        self.assertEqual(1, recheck_order.prune(self.context()))
         self.assertEqual(dict.fromkeys(uuids[1:], True), self.answers())
 
     def test_what_was_granted_by_a_claim_counts(self):
@@ -188,7 +188,7 @@ class TestRivals(RechecksTestCase):
         ids = nodes.ensure(ctx, [self.left])
         with db.write(ctx) as session:
             nodes.hold(ctx, session, ids)
-            rivals.accept(session, ids.values(), [second])
+            recheck_order.accept(session, ids.values(), [second])
         self.assertFalse(self.recheck(self.left, first))
 
     def test_the_rows_of_another_database_are_made_again(self):

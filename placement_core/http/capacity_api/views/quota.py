@@ -158,17 +158,17 @@ def _source(call: Call, key: ServiceKey | None) -> Document:
 
 
 def _answer(call: Call, answer: Answer) -> Document:
-    standing = answer.measure.standing
+    subject = answer.measure.subject
     body: Document = {
-        "project_id": standing.project_id,
+        "project_id": subject.project_id,
         "fits": answer.fits,
         "excesses": [overruns.render_overrun(each) for each in answer.overruns]}
     if isinstance(answer, CountAnswer):
         body["count"] = answer.fitting
         body["held_by"] = [overruns.render_overrun(each) for each in answer.held_by]
     return {
-        **body, **_counted(answer.count), "limits_of": _source(call, standing.key),
-        "unregistered": standing.unregistered(answer.measure.bounds)}
+        **body, **_counted(answer.count), "limits_of": _source(call, subject.key),
+        "unregistered": subject.unregistered(answer.measure.bounds)}
 
 
 def _bound(bound: Bound | None) -> Document | None:

@@ -12,7 +12,7 @@ from placement_core.plugin_api.counting import Count, CountingDriver, MemberCoun
 _Answer = TypeVar("_Answer", Count, MemberCount)
 
 
-class MeasuredCounting(CountingDriver):
+class InstrumentedCounting(CountingDriver):
     """Counts as a driver does, and notes how that went (``metrics``)."""
 
     def __init__(self, driver: CountingDriver, name: str) -> None:

@@ -7,7 +7,7 @@ import fixtures
 from placement_core import errors, metrics
 from placement_core.cells import engines
 from placement_core.plugin_api.counting import Count, CountingDriver, MemberCount, MissingCell
-from placement_core.quota.measured import MeasuredCounting
+from placement_core.quota.instrumented_counting import InstrumentedCounting
 from tests import base, databases, scraping
 from tests.functional.quota import worlds
 
@@ -53,7 +53,7 @@ class MeasuredTest(Shown):
     def setUp(self) -> None:
         super().setUp()
         self.driver = Abacus()
-        self.measured = MeasuredCounting(self.driver, "abacus of mine")
+        self.measured = InstrumentedCounting(self.driver, "abacus of mine")
 
     def test_it_is_the_driver(self) -> None:
         self.assertEqual((("beads",), {"pearls": "beads"}, True), (

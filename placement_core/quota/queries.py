@@ -28,7 +28,7 @@ _MOST_KNOWN = 100_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Standing:
+class Subject:
     """Where a project, or a user in it, stands: what binds it.
 
     :ivar key: whose limits; None: the catalog has no such service.
@@ -59,7 +59,7 @@ class Measure:
     :ivar count: how it was counted; None: nothing had to be.
     """
 
-    standing: Standing
+    subject: Subject
     bounds: Mapping[str, Sequence[Bound]]
     count: Count | None
 
@@ -70,7 +70,7 @@ class Measure:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class QuotaEnforcer:
+class QuotaQueries:
     """Brings what is allowed and what is used together. Any thread may ask.
 
     :ivar rules: whose limits count.
@@ -85,7 +85,7 @@ class QuotaEnforcer:
     on_missing_cell: OnMissingCell
     _known: dict[str, int] = dataclasses.field(default_factory=dict, repr=False)
 
-    def standing(self, ctx: Context, project_id: str, user_id: str | None = None) -> Standing:
+    def subject(self, ctx: Context, project_id: str, user_id: str | None = None) -> Subject:
         """Return what binds a project, and a user in it, by what was committed before.
 
         :raises errors.UnknownProject: the catalog has projects, but not this one, and
@@ -103,7 +103,7 @@ class QuotaEnforcer:
         of_user: Mapping[str, Amount] = {}
         if user_id is not None:
             of_user = self.decisions.user_limits(ctx, project_id, user_id, key, bounds.revision)
-        return Standing(key, bounds, user_id, of_user)
+        return Subject(key, bounds, user_id, of_user)
 
     def service_key(self, ctx: Context) -> ServiceKey | None:
         """Return whose limits count; None: the catalog has no such service."""
@@ -141,7 +141,7 @@ class QuotaEnforcer:
                 raise errors.Uncounted(name)
 
     def measure(
-        self, ctx: Context, standing: Standing, names: Collection[str],
+        self, ctx: Context, subject: Subject, names: Collection[str],
         *, without: Collection[str] = (), everything: bool = False,
     ) -> Measure:
         """Count what is used of the bounds on some names.
@@ -154,8 +154,8 @@ class QuotaEnforcer:
             and the user in it.
         :raises errors.Unavailable: nothing could be counted at all.
         """
-        bindings = {name: self.decisions.bindings(standing.bounds, name) for name in names}
-        of_user = {name: limit for name, limit in standing.of_user.items()
+        bindings = {name: self.decisions.bindings(subject.bounds, name) for name in names}
+        of_user = {name: limit for name, limit in subject.of_user.items()
                    if name in bindings and limit != amounts.UNLIMITED}
         wanted = set(names) if everything else {
             name for name, found in bindings.items() if found} | of_user.keys()
@@ -163,15 +163,15 @@ class QuotaEnforcer:
         if wanted:
             projects = {
                 project for found in bindings.values() for binding in found
-                for project in standing.bounds.counted(binding).project_ids}
+                for project in subject.bounds.counted(binding).project_ids}
             if everything:
-                projects.add(standing.project_id)
-            for_user = bool(of_user) or (everything and standing.user_id is not None)
+                projects.add(subject.project_id)
+            for_user = bool(of_user) or (everything and subject.user_id is not None)
             count = self._count(
-                ctx, standing, projects, self.units(wanted), for_user, without)
-        return Measure(standing, {
-            name: [*self._bounds(standing, name, found, count),
-                   *self._bound_of_user(standing, name, of_user, count)]
+                ctx, subject, projects, self.units(wanted), for_user, without)
+        return Measure(subject, {
+            name: [*self._bounds(subject, name, found, count),
+                   *self._bound_of_user(subject, name, of_user, count)]
             for name, found in bindings.items()}, count)
 
     def overruns(self, measure: Measure, deltas: Mapping[str, int]) -> list[Overrun]:
@@ -183,7 +183,7 @@ class QuotaEnforcer:
         used = {(units(name), bound.node_id, bound.scope): bound.used
                 for name, bounds in measure.bounds.items() for bound in bounds}
         excesses = self.decisions.judge(
-            measure.standing.bounds, deltas,
+            measure.subject.bounds, deltas,
             lambda binding, units: used[frozenset(units), binding.node_id, binding.scope])
         found = [
             Overrun(each.binding.node_id, each.resource_name, each.binding.scope,
@@ -208,14 +208,14 @@ class QuotaEnforcer:
             raise errors.MissingCells(lacking)
 
     def _count(
-        self, ctx: Context, standing: Standing, projects: set[str], units: set[str],
+        self, ctx: Context, subject: Subject, projects: set[str], units: set[str],
         for_user: bool, without: Collection[str],
     ) -> Count:
-        project_id = standing.project_id
+        project_id = subject.project_id
         if not for_user:
             return self.counting.count(ctx, sorted(projects), units=units, without=without)
         own = self.counting.count(
-            ctx, [project_id], units=units, user_id=standing.user_id, without=without)
+            ctx, [project_id], units=units, user_id=subject.user_id, without=without)
         others = sorted(projects - {project_id})
         if not others:
             return own
@@ -223,24 +223,24 @@ class QuotaEnforcer:
             own, self.counting.count(ctx, others, units=units, without=without))
 
     def _bounds(
-        self, standing: Standing, name: str, bindings: Sequence[Binding], count: Count | None
+        self, subject: Subject, name: str, bindings: Sequence[Binding], count: Count | None
     ) -> list[Bound]:
         units = self.decisions.resources.units(name)
         return [
             Bound(binding.node_id, name, binding.scope, binding.source, binding.limit,
-                  counts.used(count, standing.bounds.counted(binding).project_ids, units))
+                  counts.used(count, subject.bounds.counted(binding).project_ids, units))
             for binding in bindings]
 
     def _bound_of_user(
-        self, standing: Standing, name: str, of_user: Mapping[str, Amount], count: Count | None
+        self, subject: Subject, name: str, of_user: Mapping[str, Amount], count: Count | None
     ) -> list[Bound]:
         if name not in of_user:
             return []
         assert count is not None and count.user is not None  # of_user had it asked for
         return [Bound(
-            standing.project_id, name, "user", "set", of_user[name],
+            subject.project_id, name, "user", "set", of_user[name],
             sum(count.user.get(unit, 0) for unit in self.decisions.resources.units(name)),
-            standing.user_id)]
+            subject.user_id)]
 
     def _require(self, ctx: Context, bounds: Bounds) -> None:
         """Check that a project exists that uses nothing."""
