@@ -196,29 +196,41 @@ def _read_batch(
         parameters["users"] = sorted({write.user_id for write in writes})
         parameters["types"] = sorted({write.consumer_type for write in writes
                                       if write.consumer_type is not None})
+    _sort_out(rows, session.execute(_read(session.dialect, existed), parameters), uuids)
+
+
+def _sort_out(rows: LoadedRows, labelled: Iterable[Any], uuids: set[str]) -> None:
+    """Put what the statement returns to what is known already.
+
+    :param labelled: its rows, each with what it is about (``_branch``).
+    :param uuids: the consumers, as the writes spell them.
+    """
     # An adopted MySQL table compares without regard to case.
     spelled = {uuid.casefold(): uuid for uuid in uuids}
     names = {_PROVIDER: rows.providers, _CLASS: rows.classes, _PROJECT: rows.projects,
              _USER: rows.users, _TYPE: rows.types}
-    labelled: Iterable[Any] = session.execute(
-        _read(session.dialect, existed), parameters)
     for what, text, *numbers in labelled:
         if what in names:
             names[what][text] = numbers[0]
             if what == _PROVIDER and numbers[1]:
                 rows.reserved_roots[numbers[0]] = numbers[1]
-            continue
-        if what == _PAIR:
+        elif what == _PAIR:
             second, _, first = text.partition(_BETWEEN)
             rows.paired[second] = first
-            continue
-        consumer = text if text in uuids else spelled[text.casefold()]
-        if what == _CONSUMER:
-            rows.owners[consumer] = (numbers[0], numbers[1], numbers[2])
         else:
-            row, provider, resource_class, used, counted = numbers
-            held = rows.held.setdefault(consumer, collections.defaultdict(int))
-            held[provider, resource_class] += used
-            rows.held_rows.append(row)
-            if not counted:
-                rows.uncounted.add((provider, resource_class))
+            consumer = text if text in uuids else spelled[text.casefold()]
+            if what == _CONSUMER:
+                rows.owners[consumer] = (numbers[0], numbers[1], numbers[2])
+            else:
+                _add_holding(rows, consumer, *numbers)
+
+
+def _add_holding(
+    rows: LoadedRows, consumer: str, allocation: int, provider: int, resource_class: int,
+    used: int, counted: int,
+) -> None:
+    held = rows.held.setdefault(consumer, collections.defaultdict(int))
+    held[provider, resource_class] += used
+    rows.held_rows.append(allocation)
+    if not counted:
+        rows.uncounted.add((provider, resource_class))
