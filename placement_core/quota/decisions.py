@@ -232,18 +232,18 @@ class Decisions:
         """Return the present usages, with the revision of limits and catalog as of now."""
         return self._usage.usages(ctx)
 
-    def settled(self, ctx: Context) -> Usages:
-        """Return the present usages, to somebody who just took the rows of limit nodes."""
-        return self._usage.settled(ctx)
+    def present_under_locks(self, ctx: Context) -> Usages:
+        """Return the present usages, to somebody who just locked the limit nodes."""
+        return self._usage.renewed_usages(ctx)
 
-    def holds(self, bounds: Bounds, usages: Usages) -> bool:
+    def is_current(self, bounds: Bounds, usages: Usages) -> bool:
         """Say whether bounds are still what limits and catalog say.
 
         Where those are remote, they are as old as their drivers' options allow.
         """
         return not self.cacheable or bounds.revision == usages.revision
 
-    def holds_in(self, bounds: Bounds, state: str) -> bool:
+    def is_current_in(self, bounds: Bounds, state: str) -> bool:
         """Say the same to somebody who read the state of limits and catalog."""
         return not self.cacheable or bounds.state == state
 

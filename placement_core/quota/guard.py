@@ -204,28 +204,37 @@ class _QuotaCheck(Check):
 
         :raises TransactionLost: limits or the catalog changed since ``prepare``.
         """
-        decisions, all_bounds = self._decisions, self._bounds.values()
         if self._project_ids is None:
-            usages = decisions.settled(ctx)
-            if not all(decisions.holds(each, usages) for each in all_bounds):
-                raise TransactionLost
-            return lambda bounds: decisions.used(usages, bounds)
+            return self._indexed_usage(ctx)
         counted = {
-            each for project_id, grown in deltas.items() for name in grown
-            for binding in decisions.bindings(self._bounds[project_id], name)
-            for each in self._bounds[project_id].counted(binding).project_ids}
+            project for project_id, grown in deltas.items() for name in grown
+            for binding in self._decisions.bindings(self._bounds[project_id], name)
+            for project in self._bounds[project_id].counted(binding).project_ids}
+        return self._locked_usage(ctx, session, {
+            name: id_ for name, id_ in self._project_ids.items() if name in counted})
+
+    def _indexed_usage(self, ctx: Context) -> Callable[[Bounds], Used]:
+        decisions = self._decisions
+        usages = decisions.present_under_locks(ctx)
+        if not all(decisions.is_current(bounds, usages) for bounds in self._bounds.values()):
+            raise TransactionLost
+        return lambda bounds: decisions.used(usages, bounds)
+
+    def _locked_usage(
+        self, ctx: Context, session: Session, project_ids: Mapping[str, int]
+    ) -> Callable[[Bounds], Used]:
         try:
-            state, of_projects = locked_usage.read(session, {
-                name: id_ for name, id_ in self._project_ids.items() if name in counted})
+            state, used = locked_usage.read(session, project_ids)
         except TransactionLost:
             consumers.forget_projects(ctx.database)
             raise
-        if not all(decisions.holds_in(each, state) for each in all_bounds):
-            decisions.forget()
+        if not all(self._decisions.is_current_in(bounds, state)
+                   for bounds in self._bounds.values()):
+            self._decisions.forget()
             raise TransactionLost
         return lambda bounds: lambda binding, units: sum(
-            of_projects.get((each, unit), 0)
-            for each in bounds.counted(binding).project_ids for unit in units)
+            used.get((project, unit), 0)
+            for project in bounds.counted(binding).project_ids for unit in units)
 
     def _of_projects(
         self, used: Callable[[Bounds], Used], deltas: Mapping[str, Mapping[str, int]]

@@ -210,7 +210,7 @@ class UsageIndex:
         """
         return self._follower.present(ctx).value
 
-    def settled(self, ctx: Context) -> Usages:
+    def renewed_usages(self, ctx: Context) -> Usages:
         """Return the same, asked for because something surely changed.
 
         The one question that ``usages`` would ask first is saved.
