@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Question, Session, texts
+from placement_core.db import Question, Session, inserts, texts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, inserts, locks, rows, tables
+from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import ProviderAggregates
 
 T = TypeVar("T")

@@ -17,10 +17,10 @@ from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import TransactionLost, arrays, failures, texts
+from placement_core.db import TransactionLost, arrays, failures, inserts, texts
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
-from placement_core.placement import counters, errors, inserts, locks, records, tables
+from placement_core.placement import counters, errors, locks, records, tables
 
 _consumers, _allocations = tables.consumers, tables.allocations
 _OWNERS = {

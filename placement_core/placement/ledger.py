@@ -17,9 +17,9 @@ import os_resource_classes as orc
 import sqlalchemy as sa
 
 from placement_core.context import Context
-from placement_core.db import Session, arrays
+from placement_core.db import Session, arrays, inserts
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import consumers, counters, inserts, locks, moves, records, tables
+from placement_core.placement import consumers, counters, locks, moves, records, tables
 from placement_core.placement.facts import Cell, Facts, Owner
 
 _allocations, _inventories = tables.allocations, tables.inventories

@@ -22,9 +22,9 @@ import sqlalchemy as sa
 
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, arrays, read_once, retry_writes
+from placement_core.db import Session, arrays, inserts, read_once, retry_writes
 from placement_core.db.transactions import TransactionLost
-from placement_core.placement import inserts, tables
+from placement_core.placement import tables
 
 _moves, _allocations = tables.moves, tables.allocations
 

@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
+from placement_core.db import inserts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import inserts, tables
+from placement_core.placement import tables
 
 _classes, _traits = tables.resource_classes, tables.traits
 

@@ -18,9 +18,9 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Question, Session, failures
+from placement_core.db import Question, Session, failures, inserts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, inserts, locks, rows, tables
+from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import Named, ProviderTraits
 
 _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")

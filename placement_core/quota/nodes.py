@@ -14,9 +14,8 @@ from collections.abc import Collection, Mapping
 import sqlalchemy as sa
 
 from placement_core.context import Context
-from placement_core.db import Session, TransactionLost, arrays
+from placement_core.db import Session, TransactionLost, arrays, inserts
 from placement_core.db.database import Database
-from placement_core.placement import inserts
 from placement_core.quota import tables
 
 _nodes = tables.limit_nodes

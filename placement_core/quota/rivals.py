@@ -23,10 +23,10 @@ from placement_core import db, errors as core_errors
 from placement_core.cells import build_requests, tables as cell_tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
-from placement_core.db import Session, arrays
+from placement_core.db import Session, arrays, inserts
 from placement_core.db.metadata import utcnow
 from placement_core.limits.nodes import among
-from placement_core.placement import inserts, tables as placement_tables
+from placement_core.placement import tables as placement_tables
 from placement_core.quota import errors, tables
 
 #: How long a claim is young: longer than any request takes to make its instances, and to

@@ -13,7 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from placement_core.db import Session, arrays
+from placement_core.db import arrays
+from placement_core.db.session import Session
 
 
 def many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
