@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 import sqlalchemy as sa
 
 from placement_core import amounts
-from placement_core.db import Session
-from placement_core.limits import errors, nodes, regions, tables
+from placement_core.db import Session, lists
+from placement_core.limits import errors, regions, tables
 from placement_core.limits.references import Forest
 from placement_core.plugin_api.enforcement import Clash, EnforcementModel, LimitTree
 
@@ -21,7 +21,7 @@ _SET = {
         _limits.c.registered_limit_id, _limits.c.node_id, _limits.c.resource_limit,
     ).where(
         _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
-        nodes.among(_limits.c.node_id, "node_ids", dialect=dialect))
+        lists.among(_limits.c.node_id, "node_ids", dialect=dialect))
     for dialect in _DIALECTS}
 _SET_OF_ALL = {
     dialect: sa.select(
@@ -29,7 +29,7 @@ _SET_OF_ALL = {
         _registered.c.service_id, _registered.c.region_key, _registered.c.resource_name,
         _registered.c.default_limit,
     ).join(_registered, _registered.c.id == _limits.c.registered_limit_id)
-    .where(nodes.among(_limits.c.node_id, "node_ids", dialect=dialect))
+    .where(lists.among(_limits.c.node_id, "node_ids", dialect=dialect))
     .order_by(_limits.c.id)
     for dialect in _DIALECTS}
 

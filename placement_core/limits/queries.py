@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, texts
-from placement_core.limits import errors, nodes
+from placement_core.db import Session, lists, texts
+from placement_core.limits import errors
 from placement_core.limits.records import Filter
 
 #: Statements are built once for each way to ask; clients choose the way.
@@ -125,7 +125,7 @@ def _statement(
             statement = statement.where(field.only)
     if seen:
         assert listing.node is not None
-        statement = statement.where(nodes.among(listing.node, "visible", dialect=dialect))
+        statement = statement.where(lists.among(listing.node, "visible", dialect=dialect))
     if marked:
         statement = statement.where(listing.table.c.id > _marked(listing).scalar_subquery())
     if bounded:

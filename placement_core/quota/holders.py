@@ -17,7 +17,7 @@ from placement_core.cells import tables as cell_tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
 from placement_core.db import texts
-from placement_core.limits.nodes import among
+from placement_core.db.lists import among
 from placement_core.placement import tables
 from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
 

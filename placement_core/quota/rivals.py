@@ -24,8 +24,8 @@ from placement_core.cells import build_requests, tables as cell_tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
 from placement_core.db import Session, arrays, inserts
+from placement_core.db.lists import among
 from placement_core.db.metadata import utcnow
-from placement_core.limits.nodes import among
 from placement_core.placement import tables as placement_tables
 from placement_core.quota import errors, tables
 

@@ -1,4 +1,4 @@
-"""Many nodes in one statement."""
+"""Lists of thousands of values as one parameter of a statement."""
 
 from __future__ import annotations
 
