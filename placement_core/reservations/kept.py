@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from placement_core.db import Session, arrays, clock, inserts
-from placement_core.placement.index.capacity_index import no_garbage_collection
+from placement_core.db.collector import no_garbage_collection
 from placement_core.plugin_api.reservations import Share, Size, Window
 from placement_core.reservations import records, tables
 from placement_core.reservations.planning import Granted

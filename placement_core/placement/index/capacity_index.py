@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import gc
 import logging
-from collections.abc import Iterator
 
 import sqlalchemy as sa
 
@@ -14,6 +12,7 @@ from placement_core import db
 from placement_core.changes import kinds, vector
 from placement_core.changes.follower import Follower, Version
 from placement_core.context import Context
+from placement_core.db.collector import no_garbage_collection
 from placement_core.db.database import Database
 from placement_core.placement import tables
 from placement_core.placement.index import loader
@@ -95,22 +94,6 @@ def _built(reading: _Reading) -> Version[World]:
     else:
         world = reading.before.changed(reading.changes, reading.names, reading.vector)
     return Version(reading.vector, world)
-
-
-@contextlib.contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Let the collector rest while millions of objects are made that all stay.
-
-    It would look through all of them each time their number has grown by a
-    quarter, and find nothing: a third of a load.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @db.retry_writes
