@@ -17,7 +17,7 @@ from placement_core import db
 from placement_core.cells import tables
 from placement_core.cells.cell_tables import instances
 from placement_core.context import Context
-from placement_core.db import arrays, texts
+from placement_core.db import lists, texts
 
 #: Of more projects than so many, all are asked for: the list would cost more.
 _MANY = 1000
@@ -36,6 +36,15 @@ _COUNTED = sa.and_(
     instances.c.deleted == 0,
     sa.or_(instances.c.vm_state != _SOFT_DELETED, instances.c.vm_state.is_(None)),
     sa.or_(instances.c.hidden == sa.false(), instances.c.hidden.is_(None)))
+
+_MEMBERS = sa.select(
+    _mappings.c.instance_uuid, _mappings.c.cell_id, _mappings.c.user_id,
+    sa.case((_UNMIGRATED, 1), else_=0).label("unmigrated"),
+    sa.case((_ALIVE, 1), else_=0).label("alive"),
+).where(lists.among(_mappings.c.instance_uuid, "uuids"))
+_MEMBERS_IN_CELL = sa.select(sa.func.count()).select_from(instances).where(
+    _COUNTED, instances.c.user_id == sa.bindparam("user"),
+    lists.among(instances.c.uuid, "uuids"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,7 +113,7 @@ def unmigrated(api: Context, project_ids: Collection[str] | None = None) -> set[
     if asked is not None and not asked:
         return set()
     with db.read_once(api) as session:
-        statement = _unmigrated(session.dialect, some=asked is not None)
+        statement = _unmigrated(some=asked is not None)
         found = {row.project_id for row in session.execute(statement, {"projects": asked})}
     return found if project_ids is None else found & set(project_ids)
 
@@ -125,8 +134,7 @@ def mapped(
         return Mapped({})
     with db.read_once(api) as session:
         statement = _mapped(
-            session.dialect, some=asked is not None, user=user_id is not None,
-            without=bool(without))
+            some=asked is not None, user=user_id is not None, without=bool(without))
         found = session.execute(statement, {
             "projects": asked, "user": _owner(user_id), "without": _known(without)}).all()
     wanted = _only(found, project_ids)
@@ -149,7 +157,7 @@ def members(api: Context, instance_uuids: Collection[str], user_id: str) -> Memb
     counted = 0
     unknown: dict[int, list[str]] = {}
     with db.read_once(api) as session:
-        found = session.execute(_members(session.dialect), {"uuids": _known(instance_uuids)})
+        found = session.execute(_MEMBERS, {"uuids": _known(instance_uuids)})
         for row in found:
             if row.user_id not in (None, user_id):
                 continue
@@ -161,32 +169,22 @@ def members(api: Context, instance_uuids: Collection[str], user_id: str) -> Memb
 
 
 @functools.cache
-def _unmigrated(dialect: str, *, some: bool) -> sa.Select[Any]:
+def _unmigrated(*, some: bool) -> sa.Select[Any]:
     statement = sa.select(_mappings.c.project_id).where(_UNMIGRATED).distinct()
-    return statement.where(_of_projects(_mappings.c.project_id, dialect)) if some else statement
+    return statement.where(_of_projects(_mappings.c.project_id)) if some else statement
 
 
 @functools.cache
-def _mapped(dialect: str, *, some: bool, user: bool, without: bool) -> sa.Select[Any]:
+def _mapped(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
     counted = [_mappings.c.project_id, sa.func.count().label("instances")]
     if user:
         counted.append(_sum_of_user(_mappings.c.user_id, sa.literal_column("1"), "of_user"))
     statement = sa.select(*counted).where(_ALIVE).group_by(_mappings.c.project_id)
     if some:
-        statement = statement.where(_of_projects(_mappings.c.project_id, dialect))
+        statement = statement.where(_of_projects(_mappings.c.project_id))
     if without:
-        statement = statement.where(
-            sa.not_(arrays.among(_mappings.c.instance_uuid, "without", dialect=dialect)))
+        statement = statement.where(sa.not_(lists.among(_mappings.c.instance_uuid, "without")))
     return statement
-
-
-@functools.cache
-def _members(dialect: str) -> sa.Select[Any]:
-    return sa.select(
-        _mappings.c.instance_uuid, _mappings.c.cell_id, _mappings.c.user_id,
-        sa.case((_UNMIGRATED, 1), else_=0).label("unmigrated"),
-        sa.case((_ALIVE, 1), else_=0).label("alive"),
-    ).where(arrays.among(_mappings.c.instance_uuid, "uuids", dialect=dialect))
 
 
 # In a cell ------------------------------------------------------------------
@@ -208,8 +206,7 @@ def in_cell(
         return InCell({})
     with db.read_once(cell) as session:
         statement = _in_cell(
-            session.dialect, some=asked is not None, user=user_id is not None,
-            without=bool(without))
+            some=asked is not None, user=user_id is not None, without=bool(without))
         found = session.execute(statement, {
             "projects": asked, "user": _owner(user_id), "without": _known(without)}).all()
     wanted = _only(found, project_ids)
@@ -226,12 +223,12 @@ def members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str
     """Count the instances of a user that live in a cell, of those with some uuids."""
     with db.read_once(cell) as session:
         return session.execute(
-            _members_in_cell(session.dialect),
+            _MEMBERS_IN_CELL,
             {"uuids": _known(instance_uuids), "user": _owner(user_id)}).scalar_one()
 
 
 @functools.cache
-def _in_cell(dialect: str, *, some: bool, user: bool, without: bool) -> sa.Select[Any]:
+def _in_cell(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
     counted = [
         instances.c.project_id, sa.func.count().label("instances"),
         sa.func.sum(instances.c.vcpus).label("vcpus"),
@@ -243,27 +240,19 @@ def _in_cell(dialect: str, *, some: bool, user: bool, without: bool) -> sa.Selec
             _sum_of_user(instances.c.user_id, instances.c.memory_mb, "memory_mb_of_user")]
     statement = sa.select(*counted).where(_COUNTED).group_by(instances.c.project_id)
     if some:
-        statement = statement.where(_of_projects(instances.c.project_id, dialect))
+        statement = statement.where(_of_projects(instances.c.project_id))
     else:
         statement = statement.where(instances.c.project_id.is_not(None))
     if without:
-        statement = statement.where(
-            sa.not_(arrays.among(instances.c.uuid, "without", dialect=dialect)))
+        statement = statement.where(sa.not_(lists.among(instances.c.uuid, "without")))
     return statement
-
-
-@functools.cache
-def _members_in_cell(dialect: str) -> sa.Select[Any]:
-    return sa.select(sa.func.count()).select_from(instances).where(
-        _COUNTED, instances.c.user_id == sa.bindparam("user"),
-        arrays.among(instances.c.uuid, "uuids", dialect=dialect))
 
 
 # Both -----------------------------------------------------------------------
 
 
-def _of_projects(column: sa.Column[Any], dialect: str) -> sa.ColumnElement[bool]:
-    return arrays.among(column, "projects", dialect=dialect)
+def _of_projects(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    return lists.among(column, "projects")
 
 
 def _sum_of_user(

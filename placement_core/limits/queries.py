@@ -125,7 +125,7 @@ def _statement(
             statement = statement.where(field.only)
     if seen:
         assert listing.node is not None
-        statement = statement.where(lists.among(listing.node, "visible", dialect=dialect))
+        statement = statement.where(lists.among_many(listing.node, "visible"))
     if marked:
         statement = statement.where(listing.table.c.id > _marked(listing).scalar_subquery())
     if bounded:
