@@ -121,7 +121,7 @@ class Journal:
 def _prune(database: Database, slot: int) -> None:
     """Remove what nobody follows any more of a slot, the oldest first."""
     with database.connection(database.autocommit) as connection:
-        head, oldest = connection.execute(_RANGE, {"slot": slot}).tuples().one()
+        head, oldest = connection.execute(_RANGE, {"slot": slot}).one()
         if head is None or oldest is None:
             return
         until = min(head - KEPT_SERIALS + 1, oldest + _PRUNED_SERIALS)

@@ -33,7 +33,7 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
-from placement_core.db import drivers, sequences, sqlite_files
+from placement_core.db import drivers, forms, sequences, sqlite_files
 from placement_core.db.availability import GRACE_SECONDS, Availability
 from placement_core.db.failures import ConnectionLost, ReadOnly, judged, know_driver, verdict
 from placement_core.db.lines import Lines
@@ -272,6 +272,7 @@ def _engine(
         url = _existing(url)
     engine = sa.create_engine(url, **arguments)
     sequences.watch(engine, own=settings.named == OWN)
+    forms.listen(engine)
     know_driver(engine.dialect.loaded_dbapi.Error)
     exc_filters.register_engine(engine)
     if backend != "sqlite":

@@ -1,20 +1,27 @@
 """Forms: statements as a driver takes them, compiled once.
 
 What SQLAlchemy does around a statement each time that it executes it takes longer than the
-driver takes to send it. A form does what is left of that: values of parameters.
+driver takes to send it. A form does what is left of that: values of parameters. This is the
+one road past SQLAlchemy; its errors come back to it (``raise_as_executed``).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 import sqlalchemy as sa
 
+#: The option of an execution that says what the driver has raised for it already.
+_RAISED = "placement_core_raised"
+
 #: Makes what a driver takes for the parameters of one statement.
 Bind: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+#: Of one execution, or of several, which all have the same names.
+Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 #: What reads.
 Select: TypeAlias = sa.Select[Any] | sa.CompoundSelect[Any]
@@ -31,6 +38,34 @@ class Form:
 
     text: str
     bind: Bind
+
+    def execute(self, cursor: Any, parameters: Parameters) -> None:
+        """Send it on a cursor of the driver."""
+        if isinstance(parameters, Mapping):
+            cursor.execute(self.text, self.bind(parameters))
+        else:
+            cursor.executemany(self.text, [self.bind(each) for each in parameters])
+
+    def raise_as_executed(self, connection: sa.Connection, error: BaseException) -> NoReturn:
+        """Raise what ``connection.execute`` would raise where the driver raises ``error``.
+
+        What it means, and whether the connection is lost, SQLAlchemy and oslo.db know: to
+        them it seems to be executed, and ``error`` raised by that.
+        """
+        connection.exec_driver_sql(self.text, execution_options={_RAISED: error})
+        raise error  # Not reached: ``listen`` has seen to it.
+
+
+def listen(engine: sa.Engine) -> None:
+    """Let ``raise_as_executed`` work on connections of an engine."""
+
+    @sa.event.listens_for(engine, "do_execute")
+    def raise_again(
+        _cursor: object, _statement: object, _parameters: object, context: Any
+    ) -> None:
+        error: BaseException | None = context.execution_options.get(_RAISED)
+        if error is not None:
+            raise error
 
 
 def of_select(statement: Select, dialect: sa.Dialect) -> Form:
@@ -72,19 +107,6 @@ class Forms:
         self._dialect = weakref.ref(dialect)
         self._known: weakref.WeakKeyDictionary[
             Change, dict[tuple[str, ...], Form | None]] = weakref.WeakKeyDictionary()
-        self._selects: weakref.WeakKeyDictionary[
-            Select, Form | None] = weakref.WeakKeyDictionary()
-
-    def of_select(self, statement: Select) -> Form | None:
-        """Return the form of a statement that reads; None: its text depends on values."""
-        try:
-            return self._selects[statement]
-        except KeyError:
-            compiled: Any = statement.compile(dialect=self._present())
-            depends = compiled.post_compile_params or compiled.literal_execute_params
-            form = None if depends else of_select(statement, self._present())
-            self._selects[statement] = form
-            return form
 
     def of(self, statement: Change, parameters: Mapping[str, Any]) -> Form | None:
         """Return the form of a statement with parameters of these names, as ``of_change``."""

@@ -64,7 +64,7 @@ class Question:
         try:
             line = database.lines.take()
             try:
-                line.cursor.execute(form.text, form.bind(parameters or {}))
+                form.execute(line.cursor, parameters or {})
                 found = rows(line.cursor.fetchall())
             except BaseException:
                 database.lines.discard(line)

@@ -216,7 +216,7 @@ def project_ids(ctx: Context, names: Collection[str]) -> dict[str, int]:
             inserts.missing(connection, tables.projects, [
                 {"external_id": name, "created_at": now} for name in missing])
             known.update(connection.execute(
-                _PROJECT_IDS[connection.dialect.name], {"names": missing}).tuples().all())
+                _PROJECT_IDS[connection.dialect.name], {"names": missing}).all())
     return {name: known[name] for name in names if name in known}
 
 

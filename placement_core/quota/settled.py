@@ -7,7 +7,7 @@ usage index is for large ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -84,7 +84,7 @@ def read(
     revision, found = "", {}
     used: dict[tuple[str, str], int] = {}
     names = {id_: name for name, id_ in project_ids.items()}
-    rows = session.tuples(_READ[session.dialect], counters.ids(names))
+    rows: Sequence[Any] = session.execute(_READ[session.dialect], counters.ids(names)).all()
     for what, text, first, second in rows:
         if what == _USED:
             key = names[first], text or CONSUMERS

@@ -28,9 +28,6 @@ _SET_TIME = (
 _REMOVE = sa.delete(_providers).where(_providers.c.uuid == sa.bindparam("of_uuid"))
 _REMOVE_SOME = sa.delete(_providers).where(
     _providers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
-_READ = sa.select(_providers.c.uuid, _providers.c.generation)
-_NAMED = _READ.where(_providers.c.name == sa.bindparam("name"))
-_SOME = _READ.where(_providers.c.name.in_(sa.bindparam("names", expanding=True)))
 _MAKE_TRAIT = sa.insert(tables.resource_provider_traits).inline()
 
 
@@ -135,24 +132,10 @@ class TestChange(base.DatabaseTestCase):
         self.assertEqual(2, self.change(
             _REMOVE_SOME, {"uuids": [one["uuid"], two["uuid"]]}, straight=False))
 
-    def test_rows(self):
-        """Of a transaction that has changed them; straight, and where it depends on values."""
-        one, two = self.provider("100% one's"), self.provider("two")
-        with db.write(self.ctx) as session:
-            session.change(_INSERT, [one, two])
-            for statement, given in ((_NAMED, {"name": one["name"]}),
-                                     (_SOME, {"names": [one["name"]]})):
-                self.assertEqual(
-                    [(one["uuid"], 0)],
-                    [tuple(row) for row in session.tuples(statement, given)])
-        self.assertIsNotNone(forms.on(self.database.writer.dialect).of_select(_NAMED))
-        self.assertIsNone(forms.on(self.database.writer.dialect).of_select(_SOME))
-
     def test_forms_end_with_their_dialect(self):
         other = Database(Settings(self.database.settings.connection), self.database.journal)
         with db.write(Context(other)) as session:
             session.change(_INSERT, self.provider("one"))
-            session.tuples(_NAMED, {"name": "one"})
         dialect = weakref.ref(other.writer.dialect)
         other.dispose()
         del other, session

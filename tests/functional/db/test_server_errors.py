@@ -94,15 +94,11 @@ class TestEachError(base.DatabaseTestCase):
             with db.write(self.ctx) as session:
                 session.change(_UPDATE, {"code": code, "of": 0})
 
-        def tuples(code):
-            with db.read(self.ctx) as session:
-                session.tuples(_SELECT, {"code": code})
-
         return {
             "read": execute(db.read, _SELECT), "read_once": execute(db.read_once, _SELECT),
             "read_each": execute(db.read_each, _SELECT),
             "write": execute(db.write, _UPDATE, of=0),
-            "change": change, "tuples": tuples,
+            "change": change,
             "question": lambda code: question.ask(self.ctx, {"code": code}),
         }
 
@@ -131,7 +127,7 @@ class TestEachError(base.DatabaseTestCase):
                     session.execute(sa.insert(_projects), {"external_id": f"of {row.code}"})
                     if len(attempts) == 1:
                         code = f"{row.code}000" if len(str(row.code)) == 2 else row.code
-                        session.tuples(_SELECT, {"code": code})
+                        session.change(_UPDATE, {"code": code, "of": 0})
                     session.touch("trait", 1)
 
             write(self.ctx)
