@@ -15,11 +15,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.context import Context
 from placement_core.db import forms
 from placement_core.db.failures import ConnectionLost, verdict
 from placement_core.db.forms import Form
-from placement_core.db.transactions import read_once, retry_writes
+from placement_core.db.transactions import UnitOfWork, read_once, retry_writes
 
 #: What fails later than this was no connection that had died while it was idle.
 _QUICKLY_SECONDS = 1.0
@@ -44,7 +43,7 @@ class Question:
         #: For each dialect the form, and how rows are made.
         self._forms: dict[str, tuple[Form, _Rows]] = {}
 
-    def ask(self, ctx: Context, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
+    def ask(self, ctx: UnitOfWork, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
         """Return the rows, as named tuples.
 
         :raises errors.Unavailable: the database does not answer; and what else
@@ -87,7 +86,7 @@ class Question:
 
 @retry_writes
 def _ask_again(
-    ctx: Context, statement: _Select, parameters: Mapping[str, Any]
+    ctx: UnitOfWork, statement: _Select, parameters: Mapping[str, Any]
 ) -> Sequence[Any]:
     with read_once(ctx) as session:
         return session.execute(statement, parameters).all()

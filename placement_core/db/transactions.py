@@ -13,13 +13,12 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import errors
-from placement_core.context import Context
 from placement_core.db.availability import Away
 from placement_core.db.database import Database
 from placement_core.db.failures import ConnectionLost, TransactionLost, judged, reason, verdict
@@ -27,6 +26,19 @@ from placement_core.db.session import OneStatement, Session
 
 LOG = logging.getLogger(__name__)
 
+
+class UnitOfWork(Protocol):
+    """What transactions need of the one who asks (``context.Context`` is one).
+
+    :ivar database: the one to work on.
+    :ivar session: the open transaction, which inner calls join; None: there is none.
+    """
+
+    database: Database
+    session: Session | None
+
+
+C = TypeVar("C", bound=UnitOfWork)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -40,7 +52,7 @@ _LOOK_UP_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 @contextlib.contextmanager
-def read(ctx: Context) -> Iterator[Session]:
+def read(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a transaction that sees one snapshot, or join the open one."""
     if ctx.session is not None:
         yield ctx.session
@@ -55,7 +67,7 @@ def read(ctx: Context) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def read_once(ctx: Context) -> Iterator[Session]:
+def read_once(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a session for one statement, or join the open transaction.
 
     One statement sees one snapshot by itself: there is no BEGIN and no COMMIT
@@ -69,7 +81,7 @@ def read_once(ctx: Context) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def read_each(ctx: Context) -> Iterator[Session]:
+def read_each(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a session in which each statement sees a moment of its own.
 
     Never the caller's transaction. For readers that can live with later rows beside
@@ -80,7 +92,7 @@ def read_each(ctx: Context) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def write(ctx: Context) -> Iterator[Session]:
+def write(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a transaction that may write, or join the open one.
 
     The outermost one appends what was touched to the change log and commits.
@@ -192,8 +204,8 @@ def _housekeeping(database: Database, session: Session) -> None:
 
 
 def retry_writes(
-    function: Callable[Concatenate[Context, P], T],
-) -> Callable[Concatenate[Context, P], T]:
+    function: Callable[Concatenate[C, P], T],
+) -> Callable[Concatenate[C, P], T]:
     """Repeat the whole transaction of ``function`` when it lost a race.
 
     Only the outermost transaction is repeated: inside another one the
@@ -206,7 +218,7 @@ def retry_writes(
     """
 
     @functools.wraps(function)
-    def attempt_until_done(ctx: Context, *args: P.args, **kwargs: P.kwargs) -> T:
+    def attempt_until_done(ctx: C, *args: P.args, **kwargs: P.kwargs) -> T:
         if ctx.session is not None:
             return function(ctx, *args, **kwargs)
         with _patience(ctx.database) as patience:
