@@ -121,6 +121,7 @@ class Database:
     :ivar retry_seconds: for how long after its first failure a transaction is repeated.
     :ivar patience: what is left of that, for what each thread is doing (``transactions``).
     :ivar availability: whether the database answers.
+    :ivar forms: the statements that write, as the driver takes them.
     :ivar lines: what questions are asked on.
     :ivar kept: what a process keeps of this database, one of each kind.
     :ivar incomplete_owner: the (project, user) of consumers that were written
@@ -156,6 +157,7 @@ class Database:
                 f"{settings.named} = {masked(settings.connection)}: a driver or a parameter "
                 "of the URL cannot be used") from None
 
+        self.forms = forms.Forms(self.writer.dialect)
         self.lines = Lines(self.autocommit, self.availability, most=settings.max_pool_size,
                            recycle_seconds=settings.connection_recycle_seconds)
 

@@ -103,8 +103,7 @@ class Forms:
     """The forms of statements for one dialect, for as long as there are both."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
-        # Not held: forms are found by it, and shall end with it.
-        self._dialect = weakref.ref(dialect)
+        self._dialect = dialect
         self._known: weakref.WeakKeyDictionary[
             Change, dict[tuple[str, ...], Form | None]] = weakref.WeakKeyDictionary()
 
@@ -117,13 +116,8 @@ class Forms:
         try:
             return known[names]
         except KeyError:
-            form = known[names] = of_change(statement, names, self._present())
+            form = known[names] = of_change(statement, names, self._dialect)
             return form
-
-    def _present(self) -> sa.Dialect:
-        dialect = self._dialect()
-        assert dialect is not None  # whose forms somebody asks for
-        return dialect
 
 
 def _bind(
@@ -162,12 +156,3 @@ def _constant(value: Any) -> Callable[[], Any]:
 def _called(make: Callable[[Any], Any]) -> Callable[[], Any]:
     # SQLAlchemy hands over what is being executed, which none of our defaults asks for.
     return lambda: make(None)
-
-
-_FORMS: weakref.WeakKeyDictionary[sa.Dialect, Forms] = weakref.WeakKeyDictionary()
-
-
-def on(dialect: sa.Dialect) -> Forms:
-    """Return the forms of statements on one dialect."""
-    found = _FORMS.get(dialect)
-    return found or _FORMS.setdefault(dialect, Forms(dialect))

@@ -8,8 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import forms
-from placement_core.db.forms import Change, Form, Parameters
+from placement_core.db.forms import Change, Form, Forms, Parameters
 
 #: A transaction's name: random, and small enough that 256 of them can be
 #: summed in a signed 64-bit integer (``changes`` sums them).
@@ -19,16 +18,18 @@ _TXN_BITS = 48
 class Session:
     """A transaction on one connection.
 
+    :param forms: those of statements that write, on this kind of database.
     :ivar connection: the SQLAlchemy connection, for what ``execute`` lacks.
     :ivar writing: whether the transaction may write.
     :ivar txn: a random integer that names the transaction in the change log.
     :ivar touched: what the change log will say, {(kind, id), …}.
     """
 
-    __slots__ = ("connection", "dialect", "touched", "txn", "writing")
+    __slots__ = ("_forms", "connection", "dialect", "touched", "txn", "writing")
 
-    def __init__(self, connection: sa.Connection, *, writing: bool) -> None:
+    def __init__(self, connection: sa.Connection, forms: Forms, *, writing: bool) -> None:
         self.connection = connection
+        self._forms = forms
         self.dialect = connection.dialect.name
         self.writing = writing
         self.txn = secrets.randbits(_TXN_BITS)
@@ -57,10 +58,6 @@ class Session:
         """Whether somebody listens to what is executed, who hears SQLAlchemy only."""
         return bool(self.connection.engine.dispatch.before_cursor_execute)
 
-    @property
-    def _forms(self) -> forms.Forms:
-        return forms.on(self.connection.engine.dialect)
-
     def _send(self, form: Form, parameters: Parameters) -> int:
         try:
             cursor = self.connection.connection.cursor()
@@ -85,8 +82,8 @@ class OneStatement(Session):
 
     __slots__ = ("_used",)
 
-    def __init__(self, connection: sa.Connection) -> None:
-        super().__init__(connection, writing=False)
+    def __init__(self, connection: sa.Connection, forms: Forms) -> None:
+        super().__init__(connection, forms, writing=False)
         self._used = False
 
     def execute(

@@ -9,7 +9,6 @@ from oslo_db import exception as db_exception
 
 from placement_core import db, errors
 from placement_core.context import Context
-from placement_core.db import forms
 from placement_core.db.database import Database, Settings
 from placement_core.placement import tables
 from placement_core.testing import factories
@@ -40,7 +39,7 @@ class TestChange(base.DatabaseTestCase):
     def change(self, statement, parameters, *, straight=True):
         """Write in a transaction of its own; see that it went straight to the driver."""
         first = parameters if isinstance(parameters, dict) else parameters[0]
-        form = forms.on(self.database.writer.dialect).of(statement, first)
+        form = self.database.forms.of(statement, first)
         self.assertEqual(straight, form is not None)
         with db.write(self.ctx) as session:
             return session.change(statement, parameters)
