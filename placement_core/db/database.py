@@ -35,8 +35,8 @@ from sqlalchemy import pool
 from placement_core import errors
 from placement_core.db import drivers, forms, sequences, sqlite_files
 from placement_core.db.availability import GRACE_SECONDS, Availability
+from placement_core.db.connections import ReadConnections
 from placement_core.db.failures import ConnectionLost, ReadOnly, judged, know_driver, verdict
-from placement_core.db.lines import Lines
 from placement_core.db.masking import masked
 from placement_core.db.session import Session
 
@@ -122,7 +122,7 @@ class Database:
     :ivar patience: what is left of that, for what each thread is doing (``transactions``).
     :ivar availability: whether the database answers.
     :ivar forms: the statements that write, as the driver takes them.
-    :ivar lines: what questions are asked on.
+    :ivar read_connections: what prepared reads are executed on.
     :ivar kept: what a process keeps of this database, one of each kind.
     :ivar incomplete_owner: the (project, user) of consumers that were written
         by clients too old to name theirs.
@@ -158,12 +158,13 @@ class Database:
                 "of the URL cannot be used") from None
 
         self.forms = forms.Forms(self.writer.dialect)
-        self.lines = Lines(self.autocommit, self.availability, most=settings.max_pool_size,
-                           recycle_seconds=settings.connection_recycle_seconds)
+        self.read_connections = ReadConnections(
+            self.autocommit, self.availability, most=settings.max_pool_size,
+            recycle_seconds=settings.connection_recycle_seconds)
 
     @contextlib.contextmanager
     def connection(self, engine: sa.Engine) -> Iterator[sa.Connection]:
-        """Lend a connection of an engine. Every statement takes this road, or a line.
+        """Lend a connection of an engine. Every statement needs one, or a read connection.
 
         Its errors are judged, and one that is no good any more goes to nobody else.
 
@@ -191,7 +192,7 @@ class Database:
     def dispose(self) -> None:
         """Close every connection that nobody uses, and look after none."""
         self.availability.reset()
-        self.lines.close()
+        self.read_connections.close()
         for engine in (self.writer, self.snapshot, self.autocommit):
             engine.dispose()
 

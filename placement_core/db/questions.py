@@ -2,7 +2,7 @@
 
 Executing a statement through SQLAlchemy takes several times the processor time of
 the driver that sends it. A search, or an answer that has not changed, consists of
-little else. Where a line turns out to be dead, the question is asked again on another
+little else. Where a connection turns out to be dead, the question is asked again on another
 connection; other errors mean what ``failures`` says.
 """
 
@@ -61,18 +61,18 @@ class Question:
         database.availability.require()
         began = time.monotonic()
         try:
-            line = database.lines.take()
+            connection = database.read_connections.check_out()
             try:
-                form.execute(line.cursor, parameters or {})
-                found = rows(line.cursor.fetchall())
+                form.execute(connection.cursor, parameters or {})
+                found = rows(connection.cursor.fetchall())
             except BaseException:
-                database.lines.discard(line)
+                database.read_connections.discard(connection)
                 raise
         except Exception as error:
             meaning = verdict(error)
             if isinstance(meaning, ConnectionLost):
                 # Most likely those of the others, too.
-                database.lines.close()
+                database.read_connections.close()
             elif meaning is not error:
                 raise meaning from error
             elif not isinstance(error, dialect.loaded_dbapi.Error):
@@ -80,7 +80,7 @@ class Question:
             if time.monotonic() - began > _QUICKLY_SECONDS:
                 raise meaning from error
             return _ask_again(ctx, self._statement, dict(parameters or {}))
-        database.lines.give_back(line)
+        database.read_connections.check_in(connection)
         return found
 
 

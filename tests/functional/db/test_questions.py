@@ -5,7 +5,7 @@ import os
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.db import Question, lines
+from placement_core.db import Question, connections
 from placement_core.placement import tables
 from placement_core.testing import factories
 from tests import base, databases
@@ -43,11 +43,11 @@ class TestQuestion(base.DatabaseTestCase):
         asked = {"name": "one", "least": 0}
         factories.provider(self.ctx, "one")
         _NAMED.ask(self.ctx, asked)
-        line = self.database.lines.take()
-        line.connection.dbapi_connection.close()
-        self.database.lines.give_back(line)
+        connection = self.database.read_connections.check_out()
+        connection.pooled.dbapi_connection.close()
+        self.database.read_connections.check_in(connection)
         self.assertEqual(1, len(_NAMED.ask(self.ctx, asked)))
-        self.assertIsNot(line, self.database.lines.take())
+        self.assertIsNot(connection, self.database.read_connections.check_out())
         self.assertEqual(1, len(_NAMED.ask(self.ctx, asked)))
 
     def test_times(self):
@@ -74,56 +74,57 @@ class TestQuestion(base.DatabaseTestCase):
 
 
 @databases.on_each_database
-class TestLines(base.DatabaseTestCase):
+class TestReadConnections(base.DatabaseTestCase):
 
-    def lines(self, most=2, recycle_seconds=60.0):
-        made = lines.Lines(self.database.autocommit, self.database.availability, most=most,
-                           recycle_seconds=recycle_seconds)
+    def connections(self, most=2, recycle_seconds=60.0):
+        made = connections.ReadConnections(
+            self.database.autocommit, self.database.availability, most=most,
+            recycle_seconds=recycle_seconds)
         self.addCleanup(made.close)
         return made
 
-    def works(self, line):
-        line.cursor.execute("SELECT 7")
-        return line.cursor.fetchall()[0][0] == 7
+    def works(self, connection):
+        connection.cursor.execute("SELECT 7")
+        return connection.cursor.fetchall()[0][0] == 7
 
     def test_one_after_the_other(self):
-        found = self.lines()
-        line = found.take()
-        self.assertTrue(self.works(line))
-        found.give_back(line)
-        self.assertIs(line, found.take())
+        found = self.connections()
+        connection = found.check_out()
+        self.assertTrue(self.works(connection))
+        found.check_in(connection)
+        self.assertIs(connection, found.check_out())
 
     def test_nobody_shares_one(self):
-        found = self.lines()
-        taken = [found.take() for _ in range(4)]
-        self.assertEqual(4, len({id(line.connection.dbapi_connection) for line in taken}))
-        for line in taken:
-            self.assertTrue(self.works(line))
-            found.give_back(line)
-        again = [found.take() for _ in range(3)]
-        self.assertEqual(2, len([line for line in again if line in taken]))
+        found = self.connections()
+        taken = [found.check_out() for _ in range(4)]
+        self.assertEqual(4, len({id(connection.pooled.dbapi_connection) for connection in taken}))
+        for connection in taken:
+            self.assertTrue(self.works(connection))
+            found.check_in(connection)
+        again = [found.check_out() for _ in range(3)]
+        self.assertEqual(2, len([connection for connection in again if connection in taken]))
 
     def test_what_is_old_or_a_parents_is_not_used(self):
-        found = self.lines(recycle_seconds=0)
-        line = found.take()
-        found.give_back(line)
-        self.assertIsNot(line, found.take())
+        found = self.connections(recycle_seconds=0)
+        connection = found.check_out()
+        found.check_in(connection)
+        self.assertIsNot(connection, found.check_out())
 
-        found = self.lines()
-        line = dataclasses.replace(found.take(), pid=os.getpid() + 1)
-        found.give_back(line)
-        self.assertIsNot(line, found.take())
-        self.assertTrue(self.works(line))  # it was left alone
+        found = self.connections()
+        connection = dataclasses.replace(found.check_out(), pid=os.getpid() + 1)
+        found.check_in(connection)
+        self.assertIsNot(connection, found.check_out())
+        self.assertTrue(self.works(connection))  # it was left alone
 
     def test_they_do_not_use_up_the_pool(self):
-        taken = [self.database.lines.take() for _ in range(3)]
+        taken = [self.database.read_connections.check_out() for _ in range(3)]
         self.assertEqual(0, self.database.autocommit.pool.checkedout())
-        for line in taken:
-            line.close()
+        for connection in taken:
+            connection.close()
 
     def test_all_are_closed_in_the_end(self):
-        found = self.lines()
-        line = found.take()
-        found.give_back(line)
+        found = self.connections()
+        connection = found.check_out()
+        found.check_in(connection)
         found.close()
-        self.assertRaises(Exception, self.works, line)  # each driver has its own
+        self.assertRaises(Exception, self.works, connection)  # each driver has its own
