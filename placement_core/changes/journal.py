@@ -111,7 +111,7 @@ class Journal:
         """
         slot = self.slot()
         with database.connection(database.writer) as connection, connection.begin():
-            successor = Session(connection, database.forms, writing=True)
+            successor = Session(connection, database.compiled, writing=True)
             successor.touched = session.touched
             self.append(successor)
             found = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()

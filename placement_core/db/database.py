@@ -33,7 +33,7 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
-from placement_core.db import drivers, forms, sequences, sqlite_files
+from placement_core.db import compiled, drivers, sequences, sqlite_files
 from placement_core.db.availability import GRACE_SECONDS, Availability
 from placement_core.db.connections import ReadConnections
 from placement_core.db.failures import ConnectionLost, ReadOnly, judged, know_driver, verdict
@@ -121,7 +121,7 @@ class Database:
     :ivar retry_seconds: for how long after its first failure a transaction is repeated.
     :ivar patience: what is left of that, for what each thread is doing (``transactions``).
     :ivar availability: whether the database answers.
-    :ivar forms: the statements that write, as the driver takes them.
+    :ivar compiled: the statements that write, as the driver takes them.
     :ivar read_connections: what prepared reads are executed on.
     :ivar kept: what a process keeps of this database, one of each kind.
     :ivar incomplete_owner: the (project, user) of consumers that were written
@@ -157,7 +157,7 @@ class Database:
                 f"{settings.named} = {masked(settings.connection)}: a driver or a parameter "
                 "of the URL cannot be used") from None
 
-        self.forms = forms.Forms(self.writer.dialect)
+        self.compiled = compiled.CompiledStatements(self.writer.dialect)
         self.read_connections = ReadConnections(
             self.autocommit, self.availability, most=settings.max_pool_size,
             recycle_seconds=settings.connection_recycle_seconds)
@@ -275,7 +275,7 @@ def _engine(
         url = _existing(url)
     engine = sa.create_engine(url, **arguments)
     sequences.watch(engine, own=settings.named == OWN)
-    forms.listen(engine)
+    compiled.listen(engine)
     know_driver(engine.dialect.loaded_dbapi.Error)
     exc_filters.register_engine(engine)
     if backend != "sqlite":

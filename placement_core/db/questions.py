@@ -15,15 +15,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import forms
+from placement_core.db.compiled import CompiledStatement, Read, compile_read
 from placement_core.db.failures import ConnectionLost, verdict
-from placement_core.db.forms import Form
 from placement_core.db.transactions import UnitOfWork, read_once, retry_writes
 
 #: What fails later than this was no connection that had died while it was idle.
 _QUICKLY_SECONDS = 1.0
-
-_Select = sa.Select[Any] | sa.CompoundSelect[Any]
 
 #: Makes rows of what a driver returned.
 _Rows = Callable[[Sequence[Any]], list[Any]]
@@ -36,12 +33,12 @@ class Question:
     transaction is begun, but an open one is joined.
     """
 
-    __slots__ = ("_forms", "_statement")
+    __slots__ = ("_compiled", "_statement")
 
-    def __init__(self, statement: _Select) -> None:
+    def __init__(self, statement: Read) -> None:
         self._statement = statement
-        #: For each dialect the form, and how rows are made.
-        self._forms: dict[str, tuple[Form, _Rows]] = {}
+        #: For each dialect the compiled statement, and how rows are made.
+        self._compiled: dict[str, tuple[CompiledStatement, _Rows]] = {}
 
     def ask(self, ctx: UnitOfWork, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
         """Return the rows, as named tuples.
@@ -53,17 +50,17 @@ class Question:
             return ctx.session.execute(self._statement, parameters).all()
         database = ctx.database
         dialect = database.autocommit.dialect
-        known = self._forms.get(dialect.name)
+        known = self._compiled.get(dialect.name)
         if known is None:
-            known = self._forms[dialect.name] = (
-                forms.of_select(self._statement, dialect), _rows(self._statement, dialect))
-        form, rows = known
+            known = self._compiled[dialect.name] = (
+                compile_read(self._statement, dialect), _rows(self._statement, dialect))
+        compiled, rows = known
         database.availability.require()
         began = time.monotonic()
         try:
             connection = database.read_connections.check_out()
             try:
-                form.execute(connection.cursor, parameters or {})
+                compiled.execute(connection.cursor, parameters or {})
                 found = rows(connection.cursor.fetchall())
             except BaseException:
                 database.read_connections.discard(connection)
@@ -86,13 +83,13 @@ class Question:
 
 @retry_writes
 def _ask_again(
-    ctx: UnitOfWork, statement: _Select, parameters: Mapping[str, Any]
+    ctx: UnitOfWork, statement: Read, parameters: Mapping[str, Any]
 ) -> Sequence[Any]:
     with read_once(ctx) as session:
         return session.execute(statement, parameters).all()
 
 
-def _rows(statement: _Select, dialect: sa.Dialect) -> _Rows:
+def _rows(statement: Read, dialect: sa.Dialect) -> _Rows:
     """Return what names the columns, and converts times where a driver does not (SQLite)."""
     names = [column.key or "" for column in statement.selected_columns]
     named: Any = collections.namedtuple  # mypy wants to read the names here.

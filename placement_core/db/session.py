@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db.forms import Change, Form, Forms, Parameters
+from placement_core.db.compiled import CompiledStatement, CompiledStatements, Parameters, Write
 
 #: A transaction's name: random, and small enough that 256 of them can be
 #: summed in a signed 64-bit integer (``changes`` sums them).
@@ -18,18 +18,20 @@ _TXN_BITS = 48
 class Session:
     """A transaction on one connection.
 
-    :param forms: those of statements that write, on this kind of database.
+    :param compiled: the statements that write, as the driver of this database takes them.
     :ivar connection: the SQLAlchemy connection, for what ``execute`` lacks.
     :ivar writing: whether the transaction may write.
     :ivar txn: a random integer that names the transaction in the change log.
     :ivar touched: what the change log will say, {(kind, id), …}.
     """
 
-    __slots__ = ("_forms", "connection", "dialect", "touched", "txn", "writing")
+    __slots__ = ("_compiled", "connection", "dialect", "touched", "txn", "writing")
 
-    def __init__(self, connection: sa.Connection, forms: Forms, *, writing: bool) -> None:
+    def __init__(
+        self, connection: sa.Connection, compiled: CompiledStatements, *, writing: bool
+    ) -> None:
         self.connection = connection
-        self._forms = forms
+        self._compiled = compiled
         self.dialect = connection.dialect.name
         self.writing = writing
         self.txn = secrets.randbits(_TXN_BITS)
@@ -41,31 +43,31 @@ class Session:
         """Execute a statement; parameters as SQLAlchemy takes them."""
         return self.connection.execute(statement, parameters)
 
-    def change(self, statement: Change, parameters: Parameters) -> int:
+    def change(self, statement: Write, parameters: Parameters) -> int:
         """Execute a statement that writes; return how many rows it met.
 
         Straight from the driver, where it can be: SQLAlchemy takes as long as the driver
         does. Its errors are those of ``execute``.
         """
         first = parameters if isinstance(parameters, Mapping) else parameters[0]
-        form = None if self._listened else self._forms.of(statement, first)
-        if form is None:
+        compiled = None if self._listened else self._compiled.get(statement, first)
+        if compiled is None:
             return self.connection.execute(statement, parameters).rowcount
-        return self._send(form, parameters)
+        return self._send(compiled, parameters)
 
     @property
     def _listened(self) -> bool:
         """Whether somebody listens to what is executed, who hears SQLAlchemy only."""
         return bool(self.connection.engine.dispatch.before_cursor_execute)
 
-    def _send(self, form: Form, parameters: Parameters) -> int:
+    def _send(self, compiled: CompiledStatement, parameters: Parameters) -> int:
         try:
             cursor = self.connection.connection.cursor()
-            form.execute(cursor, parameters)
+            compiled.execute(cursor, parameters)
             met: int = cursor.rowcount
             cursor.close()
         except BaseException as error:  # noqa: BLE001  (it is raised again, judged)
-            form.raise_as_executed(self.connection, error)
+            compiled.raise_as_executed(self.connection, error)
         return met
 
     def touch(self, kind: str, ref: int) -> None:
@@ -82,8 +84,8 @@ class OneStatement(Session):
 
     __slots__ = ("_used",)
 
-    def __init__(self, connection: sa.Connection, forms: Forms) -> None:
-        super().__init__(connection, forms, writing=False)
+    def __init__(self, connection: sa.Connection, compiled: CompiledStatements) -> None:
+        super().__init__(connection, compiled, writing=False)
         self._used = False
 
     def execute(

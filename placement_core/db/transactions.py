@@ -59,7 +59,7 @@ def read(ctx: UnitOfWork) -> Iterator[Session]:
         return
     with (ctx.database.connection(ctx.database.snapshot) as connection,
           _undone_on_error(connection), connection.begin()):
-        ctx.session = Session(connection, ctx.database.forms, writing=False)
+        ctx.session = Session(connection, ctx.database.compiled, writing=False)
         try:
             yield ctx.session
         finally:
@@ -77,7 +77,7 @@ def read_once(ctx: UnitOfWork) -> Iterator[Session]:
         yield ctx.session
         return
     with ctx.database.connection(ctx.database.autocommit) as connection:
-        yield OneStatement(connection, ctx.database.forms)
+        yield OneStatement(connection, ctx.database.compiled)
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ def read_each(ctx: UnitOfWork) -> Iterator[Session]:
     earlier ones.
     """
     with ctx.database.connection(ctx.database.autocommit) as connection:
-        yield Session(connection, ctx.database.forms, writing=False)
+        yield Session(connection, ctx.database.compiled, writing=False)
 
 
 @contextlib.contextmanager
@@ -111,7 +111,7 @@ def write(ctx: UnitOfWork) -> Iterator[Session]:
     with database.connection(database.writer) as connection:
         with _undone_on_error(connection):
             transaction = connection.begin()
-            session = ctx.session = Session(connection, database.forms, writing=True)
+            session = ctx.session = Session(connection, database.compiled, writing=True)
             try:
                 yield session
                 if session.touched:

@@ -39,8 +39,8 @@ class TestChange(base.DatabaseTestCase):
     def change(self, statement, parameters, *, straight=True):
         """Write in a transaction of its own; see that it went straight to the driver."""
         first = parameters if isinstance(parameters, dict) else parameters[0]
-        form = self.database.forms.of(statement, first)
-        self.assertEqual(straight, form is not None)
+        compiled = self.database.compiled.get(statement, first)
+        self.assertEqual(straight, compiled is not None)
         with db.write(self.ctx) as session:
             return session.change(statement, parameters)
 
@@ -131,7 +131,7 @@ class TestChange(base.DatabaseTestCase):
         self.assertEqual(2, self.change(
             _REMOVE_SOME, {"uuids": [one["uuid"], two["uuid"]]}, straight=False))
 
-    def test_forms_end_with_their_dialect(self):
+    def test_compiled_statements_end_with_their_database(self):
         other = Database(Settings(self.database.settings.connection), self.database.journal)
         with db.write(Context(other)) as session:
             session.change(_INSERT, self.provider("one"))

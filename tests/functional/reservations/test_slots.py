@@ -92,7 +92,7 @@ class TestSlots(EffectsTestCase):
         with self.database.autocommit.connect() as connection:
             def class_id(name):
                 from placement_core.db import Session
-                session = Session(connection, self.database.forms, writing=False)
+                session = Session(connection, self.database.compiled, writing=False)
                 return resource_classes.ids(session, [name])[name]
             first = class_id(self.name)
             self.end(self.lent, {self.one: 1})

@@ -1,8 +1,8 @@
-"""Forms: statements as a driver takes them, compiled once.
+"""Statements as a driver takes them, compiled once.
 
 What SQLAlchemy does around a statement each time that it executes it takes longer than the
-driver takes to send it. A form does what is left of that: values of parameters. This is the
-one road past SQLAlchemy; its errors come back to it (``raise_as_executed``).
+driver takes to send it. A compiled statement only converts the values of parameters. This is
+the one road past SQLAlchemy; errors come back to it (``raise_as_executed``).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Bind: TypeAlias = Callable[[Mapping[str, Any]], Any]
 #: Of one execution, or of several, which all have the same names.
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
-#: What reads.
-Select: TypeAlias = sa.Select[Any] | sa.CompoundSelect[Any]
-#: INSERT, UPDATE and DELETE.
-Change: TypeAlias = sa.Insert | sa.Update | sa.Delete
+#: A statement that reads.
+Read: TypeAlias = sa.Select[Any] | sa.CompoundSelect[Any]
+#: A statement that writes.
+Write: TypeAlias = sa.Insert | sa.Update | sa.Delete
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class CompiledStatement:
     """A statement for one dialect.
 
     :ivar text: in the driver's own style of parameters.
@@ -68,18 +68,18 @@ def listen(engine: sa.Engine) -> None:
             raise error
 
 
-def of_select(statement: Select, dialect: sa.Dialect) -> Form:
-    """Return the form of a statement that reads."""
+def compile_read(statement: Read, dialect: sa.Dialect) -> CompiledStatement:
+    """Compile a statement that reads."""
     compiled = statement.compile(dialect=dialect)
-    return Form(str(compiled), _bind(compiled, dialect, {}))
+    return CompiledStatement(str(compiled), _bind(compiled, dialect, {}))
 
 
-def of_change(
-    statement: Change, names: Iterable[str], dialect: sa.Dialect
-) -> Form | None:
-    """Return the form of a statement that writes, given parameters of these names.
+def compile_write(
+    statement: Write, names: Iterable[str], dialect: sa.Dialect
+) -> CompiledStatement | None:
+    """Compile a statement that writes, for parameters of these names.
 
-    :returns: None: it is none without SQLAlchemy: it returns something, its text depends on
+    :returns: None: only SQLAlchemy can execute it: it returns something, its text depends on
         values, or a parameter is missing.
     """
     compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))
@@ -96,28 +96,28 @@ def of_change(
     wanted = {name for bind, name in compiled.bind_names.items() if bind.required}
     if not wanted <= {*names, *defaults}:
         return None
-    return Form(str(compiled), _bind(compiled, dialect, defaults))
+    return CompiledStatement(str(compiled), _bind(compiled, dialect, defaults))
 
 
-class Forms:
-    """The forms of statements for one dialect, for as long as there are both."""
+class CompiledStatements:
+    """Statements that write, compiled for one dialect, while somebody holds them."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
         self._dialect = dialect
-        self._known: weakref.WeakKeyDictionary[
-            Change, dict[tuple[str, ...], Form | None]] = weakref.WeakKeyDictionary()
+        self._compiled: weakref.WeakKeyDictionary[
+            Write, dict[tuple[str, ...], CompiledStatement | None]] = weakref.WeakKeyDictionary()
 
-    def of(self, statement: Change, parameters: Mapping[str, Any]) -> Form | None:
-        """Return the form of a statement with parameters of these names, as ``of_change``."""
+    def get(self, statement: Write, parameters: Mapping[str, Any]) -> CompiledStatement | None:
+        """Return a statement compiled for parameters of these names, as ``compile_write``."""
         names = tuple(parameters)
-        known = self._known.get(statement)
-        if known is None:
-            known = self._known.setdefault(statement, {})
+        by_names = self._compiled.get(statement)
+        if by_names is None:
+            by_names = self._compiled.setdefault(statement, {})
         try:
-            return known[names]
+            return by_names[names]
         except KeyError:
-            form = known[names] = of_change(statement, names, self._dialect)
-            return form
+            compiled = by_names[names] = compile_write(statement, names, self._dialect)
+            return compiled
 
 
 def _bind(
