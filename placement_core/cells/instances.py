@@ -118,7 +118,7 @@ def get(ctx: Context, cells: CellDatabases, uuid: str) -> Instance:
     if found.cell_uuid is None or None not in (found.user_id, found.queued_for_delete):
         return found
     where = [cell for cell in cells.cells(ctx) if cell.uuid == found.cell_uuid]
-    answers = cells.ask(ctx, functools.partial(_ask, uuid=found.uuid), where).answers
+    answers = cells.scatter_gather(ctx, functools.partial(_ask, uuid=found.uuid), where).answers
     said = answers.get(found.cell_uuid)
     return found if said is None else _heal(ctx, cells, found, said)
 

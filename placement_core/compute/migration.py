@@ -204,7 +204,7 @@ def _stale_owner(
     if known.is_of(cell, node):
         return None
     owner = [each for each in cells.cells(ctx) if each.uuid == known.cell_uuid]
-    answers = cells.ask(ctx, lambda ctx, _cell: rows.by_id(ctx, known.node_id), owner)
+    answers = cells.scatter_gather(ctx, lambda ctx, _cell: rows.by_id(ctx, known.node_id), owner)
     for missing in answers.missing:
         raise errors.NotMigratable(
             node.title, cell.title, f"a node of cell {missing.name} had its uuid {known.uuid}, "

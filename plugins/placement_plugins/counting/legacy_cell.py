@@ -100,7 +100,7 @@ class LegacyCellCounting(CountingDriver):
             cells = self._cells.cells(ctx)
         if not cells:
             raise NoCells
-        asked = self._cells.ask(ctx, ask, cells)
+        asked = self._cells.scatter_gather(ctx, ask, cells)
         said = list(asked.answers.values())
         missing = list(asked.missing)
         if self._keeps:

@@ -34,7 +34,7 @@ def count(
     def ask(cell_ctx: Context, cell: Cell) -> int:
         return counts.members_in_cell(cell_ctx, found.unknown[cell.id], user_id)
 
-    answers = cells.ask(
+    answers = cells.scatter_gather(
         ctx, ask, [each for each in cells.cells(ctx) if each.id in found.unknown])
     return MemberCount(
         found.counted + sum(answers.answers.values()), "legacy_cell",

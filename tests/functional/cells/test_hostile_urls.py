@@ -12,7 +12,7 @@ from placement_core import db
 from placement_core.cells import engines, errors, mappings, tables
 from tests import databases
 from tests.functional.cells import world
-from tests.functional.cells.test_asking import AskingTestCase, instances, one
+from tests.functional.cells.test_scatter_gather import AskingTestCase, instances, one
 
 
 class TestFiles(AskingTestCase):
