@@ -27,7 +27,7 @@ from placement_core.cells.records import Cell
 from placement_core.context import Context
 from placement_core.db import Session
 from placement_core.db.database import Settings, resolve_url
-from placement_core.db.failures import judged
+from placement_core.db.failures import translated_errors
 from placement_core.db.masking import MASK
 from placement_core.plugin_api.counting import MissingCell
 
@@ -311,12 +311,12 @@ def _read_from(ctx: Context, read: Callable[[Context, Cell], T], cell: Cell) -> 
     """Read; and once more where a connection had died while it was idle."""
     started = time.monotonic()
     try:
-        with judged():
+        with translated_errors():
             return read(ctx, cell)
     except db.TransactionLost:
         if time.monotonic() - started > _QUICKLY_SECONDS:
             raise
-        with judged():
+        with translated_errors():
             return read(ctx, cell)
     except (errors.Error, db_exception.DBError, sa.exc.SQLAlchemyError):
         raise

@@ -21,7 +21,7 @@ from typing import Any
 
 from placement_core import errors
 from placement_core.db import drivers
-from placement_core.db.failures import ConnectionLost, reason, verdict
+from placement_core.db.failures import ConnectionLost, reason, translate
 from placement_core.db.masking import MASK
 
 LOG = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class Availability:
         try:
             yield
         except Exception as error:
-            if self._silence_seconds and isinstance(verdict(error), ConnectionLost):
+            if self._silence_seconds and isinstance(translate(error), ConnectionLost):
                 self._begin_outage(time.monotonic(), error)
             raise
 
@@ -159,7 +159,7 @@ class Availability:
         try:
             self._probe()
         except Exception as error:  # noqa: BLE001  whatever it is, requests meet it themselves.
-            if isinstance(verdict(error), ConnectionLost):
+            if isinstance(translate(error), ConnectionLost):
                 self._log(self._begin_outage(began, error))
                 self._wake_up(began)
         finally:
@@ -196,7 +196,7 @@ class Availability:
             try:
                 self._probe()
             except Exception as error:  # noqa: BLE001  the same
-                if isinstance(verdict(error), ConnectionLost):
+                if isinstance(translate(error), ConnectionLost):
                     self._log(outage)
                     self._wake_up(began)
                     continue

@@ -36,7 +36,13 @@ from placement_core import errors
 from placement_core.db import compiled, drivers, sequences, sqlite_files
 from placement_core.db.availability import GRACE_SECONDS, Availability
 from placement_core.db.connections import ReadConnections
-from placement_core.db.failures import ConnectionLost, ReadOnly, judged, know_driver, verdict
+from placement_core.db.failures import (
+    ConnectionLost,
+    ReadOnly,
+    register_driver_errors,
+    translate,
+    translated_errors,
+)
 from placement_core.db.masking import masked
 from placement_core.db.session import Session
 
@@ -166,16 +172,16 @@ class Database:
     def connection(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         """Lend a connection of an engine. Every statement needs one, or a read connection.
 
-        Its errors are judged, and one that is no good any more goes to nobody else.
+        Its errors are translated, and one that is no good any more goes to nobody else.
 
         :raises errors.Unavailable: the database does not answer, or cannot do it now.
         """
         self.availability.require()
-        with judged(), engine.connect() as connection:
+        with translated_errors(), engine.connect() as connection:
             try:
                 yield connection
             except Exception as error:
-                if isinstance(verdict(error), (ConnectionLost, ReadOnly)):
+                if isinstance(translate(error), (ConnectionLost, ReadOnly)):
                     connection.invalidate(error)
                 raise
 
@@ -276,7 +282,7 @@ def _engine(
     engine = sa.create_engine(url, **arguments)
     sequences.watch(engine, own=settings.named == OWN)
     compiled.listen(engine)
-    know_driver(engine.dialect.loaded_dbapi.Error)
+    register_driver_errors(engine.dialect.loaded_dbapi.Error)
     exc_filters.register_engine(engine)
     if backend != "sqlite":
         _watch_connections(engine, availability)

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core.db.compiled import CompiledStatement, Read, compile_read
-from placement_core.db.failures import ConnectionLost, verdict
+from placement_core.db.failures import ConnectionLost, translate
 from placement_core.db.transactions import UnitOfWork, read_once, retry_writes
 
 #: What fails later than this was no connection that had died while it was idle.
@@ -66,7 +66,7 @@ class Question:
                 database.read_connections.discard(connection)
                 raise
         except Exception as error:
-            meaning = verdict(error)
+            meaning = translate(error)
             if isinstance(meaning, ConnectionLost):
                 # Most likely those of the others, too.
                 database.read_connections.close()

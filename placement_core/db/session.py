@@ -66,7 +66,7 @@ class Session:
             compiled.execute(cursor, parameters)
             met: int = cursor.rowcount
             cursor.close()
-        except BaseException as error:  # noqa: BLE001  (it is raised again, judged)
+        except BaseException as error:  # noqa: BLE001  (it is raised again, translated)
             compiled.raise_as_executed(self.connection, error)
         return met
 

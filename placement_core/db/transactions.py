@@ -21,7 +21,13 @@ from oslo_db import exception as db_exception
 from placement_core import errors
 from placement_core.db.availability import Away
 from placement_core.db.database import Database
-from placement_core.db.failures import ConnectionLost, TransactionLost, judged, reason, verdict
+from placement_core.db.failures import (
+    ConnectionLost,
+    TransactionLost,
+    reason,
+    translate,
+    translated_errors,
+)
 from placement_core.db.session import OneStatement, Session
 
 LOG = logging.getLogger(__name__)
@@ -148,7 +154,7 @@ def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> Excep
         transaction.commit()
     except Exception as error:
         connection.invalidate()
-        meaning = verdict(error)
+        meaning = translate(error)
         if isinstance(meaning, TransactionLost) and not isinstance(meaning, ConnectionLost):
             raise
         return error
@@ -165,7 +171,7 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
                 reason(error), session.txn)
     for pause in (*_LOOK_UP_PAUSES_SECONDS, None):
         try:
-            with judged():
+            with translated_errors():
                 landed = database.journal.landed(database, session)
         except (TransactionLost, Away):
             if pause is None:
@@ -185,7 +191,7 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
 
 def _not_committed(error: Exception) -> Exception:
     """Return what it means that a transaction did not happen that ``error`` ended."""
-    meaning = verdict(error)
+    meaning = translate(error)
     if isinstance(meaning, errors.Error) or isinstance(
             error, (db_exception.DBDuplicateEntry, db_exception.DBReferenceError)):
         return meaning
@@ -195,7 +201,7 @@ def _not_committed(error: Exception) -> Exception:
 def _housekeeping(database: Database, session: Session) -> None:
     """Let the journal tidy up; what was committed does not depend on it."""
     try:
-        with judged():
+        with translated_errors():
             database.journal.committed(database, session)
     except errors.Unavailable as error:
         LOG.warning("the change log could not be pruned: %s", reason(error))
@@ -224,7 +230,7 @@ def retry_writes(
         with _patience(ctx.database) as patience:
             while True:
                 try:
-                    with judged():
+                    with translated_errors():
                         return function(ctx, *args, **kwargs)
                 except TransactionLost as error:
                     patience.wait(error)

@@ -173,7 +173,7 @@ def judge(
             unreadable = errors.Invalid("The path is not UTF-8.")
             response = api.refuse(400, unreadable, environ, version)
         except Exception as error:
-            unavailable = failures.verdict(error)
+            unavailable = failures.translate(error)
             if isinstance(unavailable, errors.Unavailable):
                 unavailable.__cause__ = error
                 response = _refused(api, unavailable, environ, version)

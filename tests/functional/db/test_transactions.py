@@ -268,7 +268,7 @@ class TestVerdicts(base.TestCase):
             (1205, errors.Unavailable), (1290, failures.ReadOnly),
             (1040, errors.Unavailable), (1406, errors.Invalid),
         ):
-            meaning = failures.verdict(self.complaint(pymysql.err.OperationalError(code, "…")))
+            meaning = failures.translate(self.complaint(pymysql.err.OperationalError(code, "…")))
             self.assertIs(kind, type(meaning), code)
 
     def test_postgresql(self):
@@ -282,10 +282,10 @@ class TestVerdicts(base.TestCase):
             (postgresql.DiskFull, errors.Unavailable),
             (postgresql.NumericValueOutOfRange, errors.Invalid),
         ):
-            self.assertIs(kind, type(failures.verdict(self.complaint(error("…")))), error)
+            self.assertIs(kind, type(failures.translate(self.complaint(error("…")))), error)
 
     def test_others(self):
         error = KeyError("ours")
-        self.assertIs(error, failures.verdict(error))
+        self.assertIs(error, failures.translate(error))
         lost = transactions.TransactionLost()
-        self.assertIs(lost, failures.verdict(lost))
+        self.assertIs(lost, failures.translate(lost))
