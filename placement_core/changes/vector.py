@@ -18,11 +18,11 @@ from sqlalchemy.dialects import postgresql
 
 from placement_core.changes import tables
 from placement_core.context import Context
-from placement_core.db import Question, Session, read_each, retry_writes
+from placement_core.db import PreparedRead, Session, read_each, retry_writes
 
 _heads, _changes = tables.change_heads, tables.changes
 
-_DIGEST = Question(sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)))
+_DIGEST = PreparedRead(sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)))
 _HEADS = sa.select(_heads.c.slot, _heads.c.serial, _heads.c.txn)
 
 #: From this many change rows on, loading everything is simpler and as fast.
@@ -72,7 +72,7 @@ def _moved_on_postgresql() -> sa.Select[Any]:
         .limit(sa.bindparam("most")))
 
 
-_MOVED = Question(_moved_on_postgresql())
+_MOVED = PreparedRead(_moved_on_postgresql())
 
 #: (slot, serial, txn) that a reader knew of a slot that moved.
 _Seen: TypeAlias = tuple[int, int, int]
@@ -102,7 +102,7 @@ class Vector:
 @retry_writes
 def digest(ctx: Context) -> tuple[int, int]:
     """Ask the one cheap question; equal answers mean nothing changed."""
-    [(serials, txns)] = _DIGEST.ask(ctx)
+    [(serials, txns)] = _DIGEST.fetch(ctx)
     return int(serials or 0), int(txns or 0)
 
 
@@ -142,7 +142,7 @@ def follow(ctx: Context, seen: Vector) -> tuple[Vector, set[tuple[str, int]] | N
     whose answer has the heads that moved instead of all.
     """
     if ctx.database.url.get_backend_name() == "postgresql":
-        found = _MOVED.ask(ctx, {**seen.texts, "most": _MOST_CHANGES})
+        found = _MOVED.fetch(ctx, {**seen.texts, "most": _MOST_CHANGES})
         if len(found) < _MOST_CHANGES:
             heads = {row.slot: (row.head_serial, row.head_txn) for row in found}
             moved = _moved(seen, heads)

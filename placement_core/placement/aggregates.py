@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Question, Session, inserts, texts
+from placement_core.db import PreparedRead, Session, inserts, texts
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import ProviderAggregates
@@ -32,7 +32,7 @@ _providers = tables.resource_providers
 
 _BY_UUIDS = sa.select(_aggregates.c.id, _aggregates.c.uuid).where(
     _aggregates.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
-_OF_PROVIDER = Question(
+_OF_PROVIDER = PreparedRead(
     sa.select(_providers.c.uuid, _providers.c.generation,
               _aggregates.c.uuid.label("aggregate_uuid"))
     .select_from(

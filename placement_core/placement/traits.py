@@ -18,7 +18,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Question, Session, failures, inserts
+from placement_core.db import PreparedRead, Session, failures, inserts
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import Named, ProviderTraits
@@ -42,7 +42,7 @@ _DELETE = sa.delete(_traits).where(_traits.c.id == sa.bindparam("trait_id"))
 _LINK = sa.select(_links.c.trait_id).where(_links.c.trait_id == sa.bindparam("trait_id")).limit(1)
 _LINKED = sa.exists().where(_links.c.trait_id == _traits.c.id)
 
-_OF_PROVIDER = Question(
+_OF_PROVIDER = PreparedRead(
     sa.select(_providers.c.uuid, _providers.c.generation, _traits.c.name,
               _traits.c.created_at, _traits.c.updated_at)
     .select_from(

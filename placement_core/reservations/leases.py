@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from placement_core import db, errors as core_errors
 from placement_core.changes import kinds, revisions
 from placement_core.context import Context
-from placement_core.db import Question, Session, texts
+from placement_core.db import PreparedRead, Session, texts
 from placement_core.plugin_api.reservations import (
     Asked,
     DoesNotFit,
@@ -643,7 +643,7 @@ def _page(ctx: Context, filters: Filters, values: Mapping[str, Any]) -> Sequence
         wanted |= {"last_number": last.number, "last_value": last._asdict()[sort_key]}
     chosen = _chosen(
         frozenset(wanted) - {"last_value"}, sort_key, filters.get("descending", False))
-    return chosen.ask(ctx, wanted)
+    return chosen.fetch(ctx, wanted)
 
 
 def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
@@ -651,18 +651,18 @@ def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
 
     :raises InvalidLease: it cannot be seen.
     """
-    found = _MARKED.ask(ctx, {"lease_id": lease_id}) if kept.is_id(lease_id) else []
+    found = _MARKED.fetch(ctx, {"lease_id": lease_id}) if kept.is_id(lease_id) else []
     if not found or project_id not in (None, found[0].project_id):
         raise errors.InvalidLease(f"There is no lease {lease_id[:64]}.", "marker")
     return found[0]
 
 
-_MARKED = Question(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
+_MARKED = PreparedRead(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
     _leases.c.id == sa.bindparam("lease_id")))
 
 
 @functools.lru_cache(256)
-def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
+def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> PreparedRead:
     column, number = _SORT_KEYS[sort_key], _leases.c.number
     statement = sa.select(_leases.c.id, _leases.c.version).where(kept.EXISTING, *(
         _leases.c[name] == sa.bindparam(name)
@@ -682,7 +682,7 @@ def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
             [column, number] if column is not number else [number], descending))
     order = [column, number] if column is not number else [number]
     statement = statement.order_by(*(each.desc() if descending else each for each in order))
-    return Question(
+    return PreparedRead(
         statement.limit(sa.bindparam("most", type_=sa.Integer)) if "most" in names
         else statement)
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from placement_core import db, errors
 from placement_core.changes import tables as change_tables
 from placement_core.context import Context
-from placement_core.db import Question, failures
+from placement_core.db import PreparedRead, failures
 from placement_core.db.availability import Away
 from placement_core.db.database import Database
 from placement_core.placement import tables
@@ -18,7 +18,8 @@ from tests.outages import links
 
 _projects = tables.projects
 _PORTS = {"postgresql": 5432, "mysql": 3306}
-_NAMES = Question(sa.select(_projects.c.id).where(_projects.c.external_id == sa.bindparam("name")))
+_NAMES = PreparedRead(
+    sa.select(_projects.c.id).where(_projects.c.external_id == sa.bindparam("name")))
 
 
 class TestPatience(base.DatabaseTestCase):
@@ -91,7 +92,7 @@ class TestSilence(base.DatabaseTestCase):
         self.names("warm")
 
     def names(self, name, ctx=None):
-        return len(_NAMES.ask(ctx or self.far, {"name": name}))
+        return len(_NAMES.fetch(ctx or self.far, {"name": name}))
 
     @staticmethod
     @db.retry_writes

@@ -14,7 +14,7 @@ from oslo_db import exception as db_exception
 from placement_core import db, errors
 from placement_core.changes import tables as change_tables
 from placement_core.context import Context
-from placement_core.db import Question, failures
+from placement_core.db import PreparedRead, failures
 from placement_core.db.database import Database
 from placement_core.db.server_errors import BY_DIALECT, Meaning
 from placement_core.placement import tables
@@ -82,7 +82,7 @@ class TestEachError(base.DatabaseTestCase):
 
     def roads(self):
         """Return the ways to the server: what each needs is a code."""
-        question = Question(_SELECT)
+        prepared = PreparedRead(_SELECT)
 
         def execute(opened, statement, **more):
             def send(code):
@@ -99,11 +99,11 @@ class TestEachError(base.DatabaseTestCase):
             "read_each": execute(db.read_each, _SELECT),
             "write": execute(db.write, _UPDATE, of=0),
             "change": change,
-            "question": lambda code: question.ask(self.ctx, {"code": code}),
+            "prepared": lambda code: prepared.fetch(self.ctx, {"code": code}),
         }
 
     def test_each_on_every_road(self):
-        # A question is asked again where its connection is lost.
+        # A prepared read is repeated where its connection is lost.
         self.database.retry_seconds = 0
         for row in BY_DIALECT[self.kind]:
             if row.code == 0:

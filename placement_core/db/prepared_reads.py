@@ -1,8 +1,8 @@
-"""Questions: small reads that are asked for every request, straight from the driver.
+"""Prepared reads: small ones that every request needs, straight from the driver.
 
 Executing a statement through SQLAlchemy takes several times the processor time of
 the driver that sends it. A search, or an answer that has not changed, consists of
-little else. Where a connection turns out to be dead, the question is asked again on another
+little else. Where a connection turns out to be dead, the read is repeated on another
 connection; other errors mean what ``failures`` says.
 """
 
@@ -26,8 +26,8 @@ _QUICKLY_SECONDS = 1.0
 _Rows = Callable[[Sequence[Any]], list[Any]]
 
 
-class Question:
-    """A statement that reads, and is asked all the time.
+class PreparedRead:
+    """A statement that reads, and is executed all the time.
 
     It takes and returns numbers, texts and times. One statement sees one snapshot by itself: no
     transaction is begun, but an open one is joined.
@@ -40,7 +40,9 @@ class Question:
         #: For each dialect the compiled statement, and how rows are made.
         self._compiled: dict[str, tuple[CompiledStatement, _Rows]] = {}
 
-    def ask(self, ctx: UnitOfWork, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
+    def fetch(
+        self, ctx: UnitOfWork, parameters: Mapping[str, Any] | None = None
+    ) -> Sequence[Any]:
         """Return the rows, as named tuples.
 
         :raises errors.Unavailable: the database does not answer; and what else
@@ -61,7 +63,7 @@ class Question:
             connection = database.read_connections.check_out()
             try:
                 compiled.execute(connection.cursor, parameters or {})
-                found = rows(connection.cursor.fetchall())
+                fetched = rows(connection.cursor.fetchall())
             except BaseException:
                 database.read_connections.discard(connection)
                 raise
@@ -76,13 +78,13 @@ class Question:
                 raise
             if time.monotonic() - began > _QUICKLY_SECONDS:
                 raise meaning from error
-            return _ask_again(ctx, self._statement, dict(parameters or {}))
+            return _fetch_again(ctx, self._statement, dict(parameters or {}))
         database.read_connections.check_in(connection)
-        return found
+        return fetched
 
 
 @retry_writes
-def _ask_again(
+def _fetch_again(
     ctx: UnitOfWork, statement: Read, parameters: Mapping[str, Any]
 ) -> Sequence[Any]:
     with read_once(ctx) as session:

@@ -5,13 +5,13 @@ import os
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.db import Question, connections
+from placement_core.db import PreparedRead, connections
 from placement_core.placement import tables
 from placement_core.testing import factories
 from tests import base, databases
 
 _providers = tables.resource_providers
-_NAMED = Question(
+_NAMED = PreparedRead(
     sa.select(_providers.c.id, _providers.c.name)
     .where(_providers.c.name == sa.bindparam("name"),
            _providers.c.generation >= sa.bindparam("least", type_=sa.Integer))
@@ -19,36 +19,36 @@ _NAMED = Question(
 
 
 @databases.on_each_database
-class TestQuestion(base.DatabaseTestCase):
+class TestPreparedRead(base.DatabaseTestCase):
 
     def test_rows(self):
         made = factories.provider(self.ctx, "100% one's")
         factories.provider(self.ctx, "two")
         self.assertEqual(
             [(made.id, "100% one's")],
-            [tuple(row) for row in _NAMED.ask(self.ctx, {"least": 0, "name": "100% one's"})])
-        self.assertEqual([], list(_NAMED.ask(self.ctx, {"least": 9, "name": "two"})))
+            [tuple(row) for row in _NAMED.fetch(self.ctx, {"least": 0, "name": "100% one's"})])
+        self.assertEqual([], list(_NAMED.fetch(self.ctx, {"least": 9, "name": "two"})))
 
     def test_sees_what_was_committed_and_joins_an_open_transaction(self):
         question = {"name": "new", "least": 0}
         with db.write(self.ctx) as session:
             session.execute(sa.insert(_providers).values(
                 uuid=factories.new_uuid(), name="new", generation=0))
-            self.assertEqual(1, len(_NAMED.ask(self.ctx, question)))
+            self.assertEqual(1, len(_NAMED.fetch(self.ctx, question)))
             if self.kind != "sqlite":  # readers there would wait for the writer's database
-                self.assertEqual(0, len(_NAMED.ask(self.context(), question)))
-        self.assertEqual(1, len(_NAMED.ask(self.context(), question)))
+                self.assertEqual(0, len(_NAMED.fetch(self.context(), question)))
+        self.assertEqual(1, len(_NAMED.fetch(self.context(), question)))
 
     def test_a_lost_connection_is_replaced(self):
         asked = {"name": "one", "least": 0}
         factories.provider(self.ctx, "one")
-        _NAMED.ask(self.ctx, asked)
+        _NAMED.fetch(self.ctx, asked)
         connection = self.database.read_connections.check_out()
         connection.pooled.dbapi_connection.close()
         self.database.read_connections.check_in(connection)
-        self.assertEqual(1, len(_NAMED.ask(self.ctx, asked)))
+        self.assertEqual(1, len(_NAMED.fetch(self.ctx, asked)))
         self.assertIsNot(connection, self.database.read_connections.check_out())
-        self.assertEqual(1, len(_NAMED.ask(self.ctx, asked)))
+        self.assertEqual(1, len(_NAMED.fetch(self.ctx, asked)))
 
     def test_times(self):
         """Also where a driver writes them otherwise than the column does (SQLite)."""
@@ -62,15 +62,15 @@ class TestQuestion(base.DatabaseTestCase):
                 (0, sa.select(made).where(made > sa.bindparam("at", type_=made.type)))):
             self.assertEqual(
                 [(at,)] * found,
-                [tuple(row) for row in Question(question).ask(self.ctx, {"at": at})])
+                [tuple(row) for row in PreparedRead(question).fetch(self.ctx, {"at": at})])
 
     def test_errors_are_those_of_other_statements(self):
         wrong = sa.select(sa.column("nothing")).select_from(sa.table("nowhere"))
         with self.assertRaises(Exception) as usual, db.read(self.context()) as session:
             session.execute(wrong)
         with self.assertRaises(type(usual.exception)):
-            Question(wrong).ask(self.ctx)
-        self.assertEqual([], list(_NAMED.ask(self.ctx, {"name": "x", "least": 0})))
+            PreparedRead(wrong).fetch(self.ctx)
+        self.assertEqual([], list(_NAMED.fetch(self.ctx, {"name": "x", "least": 0})))
 
 
 @databases.on_each_database
