@@ -89,11 +89,11 @@ class Journal:
                 parameters |= {f"position{place}": start + place, f"kind{place}": kind,
                                f"ref{place}": ref}
             if not raised and session.dialect == "postgresql":
-                session.change(_raise_and_append(len(batch)), parameters)
+                session.execute_write(_raise_and_append(len(batch)), parameters)
             else:
                 if not raised:
-                    session.change(_RAISE_HEAD, parameters)
-                session.change(_append(len(batch)), parameters)
+                    session.execute_write(_RAISE_HEAD, parameters)
+                session.execute_write(_append(len(batch)), parameters)
             raised = True
 
     def committed(self, database: Database, session: Session) -> None:

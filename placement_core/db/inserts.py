@@ -20,10 +20,10 @@ from placement_core.db.session import Session
 def many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert ``rows``, which all name the same columns, in one round trip."""
     if session.dialect == "postgresql":
-        session.change(_from_arrays(table, tuple(rows[0])), arrays.columns(rows))
+        session.execute_write(_from_arrays(table, tuple(rows[0])), arrays.columns(rows))
     else:
         # PyMySQL makes one statement of it; SQLite has no way to go.
-        session.change(_inline(table), rows)
+        session.execute_write(_inline(table), rows)
 
 
 @functools.cache

@@ -43,7 +43,7 @@ class Session:
         """Execute a statement; parameters as SQLAlchemy takes them."""
         return self.connection.execute(statement, parameters)
 
-    def change(self, statement: Write, parameters: Parameters) -> int:
+    def execute_write(self, statement: Write, parameters: Parameters) -> int:
         """Execute a statement that writes; return how many rows it met.
 
         Straight from the driver, where it can be: SQLAlchemy takes as long as the driver

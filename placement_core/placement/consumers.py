@@ -281,12 +281,12 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
     """Take the row of a consumer that exists; say whether it does."""
     uuid, seen = write.consumer_uuid, write.expected_generation
     if seen == records.ANY_GENERATION:
-        return session.change(_RAISE, {"of_uuid": uuid}) == 1
+        return session.execute_write(_RAISE, {"of_uuid": uuid}) == 1
     if seen is None:
         # With allocations, ``_make`` finds out by the statement it needs anyway.
         return not write.allocations and _take_unused(session, uuid)
     if (0 <= seen <= locks.LARGEST_INTEGER
-            and session.change(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}) == 1):
+            and session.execute_write(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}) == 1):
         return True
     actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
     if actual != seen:
@@ -299,7 +299,7 @@ def take(session: db.Session, uuid: str) -> bool:
 
     For who decides by what the consumer holds, and perhaps changes nothing.
     """
-    return session.change(_TAKE, {"of_uuid": uuid}) == 1
+    return session.execute_write(_TAKE, {"of_uuid": uuid}) == 1
 
 
 def _make_together(
@@ -344,7 +344,7 @@ def _insert_row(
     if session.dialect == "mysql":
         # A statement that fails leaves the rest of a transaction as it is there.
         try:
-            session.change(_INSERT_VALUES[typed], values)
+            session.execute_write(_INSERT_VALUES[typed], values)
         except db_exception.DBDuplicateEntry:
             return False
         except (db_exception.DBError, sa.exc.IntegrityError) as error:
@@ -353,7 +353,7 @@ def _insert_row(
             raise
         return True
     try:
-        return session.change(_INSERT[typed], values) == 1
+        return session.execute_write(_INSERT[typed], values) == 1
     except db_exception.DBDuplicateEntry:
         raise TransactionLost from None
 
@@ -372,7 +372,7 @@ def _take_unused(session: db.Session, uuid: str) -> bool:
     if session.execute(_HOLDS, {"uuid": uuid}).first() is not None:
         raise errors.ConsumerGenerationConflict(uuid, actual, None)
     # Once more with its row in hand: only now it stays as we see it.
-    if (session.change(_RAISE, {"of_uuid": uuid}) != 1
+    if (session.execute_write(_RAISE, {"of_uuid": uuid}) != 1
             or session.execute(_HOLDS, {"uuid": uuid}).first() is not None):
         raise TransactionLost
     return True
@@ -382,14 +382,15 @@ def move(
     session: db.Session, uuid: str, *, project_id: int, user_id: int, type_id: int | None
 ) -> None:
     """Give a consumer whose row the session holds to other owners (database ids)."""
-    session.change(_MOVE, {"of_uuid": uuid, "to_project": project_id, "to_user": user_id,
+    session.execute_write(_MOVE, {"of_uuid": uuid, "to_project": project_id, "to_user": user_id,
                            "to_type": type_id})
 
 
 def remove(session: db.Session, uuids: Sequence[str]) -> None:
     """Remove consumers whose rows the session holds."""
     for start in range(0, len(uuids), _BATCH):
-        session.change(_REMOVE[session.dialect], {"uuids": list(uuids[start:start + _BATCH])})
+        session.execute_write(
+            _REMOVE[session.dialect], {"uuids": list(uuids[start:start + _BATCH])})
 
 
 # Consumers that were never recorded -------------------------------------------

@@ -114,7 +114,7 @@ def put(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
         if change
     ]
     if added:
-        session.change(
+        session.execute_write(
             _ADD[session.dialect],
             arrays.columns(added) if session.dialect == "postgresql" else added)
     for row in added:
@@ -265,6 +265,6 @@ def _remove(ctx: Context, keys: Sequence[Key]) -> int:
             if sum(row.used for row in slots) == 0:
                 removed += 1
                 gone += [{**of_key, "of_slot": row.slot, "of_used": row.used} for row in slots]
-        if gone and session.change(_REMOVE, gone) != len(gone):
+        if gone and session.execute_write(_REMOVE, gone) != len(gone):
             raise TransactionLost  # a claim was faster
     return removed

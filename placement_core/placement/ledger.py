@@ -180,7 +180,7 @@ def write_allocations(session: Session, planned: Plan) -> None:
     """
     for start in range(0, len(planned.gone), _MOST_IDS):
         ids = planned.gone[start:start + _MOST_IDS]
-        if session.change(_DELETE[session.dialect], {"ids": ids}) != len(ids):
+        if session.execute_write(_DELETE[session.dialect], {"ids": ids}) != len(ids):
             raise TransactionLost  # a consumer without a record: somebody else was first
     if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
         raise Short(planned)
@@ -235,13 +235,13 @@ def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
 def _move(session: Session, asked: Sequence[Mapping[str, int]]) -> int:
     """Change the inventories that allow it; return how many did."""
     if session.dialect == "postgresql":
-        return session.change(_MOVE_ARRAYS, arrays.columns(asked))
+        return session.execute_write(_MOVE_ARRAYS, arrays.columns(asked))
     moved = 0
     for start in range(0, len(asked), _BATCH):
         batch = asked[start:start + _BATCH]
         parameters = {f"{name}{place}": value for place, values in enumerate(batch)
                       for name, value in values.items()}
-        moved += session.change(_move_batch(len(batch)), parameters)
+        moved += session.execute_write(_move_batch(len(batch)), parameters)
     return moved
 
 

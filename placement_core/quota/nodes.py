@@ -94,7 +94,7 @@ def hold(ctx: Context, session: Session, ids: Mapping[str, int]) -> None:
         return
     wanted = sorted(set(ids.values()))
     statement = _HOLD_ORDERED if session.dialect == "postgresql" else _HOLD
-    held = session.change(statement, {"ids": wanted, "node_ids": sorted(ids)})
+    held = session.execute_write(statement, {"ids": wanted, "node_ids": sorted(ids)})
     if held != len(wanted):
         forget(ctx)
         raise TransactionLost

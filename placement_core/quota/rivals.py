@@ -176,10 +176,10 @@ def accept(session: Session, row_ids: Collection[int], uuids: Collection[str]) -
     :param row_ids: of the nodes that bind them, which the session holds
         (``nodes.hold``): rivals that are counting now will count again.
     """
-    session.change(_RAISE, {"ids": sorted(set(row_ids))})
+    session.execute_write(_RAISE, {"ids": sorted(set(row_ids))})
     _answer(session, uuids, stays=True)
     # Whatever a question asked twice at once wrote.
-    session.change(_STAY, {"uuids": sorted(set(uuids))})
+    session.execute_write(_STAY, {"uuids": sorted(set(uuids))})
 
 
 def refuse(session: Session, uuids: Collection[str]) -> None:

@@ -51,7 +51,7 @@ class TestAmong(base.DatabaseTestCase):
     def test_writes(self):
         for build in (lists.among, lists.among_many):
             with db.write(self.ctx) as session:
-                met = session.change(
+                met = session.execute_write(
                     sa.update(_providers).where(build(_providers.c.name, "names"))
                     .values(generation=7), {"names": ["one", "two", "four"]})
             self.assertEqual(2, met)

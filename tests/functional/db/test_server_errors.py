@@ -90,15 +90,15 @@ class TestEachError(base.DatabaseTestCase):
                     session.execute(statement, {"code": code, **more})
             return send
 
-        def change(code):
+        def execute_write(code):
             with db.write(self.ctx) as session:
-                session.change(_UPDATE, {"code": code, "of": 0})
+                session.execute_write(_UPDATE, {"code": code, "of": 0})
 
         return {
             "read": execute(db.read, _SELECT), "read_once": execute(db.read_once, _SELECT),
             "read_each": execute(db.read_each, _SELECT),
             "write": execute(db.write, _UPDATE, of=0),
-            "change": change,
+            "execute_write": execute_write,
             "prepared": lambda code: prepared.fetch(self.ctx, {"code": code}),
         }
 
@@ -127,7 +127,7 @@ class TestEachError(base.DatabaseTestCase):
                     session.execute(sa.insert(_projects), {"external_id": f"of {row.code}"})
                     if len(attempts) == 1:
                         code = f"{row.code}000" if len(str(row.code)) == 2 else row.code
-                        session.change(_UPDATE, {"code": code, "of": 0})
+                        session.execute_write(_UPDATE, {"code": code, "of": 0})
                     session.touch("trait", 1)
 
             write(self.ctx)

@@ -31,7 +31,7 @@ _MAKE_TRAIT = sa.insert(tables.resource_provider_traits).inline()
 
 
 @databases.on_each_database
-class TestChange(base.DatabaseTestCase):
+class TestExecuteWrite(base.DatabaseTestCase):
 
     def provider(self, name):
         return {"uuid": factories.new_uuid(), "name": name, "generation": 0}
@@ -42,7 +42,7 @@ class TestChange(base.DatabaseTestCase):
         compiled = self.database.compiled.get(statement, first)
         self.assertEqual(straight, compiled is not None)
         with db.write(self.ctx) as session:
-            return session.change(statement, parameters)
+            return session.execute_write(statement, parameters)
 
     def rows(self):
         with self.database.autocommit.connect() as connection:
@@ -89,11 +89,11 @@ class TestChange(base.DatabaseTestCase):
         self.assertRaises(db_exception.DBDuplicateEntry, self.change, _INSERT, [given])
         self.assertEqual({"one"}, set(self.rows()))
         with db.write(self.ctx) as session:
-            session.change(_INSERT, self.provider("two"))
+            session.execute_write(_INSERT, self.provider("two"))
             if self.kind == "mysql":
                 # There the transaction goes on.
                 self.assertRaises(
-                    db_exception.DBDuplicateEntry, session.change, _INSERT, given)
+                    db_exception.DBDuplicateEntry, session.execute_write, _INSERT, given)
         self.assertEqual({"one", "two"}, set(self.rows()))
 
     def test_what_no_row_can_hold(self):
@@ -112,9 +112,9 @@ class TestChange(base.DatabaseTestCase):
     def test_a_lost_connection(self):
         """Nothing was written: it may be tried again."""
         with self.assertRaises(db.TransactionLost), db.write(self.ctx) as session:
-            session.change(_INSERT, self.provider("one"))
+            session.execute_write(_INSERT, self.provider("one"))
             session.connection.connection.dbapi_connection.close()
-            session.change(_INSERT, self.provider("two"))
+            session.execute_write(_INSERT, self.provider("two"))
         self.assertEqual({}, self.rows())
         self.change(_INSERT, self.provider("three"))
         self.assertEqual({"three"}, set(self.rows()))
@@ -134,7 +134,7 @@ class TestChange(base.DatabaseTestCase):
     def test_compiled_statements_end_with_their_database(self):
         other = Database(Settings(self.database.settings.connection), self.database.journal)
         with db.write(Context(other)) as session:
-            session.change(_INSERT, self.provider("one"))
+            session.execute_write(_INSERT, self.provider("one"))
         dialect = weakref.ref(other.writer.dialect)
         other.dispose()
         del other, session
