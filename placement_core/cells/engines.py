@@ -19,14 +19,14 @@ from placement_core.db.database import Database, Settings
 
 
 class _NoJournal:
-    """The change log of a database that has none: nothing may be touched there."""
+    """The change log of a database that has none: no change may be recorded there."""
 
     def slot(self) -> int:
         """Return a number, as every thread has one."""
         return 0
 
     def append(self, session: Session) -> None:
-        """Refuse: who touches something here mistakes the database for ours."""
+        """Refuse: who records something here mistakes the database for ours."""
         raise RuntimeError("a database without a change log cannot say what was touched")
 
     def committed(self, database: Database, session: Session) -> None:

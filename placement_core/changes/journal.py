@@ -78,11 +78,11 @@ class Journal:
         return self._local.slot
 
     def append(self, session: Session) -> None:
-        """Raise the head of the thread's slot and write what was touched."""
-        touched = sorted(session.touched)
+        """Raise the head of the thread's slot and write the recorded changes."""
+        changes = sorted(session.recorded_changes)
         raised = False
-        for start in range(0, len(touched), _BATCH):
-            batch = touched[start:start + _BATCH]
+        for start in range(0, len(changes), _BATCH):
+            batch = changes[start:start + _BATCH]
             parameters: dict[str, object] = {
                 "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow()}
             for place, (kind, ref) in enumerate(batch):
@@ -98,7 +98,7 @@ class Journal:
 
     def committed(self, database: Database, session: Session) -> None:
         """Prune the slot now and then, in statements of their own."""
-        if session.touched and random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311
+        if session.recorded_changes and random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311
             _prune(database, self.slot())
 
     def landed(self, database: Database, session: Session) -> bool:
@@ -107,12 +107,12 @@ class Journal:
         The lost transaction holds the head of this thread's slot until it has
         ended, so raising the head ourselves makes the answer final: we wait for
         it, or (Galera, on another node) whoever is certified second fails. What
-        it touched is written down once more, which readers survive.
+        it recorded is written down once more, which readers survive.
         """
         slot = self.slot()
         with database.connection(database.writer) as connection, connection.begin():
             successor = Session(connection, database.compiled, writing=True)
-            successor.touched = session.touched
+            successor.recorded_changes = session.recorded_changes
             self.append(successor)
             found = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()
         return found is not None

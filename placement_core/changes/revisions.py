@@ -43,7 +43,7 @@ def raise_(session: Session, name: str) -> None:
     if raised != 1:
         raise RuntimeError(f"the revision {name} has no row: nobody would wait for this write")
     # So that a COMMIT whose answer was lost can be looked up.
-    session.touch(_KINDS.get(name, kinds.POOL), 0)
+    session.record_change(_KINDS.get(name, kinds.POOL), 0)
 
 
 @retry_writes

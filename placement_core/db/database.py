@@ -68,7 +68,7 @@ class Journal(Protocol):
         """Return the number of the calling thread's slot."""
 
     def append(self, session: Session) -> None:
-        """Write down what ``session`` touched, as its last statements."""
+        """Write the changes that ``session`` recorded, as its last statements."""
 
     def committed(self, database: Database, session: Session) -> None:
         """Learn that ``session`` was committed."""

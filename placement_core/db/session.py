@@ -22,10 +22,10 @@ class Session:
     :ivar connection: the SQLAlchemy connection, for what ``execute`` lacks.
     :ivar writing: whether the transaction may write.
     :ivar txn: a random integer that names the transaction in the change log.
-    :ivar touched: what the change log will say, {(kind, id), …}.
+    :ivar recorded_changes: what the change log will say, {(kind, id), …}.
     """
 
-    __slots__ = ("_compiled", "connection", "dialect", "touched", "txn", "writing")
+    __slots__ = ("_compiled", "connection", "dialect", "recorded_changes", "txn", "writing")
 
     def __init__(
         self, connection: sa.Connection, compiled: CompiledStatements, *, writing: bool
@@ -35,7 +35,7 @@ class Session:
         self.dialect = connection.dialect.name
         self.writing = writing
         self.txn = secrets.randbits(_TXN_BITS)
-        self.touched: set[tuple[str, int]] = set()
+        self.recorded_changes: set[tuple[str, int]] = set()
 
     def execute(
         self, statement: sa.Executable, parameters: Parameters | None = None
@@ -70,13 +70,13 @@ class Session:
             compiled.raise_as_executed(self.connection, error)
         return met
 
-    def touch(self, kind: str, ref: int) -> None:
+    def record_change(self, kind: str, ref: int) -> None:
         """Note that ``ref`` of ``kind`` changed, for the change log.
 
         :param kind: one of the kinds that ``changes`` names.
         :param ref: the database key of the row that readers must load again.
         """
-        self.touched.add((kind, ref))
+        self.recorded_changes.add((kind, ref))
 
 
 class OneStatement(Session):

@@ -101,7 +101,7 @@ def read_each(ctx: UnitOfWork) -> Iterator[Session]:
 def write(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a transaction that may write, or join the open one.
 
-    The outermost one appends what was touched to the change log and commits.
+    The outermost one appends what was recorded to the change log and commits.
 
     :raises errors.Unavailable: the answer to COMMIT was lost and the database
         cannot say whether it happened; or it cannot do it now.
@@ -120,7 +120,7 @@ def write(ctx: UnitOfWork) -> Iterator[Session]:
             session = ctx.session = Session(connection, database.compiled, writing=True)
             try:
                 yield session
-                if session.touched:
+                if session.recorded_changes:
                     database.journal.append(session)
             finally:
                 ctx.session = None
@@ -163,9 +163,9 @@ def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> Excep
 
 def _settle(database: Database, session: Session, error: Exception) -> None:
     """Find out what became of a COMMIT whose answer was lost."""
-    if not session.touched:
+    if not session.recorded_changes:
         # Nothing that anybody could look up, and nothing that a repetition
-        # would do twice: transactions that touch nothing only get-or-create.
+        # would do twice: transactions that record nothing only get-or-create.
         raise ConnectionLost from error
     LOG.warning("a COMMIT was not confirmed (%s); looking for transaction %x",
                 reason(error), session.txn)

@@ -118,7 +118,7 @@ def put(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
             _ADD[session.dialect],
             arrays.columns(added) if session.dialect == "postgresql" else added)
     for row in added:
-        session.touch(kinds.PROJECT, abs(row["project_id"]))
+        session.record_change(kinds.PROJECT, abs(row["project_id"]))
 
 
 # Summing up -------------------------------------------------------------------

@@ -87,7 +87,7 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
     if met != len(rows):
         raise failures.TransactionLost
     for key in steps:
-        session.touch(kinds.PROVIDER, key)
+        session.record_change(kinds.PROVIDER, key)
 
 
 def hold_seen(session: Session, provider_id: int, *, seen: int, step: int) -> bool:
@@ -100,7 +100,7 @@ def hold_seen(session: Session, provider_id: int, *, seen: int, step: int) -> bo
     if session.execute_write(
             _HOLD_SEEN, {"held_id": provider_id, "step": step, "seen": seen}) != 1:
         return False
-    session.touch(kinds.PROVIDER, provider_id)
+    session.record_change(kinds.PROVIDER, provider_id)
     return True
 
 

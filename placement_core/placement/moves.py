@@ -306,4 +306,4 @@ def write(session: Session, changes: Sequence[Change]) -> None:
     if rows:
         inserts.many(session, _moves, rows)
     for change in changes:
-        session.touch(kinds.PROJECT, change.pair.project_id)
+        session.record_change(kinds.PROJECT, change.pair.project_id)

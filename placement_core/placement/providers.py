@@ -151,7 +151,7 @@ def create(
         provider_id: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
         if root_id is None:
             session.execute(_SET_OWN_ROOT, {"new_id": provider_id})
-        session.touch(kinds.PROVIDER, provider_id)
+        session.record_change(kinds.PROVIDER, provider_id)
         return _record(session.execute(_RECORD_BY_ID, {"id": provider_id}).one())
 
 

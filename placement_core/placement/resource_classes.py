@@ -152,7 +152,7 @@ def rename(ctx: Context, name: str, new_name: str) -> Named:
             raise errors.ResourceClassExists(new_name, creating=False) from error
         if result.rowcount != 1:
             raise errors.ResourceClassNotFound(name)
-        session.touch(kinds.RESOURCE_CLASS, row.id)
+        session.record_change(kinds.RESOURCE_CLASS, row.id)
         return _record(_find(session, new_name))
 
 
@@ -177,7 +177,7 @@ def delete(ctx: Context, name: str) -> None:
             if session.execute(statement, {"class_id": row.id}).first():
                 raise errors.ResourceClassInUse(name)
         _note(session, ids, row.id)
-        session.touch(kinds.RESOURCE_CLASS, row.id)
+        session.record_change(kinds.RESOURCE_CLASS, row.id)
 
 
 def hold(session: Session, class_ids: Iterable[int]) -> None:
@@ -272,7 +272,7 @@ def _make(session: Session, name: str, ids: _Ids, created_at: datetime.datetime)
     session.execute(
         _INSERT, {"id": class_id, "name": name, "revision": 0, "created_at": created_at})
     _note(session, ids, class_id)
-    session.touch(kinds.RESOURCE_CLASS, class_id)
+    session.record_change(kinds.RESOURCE_CLASS, class_id)
     return class_id
 
 

@@ -41,10 +41,10 @@ def ensure(ctx: Context) -> None:
     with db.write(ctx) as session:
         insert(session.connection)
         for class_id in classes.values():
-            session.touch(kinds.RESOURCE_CLASS, class_id)
+            session.record_change(kinds.RESOURCE_CLASS, class_id)
         ids = sa.select(_traits.c.id).where(_traits.c.name.in_(traits))
         for trait_id in session.execute(ids).scalars():
-            session.touch(kinds.TRAIT, trait_id)
+            session.record_change(kinds.TRAIT, trait_id)
 
 
 def _missing(connection: sa.Connection) -> tuple[dict[str, int], list[str]]:

@@ -122,7 +122,7 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
             # Somebody else made it and removed it again.
             raise failures.TransactionLost
         if created:
-            session.touch(kinds.TRAIT, row.id)
+            session.record_change(kinds.TRAIT, row.id)
     return _record(row), created
 
 
@@ -146,7 +146,7 @@ def delete(ctx: Context, name: str) -> None:
             raise errors.TraitInUse(name) from error
         if result.rowcount != 1:
             raise errors.TraitNotFound(name)
-        session.touch(kinds.TRAIT, row.id)
+        session.record_change(kinds.TRAIT, row.id)
 
 
 @db.retry_writes

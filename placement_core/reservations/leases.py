@@ -140,7 +140,7 @@ class Leases:
             now = admission.present(session)
             admitted = self._admit(ctx, session, new, wanted, now, decide)
             lease = kept.add(session, _made(new, admitted.terms, wanted, now))
-            session.touch(kinds.LEASE, lease.number)
+            session.record_change(kinds.LEASE, lease.number)
             granted = list(zip(lease.reservations, admitted.granted, strict=True))
             kept.hold(session, granted, lease.window)
             admission.mark_promised(
@@ -480,7 +480,7 @@ def _taken(session: Session, lease_id: str, project_id: str | None) -> kept.Foun
     if not kept.take(session, lease_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
     found = _found(session, lease_id, project_id)
-    session.touch(kinds.LEASE, found.lease.number)
+    session.record_change(kinds.LEASE, found.lease.number)
     return found
 
 

@@ -219,7 +219,7 @@ def _take(
         raise _NotMine
     found = kept.find(session, turn.lease_id)
     assert found is not None  # its row is taken
-    session.touch(kinds.LEASE, found.lease.number)
+    session.record_change(kinds.LEASE, found.lease.number)
     return found
 
 

@@ -16,7 +16,7 @@ class TestJournal(base.DatabaseTestCase):
     def touch(self, *refs, ctx=None, kind=kinds.PROVIDER):
         with db.write(ctx or self.ctx) as session:
             for ref in refs:
-                session.touch(kind, ref)
+                session.record_change(kind, ref)
         return session
 
     def share_one_slot(self):
@@ -91,7 +91,7 @@ class TestJournal(base.DatabaseTestCase):
 
         def fail():
             with db.write(self.ctx) as session:
-                session.touch(kinds.PROVIDER, 1)
+                session.record_change(kinds.PROVIDER, 1)
                 raise KeyError
 
         self.assertRaises(KeyError, fail)
@@ -113,9 +113,9 @@ class TestJournal(base.DatabaseTestCase):
 
         def first(paused):
             with db.write(self.context()) as session:
-                session.touch(kinds.PROVIDER, 1)
+                session.record_change(kinds.PROVIDER, 1)
                 self.database.journal.append(session)
-                session.touched.clear()
+                session.recorded_changes.clear()
                 paused.here()
                 ended.append(1)
 
@@ -228,7 +228,7 @@ class TestJournal(base.DatabaseTestCase):
                 with db.write(self.context()) as session:
                     session.execute(
                         sa.insert(placement_tables.projects), {"external_id": str(ref)})
-                    session.touch(kinds.PROVIDER, ref)
+                    session.record_change(kinds.PROVIDER, ref)
                 committed.add(ref)
             ended.append(first)
 
@@ -263,7 +263,7 @@ class TestJournal(base.DatabaseTestCase):
         self.assertTrue(self.database.journal.landed(self.database, landed))
         lost = db.Session(self.database.writer.connect(), writing=True)
         self.addCleanup(lost.connection.close)
-        lost.touch(kinds.PROVIDER, 7)
+        lost.record_change(kinds.PROVIDER, 7)
         seen = self.now()
         self.assertFalse(self.database.journal.landed(self.database, lost))
         # Asking leaves a mark that readers only notice, and survive.
@@ -276,10 +276,10 @@ class TestJournal(base.DatabaseTestCase):
         def write(paused):
             with db.write(self.context()) as session:
                 sessions.append(session)
-                session.touch(kinds.PROVIDER, 1)
+                session.record_change(kinds.PROVIDER, 1)
                 self.database.journal.append(session)
                 paused.here()
-                session.touched.clear()  # it is written already
+                session.recorded_changes.clear()  # it is written already
 
         with races.Paused(write) as paused:
             self.assertIs(True, paused.against(

@@ -99,7 +99,7 @@ class TestSilence(base.DatabaseTestCase):
     def insert(ctx, name):
         with db.write(ctx) as session:
             session.execute(sa.insert(_projects), {"external_id": name})
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
 
     def hang_at_commit(self, seconds=None):
         """Let the link fall silent at the next COMMIT, for some seconds or for good."""

@@ -128,7 +128,7 @@ class TestEachError(base.DatabaseTestCase):
                     if len(attempts) == 1:
                         code = f"{row.code}000" if len(str(row.code)) == 2 else row.code
                         session.execute_write(_UPDATE, {"code": code, "of": 0})
-                    session.touch("trait", 1)
+                    session.record_change("trait", 1)
 
             write(self.ctx)
             self.assertEqual(2, len(attempts), row)
@@ -154,7 +154,7 @@ class TestEachError(base.DatabaseTestCase):
         attempts.append(1)
         with db.write(ctx) as session:
             session.execute(sa.insert(_projects), {"external_id": name})
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
 
     def write_once(self, name, attempts):
         type(self)._write(self.ctx, name, attempts)
@@ -209,7 +209,7 @@ class TestSeen(base.DatabaseTestCase):
     def insert(self, ctx, name="one"):
         with db.write(ctx) as session:
             session.execute(sa.insert(_projects), {"external_id": name})
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
 
     def execute(self, statement, opened=db.write, ctx=None):
         with opened(ctx or self.ctx) as session:
@@ -239,7 +239,7 @@ class TestSeen(base.DatabaseTestCase):
                     lock(session, slots[1])
                 else:
                     inside(session, lambda: lock(session, slots[1]))
-                session.touch("trait", 1)
+                session.record_change("trait", 1)
 
         first, second = self.context(), self.context()
         self.assertEqual([None, None], races.run(

@@ -144,7 +144,7 @@ class TestTransactions(base.DatabaseTestCase):
         self.database.journal.committed = fail
         with db.write(self.ctx) as session:
             _add(session, "kept")
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
         self.assertEqual({"kept"}, _names(self.ctx))
 
 
@@ -172,7 +172,7 @@ class TestFailures(base.DatabaseTestCase):
     @db.retry_writes
     def touch(ctx):
         with db.write(ctx) as session:
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
 
     def test_a_statement_that_takes_too_long(self):
         slow = {"postgresql": "SELECT pg_sleep(5)", "mysql": "SELECT SLEEP(5) FROM projects"}
@@ -209,7 +209,7 @@ class TestFailures(base.DatabaseTestCase):
                 _add(session, "slow")
                 if len(attempts) == 1:
                     time.sleep(2.5)
-                session.touch("trait", 1)
+                session.record_change("trait", 1)
 
         think(ctx)
         self.assertEqual(2, len(attempts))

@@ -43,7 +43,7 @@ def _claim(ctx, provider, resource_class, amount):
             sa.update(tables.resource_providers)
             .where(tables.resource_providers.c.id == provider.id)
             .values(revision=tables.resource_providers.c.revision + 1))
-        session.touch(kinds.PROVIDER, provider.id)
+        session.record_change(kinds.PROVIDER, provider.id)
 
 
 def _pool(ctx, provider, *, pooled=True):
@@ -166,7 +166,7 @@ class TestFreshness(_IndexCase):
             session.execute(
                 sa.update(tables.resource_providers)
                 .where(tables.resource_providers.c.id == made.id).values(name="not yet"))
-            session.touch(kinds.PROVIDER, made.id)
+            session.record_change(kinds.PROVIDER, made.id)
             self.assertEqual(made.name, self.entry(made).provider.name)
         self.assertEqual("not yet", self.entry(made).provider.name)
 
@@ -279,11 +279,11 @@ class TestManyReaders(_IndexCase):
                 session.execute(
                     sa.update(tables.resource_providers)
                     .where(tables.resource_providers.c.id == slow.id).values(name="at last"))
-                session.touch(kinds.PROVIDER, slow.id)
+                session.record_change(kinds.PROVIDER, slow.id)
                 # SQLite has one writer: there nobody can overtake.
                 if self.kind != "sqlite":
                     ctx.database.journal.append(session)
-                    session.touched.clear()
+                    session.recorded_changes.clear()
                 paused.here()
 
         with races.Paused(hold_back):
