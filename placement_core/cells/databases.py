@@ -313,7 +313,7 @@ def _read_from(ctx: Context, read: Callable[[Context, Cell], T], cell: Cell) -> 
     try:
         with translated_errors():
             return read(ctx, cell)
-    except db.TransactionLost:
+    except db.TransactionConflict:
         if time.monotonic() - started > _QUICKLY_SECONDS:
             raise
         with translated_errors():

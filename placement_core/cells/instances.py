@@ -100,7 +100,7 @@ def register(
                 "cell_id": chosen and chosen.id, "queued_for_delete": False})
         except db_exception.DBDuplicateEntry as error:
             # Somebody else did at this moment: look again.
-            raise db.TransactionLost from error
+            raise db.TransactionConflict from error
         except db_exception.DBReferenceError:
             raise errors.UnknownCell(cell or "") from None
         return _get(session, uuid), True

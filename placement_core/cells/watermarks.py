@@ -33,4 +33,4 @@ def put(ctx: Context, name: str, at: int) -> None:
             try:
                 session.execute(_INSERT, {"name": name, "at": at})
             except db_exception.DBDuplicateEntry:
-                raise db.TransactionLost from None
+                raise db.TransactionConflict from None

@@ -7,13 +7,13 @@ every request needs; ``retry_writes`` repeats the outermost one. Tables live in 
 own them (``<room>/tables.py``), on the one ``metadata``.
 """
 
-from placement_core.db.failures import TransactionLost
+from placement_core.db.failures import TransactionConflict
 from placement_core.db.metadata import metadata
 from placement_core.db.prepared_reads import PreparedRead
 from placement_core.db.session import Session
 from placement_core.db.transactions import read, read_each, read_once, retry_writes, write
 
 __all__ = [
-    "PreparedRead", "Session", "TransactionLost", "metadata", "read", "read_each", "read_once",
+    "PreparedRead", "Session", "TransactionConflict", "metadata", "read", "read_each", "read_once",
     "retry_writes", "write",
 ]

@@ -2,7 +2,7 @@
 
 Every error of a database is translated here, whether SQLAlchemy, oslo.db or the driver
 itself raised it. It means one of four things: the transaction certainly did not happen and
-may be tried again (``TransactionLost``); the same, because the connection is gone
+may be tried again (``TransactionConflict``); the same, because the connection is gone
 (``ConnectionLost``: of a COMMIT nobody knows); the database cannot do it now
 (``Unavailable``); or the request holds something that no row can (``Invalid``). Whatever
 else there is, is a defect of ours, and stays what it is. Duplicate keys and missing
@@ -22,7 +22,7 @@ from placement_core import errors
 from placement_core.db.server_errors import Meaning, meaning
 
 
-class TransactionLost(errors.Unavailable):
+class TransactionConflict(errors.Unavailable):
     """The transaction certainly did not happen; it may be tried again."""
 
     retry_after_seconds = 1
@@ -33,7 +33,7 @@ class TransactionLost(errors.Unavailable):
         super().__init__(message)
 
 
-class ConnectionLost(TransactionLost):
+class ConnectionLost(TransactionConflict):
     """The connection is gone, and a transaction on it unless it was being committed."""
 
     def __init__(
@@ -65,7 +65,7 @@ def translate(error: Exception) -> Exception:
         return errors.Unavailable("Every connection to the database is in use.")
     match _meaning(error):
         case Meaning.RETRY:
-            return TransactionLost()
+            return TransactionConflict()
         case Meaning.LOST:
             return ConnectionLost()
         case Meaning.REFUSED:

@@ -23,7 +23,7 @@ from placement_core.db.availability import Away
 from placement_core.db.database import Database
 from placement_core.db.failures import (
     ConnectionLost,
-    TransactionLost,
+    TransactionConflict,
     reason,
     translate,
     translated_errors,
@@ -105,7 +105,7 @@ def write(ctx: UnitOfWork) -> Iterator[Session]:
 
     :raises errors.Unavailable: the answer to COMMIT was lost and the database
         cannot say whether it happened; or it cannot do it now.
-    :raises TransactionLost: it did not happen, and may be tried again.
+    :raises TransactionConflict: it did not happen, and may be tried again.
     :raises errors.Invalid: it holds a value that no row can hold.
     """
     if ctx.session is not None:
@@ -155,7 +155,7 @@ def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> Excep
     except Exception as error:
         connection.invalidate()
         meaning = translate(error)
-        if isinstance(meaning, TransactionLost) and not isinstance(meaning, ConnectionLost):
+        if isinstance(meaning, TransactionConflict) and not isinstance(meaning, ConnectionLost):
             raise
         return error
     return None
@@ -173,7 +173,7 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
         try:
             with translated_errors():
                 landed = database.journal.landed(database, session)
-        except (TransactionLost, Away):
+        except (TransactionConflict, Away):
             if pause is None:
                 break
             time.sleep(pause)
@@ -195,7 +195,7 @@ def _not_committed(error: Exception) -> Exception:
     if isinstance(meaning, errors.Error) or isinstance(
             error, (db_exception.DBDuplicateEntry, db_exception.DBReferenceError)):
         return meaning
-    return TransactionLost()
+    return TransactionConflict()
 
 
 def _housekeeping(database: Database, session: Session) -> None:
@@ -232,7 +232,7 @@ def retry_writes(
                 try:
                     with translated_errors():
                         return function(ctx, *args, **kwargs)
-                except TransactionLost as error:
+                except TransactionConflict as error:
                     patience.wait(error)
 
     return attempt_until_done
@@ -250,10 +250,10 @@ class _Patience:
         self._until: float | None = None
         self._pause = _FIRST_PAUSE_SECONDS
 
-    def wait(self, error: TransactionLost) -> None:
+    def wait(self, error: TransactionConflict) -> None:
         """Wait before the next attempt.
 
-        :raises TransactionLost: ``error``: there is no next attempt.
+        :raises TransactionConflict: ``error``: there is no next attempt.
         """
         now = time.monotonic()
         is_first, is_race = self._until is None, not isinstance(error, ConnectionLost)

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db.transactions import TransactionLost
+from placement_core.db.transactions import TransactionConflict
 from placement_core.placement import (
     consumers,
     errors,
@@ -223,7 +223,7 @@ def explained(
     with db.read(ctx) as session:
         known = facts.read(session, writes, existed=False)
         bounds = _bounds(session, known, promised)
-    raise _reason(writes, known, bounds, planned) or TransactionLost
+    raise _reason(writes, known, bounds, planned) or TransactionConflict
 
 
 class _Bounds(NamedTuple):

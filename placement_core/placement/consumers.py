@@ -17,7 +17,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import TransactionLost, arrays, failures, inserts, texts
+from placement_core.db import TransactionConflict, arrays, failures, inserts, texts
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
 from placement_core.placement import counters, errors, locks, records, tables
@@ -41,7 +41,7 @@ _project_ids: weakref.WeakKeyDictionary[Database, dict[str, int]] = weakref.Weak
 _BATCH = 100
 
 
-class OwnerMissing(TransactionLost):
+class OwnerMissing(TransactionConflict):
     """A project, user or type that was there is gone; the next attempt makes it."""
 
 
@@ -192,7 +192,7 @@ def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> No
                 connection.execute(_MAKE_OWNER[kind], {"name": name})
         except db_exception.DBDuplicateEntry:
             if ctx.session is not None:
-                raise TransactionLost from None
+                raise TransactionConflict from None
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known.add((kind, name))
@@ -260,7 +260,7 @@ def hold(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[
     :raises errors.MalformedConsumer: no row can hold its uuid.
     :raises errors.ConsumerGenerationConflict: one has another generation than
         its writer saw.
-    :raises TransactionLost: somebody else made one of them this moment.
+    :raises TransactionConflict: somebody else made one of them this moment.
     """
     for write in writes:
         if not is_consumer_uuid(write.consumer_uuid):
@@ -291,7 +291,7 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
     actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
     if actual != seen:
         raise errors.ConsumerGenerationConflict(uuid, actual, seen)
-    raise TransactionLost  # it became ``seen`` between the two statements
+    raise TransactionConflict  # it became ``seen`` between the two statements
 
 
 def take(session: db.Session, uuid: str) -> bool:
@@ -318,7 +318,7 @@ def _make_together(
             "user": [write.user_id for write in writes],
             "type": [write.consumer_type for write in writes]})
     except db_exception.DBDuplicateEntry:
-        raise TransactionLost from None
+        raise TransactionConflict from None
     return set(made.scalars())
 
 
@@ -334,7 +334,7 @@ def _make(session: db.Session, write: records.AllocationWrite) -> bool:
         return True
     if session.execute(_GENERATION, {"uuid": write.consumer_uuid}).first() is None:
         raise OwnerMissing
-    raise TransactionLost  # somebody else made it since we asked
+    raise TransactionConflict  # somebody else made it since we asked
 
 
 def _insert_row(
@@ -355,7 +355,7 @@ def _insert_row(
     try:
         return session.execute_write(_INSERT[typed], values) == 1
     except db_exception.DBDuplicateEntry:
-        raise TransactionLost from None
+        raise TransactionConflict from None
 
 
 def _take_unused(session: db.Session, uuid: str) -> bool:
@@ -374,7 +374,7 @@ def _take_unused(session: db.Session, uuid: str) -> bool:
     # Once more with its row in hand: only now it stays as we see it.
     if (session.execute_write(_RAISE, {"of_uuid": uuid}) != 1
             or session.execute(_HOLDS, {"uuid": uuid}).first() is not None):
-        raise TransactionLost
+        raise TransactionConflict
     return True
 
 

@@ -163,7 +163,7 @@ def hold_pairs(
 ) -> None:
     """Take the pairs that the consumers belong to, and read what their partners hold.
 
-    :raises TransactionLost: one of them ended meanwhile.
+    :raises TransactionConflict: one of them ended meanwhile.
     """
     if facts.paired:
         facts.pairs = moves.hold(session, sorted(facts.paired))

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from placement_core.context import Context
 from placement_core.db import Session, arrays, inserts
-from placement_core.db.transactions import TransactionLost
+from placement_core.db.transactions import TransactionConflict
 from placement_core.placement import consumers, counters, locks, moves, records, tables
 from placement_core.placement.facts import Cell, Facts, Owner
 
@@ -150,7 +150,7 @@ def _count(
     elif uuid in existed:
         planned.emptied.append(uuid)
     elif owner is not None:
-        raise TransactionLost  # made since its row was asked for, and not held
+        raise TransactionConflict  # made since its row was asked for, and not held
 
 
 def _add(
@@ -181,7 +181,7 @@ def write_allocations(session: Session, planned: Plan) -> None:
     for start in range(0, len(planned.gone), _MOST_IDS):
         ids = planned.gone[start:start + _MOST_IDS]
         if session.execute_write(_DELETE[session.dialect], {"ids": ids}) != len(ids):
-            raise TransactionLost  # a consumer without a record: somebody else was first
+            raise TransactionConflict  # a consumer without a record: somebody else was first
     if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
         raise Short(planned)
     if planned.rows:

@@ -72,7 +72,7 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
     """Take the rows of providers, in the order of their ids, until the commit.
 
     :param steps: {provider id: how far its generation rises, 0 or 1}.
-    :raises failures.TransactionLost: one of them was removed meanwhile;
+    :raises failures.TransactionConflict: one of them was removed meanwhile;
         ``retry_writes`` begins again and finds out which.
     """
     if not steps:
@@ -85,7 +85,7 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
     else:
         met = session.execute_write(_HOLD, rows)
     if met != len(rows):
-        raise failures.TransactionLost
+        raise failures.TransactionConflict
     for key in steps:
         session.record_change(kinds.PROVIDER, key)
 

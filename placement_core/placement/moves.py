@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, arrays, inserts, read_once, retry_writes
-from placement_core.db.transactions import TransactionLost
+from placement_core.db.transactions import TransactionConflict
 from placement_core.placement import tables
 
 _moves, _allocations = tables.moves, tables.allocations
@@ -122,13 +122,13 @@ def hold(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
     """Take the rows of pairs, in the order of their uuids; return the pairs.
 
     :param uuids: the ``consumer_uuid`` of each.
-    :raises TransactionLost: one of them ended meanwhile.
+    :raises TransactionConflict: one of them ended meanwhile.
     """
     if not uuids:
         return {}
     for uuid in sorted(uuids):
         if session.execute(_LOCK, {"of_uuid": uuid}).rowcount != 1:
-            raise TransactionLost
+            raise TransactionConflict
     amounts: dict[str, dict[int, int]] = collections.defaultdict(dict)
     owners = {}
     for row in session.execute(_PAIRS[session.dialect], {"uuids": sorted(uuids)}):

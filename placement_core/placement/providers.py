@@ -245,11 +245,11 @@ def _put_below(
     # deadlock.
     present = session.execute(_PLACE, {"id": row.id}).one()
     if present.parent_provider_id != row.parent_provider_id:
-        raise failures.TransactionLost
+        raise failures.TransactionConflict
     if not moves:
         return
     if set(session.execute(_SUBTREE, {"top": row.id}).scalars()) != subtree:
-        raise failures.TransactionLost
+        raise failures.TransactionConflict
 
     if present.parent_provider_id is not None and not allow_reparenting:
         raise errors.ProviderNotSaved(

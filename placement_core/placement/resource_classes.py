@@ -186,14 +186,14 @@ def hold(session: Session, class_ids: Iterable[int]) -> None:
     Who inserts inventory rows of custom classes calls this before, once for
     all classes of the transaction, after the provider rows are held.
 
-    :raises failures.TransactionLost: one was removed meanwhile;
+    :raises failures.TransactionConflict: one was removed meanwhile;
         ``retry_writes`` begins again and finds out which.
     """
     for class_id in sorted(set(class_ids)):
         # Standard classes are never removed.
         if (class_id >= FIRST_CUSTOM_ID
                 and session.execute(_HOLD, {"held_id": class_id}).rowcount != 1):
-            raise failures.TransactionLost
+            raise failures.TransactionConflict
 
 
 def have(session: Session, name: str) -> tuple[int, bool]:

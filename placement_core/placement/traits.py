@@ -120,7 +120,7 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
         row = session.execute(_BY_NAME, {"name": name}).first()
         if row is None:
             # Somebody else made it and removed it again.
-            raise failures.TransactionLost
+            raise failures.TransactionConflict
         if created:
             session.record_change(kinds.TRAIT, row.id)
     return _record(row), created
@@ -212,7 +212,7 @@ def _set(session: Session, provider_id: int, wanted: set[int]) -> bool:
                 for trait_id in sorted(wanted - present)])
         except db_exception.DBReferenceError as error:
             # A trait was removed after we looked: look again.
-            raise failures.TransactionLost from error
+            raise failures.TransactionConflict from error
     locks.raise_generation(session, provider_id)
     return True
 

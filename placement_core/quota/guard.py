@@ -16,7 +16,7 @@ from typing import Literal
 from placement_core import amounts, errors as core_errors, metrics
 from placement_core.amounts import Amount
 from placement_core.context import Context
-from placement_core.db import TransactionLost
+from placement_core.db import TransactionConflict
 from placement_core.placement import consumers, totals, usage_index
 from placement_core.placement.growth import Amounts, Growth
 from placement_core.placement.records import AllocationWrite
@@ -80,7 +80,7 @@ class QuotaGuard:
             return
         try:
             self._fetch(ctx, owners)
-        except TransactionLost:
+        except TransactionConflict:
             raise
         except core_errors.Unavailable as error:
             if self._mode == "enforce":
@@ -112,7 +112,7 @@ class QuotaGuard:
         """Refuse what exceeds a limit.
 
         :raises errors.QuotaExceeded: naming every limit that is.
-        :raises TransactionLost: limits or the catalog changed since ``prepare``.
+        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
         """
         if self._undecided:
             return
@@ -169,13 +169,13 @@ class QuotaGuard:
 
         Also where nothing seems to bind: by now something may.
 
-        :raises TransactionLost: limits or the catalog changed since ``prepare``.
+        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
         """
         decisions, all_bounds = self._decisions, self._bounds.values()
         if self._project_ids is None:
             usages = decisions.settled(ctx)
             if not all(decisions.holds(each, usages) for each in all_bounds):
-                raise TransactionLost
+                raise TransactionConflict
             return lambda bounds: decisions.used(usages, bounds)
         assert ctx.session is not None  # called inside the claim's transaction
         counted = {
@@ -185,12 +185,12 @@ class QuotaGuard:
         try:
             state, of_projects = settled.read(ctx.session, {
                 name: id_ for name, id_ in self._project_ids.items() if name in counted})
-        except TransactionLost:
+        except TransactionConflict:
             consumers.forget_projects(ctx.database)
             raise
         if not all(decisions.holds_in(each, state) for each in all_bounds):
             decisions.forget()
-            raise TransactionLost
+            raise TransactionConflict
         return lambda bounds: lambda binding, units: sum(
             of_projects.get((each, unit), 0)
             for each in bounds.counted(binding).project_ids for unit in units)

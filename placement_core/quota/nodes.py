@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 import sqlalchemy as sa
 
 from placement_core.context import Context
-from placement_core.db import Session, TransactionLost, inserts, lists
+from placement_core.db import Session, TransactionConflict, inserts, lists
 from placement_core.db.database import Database
 from placement_core.quota import tables
 
@@ -87,7 +87,7 @@ def hold(ctx: Context, session: Session, ids: Mapping[str, int]) -> None:
     """Take rows until the commit.
 
     :param ids: {node: id of its row}, from ``ensure``.
-    :raises TransactionLost: a row is missing, or another node's: the database is another
+    :raises TransactionConflict: a row is missing, or another node's: the database is another
         one now.
     """
     if not ids:
@@ -97,4 +97,4 @@ def hold(ctx: Context, session: Session, ids: Mapping[str, int]) -> None:
     held = session.execute_write(statement, {"ids": wanted, "node_ids": sorted(ids)})
     if held != len(wanted):
         forget(ctx)
-        raise TransactionLost
+        raise TransactionConflict

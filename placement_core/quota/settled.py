@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from placement_core.changes import revisions
 from placement_core.changes.tables import revisions as revision_rows
-from placement_core.db import Session, TransactionLost, arrays
+from placement_core.db import Session, TransactionConflict, arrays
 from placement_core.placement import counters, tables
 from placement_core.plugin_api.counting import CONSUMERS
 
@@ -79,7 +79,7 @@ def read(
 
     :param project_ids: the ids of the rows of projects.
     :returns: usages are {(project, resource class or CONSUMERS): used}.
-    :raises TransactionLost: the rows are others: the database is another one now.
+    :raises TransactionConflict: the rows are others: the database is another one now.
     """
     revision, found = "", {}
     used: dict[tuple[str, str], int] = {}
@@ -94,5 +94,5 @@ def read(
         else:
             revision = revisions.text(first, second)
     if found != names:
-        raise TransactionLost
+        raise TransactionConflict
     return revision, used

@@ -550,7 +550,7 @@ def _hold_tree(session: Session, root_id: int) -> set[int]:
     # Nothing joins or leaves it now, for that takes a row of it. What did so before we
     # held them makes us begin again.
     if set(session.execute(_TREE, {"root_id": root_id}).scalars()) != tree:
-        raise failures.TransactionLost
+        raise failures.TransactionConflict
     return tree
 
 

@@ -25,7 +25,7 @@ _NAMES = PreparedRead(
 class TestPatience(base.DatabaseTestCase):
     """A request repeats what it lost, within one bound."""
 
-    def lose(self, error=db.TransactionLost):
+    def lose(self, error=db.TransactionConflict):
         attempts = []
 
         @db.retry_writes
@@ -37,7 +37,7 @@ class TestPatience(base.DatabaseTestCase):
         def outer(ctx):
             inner(ctx)
 
-        self.assertRaises(db.TransactionLost, outer, self.ctx)
+        self.assertRaises(db.TransactionConflict, outer, self.ctx)
         return len(attempts)
 
     def test_functions_that_call_each_other_share_it(self):
@@ -66,7 +66,7 @@ class TestPatience(base.DatabaseTestCase):
             attempts.append(1)
             time.sleep(0.3)
             if len(attempts) == 1:
-                raise db.TransactionLost
+                raise db.TransactionConflict
 
         slow(self.ctx)
         self.assertEqual(2, len(attempts))

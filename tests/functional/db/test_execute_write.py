@@ -111,7 +111,7 @@ class TestExecuteWrite(base.DatabaseTestCase):
 
     def test_a_lost_connection(self):
         """Nothing was written: it may be tried again."""
-        with self.assertRaises(db.TransactionLost), db.write(self.ctx) as session:
+        with self.assertRaises(db.TransactionConflict), db.write(self.ctx) as session:
             session.execute_write(_INSERT, self.provider("one"))
             session.connection.connection.dbapi_connection.close()
             session.execute_write(_INSERT, self.provider("two"))

@@ -24,7 +24,7 @@ _projects = tables.projects
 _heads = change_tables.change_heads
 
 _VERDICTS = {
-    Meaning.RETRY: failures.TransactionLost,
+    Meaning.RETRY: failures.TransactionConflict,
     Meaning.LOST: failures.ConnectionLost,
     Meaning.REFUSED: errors.Unavailable,
     Meaning.READ_ONLY: failures.ReadOnly,
@@ -265,11 +265,11 @@ class TestSeen(base.DatabaseTestCase):
 
     def test_serialization_failure(self):
         self.only("postgresql", "sqlite")
-        self.expect(failures.TransactionLost, self.write_on_an_old_snapshot)
+        self.expect(failures.TransactionConflict, self.write_on_an_old_snapshot)
 
     def test_record_changed(self):
         self.only("mysql")
-        self.expect(failures.TransactionLost, self.write_on_an_old_snapshot)
+        self.expect(failures.TransactionConflict, self.write_on_an_old_snapshot)
 
     def write_on_an_old_snapshot(self):
         """Change a row that another transaction has changed since ours first looked."""
@@ -292,7 +292,7 @@ class TestSeen(base.DatabaseTestCase):
                 self.execute("ALTER TABLE changing FORCE", ctx=self.context())
                 session.connection.exec_driver_sql("SELECT * FROM changing")
 
-        self.expect(failures.TransactionLost, read)
+        self.expect(failures.TransactionConflict, read)
 
     def test_a_failed_transaction(self):
         self.only("postgresql")
@@ -303,7 +303,7 @@ class TestSeen(base.DatabaseTestCase):
                     session.connection.exec_driver_sql("SELECT 1 / 0")
                 session.execute(sa.select(_projects))
 
-        self.expect(failures.TransactionLost, write)
+        self.expect(failures.TransactionConflict, write)
 
     # Connections that end.
 

@@ -87,7 +87,7 @@ class TestTransactions(base.DatabaseTestCase):
             with db.write(ctx) as session:
                 _add(session, f"attempt {len(attempts)}")
             if len(attempts) < 5:
-                raise db.TransactionLost
+                raise db.TransactionConflict
 
         @db.retry_writes
         def outer(ctx):
@@ -165,7 +165,7 @@ class TestFailures(base.DatabaseTestCase):
             started = time.monotonic()
             error = self.assertRaises(errors.Unavailable, self.touch, ctx)
             self.assertLess(time.monotonic() - started, 10)
-        self.assertNotIsInstance(error, db.TransactionLost)
+        self.assertNotIsInstance(error, db.TransactionConflict)
         self.touch(ctx)
 
     @staticmethod
@@ -263,7 +263,8 @@ class TestVerdicts(base.TestCase):
 
     def test_mysql(self):
         for code, kind in (
-            (1213, db.TransactionLost), (1020, db.TransactionLost), (3101, db.TransactionLost),
+            (1213, db.TransactionConflict), (1020, db.TransactionConflict),
+            (3101, db.TransactionConflict),
             (1047, failures.ConnectionLost), (2013, failures.ConnectionLost),
             (1205, errors.Unavailable), (1290, failures.ReadOnly),
             (1040, errors.Unavailable), (1406, errors.Invalid),
@@ -273,8 +274,8 @@ class TestVerdicts(base.TestCase):
 
     def test_postgresql(self):
         for error, kind in (
-            (postgresql.SerializationFailure, db.TransactionLost),
-            (postgresql.DeadlockDetected, db.TransactionLost),
+            (postgresql.SerializationFailure, db.TransactionConflict),
+            (postgresql.DeadlockDetected, db.TransactionConflict),
             (postgresql.AdminShutdown, failures.ConnectionLost),
             (postgresql.IdleInTransactionSessionTimeout, failures.ConnectionLost),
             (postgresql.LockNotAvailable, errors.Unavailable),
@@ -287,5 +288,5 @@ class TestVerdicts(base.TestCase):
     def test_others(self):
         error = KeyError("ours")
         self.assertIs(error, failures.translate(error))
-        lost = transactions.TransactionLost()
+        lost = transactions.TransactionConflict()
         self.assertIs(lost, failures.translate(lost))
