@@ -270,7 +270,7 @@ def _few(project_ids: Collection[str] | None) -> list[str] | None:
 
 def _owner(user_id: str | None) -> str | None:
     """Return a user as a parameter: whom no database can have heard of has nothing."""
-    return user_id if user_id is not None and texts.storable(user_id) else None
+    return user_id if user_id is not None and texts.is_storable(user_id) else None
 
 
 def _only(
@@ -284,4 +284,4 @@ def _only(
 
 def _known(ids: Collection[str]) -> list[str]:
     """Return those that a database can have heard of."""
-    return sorted({each for each in ids if texts.storable(each)})
+    return sorted({each for each in ids if texts.is_storable(each)})

@@ -141,7 +141,7 @@ def list_(
     """
     wanted: dict[str, Any] = {
         "project_id": project_id, "user_id": user_id, "queued_for_delete": queued_for_delete}
-    if not all(texts.storable(text) for text in (project_id, user_id) if text is not None):
+    if not all(texts.is_storable(text) for text in (project_id, user_id) if text is not None):
         return []
     with db.read(cells.api(ctx)) as session:
         if cell is not None:
@@ -288,7 +288,7 @@ def _aware(moment: datetime.datetime | None) -> datetime.datetime | None:
 def _sensible(uuid: str, project_id: str, user_id: str) -> str:
     """Return the uuid as nova spells it."""
     for field, text in (("project_id", project_id), ("user_id", user_id)):
-        if not (text.strip() and len(text) <= _LONGEST_ID and texts.storable(text)):
+        if not (text.strip() and len(text) <= _LONGEST_ID and texts.is_storable(text)):
             raise errors.InvalidInstance(
                 field, f"expected text of 1 to {_LONGEST_ID} characters, without NUL")
     try:

@@ -159,14 +159,14 @@ def _values(cell: Cell) -> dict[str, Any]:
 
 def _require_sense(cell: Cell) -> None:
     if not (cell.name.strip() and len(cell.name) <= _LONGEST_NAME
-            and texts.storable(cell.name)):
+            and texts.is_storable(cell.name)):
         raise errors.InvalidCell(
             "name", f"expected text of 1 to {_LONGEST_NAME} characters, without NUL")
     if _is_uuid(cell.name):
         raise errors.InvalidCell("name", "it looks like the uuid of a cell")
     for field, url in (("database_connection", cell.database_connection),
                        ("transport_url", cell.transport_url)):
-        if not texts.storable(url) or len(url.encode()) > _LONGEST_URL:
+        if not texts.is_storable(url) or len(url.encode()) > _LONGEST_URL:
             raise errors.InvalidCell(field, "it is too long, or has characters no URL has")
         if f":{MASK}@" in url:
             raise errors.InvalidCell(field, f"it has {MASK} in place of a password")

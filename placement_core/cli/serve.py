@@ -218,7 +218,7 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
             sync.sync(settings, _unless_silent(say))
         else:
             sync.require_newest(database)
-        return database.shown
+        return database.masked_url
     finally:
         database.dispose()
 

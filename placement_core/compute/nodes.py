@@ -137,7 +137,7 @@ class ComputeNodes:
         asked = self._cells.cells(ctx)
         if cell is not None:
             asked = _only(asked, cell)
-        if named is not None and not texts.storable(named):
+        if named is not None and not texts.is_storable(named):
             asked = []
         first = {each.uuid: 0 for each in asked}
         if after is not None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from placement_core import errors
 from placement_core.db import drivers
-from placement_core.db.failures import ConnectionLost, reason, translate
+from placement_core.db.failures import ConnectionLost, describe_error, translate
 from placement_core.db.masking import MASK
 
 LOG = logging.getLogger(__name__)
@@ -183,7 +183,7 @@ class Availability:
                         self._name, self._said(outage.error))
 
     def _said(self, error: Exception) -> str:
-        text = reason(error)
+        text = describe_error(error)
         return text.replace(self._password, MASK) if self._password else text
 
     def _end_outage(self, outage: _Outage) -> None:

@@ -43,7 +43,7 @@ from placement_core.db.failures import (
     translate,
     translated_errors,
 )
-from placement_core.db.masking import masked
+from placement_core.db.masking import mask_url
 from placement_core.db.session import Session
 
 #: The dialects we know, and the driver each uses when the URL names none.
@@ -140,7 +140,7 @@ class Database:
     ) -> None:
         self.url = resolve_url(settings)
         #: The URL as people may see it.
-        self.shown = masked(settings.connection)
+        self.masked_url = mask_url(settings.connection)
         self.settings = settings
         self.journal = journal
         self.retries = retries
@@ -151,7 +151,7 @@ class Database:
         self.dialect = self.url.get_backend_name()
         silence = 0 if self.dialect == "sqlite" else settings.network_timeout_seconds
         self.availability = Availability(
-            f"the database {masked(settings.connection)}", self._probe,
+            f"the database {mask_url(settings.connection)}", self._probe,
             str(self.url.password or ""), silence, grace_seconds)
         try:
             self.writer = self._engine("READ COMMITTED", "BEGIN IMMEDIATE")
@@ -160,7 +160,7 @@ class Database:
         except (ImportError, ValueError, sa.exc.ArgumentError):
             # Their words may repeat a part of the URL.
             raise errors.ConfigurationError(
-                f"{settings.named} = {masked(settings.connection)}: a driver or a parameter "
+                f"{settings.named} = {mask_url(settings.connection)}: a driver or a parameter "
                 "of the URL cannot be used") from None
 
         self.compiled = compiled.CompiledStatements(self.writer.dialect)
@@ -219,7 +219,7 @@ def resolve_url(settings: Settings) -> sa.URL:
             "postgresql://user:password@host/placement, with what is not a letter or a "
             "digit in user and password percent-encoded (@ is %40)"
         ) from None
-    shown = masked(settings.connection)
+    shown = mask_url(settings.connection)
     if settings.connection_parameters:
         url = url.update_query_string(settings.connection_parameters, append=True)
     backend = url.get_backend_name() if url.drivername != "mariadb" else "mysql"

@@ -95,7 +95,7 @@ def is_missing_value(error: Exception) -> bool:
     return _code(error) == ("mysql", 1048)
 
 
-def reason(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what a database said, in one line, for the log."""
     cause = error.__cause__ or error
     original = getattr(getattr(cause, "inner_exception", None) or cause, "orig", None) or cause

@@ -20,7 +20,7 @@ _END = re.compile(r"""([\s'"]+)""")
 _PARAMETER = re.compile(r"([?&#])")
 
 
-def masked_in(text: str) -> str:
+def mask_text(text: str) -> str:
     """Return a text that may repeat URLs, without their secrets."""
     words = _END.split(text)
     words[::2] = [_masked_word(word) for word in words[::2]]
@@ -47,7 +47,7 @@ def _without_parameters(url: str) -> str:
     return "".join(parts)
 
 
-def masked(url: str) -> str:
+def mask_url(url: str) -> str:
     """Return a URL of a database or a message bus without its secrets.
 
     Where it is not certain what the secret is, more than that is left out.

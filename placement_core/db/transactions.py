@@ -24,7 +24,7 @@ from placement_core.db.database import Database
 from placement_core.db.failures import (
     ConnectionLost,
     TransactionConflict,
-    reason,
+    describe_error,
     translate,
     translated_errors,
 )
@@ -168,7 +168,7 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
         # would do twice: transactions that record nothing only get-or-create.
         raise ConnectionLost from error
     LOG.warning("a COMMIT was not confirmed (%s); looking for transaction %x",
-                reason(error), session.txn)
+                describe_error(error), session.txn)
     for pause in (*_LOOK_UP_PAUSES_SECONDS, None):
         try:
             with translated_errors():
@@ -204,7 +204,7 @@ def _housekeeping(database: Database, session: Session) -> None:
         with translated_errors():
             database.journal.committed(database, session)
     except errors.Unavailable as error:
-        LOG.warning("the change log could not be pruned: %s", reason(error))
+        LOG.warning("the change log could not be pruned: %s", describe_error(error))
     except Exception:
         LOG.warning("the change log could not be pruned", exc_info=True)
 

@@ -79,7 +79,7 @@ class Readiness:
         except Exception as error:
             known = isinstance(failures.translate(error), errors.Unavailable)
             if self._was_ready:
-                LOG.warning("not ready: %s", failures.reason(error), exc_info=not known)
+                LOG.warning("not ready: %s", failures.describe_error(error), exc_info=not known)
         finally:
             self._was_ready = check.ready
             check.done.set()

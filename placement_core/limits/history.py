@@ -111,7 +111,7 @@ def list_(
     }
     values: dict[str, Any] = {
         name: wish for name, wish in wanted.items() if wish is not None}
-    if not all(texts.storable(wish) for wish in values.values()):
+    if not all(texts.is_storable(wish) for wish in values.values()):
         return []
     statement = _statement(tuple(values), marker is not None, limit is not None)
     if marker is not None:

@@ -95,7 +95,7 @@ def parse_text(
     """Return a field that has to be text of some length."""
     found = item.get(field)
     if (not isinstance(found, str) or not shortest <= len(found) <= longest
-            or not texts.storable(found)):
+            or not texts.is_storable(found)):
         raise errors.InvalidLimit(
             field, f"expected a text of {shortest} to {longest} characters, without NUL")
     return found

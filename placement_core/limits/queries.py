@@ -68,9 +68,9 @@ def list_(
     """
     if visible is not None and not visible:
         return []
-    if not all(texts.storable(each.value) for each in filters if each.value is not None):
+    if not all(texts.is_storable(each.value) for each in filters if each.value is not None):
         return []
-    if marker is not None and not texts.storable(marker):
+    if marker is not None and not texts.is_storable(marker):
         raise errors.UnknownMarker(marker)
     shape = tuple((each.field, "missing" if each.value is None else each.operator)
                   for each in filters)
@@ -100,7 +100,7 @@ def by_id(session: Session, statement: sa.Select[Any], id_: str) -> sa.Row[Any] 
 
     :param statement: selects the row whose ``uuid`` is ``:id_``.
     """
-    if not texts.storable(id_):
+    if not texts.is_storable(id_):
         return None
     row = session.execute(statement, {"id_": id_}).first()
     # MySQL leaves blanks at the end out of account.

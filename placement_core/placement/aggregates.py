@@ -80,7 +80,7 @@ def replace_for_provider(
     if generation is not None and provider.generation != generation:
         raise errors.ProviderGenerationConflict(uuid)
     for aggregate in wanted:
-        if not 0 < len(aggregate) <= _LONGEST_UUID or not texts.storable(aggregate):
+        if not 0 < len(aggregate) <= _LONGEST_UUID or not texts.is_storable(aggregate):
             raise errors.InvalidAggregate(aggregate)
     aggregate_ids = _ensure(ctx, wanted)
     with db.write(ctx) as session:
@@ -130,7 +130,7 @@ def _ensure(ctx: Context, uuids: list[str]) -> set[int]:
     if missing:
         now = utcnow()
         with db.write(ctx) as session:
-            inserts.missing(session.connection, _aggregates, [
+            inserts.insert_missing(session.connection, _aggregates, [
                 {"uuid": uuid, "created_at": now} for uuid in missing])
             found.update(_ids(session, missing))
     return set(found.values())

@@ -182,7 +182,7 @@ def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> No
             wanted |= _owners_of(write)
     known = _known.setdefault(ctx.database, set())
     for kind, name in sorted(wanted - known):
-        if not texts.storable(name):
+        if not texts.is_storable(name):
             raise errors.InvalidOwner(name)
         try:
             if ctx.session is not None:
@@ -206,14 +206,14 @@ def project_ids(ctx: Context, names: Collection[str]) -> dict[str, int]:
     :returns: none of a name that no row can hold, or that a row has in another spelling.
     """
     known = _project_ids.setdefault(ctx.database, {})
-    missing = sorted(name for name in names if name not in known and texts.storable(name))
+    missing = sorted(name for name in names if name not in known and texts.is_storable(name))
     if missing:
         if len(known) >= _MOST_KNOWN:
             known.clear()
-            missing = sorted(filter(texts.storable, names))
+            missing = sorted(filter(texts.is_storable, names))
         with ctx.database.connection(ctx.database.autocommit) as connection:
             now = utcnow()
-            inserts.missing(connection, tables.projects, [
+            inserts.insert_missing(connection, tables.projects, [
                 {"external_id": name, "created_at": now} for name in missing])
             known.update(connection.execute(
                 _PROJECT_IDS[connection.dialect.name], {"names": missing}).all())
@@ -244,7 +244,7 @@ def remembering(database: Database) -> Iterator[None]:
 
 def is_consumer_uuid(text: str) -> bool:
     """Say whether a row can hold ``text`` as the uuid of a consumer."""
-    return 0 < len(text) <= 36 and texts.storable(text)
+    return 0 < len(text) <= 36 and texts.is_storable(text)
 
 
 # Taking and releasing consumer rows -------------------------------------------

@@ -185,7 +185,7 @@ def write_allocations(session: Session, planned: Plan) -> None:
     if any(row.used > locks.LARGEST_INTEGER for row in planned.rows):
         raise Short(planned)
     if planned.rows:
-        inserts.many(session, _allocations, [
+        inserts.insert_many(session, _allocations, [
             {"resource_provider_id": row.cell[0], "resource_class_id": row.cell[1],
              "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn}
             for row in planned.rows

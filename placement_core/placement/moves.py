@@ -304,6 +304,6 @@ def write(session: Session, changes: Sequence[Change]) -> None:
         for _, pair in changes if pair is not None
         for resource_class, used in sorted(pair.used.items())]
     if rows:
-        inserts.many(session, _moves, rows)
+        inserts.insert_many(session, _moves, rows)
     for change in changes:
         session.record_change(kinds.PROJECT, change.pair.project_id)

@@ -291,7 +291,7 @@ def _canonical(uuid: str) -> str:
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME and texts.storable(name)
+    return 0 < len(name) <= _LONGEST_NAME and texts.is_storable(name)
 
 
 def _record(row: Sequence[Any]) -> Provider:

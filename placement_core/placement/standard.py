@@ -25,10 +25,11 @@ def insert(connection: sa.Connection) -> None:
     """
     now = utcnow()
     classes, traits = _missing(connection)
-    inserts.missing(connection, _classes, [
+    inserts.insert_missing(connection, _classes, [
         {"id": number, "name": name, "revision": 0, "created_at": now}
         for name, number in classes.items()])
-    inserts.missing(connection, _traits, [{"name": name, "created_at": now} for name in traits])
+    inserts.insert_missing(
+        connection, _traits, [{"name": name, "created_at": now} for name in traits])
 
 
 @db.retry_writes

@@ -115,7 +115,7 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
     except errors.TraitNotFound:
         pass
     with db.write(ctx) as session:
-        statement = inserts.skipping(_traits, session.dialect)
+        statement = inserts.build_skipping_insert(_traits, session.dialect)
         created = session.execute(statement, {"name": name, "created_at": utcnow()}).rowcount == 1
         row = session.execute(_BY_NAME, {"name": name}).first()
         if row is None:

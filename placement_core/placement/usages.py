@@ -85,7 +85,7 @@ def for_project(
     :param consumer_type: ``ALL_TYPES``, ``UNKNOWN_TYPE`` or the name of one type.
     :returns: no record for a type without consumers; empty for an unknown project.
     """
-    if not texts.storable(project_id) or not texts.storable(user_id or ""):
+    if not texts.is_storable(project_id) or not texts.is_storable(user_id or ""):
         return []
     found = (
         _OF_ANYBODY.fetch(ctx, {"project": project_id}) if user_id is None

@@ -48,7 +48,7 @@ def largest(
     """
     classes = sorted(set(units) - {CONSUMERS, INSTANCES})
     asked: dict[str, Any] = {
-        "project_ids": sorted(filter(texts.storable, project_ids)), "most": most}
+        "project_ids": sorted(filter(texts.is_storable, project_ids)), "most": most}
     if user_id is not None:
         asked["user_id"] = user_id
     if classes:

@@ -62,7 +62,7 @@ def ensure(ctx: Context, node_ids: Collection[str]) -> dict[str, int]:
             known.clear()
             missing = sorted(node_ids)
         with ctx.database.connection(ctx.database.autocommit) as connection:
-            inserts.missing(connection, _nodes, [
+            inserts.insert_missing(connection, _nodes, [
                 {"node_id": node_id, "revision": 0} for node_id in missing])
             known.update(_found(connection, missing))
     return {node_id: known[node_id] for node_id in node_ids}

@@ -259,7 +259,7 @@ def _acceptances(session: Session, row_ids: Collection[int]) -> dict[int, int]:
 
 
 def _answer(session: Session, uuids: Collection[str], *, stays: bool) -> None:
-    inserts.missing(session.connection, _answered, [
+    inserts.insert_missing(session.connection, _answered, [
         {"consumer_uuid": uuid, "stays": stays, "answered_at": utcnow()}
         for uuid in sorted(set(uuids))])
 

@@ -196,7 +196,7 @@ class PoolHosts:
         """
         given = host_capabilities.checked(capabilities)
         if trust_id is not None and not (
-                len(trust_id) <= _LONGEST_TRUST_ID and texts.storable(trust_id)):
+                len(trust_id) <= _LONGEST_TRUST_ID and texts.is_storable(trust_id)):
             raise InvalidLease(
                 f"A trust_id has at most {_LONGEST_TRUST_ID} characters.", "trust_id")
         found = self._find(ctx, name)
@@ -240,7 +240,7 @@ class PoolHosts:
 
     def _find(self, ctx: Context, name: str) -> _Found:
         """Return the one provider that is called so, or whose compute node is."""
-        if not 0 < len(name) <= _LONGEST_NAME or not texts.storable(name):
+        if not 0 < len(name) <= _LONGEST_NAME or not texts.is_storable(name):
             raise UnknownHost(name)
         called = _providers_called(ctx, name)
         listing = self._nodes.list_(ctx, named=name)
@@ -294,7 +294,7 @@ def find(ctx: Context, said: str) -> Host:
 
     :raises HostNotFound:
     """
-    if texts.storable(said):
+    if texts.is_storable(said):
         try:
             return _read_one(ctx, _BY_NAME, {"of_name": said}, said)
         except HostNotFound:
@@ -328,7 +328,7 @@ def allocations(
         else:
             row = _row(session, _id(host_id))
             hosts, asked_at = [_with_capabilities(session, [row])[0]], row.asked_at
-        if not all(texts.storable(said) for said in (lease_id, reservation_id) if said):
+        if not all(texts.is_storable(said) for said in (lease_id, reservation_id) if said):
             return hosts, []
         statement, parameters = _HELD, dict[str, Any]()
         if host_id is not None:
@@ -378,7 +378,7 @@ def change_property(ctx: Context, name: str, *, private: bool) -> HostProperty:
 
     :raises PropertyNotFound:
     """
-    if not texts.storable(name):
+    if not texts.is_storable(name):
         raise PropertyNotFound("No host ever had such a property.")
     with db.write(ctx) as session:
         session.execute(_SET_PRIVATE, {"of_name": name, "is_private": private})
@@ -527,7 +527,7 @@ def _service(
 
 
 def _check_reason(reason: str) -> None:
-    if len(reason) > _LONGEST_REASON or not texts.storable(reason):
+    if len(reason) > _LONGEST_REASON or not texts.is_storable(reason):
         raise InvalidLease(
             f"A reason has at most {_LONGEST_REASON} characters, and no NUL.", "reason")
     if reason.startswith(BY_MONITOR):

@@ -267,7 +267,7 @@ def add(session: Session, lease: Lease) -> Lease:
         "project_id": lease.project_id, "start_at": naive(lease.start_at),
         "end_at": naive(lease.end_at), "status": lease.status, "degraded": lease.degraded,
         "trust_id": lease.trust_id, "version": 1, "created_at": at})
-    inserts.many(session, _reservations, [
+    inserts.insert_many(session, _reservations, [
         {"id": each.id, "lease_id": lease.id, "position": position,
          "resource_type": each.resource_type, "resource_id": each.resource_id,
          "status": each.status, "missing_resources": each.missing_resources,
@@ -280,7 +280,7 @@ def add(session: Session, lease: Lease) -> Lease:
              **{name: each.fields[name] for name in kept.fields}}
             for each in lease.reservations if each.resource_type == resource_type]
         if rows:
-            inserts.many(session, kept.table, rows)
+            inserts.insert_many(session, kept.table, rows)
     add_events(session, lease.events)
     key = made.inserted_primary_key
     assert key is not None  # of one row
@@ -302,7 +302,7 @@ def made_of(resource_type: str, reservation_id: str) -> dict[str, str | int | No
 
 def add_events(session: Session, events: Sequence[Event]) -> None:
     """Write events that were not there."""
-    inserts.many(session, _events, [
+    inserts.insert_many(session, _events, [
         {"id": each.id, "lease_id": each.lease_id, "event_type": each.event_type,
          "due_at": naive(each.due_at), "status": each.status, "attempt": 0,
          "created_at": naive(each.created_at)}
@@ -497,7 +497,7 @@ def hold(
          "amount": amount, "start_second": window.start, "end_second": window.end}
         for each, given in pairs for what, amount in given.amounts.items()]
     if amounts:
-        inserts.many(session, _amounts, amounts)
+        inserts.insert_many(session, _amounts, amounts)
 
 
 def hold_otherwise(
@@ -605,7 +605,7 @@ def _insert_shares(
     session: Session, given: Sequence[tuple[Reservation, Share]], window: Window
 ) -> None:
     if given:
-        inserts.many(session, _held, [
+        inserts.insert_many(session, _held, [
             {"reservation_id": each.id, "computehost_id": share.host_id,
              "slots": share.slots, "vcpus": share.size.vcpus,
              "memory_mb": share.size.memory_mb, "disk_gb": share.size.disk_gb,

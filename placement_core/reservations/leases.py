@@ -631,7 +631,7 @@ def _page(ctx: Context, filters: Filters, values: Mapping[str, Any]) -> Sequence
     wanted: dict[str, Any] = {**values} | {
         name: filters[name] for name in ("project_id", "status", "name", "host_id")
         if filters.get(name) is not None}
-    if not all(texts.storable(value) for value in wanted.values() if isinstance(value, str)):
+    if not all(texts.is_storable(value) for value in wanted.values() if isinstance(value, str)):
         return []
     if (limit := filters.get("limit")) is not None:
         wanted["most"] = limit
