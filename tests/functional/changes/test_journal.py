@@ -261,7 +261,8 @@ class TestJournal(base.DatabaseTestCase):
         self.assertTrue(self.database.journal.landed(self.database, landed))
         self.touch(2)
         self.assertTrue(self.database.journal.landed(self.database, landed))
-        lost = db.Session(self.database.writer.connect(), writing=True)
+        lost = db.Session(
+            self.database.writer.connect(), self.database.compiled, writing=True)
         self.addCleanup(lost.connection.close)
         lost.record_change(kinds.PROVIDER, 7)
         seen = self.now()
