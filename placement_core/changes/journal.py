@@ -114,8 +114,8 @@ class Journal:
             successor = Session(connection, database.compiled, writing=True)
             successor.recorded_changes = session.recorded_changes
             self.append(successor)
-            found = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()
-        return found is not None
+            row = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()
+        return row is not None
 
 
 def _prune(database: Database, slot: int) -> None:

@@ -35,13 +35,13 @@ _BATCH = 16
 @functools.cache
 def _since(count: int) -> sa.Executable:
     """Build the question for the changes of ``count`` slots, each from a serial on."""
-    found = sa.union_all(*(
+    rows = sa.union_all(*(
         sa.select(_changes.c.slot, _changes.c.serial, _changes.c.txn, _changes.c.kind,
                   _changes.c.ref)
         .where(_changes.c.slot == sa.bindparam(f"slot{place}"),
                _changes.c.serial >= sa.bindparam(f"serial{place}"))
         for place in range(count)))
-    return found.order_by("slot", "serial").limit(sa.bindparam("most"))
+    return rows.order_by("slot", "serial").limit(sa.bindparam("most"))
 
 
 def _moved_on_postgresql() -> sa.Select[Any]:
@@ -54,8 +54,8 @@ def _moved_on_postgresql() -> sa.Select[Any]:
         sa.cast(sa.bindparam(name, type_=sa.Text), postgresql.ARRAY(sa.BigInteger)).label(name)
         for name in ("serials", "txns")]
     # The offset keeps the texts from being read again for each slot.
-    given = sa.select(*arrays).offset(sa.literal_column("0")).subquery("given")
-    serial, txn = (sa.func.coalesce(array[_heads.c.slot + 1], 0) for array in given.c)
+    seen = sa.select(*arrays).offset(sa.literal_column("0")).subquery("given")
+    serial, txn = (sa.func.coalesce(array[_heads.c.slot + 1], 0) for array in seen.c)
     # Limited, so that each slot's are found by the key, whatever else the log holds.
     log = (
         sa.select(_changes.c.serial, _changes.c.txn, _changes.c.kind, _changes.c.ref)
@@ -66,7 +66,7 @@ def _moved_on_postgresql() -> sa.Select[Any]:
     return (
         sa.select(_heads.c.slot, _heads.c.serial.label("head_serial"),
                   _heads.c.txn.label("head_txn"), log.c.serial, log.c.txn, log.c.kind, log.c.ref)
-        .select_from(given.join(
+        .select_from(seen.join(
             _heads, sa.or_(_heads.c.serial != serial, _heads.c.txn != txn),
         ).outerjoin(log, sa.true()))
         .limit(sa.bindparam("most")))
@@ -142,11 +142,11 @@ def follow(ctx: Context, seen: Vector) -> tuple[Vector, set[tuple[str, int]] | N
     whose answer has the heads that moved instead of all.
     """
     if ctx.database.url.get_backend_name() == "postgresql":
-        found = _MOVED.fetch(ctx, {**seen.texts, "most": _MOST_CHANGES})
-        if len(found) < _MOST_CHANGES:
-            heads = {row.slot: (row.head_serial, row.head_txn) for row in found}
+        moves = _MOVED.fetch(ctx, {**seen.texts, "most": _MOST_CHANGES})
+        if len(moves) < _MOST_CHANGES:
+            heads = {row.slot: (row.head_serial, row.head_txn) for row in moves}
             moved = _moved(seen, heads)
-            rows = sorted((row for row in found if row.serial is not None),
+            rows = sorted((row for row in moves if row.serial is not None),
                           key=lambda row: row.serial)
             return (Vector({**seen.heads, **heads}),
                     None if moved is None else _changed(moved, _by_slot(rows)))
@@ -192,14 +192,14 @@ def _read_since(session: Session, moved: Sequence[_Seen]) -> dict[int, list[Any]
     parameters: dict[str, int] = {"most": _MOST_CHANGES}
     for place, (slot, serial, _) in enumerate(moved):
         parameters |= {f"slot{place}": slot, f"serial{place}": serial}
-    found = session.execute(_since(len(moved)), parameters).all()
-    if len(found) == _MOST_CHANGES:
+    rows = session.execute(_since(len(moved)), parameters).all()
+    if len(rows) == _MOST_CHANGES:
         return None
-    return _by_slot(found)
+    return _by_slot(rows)
 
 
-def _by_slot(found: Iterable[Any]) -> dict[int, list[Any]]:
+def _by_slot(changes: Iterable[Any]) -> dict[int, list[Any]]:
     rows: dict[int, list[Any]] = {}
-    for row in found:
+    for row in changes:
         rows.setdefault(row.slot, []).append(row)
     return rows

@@ -242,8 +242,8 @@ class _Watch:
     def _run() -> None:
         while True:
             time.sleep(_WATCH_SECONDS)
-            for each in _all():
-                each.look_after()
+            for availability in _all():
+                availability.look_after()
 
 
 #: Weak references, in a list that can be copied while another thread adds to it.
@@ -252,7 +252,8 @@ _watch = _Watch()
 
 
 def _all() -> list[Availability]:
-    return [each for each in (ref() for ref in list(_ALL)) if each is not None]
+    availabilities = [ref() for ref in list(_ALL)]
+    return [availability for availability in availabilities if availability is not None]
 
 
 def _start_watch() -> None:
@@ -262,8 +263,8 @@ def _start_watch() -> None:
 def _forget_after_fork() -> None:
     global _watch
     _watch = _Watch()
-    for each in _all():
-        each.forget()
+    for availability in _all():
+        availability.forget()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -44,7 +44,7 @@ class CompiledStatement:
         if isinstance(parameters, Mapping):
             cursor.execute(self.text, self.bind(parameters))
         else:
-            cursor.executemany(self.text, [self.bind(each) for each in parameters])
+            cursor.executemany(self.text, [self.bind(one) for one in parameters])
 
     def raise_as_executed(self, connection: sa.Connection, error: BaseException) -> NoReturn:
         """Raise what ``connection.execute`` would raise where the driver raises ``error``.
@@ -89,10 +89,11 @@ def compile_write(
         return None
     defaults: dict[str, Callable[[], Any]] = {}
     for column in compiled.insert_prefetch or compiled.update_prefetch:
-        made = column.default if compiled.isinsert else column.onupdate
-        if column.key not in compiled.params or not (made.is_scalar or made.is_callable):
+        default = column.default if compiled.isinsert else column.onupdate
+        if column.key not in compiled.params or not (default.is_scalar or default.is_callable):
             return None
-        defaults[column.key] = _constant(made.arg) if made.is_scalar else _called(made.arg)
+        make = _constant if default.is_scalar else _called
+        defaults[column.key] = make(default.arg)
     wanted = {name for bind, name in compiled.bind_names.items() if bind.required}
     if not wanted <= {*names, *defaults}:
         return None
@@ -130,21 +131,21 @@ def _bind(
         if (process := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
 
     def values(parameters: Mapping[str, Any]) -> dict[str, Any]:
-        found = {**constants, **parameters}
+        bound = {**constants, **parameters}
         for name, make in defaults.items():
             if name not in parameters:
-                found[name] = make()
+                bound[name] = make()
         for name, process in processors.items():
-            found[name] = process(found[name])
-        return found
+            bound[name] = process(bound[name])
+        return bound
 
     if not compiled.positional:
         return values
     order = compiled.positiontup or []
 
     def in_order(parameters: Mapping[str, Any]) -> list[Any]:
-        found = values(parameters)
-        return [found[name] for name in order]
+        bound = values(parameters)
+        return [bound[name] for name in order]
 
     return in_order
 

@@ -219,7 +219,7 @@ def resolve_url(settings: Settings) -> sa.URL:
             "postgresql://user:password@host/placement, with what is not a letter or a "
             "digit in user and password percent-encoded (@ is %40)"
         ) from None
-    shown = mask_url(settings.connection)
+    masked_url = mask_url(settings.connection)
     if settings.connection_parameters:
         url = url.update_query_string(settings.connection_parameters, append=True)
     backend = url.get_backend_name() if url.drivername != "mariadb" else "mysql"
@@ -228,12 +228,12 @@ def resolve_url(settings: Settings) -> sa.URL:
         url = url.set(drivername=url.drivername.replace("mariadb", "mysql", 1))
     if backend not in _DRIVERS:
         raise errors.ConfigurationError(
-            f"{settings.named} = {shown}: expected one of "
+            f"{settings.named} = {masked_url}: expected one of "
             f"{', '.join(_DRIVERS)}"
         )
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         raise errors.ConfigurationError(
-            f"{settings.named} = {shown}: expected a file, because every "
+            f"{settings.named} = {masked_url}: expected a file, because every "
             "worker and thread has a connection of its own"
         )
     driver = url.drivername.partition("+")[2]
@@ -242,7 +242,7 @@ def resolve_url(settings: Settings) -> sa.URL:
         driver = url.drivername.partition("+")[2]
         if importlib.util.find_spec(driver) is None:
             raise errors.ConfigurationError(
-                f"{settings.named} = {shown}: the driver {driver} is not "
+                f"{settings.named} = {masked_url}: the driver {driver} is not "
                 f"installed; install placement-core[{backend}]"
             )
     return url

@@ -112,9 +112,9 @@ def _is_of_database(error: Exception) -> bool:
 def _meaning(error: Exception) -> Meaning | None:
     dialect, code = _code(error)
     if dialect is not None and code is not None:
-        found = meaning(dialect, code)
-        if found is not None:
-            return found
+        known = meaning(dialect, code)
+        if known is not None:
+            return known
     if isinstance(error, (db_exception.DBConnectionError, sa.exc.PendingRollbackError)) or (
             code is None and _is_drivers_own(error)):
         return Meaning.LOST

@@ -59,19 +59,19 @@ def mask_url(url: str) -> str:
         before, _, after = rest.rpartition("@")
         return f"{scheme}://{_masked_logins(before, after)}"
     place, slash, path = rest.partition("/")
-    place, asked, parameters = place.partition("?")
+    place, mark, parameters = place.partition("?")
     if not all(_PLACE.fullmatch(part) for part in place.split(",")):
         return f"{scheme}://{MASK}"
-    return f"{scheme}://{place}{_without_parameters(f'{asked}{parameters}{slash}{path}')}"
+    return f"{scheme}://{place}{_without_parameters(f'{mark}{parameters}{slash}{path}')}"
 
 
 def _masked_logins(before: str, after: str) -> str:
     """Return what follows the scheme, if somebody logs in there."""
     place = re.match(r"[^/?#]*", after)[0]  # type: ignore[index]  # (it always matches)
     logins = f"{before}@{place}".split(",")
-    shown = [_LOGIN.fullmatch(login) for login in logins]
-    if all(shown):
-        before = ",".join(f"{login[1]}:{MASK}{login[2]}" for login in shown if login)
+    matches = [_LOGIN.fullmatch(login) for login in logins]
+    if all(matches):
+        before = ",".join(f"{login[1]}:{MASK}{login[2]}" for login in matches if login)
     else:
         before = f"{MASK}@{place}"
     return f"{before}{_without_parameters(after[len(place):])}"

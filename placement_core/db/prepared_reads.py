@@ -101,8 +101,8 @@ def _rows(statement: Read, dialect: sa.Dialect) -> _Rows:
         if isinstance(column.type, sa.DateTime) else None
         for column in statement.selected_columns]
     if not any(converters):
-        return lambda found: [make(row) for row in found]
-    return lambda found: [
+        return lambda fetched: [make(row) for row in fetched]
+    return lambda fetched: [
         make([value if convert is None else convert(value)
               for convert, value in zip(converters, row, strict=True)])
-        for row in found]
+        for row in fetched]
