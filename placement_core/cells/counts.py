@@ -102,24 +102,24 @@ class Members:
 
 
 @db.retry_writes
-def unmigrated(api: Context, project_ids: Collection[str] | None = None) -> set[str]:
+def find_unmigrated(api: Context, project_ids: Collection[str] | None = None) -> set[str]:
     """Return which projects have mappings that cannot be counted yet.
 
     Mappings that are queued for deletion need no user. One statement.
 
     :param project_ids: of these; None: of all.
     """
-    asked = _few(project_ids)
-    if asked is not None and not asked:
+    projects = _choose_projects(project_ids)
+    if projects is not None and not projects:
         return set()
     with db.read_once(api) as session:
-        statement = _unmigrated(some=asked is not None)
-        found = {row.project_id for row in session.execute(statement, {"projects": asked})}
+        statement = _unmigrated(some=projects is not None)
+        found = {row.project_id for row in session.execute(statement, {"projects": projects})}
     return found if project_ids is None else found & set(project_ids)
 
 
 @db.retry_writes
-def mapped(
+def count_mapped(
     api: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
     without: Collection[str] = (),
 ) -> Mapped:
@@ -129,14 +129,15 @@ def mapped(
     :param user_id: count this user's share too.
     :param without: uuids of instances that shall not count.
     """
-    asked = _few(project_ids)
-    if asked is not None and not asked:
+    projects = _choose_projects(project_ids)
+    if projects is not None and not projects:
         return Mapped({})
     with db.read_once(api) as session:
         statement = _mapped(
-            some=asked is not None, user=user_id is not None, without=bool(without))
+            some=projects is not None, user=user_id is not None, without=bool(without))
         found = session.execute(statement, {
-            "projects": asked, "user": _owner(user_id), "without": _known(without)}).all()
+            "projects": projects, "user": _owner(user_id),
+            "without": _keep_storable(without)}).all()
     wanted = _only(found, project_ids)
     return Mapped(
         {row.project_id: int(row.instances) for row in wanted},
@@ -144,7 +145,7 @@ def mapped(
 
 
 @db.retry_writes
-def projects(api: Context) -> set[str]:
+def find_projects(api: Context) -> set[str]:
     """Return every project that has a living instance, by the mappings."""
     with db.read_once(api) as session:
         return {row.project_id for row in session.execute(
@@ -152,12 +153,12 @@ def projects(api: Context) -> set[str]:
 
 
 @db.retry_writes
-def members(api: Context, instance_uuids: Collection[str], user_id: str) -> Members:
+def count_members(api: Context, instance_uuids: Collection[str], user_id: str) -> Members:
     """Count the living instances of a user among the members of a group. One statement."""
     counted = 0
     unknown: dict[int, list[str]] = {}
     with db.read_once(api) as session:
-        found = session.execute(_MEMBERS, {"uuids": _known(instance_uuids)})
+        found = session.execute(_MEMBERS, {"uuids": _keep_storable(instance_uuids)})
         for row in found:
             if row.user_id not in (None, user_id):
                 continue
@@ -190,7 +191,7 @@ def _mapped(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
 # In a cell ------------------------------------------------------------------
 
 
-def in_cell(
+def count_in_cell(
     cell: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
     without: Collection[str] = (),
 ) -> InCell:
@@ -201,14 +202,15 @@ def in_cell(
     :param user_id: count this user's share too.
     :param without: uuids of instances that shall not count.
     """
-    asked = _few(project_ids)
-    if asked is not None and not asked:
+    projects = _choose_projects(project_ids)
+    if projects is not None and not projects:
         return InCell({})
     with db.read_once(cell) as session:
         statement = _in_cell(
-            some=asked is not None, user=user_id is not None, without=bool(without))
+            some=projects is not None, user=user_id is not None, without=bool(without))
         found = session.execute(statement, {
-            "projects": asked, "user": _owner(user_id), "without": _known(without)}).all()
+            "projects": projects, "user": _owner(user_id),
+            "without": _keep_storable(without)}).all()
     wanted = _only(found, project_ids)
     return InCell(
         {row.project_id: Amounts(
@@ -219,12 +221,12 @@ def in_cell(
         if user_id is not None else Amounts())
 
 
-def members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str) -> int:
+def count_members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str) -> int:
     """Count the instances of a user that live in a cell, of those with some uuids."""
     with db.read_once(cell) as session:
         return session.execute(
             _MEMBERS_IN_CELL,
-            {"uuids": _known(instance_uuids), "user": _owner(user_id)}).scalar_one()
+            {"uuids": _keep_storable(instance_uuids), "user": _owner(user_id)}).scalar_one()
 
 
 @functools.cache
@@ -261,11 +263,11 @@ def _sum_of_user(
     return sa.func.sum(sa.case((owner == sa.bindparam("user"), value), else_=0)).label(name)
 
 
-def _few(project_ids: Collection[str] | None) -> list[str] | None:
+def _choose_projects(project_ids: Collection[str] | None) -> list[str] | None:
     """Return the projects to ask for by name; None: ask for all."""
     if project_ids is None or len(project_ids) > _MANY:
         return None
-    return _known(project_ids)
+    return _keep_storable(project_ids)
 
 
 def _owner(user_id: str | None) -> str | None:
@@ -278,10 +280,10 @@ def _only(
 ) -> Sequence[sa.Row[Any]]:
     if project_ids is None:
         return found
-    asked = set(project_ids)
-    return [row for row in found if row.project_id in asked]
+    projects = set(project_ids)
+    return [row for row in found if row.project_id in projects]
 
 
-def _known(ids: Collection[str]) -> list[str]:
+def _keep_storable(ids: Collection[str]) -> list[str]:
     """Return those that a database can have heard of."""
     return sorted({each for each in ids if texts.is_storable(each)})

@@ -295,10 +295,10 @@ class CellDatabases:
 @db.retry_writes
 def _read_cells(api: Context) -> list[Cell]:
     with db.read_once(api) as session:
-        return cells_of(session)
+        return load_cells(session)
 
 
-def cells_of(session: Session) -> list[Cell]:
+def load_cells(session: Session) -> list[Cell]:
     """Return all cells in the order of creation, in the caller's transaction."""
     # Nova leaves columns empty that say nothing.
     return [

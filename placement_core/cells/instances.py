@@ -17,7 +17,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.cells import cell_tables, errors, mappings, tables
-from placement_core.cells.databases import CellDatabases, cells_of
+from placement_core.cells.databases import CellDatabases, load_cells
 from placement_core.cells.records import Cell, Instance
 from placement_core.context import Context
 from placement_core.db import Session, texts
@@ -254,7 +254,7 @@ def _heal(
 
 def _cell(session: Session, cell: str) -> Cell:
     try:
-        return mappings.pick(cells_of(session), cell)
+        return mappings.pick(load_cells(session), cell)
     except errors.CellNotFound:
         raise errors.UnknownCell(cell) from None
 

@@ -17,7 +17,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db, errors as core_errors
 from placement_core.cells import errors, tables
-from placement_core.cells.databases import CellDatabases, cells_of
+from placement_core.cells.databases import CellDatabases, load_cells
 from placement_core.cells.records import Cell
 from placement_core.changes import revisions
 from placement_core.context import Context
@@ -94,7 +94,7 @@ def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, 
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = cells_of(session)
+            found = load_cells(session)
             before = pick(found, cell)
             after = dataclasses.replace(before, **changes)
             if after == before:
@@ -122,7 +122,7 @@ def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = pick(cells_of(session), cell)
+            found = pick(load_cells(session), cell)
             # SQLite does not hold references by itself.
             if session.execute(_MAPPED, {"of_id": found.id}).first() is not None:
                 raise errors.CellInUse(found.title)
@@ -137,7 +137,7 @@ def _create(ctx: Context, cells: CellDatabases, made: Cell) -> Cell:
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = cells_of(session)
+            found = load_cells(session)
             for each in found:
                 if each == dataclasses.replace(made, id=each.id):
                     # Ours: it was committed before our own database failed.

@@ -24,12 +24,12 @@ class Cell:
     disabled: bool
 
     @property
-    def shown_database(self) -> str:
+    def masked_connection(self) -> str:
         """The database's URL without its password."""
         return mask_url(self.database_connection)
 
     @property
-    def shown_transport(self) -> str:
+    def masked_transport(self) -> str:
         """The message bus's URL without its passwords."""
         return mask_url(self.transport_url)
 

@@ -93,7 +93,7 @@ class LegacyCellCounting(CountingDriver):
     ) -> Count:
 
         def ask(cell_ctx: Context, _cell: Cell) -> InCell:
-            return counts.in_cell(cell_ctx, project_ids, user_id=user_id, without=without)
+            return counts.count_in_cell(cell_ctx, project_ids, user_id=user_id, without=without)
 
         seconds = Seconds()
         with seconds.of("api_database"):

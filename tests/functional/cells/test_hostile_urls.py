@@ -147,7 +147,7 @@ class TestTemplates(AskingTestCase):
         self.cells = self.databases()
         cell = self.cell("cell1", template)
         self.assertEqual(template, self.rows("cell_mappings")[0]["database_connection"])
-        self.assertIn("{scheme}", cell.shown_database)
+        self.assertIn("{scheme}", cell.masked_connection)
         answers, _ = self.asked(one)
         self.assertEqual({cell.uuid: 1}, dict(answers.answers), self.reasons(answers))
 

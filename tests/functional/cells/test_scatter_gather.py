@@ -283,7 +283,8 @@ class TestUrls(AskingTestCase):
     def test_nothing_shows_a_password(self):
         cell = self.cell("cell1", f"postgresql://u:{_SECRET}@h/d",
                          transport_url=f"rabbit://u:{_SECRET}@h:1")
-        self.assertNotIn(_SECRET, f"{cell} {cell!r} {cell.shown_database} {cell.shown_transport}")
+        self.assertNotIn(
+            _SECRET, f"{cell} {cell!r} {cell.masked_connection} {cell.masked_transport}")
 
 
 @databases.on_each_database
