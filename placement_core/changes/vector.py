@@ -1,7 +1,7 @@
 """The readers' side of the change log: what changed since I last looked.
 
 A reader remembers a ``Vector``: the head of every slot. The cheap question is
-``digest``: the sums of all serials and of all transaction names. A serial sum
+``read_digest``: the sums of all serials and of all transaction names. A serial sum
 alone could come out the same after a failover that lost some commits and made
 others; the names are random, so their sum does not.
 """
@@ -86,7 +86,7 @@ class Vector:
 
     @property
     def digest(self) -> tuple[int, int]:
-        """Return the two sums that ``digest`` asks the database for."""
+        """Return the two sums that ``read_digest`` asks the database for."""
         serials, txns = zip(*self.heads.values(), strict=True)
         return sum(serials), sum(txns)
 
@@ -100,19 +100,19 @@ class Vector:
 
 
 @retry_writes
-def digest(ctx: Context) -> tuple[int, int]:
+def read_digest(ctx: Context) -> tuple[int, int]:
     """Ask the one cheap question; equal answers mean nothing changed."""
     [(serials, txns)] = _DIGEST.fetch(ctx)
     return int(serials or 0), int(txns or 0)
 
 
-def current(session: Session) -> Vector:
+def read_current(session: Session) -> Vector:
     """Read the vector of the snapshot that ``session`` sees."""
     rows = session.execute(_HEADS)
     return Vector({row.slot: (row.serial, row.txn) for row in rows})
 
 
-def since(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] | None:
+def read_changes(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] | None:
     """Say what changed between two vectors.
 
     :returns: {(kind, ref), …}; None when that is no longer known (rows were
@@ -136,7 +136,7 @@ def since(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] |
 
 
 def follow(ctx: Context, seen: Vector) -> tuple[Vector, set[tuple[str, int]] | None]:
-    """Return the present vector, and what changed before it, as ``since`` says it.
+    """Return the present vector, and what changed before it, as ``read_changes`` says it.
 
     Never of the moment of the caller's transaction. On PostgreSQL it is one question,
     whose answer has the heads that moved instead of all.
@@ -151,8 +151,8 @@ def follow(ctx: Context, seen: Vector) -> tuple[Vector, set[tuple[str, int]] | N
             return (Vector({**seen.heads, **heads}),
                     None if moved is None else _changed(moved, _by_slot(rows)))
     with read_each(ctx) as session:
-        now = current(session)
-        return now, since(session, seen, now)
+        now = read_current(session)
+        return now, read_changes(session, seen, now)
 
 
 def _moved(seen: Vector, heads: Mapping[int, tuple[int, int]]) -> list[_Seen] | None:

@@ -235,7 +235,7 @@ def _refresh(ctx: Context, before: Version[Usages] | None) -> Version[Usages]:
     # vector may be newer than it, and is read again then.
     if before is None:
         with db.read_each(ctx) as session:
-            now = vector.current(session)
+            now = vector.read_current(session)
             return Version(now, _loaded(session))
     now, changed = vector.follow(ctx, before.vector)
     if changed is None:

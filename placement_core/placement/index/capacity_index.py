@@ -99,10 +99,10 @@ def _built(reading: _Reading) -> Version[World]:
 @db.retry_writes
 def _read(ctx: Context, before: World | None) -> _Reading:
     with db.read(ctx) as session:
-        now = vector.current(session)
+        now = vector.read_current(session)
         changed = None
         if before is not None and before.vector is not None:
-            changed = vector.since(session, before.vector, now)
+            changed = vector.read_changes(session, before.vector, now)
         if before is not None and changed is not None:
             ids = {ref for kind, ref in changed if kind == kinds.PROVIDER}
             if len(ids) <= max(_FEW, _RELOAD_ABOVE * len(before.layout.row_of_id)):
@@ -121,8 +121,8 @@ def _revisions(ctx: Context, world: World) -> tuple[dict[int, int], set[int]]:
     """Return all revisions, and the providers that changed since ``world``."""
     with db.read(ctx) as session:
         revisions = {row.id: row.revision for row in session.execute(_REVISIONS)}
-        changed = None if world.vector is None else vector.since(
-            session, world.vector, vector.current(session))
+        changed = None if world.vector is None else vector.read_changes(
+            session, world.vector, vector.read_current(session))
     if changed is None:
         return revisions, set(revisions)
     return revisions, {ref for kind, ref in changed if kind == kinds.PROVIDER}

@@ -27,17 +27,17 @@ class TestJournal(base.DatabaseTestCase):
 
     def now(self):
         with db.read(self.context()) as session:
-            return vector.current(session)
+            return vector.read_current(session)
 
     def since(self, seen):
         with db.read(self.context()) as session:
-            now = vector.current(session)
-            changed = vector.since(session, seen, now)
+            now = vector.read_current(session)
+            changed = vector.read_changes(session, seen, now)
         self.assertEqual((now, changed), vector.follow(self.context(), seen))
         return changed
 
     def digest(self):
-        return vector.digest(self.context())
+        return vector.read_digest(self.context())
 
     def rows(self):
         with self.database.autocommit.connect() as connection:

@@ -326,7 +326,7 @@ class TestManyReaders(_IndexCase):
         """Who comes while a load runs waits for the next one, which serves all."""
         made = factories.provider(self.ctx, inventory={"VCPU": 10})
         loads = []
-        original = vector.current
+        original = vector.read_current
 
         def current(session):
             now = original(session)
@@ -335,7 +335,7 @@ class TestManyReaders(_IndexCase):
                 paused.here()
             return now
 
-        self.useFixture(_Patched(vector, "current", current))
+        self.useFixture(_Patched(vector, "read_current", current))
         paused = races.Paused(lambda _: self.index.world(self.context()))
         with paused:
             _claim(self.ctx, made, "VCPU", 3)
@@ -357,7 +357,7 @@ class TestManyReaders(_IndexCase):
 
     def test_failed_load_fails_only_its_caller(self):
         factories.provider(self.ctx)
-        original = vector.current
+        original = vector.read_current
         outcomes = iter((ValueError("no"),))
 
         def current(session):
@@ -366,7 +366,7 @@ class TestManyReaders(_IndexCase):
                 raise error
             return original(session)
 
-        self.useFixture(_Patched(vector, "current", current))
+        self.useFixture(_Patched(vector, "read_current", current))
         self.assertRaises(ValueError, self.index.world, self.ctx)
         self.assertEqual(1, len(self.index.world(self.ctx).layout.row_of_id))
 
