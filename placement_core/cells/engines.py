@@ -29,10 +29,10 @@ class _NoJournal:
         """Refuse: who records something here mistakes the database for ours."""
         raise RuntimeError("a database without a change log cannot say what was touched")
 
-    def committed(self, database: Database, session: Session) -> None:
+    def notice_commit(self, database: Database, session: Session) -> None:
         """Have nothing to tidy up."""
 
-    def landed(self, database: Database, session: Session) -> bool:
+    def was_committed(self, database: Database, session: Session) -> bool:
         """Know nothing about any transaction."""
         raise errors.Unavailable("This database does not keep which transactions it has seen.")
 

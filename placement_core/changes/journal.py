@@ -96,12 +96,12 @@ class Journal:
                 session.execute_write(_append(len(batch)), parameters)
             raised = True
 
-    def committed(self, database: Database, session: Session) -> None:
+    def notice_commit(self, database: Database, session: Session) -> None:
         """Prune the slot now and then, in statements of their own."""
         if session.recorded_changes and random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311
             _prune(database, self.slot())
 
-    def landed(self, database: Database, session: Session) -> bool:
+    def was_committed(self, database: Database, session: Session) -> bool:
         """Say whether the transaction of ``session`` was committed.
 
         The lost transaction holds the head of this thread's slot until it has

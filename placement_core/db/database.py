@@ -70,10 +70,10 @@ class Journal(Protocol):
     def append(self, session: Session) -> None:
         """Write the changes that ``session`` recorded, as its last statements."""
 
-    def committed(self, database: Database, session: Session) -> None:
+    def notice_commit(self, database: Database, session: Session) -> None:
         """Learn that ``session`` was committed."""
 
-    def landed(self, database: Database, session: Session) -> bool:
+    def was_committed(self, database: Database, session: Session) -> bool:
         """Say whether the transaction of ``session`` was committed.
 
         :raises oslo_db.exception.DBError: the database cannot say.

@@ -128,8 +128,8 @@ def write(ctx: UnitOfWork) -> Iterator[Session]:
     if failure is not None:
         # With the connection closed, so that a transaction that still is open
         # ends and does not make the look-up wait.
-        _settle(database, session, failure)
-    _housekeeping(database, session)
+        _resolve_lost_commit(database, session, failure)
+    _prune_change_log(database, session)
 
 
 @contextlib.contextmanager
@@ -161,7 +161,7 @@ def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> Excep
     return None
 
 
-def _settle(database: Database, session: Session, error: Exception) -> None:
+def _resolve_lost_commit(database: Database, session: Session, error: Exception) -> None:
     """Find out what became of a COMMIT whose answer was lost."""
     if not session.recorded_changes:
         # Nothing that anybody could look up, and nothing that a repetition
@@ -172,7 +172,7 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
     for pause in (*_LOOK_UP_PAUSES_SECONDS, None):
         try:
             with translated_errors():
-                landed = database.journal.landed(database, session)
+                committed = database.journal.was_committed(database, session)
         except (TransactionConflict, Away):
             if pause is None:
                 break
@@ -180,7 +180,7 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
         except errors.Unavailable:
             break
         else:
-            if landed:
+            if committed:
                 return
             raise _not_committed(error) from error
     raise errors.Unavailable(
@@ -198,11 +198,11 @@ def _not_committed(error: Exception) -> Exception:
     return TransactionConflict()
 
 
-def _housekeeping(database: Database, session: Session) -> None:
+def _prune_change_log(database: Database, session: Session) -> None:
     """Let the journal tidy up; what was committed does not depend on it."""
     try:
         with translated_errors():
-            database.journal.committed(database, session)
+            database.journal.notice_commit(database, session)
     except errors.Unavailable as error:
         LOG.warning("the change log could not be pruned: %s", describe_error(error))
     except Exception:

@@ -23,7 +23,7 @@ class TestJournal(base.DatabaseTestCase):
         """Let every thread write to the slot of this one."""
         shared = self.database.journal.slot()
         self.database.journal.slot = lambda: shared
-        self.database.journal.committed = lambda *_anything: None
+        self.database.journal.notice_commit = lambda *_anything: None
 
     def now(self):
         with db.read(self.context()) as session:
@@ -258,15 +258,15 @@ class TestJournal(base.DatabaseTestCase):
 
     def test_whether_a_transaction_landed(self):
         landed = self.touch(1)
-        self.assertTrue(self.database.journal.landed(self.database, landed))
+        self.assertTrue(self.database.journal.was_committed(self.database, landed))
         self.touch(2)
-        self.assertTrue(self.database.journal.landed(self.database, landed))
+        self.assertTrue(self.database.journal.was_committed(self.database, landed))
         lost = db.Session(
             self.database.writer.connect(), self.database.compiled, writing=True)
         self.addCleanup(lost.connection.close)
         lost.record_change(kinds.PROVIDER, 7)
         seen = self.now()
-        self.assertFalse(self.database.journal.landed(self.database, lost))
+        self.assertFalse(self.database.journal.was_committed(self.database, lost))
         # Asking leaves a mark that readers only notice, and survive.
         self.assertEqual({("provider", 7)}, self.since(seen))
 
@@ -285,4 +285,4 @@ class TestJournal(base.DatabaseTestCase):
         with races.Paused(write) as paused:
             self.assertIs(True, paused.against(
                 self.database,
-                lambda: self.database.journal.landed(self.database, sessions[0])))
+                lambda: self.database.journal.was_committed(self.database, sessions[0])))

@@ -141,7 +141,7 @@ class TestTransactions(base.DatabaseTestCase):
         def fail(*_anything):
             raise db_exception.DBError
 
-        self.database.journal.committed = fail
+        self.database.journal.notice_commit = fail
         with db.write(self.ctx) as session:
             _add(session, "kept")
             session.record_change("trait", 1)
