@@ -15,7 +15,7 @@ from benchmarks import leases
 from placement_core import services
 from placement_core.conf import loading
 from placement_core.context import Context, Identity
-from placement_core.db import Question
+from placement_core.db import PreparedRead
 from placement_core.http.leases_api import requests as bodies
 from placement_core.plugin_api.reservations import DoesNotFit
 
@@ -62,20 +62,20 @@ class Lessor:
         caller = Identity(user_id=PROJECT, project_id=PROJECT, roles=("admin",))
         new = bodies.parse_new_lease(make_lease("bench", start), caller, "")
         self._count = 0
-        with mock.patch.object(Question, "ask", self._asking()):
+        with mock.patch.object(PreparedRead, "fetch", self._asking()):
             with contextlib.suppress(DoesNotFit):
                 self._parts.leases.create(self._parts.context(caller), new)
         return self._count
 
     def _asking(self) -> Callable[..., Sequence[Any]]:
-        """Return a ``Question.ask`` that counts: it goes to the driver past the engine."""
-        ask = Question.ask
+        """Return a ``PreparedRead.fetch`` that counts: it goes to the driver past the engine."""
+        fetch = PreparedRead.fetch
 
         def counted(
-            question: Question, ctx: Context, parameters: Mapping[str, Any] | None = None
+            read: PreparedRead, ctx: Context, parameters: Mapping[str, Any] | None = None
         ) -> Sequence[Any]:
             self._count += ctx.session is None
-            return ask(question, ctx, parameters)
+            return fetch(read, ctx, parameters)
 
         return counted
 

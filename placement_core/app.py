@@ -18,7 +18,7 @@ from pyramid.config import Configurator
 
 from placement_core import errors, metrics, services
 from placement_core.db import sqlite_files
-from placement_core.db.masking import masked_in
+from placement_core.db.masking import mask_text
 from placement_core.http import (
     conditional,
     identity,
@@ -91,7 +91,7 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
     _prepare_database(parts)
     LOG.info(
         "serving on %s, writes %s, worker %d, auth %s, catalog %s, limits %s, model %s",
-        parts.database.shown,
+        parts.database.masked_url,
         "BEGIN IMMEDIATE" if parts.database.dialect == "sqlite" else "READ COMMITTED",
         os.getpid(), conf.api.auth_strategy, conf.catalog.driver, conf.limits.driver,
         conf.limits.enforcement_model)
@@ -190,10 +190,10 @@ def _wait_for_database(parts: Services) -> None:
             with parts.database.autocommit.connect():
                 return
         except (db_exception.DBError, sa.exc.DBAPIError) as error:
-            reason = masked_in(str(error).strip().partition("\n")[0])
+            reason = mask_text(str(error).strip().partition("\n")[0])
             if attempts_left == 0:
                 raise errors.ConfigurationError(
-                    f"[placement_database] connection = {parts.database.shown}: "
+                    f"[placement_database] connection = {parts.database.masked_url}: "
                     f"the database does not answer: {reason}"
                 ) from error
             attempts_left -= 1

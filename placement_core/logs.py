@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from oslo_config import cfg
 from oslo_log import log as oslo_logging
 
-from placement_core.db.masking import masked_in
+from placement_core.db.masking import mask_text
 
 #: Of exceptions that led to each other.
 _LONGEST_CHAIN = 20
@@ -81,4 +81,4 @@ def _sayings(error: BaseException | None) -> Iterator[str]:
 
 
 def _without_secrets(text: str) -> str:
-    return masked_in(text) if "://" in text else text
+    return mask_text(text) if "://" in text else text

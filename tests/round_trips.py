@@ -4,7 +4,7 @@ import weakref
 
 import sqlalchemy as sa
 
-from placement_core.db import Question
+from placement_core.db import PreparedRead
 
 
 class RoundTrips:
@@ -35,15 +35,15 @@ class RoundTrips:
 
 #: Questions go to the driver itself: no engine tells of them.
 _COUNTING = weakref.WeakSet()
-_ask = Question.ask
+_fetch = PreparedRead.fetch
 
 
-def _counted(question, ctx, parameters=None):
+def _counted(read, ctx, parameters=None):
     if ctx.session is None:
         for each in _COUNTING:
             if each.database is ctx.database:
                 each._one()
-    return _ask(question, ctx, parameters)
+    return _fetch(read, ctx, parameters)
 
 
-Question.ask = _counted
+PreparedRead.fetch = _counted

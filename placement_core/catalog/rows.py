@@ -26,7 +26,7 @@ def new_id() -> str:
 
 def find(session: Session, table: sa.Table, id_: str) -> sa.Row[Any] | None:
     """Return the row whose id is exactly ``id_``."""
-    if not texts.storable(id_):
+    if not texts.is_storable(id_):
         return None
     row = session.execute(_by_id(table), {"id": id_}).first()
     # MariaDB leaves trailing spaces out of account.
@@ -63,7 +63,7 @@ def matching(
     :param filters: {column: its value}; None is any.
     """
     wanted = {name: value for name, value in filters.items() if value is not None}
-    if not all(texts.storable(value) for value in wanted.values()):
+    if not all(texts.is_storable(value) for value in wanted.values()):
         return []
     statement = (
         sa.select(table)
@@ -92,7 +92,7 @@ def check(
             if longest is None:
                 longest, size = _LONGEST_TEXT, len(value.encode(errors="replace"))
             shortest = int(field in never_empty)
-            if not shortest <= size <= longest or not texts.storable(value):
+            if not shortest <= size <= longest or not texts.is_storable(value):
                 raise errors.InvalidValue(
                     kind, field, f"text of {shortest} to {longest} characters, without NUL")
 

@@ -16,13 +16,11 @@ from placement_core import db
 from placement_core.cells import tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
-from placement_core.db import arrays
+from placement_core.db import lists
 
 _requests = tables.build_requests
-_INSTANCES = {
-    dialect: sa.select(_requests.c.instance_uuid, _requests.c.instance).where(
-        arrays.among(_requests.c.instance_uuid, "uuids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_INSTANCES = sa.select(_requests.c.instance_uuid, _requests.c.instance).where(
+    lists.among(_requests.c.instance_uuid, "uuids"))
 
 
 @db.retry_writes
@@ -37,7 +35,7 @@ def reservation_ids(
     if api is ctx or not uuids:
         return {}
     with db.read_once(api) as session:
-        rows = session.execute(_INSTANCES[session.dialect], {"uuids": sorted(uuids)}).all()
+        rows = session.execute(_INSTANCES, {"uuids": sorted(uuids)}).all()
     named = {row.instance_uuid: _reservation_id(row.instance) for row in rows}
     return {uuid: name for uuid, name in named.items() if name is not None}
 

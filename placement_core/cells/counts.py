@@ -17,7 +17,7 @@ from placement_core import db
 from placement_core.cells import tables
 from placement_core.cells.cell_tables import instances
 from placement_core.context import Context
-from placement_core.db import arrays, texts
+from placement_core.db import lists, texts
 
 #: Of more projects than so many, all are asked for: the list would cost more.
 _MANY = 1000
@@ -36,6 +36,15 @@ _COUNTED = sa.and_(
     instances.c.deleted == 0,
     sa.or_(instances.c.vm_state != _SOFT_DELETED, instances.c.vm_state.is_(None)),
     sa.or_(instances.c.hidden == sa.false(), instances.c.hidden.is_(None)))
+
+_MEMBERS = sa.select(
+    _mappings.c.instance_uuid, _mappings.c.cell_id, _mappings.c.user_id,
+    sa.case((_UNMIGRATED, 1), else_=0).label("unmigrated"),
+    sa.case((_ALIVE, 1), else_=0).label("alive"),
+).where(lists.among(_mappings.c.instance_uuid, "uuids"))
+_MEMBERS_IN_CELL = sa.select(sa.func.count()).select_from(instances).where(
+    _COUNTED, instances.c.user_id == sa.bindparam("user"),
+    lists.among(instances.c.uuid, "uuids"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,24 +102,24 @@ class Members:
 
 
 @db.retry_writes
-def unmigrated(api: Context, project_ids: Collection[str] | None = None) -> set[str]:
+def find_unmigrated(api: Context, project_ids: Collection[str] | None = None) -> set[str]:
     """Return which projects have mappings that cannot be counted yet.
 
     Mappings that are queued for deletion need no user. One statement.
 
     :param project_ids: of these; None: of all.
     """
-    asked = _few(project_ids)
-    if asked is not None and not asked:
+    projects = _choose_projects(project_ids)
+    if projects is not None and not projects:
         return set()
     with db.read_once(api) as session:
-        statement = _unmigrated(session.dialect, some=asked is not None)
-        found = {row.project_id for row in session.execute(statement, {"projects": asked})}
+        statement = _unmigrated(some=projects is not None)
+        found = {row.project_id for row in session.execute(statement, {"projects": projects})}
     return found if project_ids is None else found & set(project_ids)
 
 
 @db.retry_writes
-def mapped(
+def count_mapped(
     api: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
     without: Collection[str] = (),
 ) -> Mapped:
@@ -120,15 +129,15 @@ def mapped(
     :param user_id: count this user's share too.
     :param without: uuids of instances that shall not count.
     """
-    asked = _few(project_ids)
-    if asked is not None and not asked:
+    projects = _choose_projects(project_ids)
+    if projects is not None and not projects:
         return Mapped({})
     with db.read_once(api) as session:
         statement = _mapped(
-            session.dialect, some=asked is not None, user=user_id is not None,
-            without=bool(without))
+            some=projects is not None, user=user_id is not None, without=bool(without))
         found = session.execute(statement, {
-            "projects": asked, "user": _owner(user_id), "without": _known(without)}).all()
+            "projects": projects, "user": _owner(user_id),
+            "without": _keep_storable(without)}).all()
     wanted = _only(found, project_ids)
     return Mapped(
         {row.project_id: int(row.instances) for row in wanted},
@@ -136,7 +145,7 @@ def mapped(
 
 
 @db.retry_writes
-def projects(api: Context) -> set[str]:
+def find_projects(api: Context) -> set[str]:
     """Return every project that has a living instance, by the mappings."""
     with db.read_once(api) as session:
         return {row.project_id for row in session.execute(
@@ -144,12 +153,12 @@ def projects(api: Context) -> set[str]:
 
 
 @db.retry_writes
-def members(api: Context, instance_uuids: Collection[str], user_id: str) -> Members:
+def count_members(api: Context, instance_uuids: Collection[str], user_id: str) -> Members:
     """Count the living instances of a user among the members of a group. One statement."""
     counted = 0
     unknown: dict[int, list[str]] = {}
     with db.read_once(api) as session:
-        found = session.execute(_members(session.dialect), {"uuids": _known(instance_uuids)})
+        found = session.execute(_MEMBERS, {"uuids": _keep_storable(instance_uuids)})
         for row in found:
             if row.user_id not in (None, user_id):
                 continue
@@ -161,38 +170,28 @@ def members(api: Context, instance_uuids: Collection[str], user_id: str) -> Memb
 
 
 @functools.cache
-def _unmigrated(dialect: str, *, some: bool) -> sa.Select[Any]:
+def _unmigrated(*, some: bool) -> sa.Select[Any]:
     statement = sa.select(_mappings.c.project_id).where(_UNMIGRATED).distinct()
-    return statement.where(_of_projects(_mappings.c.project_id, dialect)) if some else statement
+    return statement.where(_of_projects(_mappings.c.project_id)) if some else statement
 
 
 @functools.cache
-def _mapped(dialect: str, *, some: bool, user: bool, without: bool) -> sa.Select[Any]:
+def _mapped(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
     counted = [_mappings.c.project_id, sa.func.count().label("instances")]
     if user:
         counted.append(_sum_of_user(_mappings.c.user_id, sa.literal_column("1"), "of_user"))
     statement = sa.select(*counted).where(_ALIVE).group_by(_mappings.c.project_id)
     if some:
-        statement = statement.where(_of_projects(_mappings.c.project_id, dialect))
+        statement = statement.where(_of_projects(_mappings.c.project_id))
     if without:
-        statement = statement.where(
-            sa.not_(arrays.among(_mappings.c.instance_uuid, "without", dialect=dialect)))
+        statement = statement.where(sa.not_(lists.among(_mappings.c.instance_uuid, "without")))
     return statement
-
-
-@functools.cache
-def _members(dialect: str) -> sa.Select[Any]:
-    return sa.select(
-        _mappings.c.instance_uuid, _mappings.c.cell_id, _mappings.c.user_id,
-        sa.case((_UNMIGRATED, 1), else_=0).label("unmigrated"),
-        sa.case((_ALIVE, 1), else_=0).label("alive"),
-    ).where(arrays.among(_mappings.c.instance_uuid, "uuids", dialect=dialect))
 
 
 # In a cell ------------------------------------------------------------------
 
 
-def in_cell(
+def count_in_cell(
     cell: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
     without: Collection[str] = (),
 ) -> InCell:
@@ -203,15 +202,15 @@ def in_cell(
     :param user_id: count this user's share too.
     :param without: uuids of instances that shall not count.
     """
-    asked = _few(project_ids)
-    if asked is not None and not asked:
+    projects = _choose_projects(project_ids)
+    if projects is not None and not projects:
         return InCell({})
     with db.read_once(cell) as session:
         statement = _in_cell(
-            session.dialect, some=asked is not None, user=user_id is not None,
-            without=bool(without))
+            some=projects is not None, user=user_id is not None, without=bool(without))
         found = session.execute(statement, {
-            "projects": asked, "user": _owner(user_id), "without": _known(without)}).all()
+            "projects": projects, "user": _owner(user_id),
+            "without": _keep_storable(without)}).all()
     wanted = _only(found, project_ids)
     return InCell(
         {row.project_id: Amounts(
@@ -222,16 +221,16 @@ def in_cell(
         if user_id is not None else Amounts())
 
 
-def members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str) -> int:
+def count_members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str) -> int:
     """Count the instances of a user that live in a cell, of those with some uuids."""
     with db.read_once(cell) as session:
         return session.execute(
-            _members_in_cell(session.dialect),
-            {"uuids": _known(instance_uuids), "user": _owner(user_id)}).scalar_one()
+            _MEMBERS_IN_CELL,
+            {"uuids": _keep_storable(instance_uuids), "user": _owner(user_id)}).scalar_one()
 
 
 @functools.cache
-def _in_cell(dialect: str, *, some: bool, user: bool, without: bool) -> sa.Select[Any]:
+def _in_cell(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
     counted = [
         instances.c.project_id, sa.func.count().label("instances"),
         sa.func.sum(instances.c.vcpus).label("vcpus"),
@@ -243,27 +242,19 @@ def _in_cell(dialect: str, *, some: bool, user: bool, without: bool) -> sa.Selec
             _sum_of_user(instances.c.user_id, instances.c.memory_mb, "memory_mb_of_user")]
     statement = sa.select(*counted).where(_COUNTED).group_by(instances.c.project_id)
     if some:
-        statement = statement.where(_of_projects(instances.c.project_id, dialect))
+        statement = statement.where(_of_projects(instances.c.project_id))
     else:
         statement = statement.where(instances.c.project_id.is_not(None))
     if without:
-        statement = statement.where(
-            sa.not_(arrays.among(instances.c.uuid, "without", dialect=dialect)))
+        statement = statement.where(sa.not_(lists.among(instances.c.uuid, "without")))
     return statement
-
-
-@functools.cache
-def _members_in_cell(dialect: str) -> sa.Select[Any]:
-    return sa.select(sa.func.count()).select_from(instances).where(
-        _COUNTED, instances.c.user_id == sa.bindparam("user"),
-        arrays.among(instances.c.uuid, "uuids", dialect=dialect))
 
 
 # Both -----------------------------------------------------------------------
 
 
-def _of_projects(column: sa.Column[Any], dialect: str) -> sa.ColumnElement[bool]:
-    return arrays.among(column, "projects", dialect=dialect)
+def _of_projects(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+    return lists.among(column, "projects")
 
 
 def _sum_of_user(
@@ -272,16 +263,16 @@ def _sum_of_user(
     return sa.func.sum(sa.case((owner == sa.bindparam("user"), value), else_=0)).label(name)
 
 
-def _few(project_ids: Collection[str] | None) -> list[str] | None:
+def _choose_projects(project_ids: Collection[str] | None) -> list[str] | None:
     """Return the projects to ask for by name; None: ask for all."""
     if project_ids is None or len(project_ids) > _MANY:
         return None
-    return _known(project_ids)
+    return _keep_storable(project_ids)
 
 
 def _owner(user_id: str | None) -> str | None:
     """Return a user as a parameter: whom no database can have heard of has nothing."""
-    return user_id if user_id is not None and texts.storable(user_id) else None
+    return user_id if user_id is not None and texts.is_storable(user_id) else None
 
 
 def _only(
@@ -289,10 +280,10 @@ def _only(
 ) -> Sequence[sa.Row[Any]]:
     if project_ids is None:
         return found
-    asked = set(project_ids)
-    return [row for row in found if row.project_id in asked]
+    projects = set(project_ids)
+    return [row for row in found if row.project_id in projects]
 
 
-def _known(ids: Collection[str]) -> list[str]:
+def _keep_storable(ids: Collection[str]) -> list[str]:
     """Return those that a database can have heard of."""
-    return sorted({each for each in ids if texts.storable(each)})
+    return sorted({each for each in ids if texts.is_storable(each)})

@@ -1,7 +1,7 @@
-"""The databases of cells, asked all at once.
+"""The databases of cells, read from all at once.
 
 A cell that is down, slow or refuses is named in the answer and holds nobody up for
-longer than the deadline. It is asked again with the next question, so that it comes
+longer than the deadline. It is asked again with the next read, so that it comes
 back by itself.
 """
 
@@ -27,7 +27,7 @@ from placement_core.cells.records import Cell
 from placement_core.context import Context
 from placement_core.db import Session
 from placement_core.db.database import Settings, resolve_url
-from placement_core.db.failures import judged
+from placement_core.db.failures import translated_errors
 from placement_core.db.masking import MASK
 from placement_core.plugin_api.counting import MissingCell
 
@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: A cell that has this many questions unanswered for so long gets no more of them:
+#: A cell that has this many reads unanswered for so long gets no more of them:
 #: each holds a thread and a connection.
 _MOST_LATE = 8
 _LATE_AFTER_SECONDS = 5.0
@@ -67,11 +67,11 @@ class Answers(Generic[T]):
 
 
 class _Late(errors.Unavailable):
-    """A cell that is not asked, because it owes too many answers."""
+    """A cell that is not read from, because it owes too many answers."""
 
 
-class _Question(Generic[T]):
-    """A question on its way to one cell.
+class _CellQuery(Generic[T]):
+    """A read on its way to one cell.
 
     :ivar password: what must not be logged of the cell's URL.
     """
@@ -88,12 +88,12 @@ class _Question(Generic[T]):
         """How long it took, or has taken so far."""
         return (self._ended or time.monotonic()) - self._started
 
-    def start(self, ctx: Context, ask: Callable[[Context, Cell], T]) -> None:
-        """Ask in a thread of its own."""
+    def start(self, ctx: Context, read: Callable[[Context, Cell], T]) -> None:
+        """Read in a thread of its own."""
         self.password = ctx.database.url.password
         # A daemon, so that a cell that hangs does not keep the process from ending.
         threading.Thread(
-            target=self._run, args=(ctx, ask), name=f"cell {self.cell.title}", daemon=True,
+            target=self._run, args=(ctx, read), name=f"cell {self.cell.title}", daemon=True,
         ).start()
 
     def refuse(self, error: Exception) -> None:
@@ -101,10 +101,10 @@ class _Question(Generic[T]):
         self._ended = time.monotonic()
         self.answer.set_exception(error)
 
-    def _run(self, ctx: Context, ask: Callable[[Context, Cell], T]) -> None:
-        with engines.question(ctx.database):
+    def _run(self, ctx: Context, read: Callable[[Context, Cell], T]) -> None:
+        with engines.query_under_way(ctx.database):
             try:
-                answer = _asked(ctx, ask, self.cell)
+                answer = _read_from(ctx, read, self.cell)
             except Exception as error:  # noqa: BLE001  the caller gets it
                 self.refuse(error)
             else:
@@ -134,7 +134,7 @@ class CellDatabases:
             sqlite_synchronous=own.sqlite_synchronous,
             mysql_sql_mode=own.mysql_sql_mode or None,
             network_timeout_seconds=self._timeout_seconds,
-            # The deadline is for answers; who asks repeats a question by itself.
+            # The deadline is for answers; who reads repeats a read by itself.
             retry_timeout_seconds=0,
             sqlite_create=False,
         )
@@ -206,7 +206,7 @@ class CellDatabases:
 
     def cells(self, ctx: Context) -> list[Cell]:
         """Return all cells in the order of creation, disabled ones and cell0 too."""
-        cells = _read(self.api(ctx))
+        cells = _read_cells(self.api(ctx))
         self._forget_others(cells)
         return cells
 
@@ -218,54 +218,54 @@ class CellDatabases:
                 standing.add(urls.fill(cell.database_connection, self._template_source))
         engines.retain(standing)
 
-    def ask(
-        self, ctx: Context, question: Callable[[Context, Cell], T],
+    def scatter_gather(
+        self, ctx: Context, read: Callable[[Context, Cell], T],
         cells: Sequence[Cell] | None = None,
     ) -> Answers[T]:
-        """Ask cells one question, all at the same time.
+        """Read from cells, all at the same time.
 
-        :param question: runs in a thread of its own with a context of its own. It may
+        :param read: runs in a thread of its own with a context of its own. It may
             run twice, and go on after its answer has ceased to matter: it only reads.
         :param cells: which ones; None: all there are.
-        :raises Exception: what else than its database made a question fail.
+        :raises Exception: what else than its database made a read fail.
         """
         deadline = time.monotonic() + self._timeout_seconds
-        asked = [self._start(ctx, question, cell)
-                 for cell in (self.cells(ctx) if cells is None else cells)]
+        queries = [self._start(ctx, read, cell)
+                   for cell in (self.cells(ctx) if cells is None else cells)]
         concurrent.futures.wait(
-            [each.answer for each in asked], timeout=max(0.0, deadline - time.monotonic()))
+            [query.answer for query in queries], timeout=max(0.0, deadline - time.monotonic()))
         answers = {}
         missing = []
-        for each in asked:
-            reason = self._reason(each)
-            self._note(each, reason)
+        for query in queries:
+            reason = self._reason(query)
+            self._log(query, reason)
             if reason is None:
-                answers[each.cell.uuid] = each.answer.result()
+                answers[query.cell.uuid] = query.answer.result()
             else:
-                missing.append(MissingCell(each.cell.uuid, each.cell.title, reason))
-        return Answers(answers, missing, {each.cell.title: each.seconds for each in asked})
+                missing.append(MissingCell(query.cell.uuid, query.cell.title, reason))
+        return Answers(answers, missing, {query.cell.title: query.seconds for query in queries})
 
     def _start(
-        self, ctx: Context, ask: Callable[[Context, Cell], T], cell: Cell
-    ) -> _Question[T]:
-        question: _Question[T] = _Question(cell)
+        self, ctx: Context, read: Callable[[Context, Cell], T], cell: Cell
+    ) -> _CellQuery[T]:
+        query: _CellQuery[T] = _CellQuery(cell)
         try:
             database = self.of(ctx, cell).database
         except errors.ConfigurationError as error:
-            question.refuse(error)
-            return question
-        late = engines.late(database, min(_LATE_AFTER_SECONDS, self._timeout_seconds / 2))
+            query.refuse(error)
+            return query
+        late = engines.count_late(database, min(_LATE_AFTER_SECONDS, self._timeout_seconds / 2))
         if late >= _MOST_LATE:
-            question.refuse(_Late(f"{late} of them"))
+            query.refuse(_Late(f"{late} of them"))
         else:
-            question.start(Context(database, ctx.identity, ctx.request_id), ask)
-        return question
+            query.start(Context(database, ctx.identity, ctx.request_id), read)
+        return query
 
-    def _reason(self, question: _Question[T]) -> str | None:
+    def _reason(self, query: _CellQuery[T]) -> str | None:
         """Say why a cell is missing; None: it answered."""
-        if not question.answer.done():
+        if not query.answer.done():
             return f"no answer within {self._timeout_seconds} seconds"
-        error = question.answer.exception()
+        error = query.answer.exception()
         if error is None:
             return None
         if isinstance(error, _Late):
@@ -278,9 +278,9 @@ class CellDatabases:
             return "its database refuses the question"
         raise error
 
-    def _note(self, question: _Question[T], reason: str | None) -> None:
+    def _log(self, query: _CellQuery[T], reason: str | None) -> None:
         """Log when a cell goes missing, and when it is back."""
-        cell = question.cell
+        cell = query.cell
         if self._down.get(cell.uuid) == reason:
             return
         if reason is None:
@@ -289,16 +289,16 @@ class CellDatabases:
         else:
             self._down[cell.uuid] = reason
             LOG.warning("cell %s (%s) is missing: %s%s", cell.title, cell.uuid, reason,
-                        _detail(question))
+                        _detail(query))
 
 
 @db.retry_writes
-def _read(api: Context) -> list[Cell]:
+def _read_cells(api: Context) -> list[Cell]:
     with db.read_once(api) as session:
-        return cells_of(session)
+        return load_cells(session)
 
 
-def cells_of(session: Session) -> list[Cell]:
+def load_cells(session: Session) -> list[Cell]:
     """Return all cells in the order of creation, in the caller's transaction."""
     # Nova leaves columns empty that say nothing.
     return [
@@ -307,17 +307,17 @@ def cells_of(session: Session) -> list[Cell]:
         for row in session.execute(_CELLS)]
 
 
-def _asked(ctx: Context, ask: Callable[[Context, Cell], T], cell: Cell) -> T:
-    """Ask; and once more where a connection had died while it was idle."""
+def _read_from(ctx: Context, read: Callable[[Context, Cell], T], cell: Cell) -> T:
+    """Read; and once more where a connection had died while it was idle."""
     started = time.monotonic()
     try:
-        with judged():
-            return ask(ctx, cell)
-    except db.TransactionLost:
+        with translated_errors():
+            return read(ctx, cell)
+    except db.TransactionConflict:
         if time.monotonic() - started > _QUICKLY_SECONDS:
             raise
-        with judged():
-            return ask(ctx, cell)
+        with translated_errors():
+            return read(ctx, cell)
     except (errors.Error, db_exception.DBError, sa.exc.SQLAlchemyError):
         raise
     except Exception as error:
@@ -329,7 +329,7 @@ def _asked(ctx: Context, ask: Callable[[Context, Cell], T], cell: Cell) -> T:
 def _driver_stumbles(ctx: Context) -> bool:
     """Say whether the driver cannot even try to connect.
 
-    It then raises whatever Python does with an odd part of the URL; and so may a question
+    It then raises whatever Python does with an odd part of the URL; and so may a read
     that is defective.
     """
     try:
@@ -341,9 +341,9 @@ def _driver_stumbles(ctx: Context) -> bool:
         return True
 
 
-def _detail(question: _Question[Any]) -> str:
+def _detail(query: _CellQuery[Any]) -> str:
     """Return what its driver says, in one line, and without the cell's password."""
-    error = question.answer.exception() if question.answer.done() else None
+    error = query.answer.exception() if query.answer.done() else None
     if error is None:
         return ""
     cause = error.__cause__
@@ -352,7 +352,7 @@ def _detail(question: _Question[Any]) -> str:
     while cause.__cause__ is not None:
         cause = cause.__cause__
     said = str(cause).strip().partition("\n")[0]
-    return f" ({said.replace(question.password, MASK) if question.password else said})"
+    return f" ({said.replace(query.password, MASK) if query.password else said})"
 
 
 def _is_own(ctx: Context, url: sa.URL) -> bool:

@@ -19,31 +19,31 @@ from placement_core.db.database import Database, Settings
 
 
 class _NoJournal:
-    """The change log of a database that has none: nothing may be touched there."""
+    """The change log of a database that has none: no change may be recorded there."""
 
     def slot(self) -> int:
         """Return a number, as every thread has one."""
         return 0
 
     def append(self, session: Session) -> None:
-        """Refuse: who touches something here mistakes the database for ours."""
+        """Refuse: who records something here mistakes the database for ours."""
         raise RuntimeError("a database without a change log cannot say what was touched")
 
-    def committed(self, database: Database, session: Session) -> None:
+    def notice_commit(self, database: Database, session: Session) -> None:
         """Have nothing to tidy up."""
 
-    def landed(self, database: Database, session: Session) -> bool:
+    def was_committed(self, database: Database, session: Session) -> bool:
         """Know nothing about any transaction."""
         raise errors.Unavailable("This database does not keep which transactions it has seen.")
 
 
 class _Engines:
-    """The databases that one process has engines for, and the questions on their way."""
+    """The databases that one process has engines for, and the reads that are under way."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.made: dict[Settings, Database] = {}
-        self.asked_at: dict[Database, list[float]] = {}
+        self.reading_since: dict[Database, list[float]] = {}
 
 
 #: The last one is this process's; those of the processes that it was forked from stay
@@ -55,7 +55,7 @@ os.register_at_fork(after_in_child=lambda: _processes.append(_Engines()))
 def database(settings: Settings, *, of_cell: bool) -> Database:
     """Return the process's database of these settings; nothing is connected to.
 
-    :param of_cell: who asks has a deadline and repeats a question by itself. So a cell that
+    :param of_cell: who reads has a deadline and repeats a read by itself. So a cell that
         is gone is not waited for, and one that is back is noticed at once.
     :raises errors.ConfigurationError: the URL makes no sense.
     """
@@ -89,25 +89,25 @@ def dispose() -> None:
         each.dispose()
 
 
-def late(asked: Database, seconds: float) -> int:
-    """Return how many questions to a database have been unanswered for so long."""
+def count_late(database: Database, seconds: float) -> int:
+    """Return how many reads from a database have been unanswered for so long."""
     engines = _processes[-1]
     before = time.monotonic() - seconds
     with engines.lock:
-        return sum(started < before for started in engines.asked_at.get(asked, ()))
+        return sum(started < before for started in engines.reading_since.get(database, ()))
 
 
 @contextlib.contextmanager
-def question(asked: Database) -> Iterator[None]:
-    """Note that a question to a database is on its way."""
+def query_under_way(database: Database) -> Iterator[None]:
+    """Note that a read from a database is under way."""
     engines = _processes[-1]
     started = time.monotonic()
     with engines.lock:
-        engines.asked_at.setdefault(asked, []).append(started)
+        engines.reading_since.setdefault(database, []).append(started)
     try:
         yield
     finally:
         with engines.lock:
-            engines.asked_at[asked].remove(started)
-            if not engines.asked_at[asked]:
-                del engines.asked_at[asked]
+            engines.reading_since[database].remove(started)
+            if not engines.reading_since[database]:
+                del engines.reading_since[database]

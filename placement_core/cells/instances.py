@@ -17,7 +17,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.cells import cell_tables, errors, mappings, tables
-from placement_core.cells.databases import CellDatabases, cells_of
+from placement_core.cells.databases import CellDatabases, load_cells
 from placement_core.cells.records import Cell, Instance
 from placement_core.context import Context
 from placement_core.db import Session, texts
@@ -100,7 +100,7 @@ def register(
                 "cell_id": chosen and chosen.id, "queued_for_delete": False})
         except db_exception.DBDuplicateEntry as error:
             # Somebody else did at this moment: look again.
-            raise db.TransactionLost from error
+            raise db.TransactionConflict from error
         except db_exception.DBReferenceError:
             raise errors.UnknownCell(cell or "") from None
         return _get(session, uuid), True
@@ -118,7 +118,7 @@ def get(ctx: Context, cells: CellDatabases, uuid: str) -> Instance:
     if found.cell_uuid is None or None not in (found.user_id, found.queued_for_delete):
         return found
     where = [cell for cell in cells.cells(ctx) if cell.uuid == found.cell_uuid]
-    answers = cells.ask(ctx, functools.partial(_ask, uuid=found.uuid), where).answers
+    answers = cells.scatter_gather(ctx, functools.partial(_ask, uuid=found.uuid), where).answers
     said = answers.get(found.cell_uuid)
     return found if said is None else _heal(ctx, cells, found, said)
 
@@ -141,7 +141,7 @@ def list_(
     """
     wanted: dict[str, Any] = {
         "project_id": project_id, "user_id": user_id, "queued_for_delete": queued_for_delete}
-    if not all(texts.storable(text) for text in (project_id, user_id) if text is not None):
+    if not all(texts.is_storable(text) for text in (project_id, user_id) if text is not None):
         return []
     with db.read(cells.api(ctx)) as session:
         if cell is not None:
@@ -254,7 +254,7 @@ def _heal(
 
 def _cell(session: Session, cell: str) -> Cell:
     try:
-        return mappings.pick(cells_of(session), cell)
+        return mappings.pick(load_cells(session), cell)
     except errors.CellNotFound:
         raise errors.UnknownCell(cell) from None
 
@@ -288,7 +288,7 @@ def _aware(moment: datetime.datetime | None) -> datetime.datetime | None:
 def _sensible(uuid: str, project_id: str, user_id: str) -> str:
     """Return the uuid as nova spells it."""
     for field, text in (("project_id", project_id), ("user_id", user_id)):
-        if not (text.strip() and len(text) <= _LONGEST_ID and texts.storable(text)):
+        if not (text.strip() and len(text) <= _LONGEST_ID and texts.is_storable(text)):
             raise errors.InvalidInstance(
                 field, f"expected text of 1 to {_LONGEST_ID} characters, without NUL")
     try:

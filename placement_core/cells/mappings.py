@@ -17,7 +17,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db, errors as core_errors
 from placement_core.cells import errors, tables
-from placement_core.cells.databases import CellDatabases, cells_of
+from placement_core.cells.databases import CellDatabases, load_cells
 from placement_core.cells.records import Cell
 from placement_core.changes import revisions
 from placement_core.context import Context
@@ -94,7 +94,7 @@ def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, 
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = cells_of(session)
+            found = load_cells(session)
             before = pick(found, cell)
             after = dataclasses.replace(before, **changes)
             if after == before:
@@ -122,7 +122,7 @@ def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = pick(cells_of(session), cell)
+            found = pick(load_cells(session), cell)
             # SQLite does not hold references by itself.
             if session.execute(_MAPPED, {"of_id": found.id}).first() is not None:
                 raise errors.CellInUse(found.title)
@@ -137,7 +137,7 @@ def _create(ctx: Context, cells: CellDatabases, made: Cell) -> Cell:
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = cells_of(session)
+            found = load_cells(session)
             for each in found:
                 if each == dataclasses.replace(made, id=each.id):
                     # Ours: it was committed before our own database failed.
@@ -159,14 +159,14 @@ def _values(cell: Cell) -> dict[str, Any]:
 
 def _require_sense(cell: Cell) -> None:
     if not (cell.name.strip() and len(cell.name) <= _LONGEST_NAME
-            and texts.storable(cell.name)):
+            and texts.is_storable(cell.name)):
         raise errors.InvalidCell(
             "name", f"expected text of 1 to {_LONGEST_NAME} characters, without NUL")
     if _is_uuid(cell.name):
         raise errors.InvalidCell("name", "it looks like the uuid of a cell")
     for field, url in (("database_connection", cell.database_connection),
                        ("transport_url", cell.transport_url)):
-        if not texts.storable(url) or len(url.encode()) > _LONGEST_URL:
+        if not texts.is_storable(url) or len(url.encode()) > _LONGEST_URL:
             raise errors.InvalidCell(field, "it is too long, or has characters no URL has")
         if f":{MASK}@" in url:
             raise errors.InvalidCell(field, f"it has {MASK} in place of a password")

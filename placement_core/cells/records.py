@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 
-from placement_core.db.masking import masked
+from placement_core.db.masking import mask_url
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,14 +24,14 @@ class Cell:
     disabled: bool
 
     @property
-    def shown_database(self) -> str:
+    def masked_connection(self) -> str:
         """The database's URL without its password."""
-        return masked(self.database_connection)
+        return mask_url(self.database_connection)
 
     @property
-    def shown_transport(self) -> str:
+    def masked_transport(self) -> str:
         """The message bus's URL without its passwords."""
-        return masked(self.transport_url)
+        return mask_url(self.transport_url)
 
     @property
     def title(self) -> str:

@@ -26,7 +26,7 @@ def check(
     ctx: Context, cells: CellDatabases, which: Sequence[Cell]
 ) -> Answers[Sequence[str]]:
     """Ask cells which of ``TABLES`` they have."""
-    return cells.ask(ctx, lambda cell_ctx, _cell: present(cell_ctx), which)
+    return cells.scatter_gather(ctx, lambda cell_ctx, _cell: present(cell_ctx), which)
 
 
 @db.retry_writes

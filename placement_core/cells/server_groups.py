@@ -33,7 +33,7 @@ def members(
     :raises errors.AmbiguousServerGroup: it has several of that name.
     """
     found: dict[str, list[str]] = {}
-    if texts.storable(group) and texts.storable(project_id):
+    if texts.is_storable(group) and texts.is_storable(project_id):
         with db.read_once(cells.api(ctx)) as session:
             for row in session.execute(_OF_GROUP, {"project": project_id, "group": group}):
                 found.setdefault(row.uuid, []).extend(

@@ -80,7 +80,7 @@ build_requests = sa.Table(
 )
 
 #: How far a pass over many rows has come: {name of the pass: the last id it saw}.
-marks = sa.Table(
+watermarks = sa.Table(
     "marks", metadata,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("at", sa.BigInteger, nullable=False),

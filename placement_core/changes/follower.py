@@ -76,7 +76,7 @@ class Follower(Generic[T]):
         own = self.own_context(ctx)
         if self._known is None:
             return self._refreshed(own, None, started_before)
-        digest = vector.digest(own)
+        digest = vector.read_digest(own)
         known = self._known
         if known is not None and known.digest == digest:
             return known

@@ -78,50 +78,50 @@ class Journal:
         return self._local.slot
 
     def append(self, session: Session) -> None:
-        """Raise the head of the thread's slot and write what was touched."""
-        touched = sorted(session.touched)
+        """Raise the head of the thread's slot and write the recorded changes."""
+        changes = sorted(session.recorded_changes)
         raised = False
-        for start in range(0, len(touched), _BATCH):
-            batch = touched[start:start + _BATCH]
+        for start in range(0, len(changes), _BATCH):
+            batch = changes[start:start + _BATCH]
             parameters: dict[str, object] = {
                 "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow()}
             for place, (kind, ref) in enumerate(batch):
                 parameters |= {f"position{place}": start + place, f"kind{place}": kind,
                                f"ref{place}": ref}
             if not raised and session.dialect == "postgresql":
-                session.change(_raise_and_append(len(batch)), parameters)
+                session.execute_write(_raise_and_append(len(batch)), parameters)
             else:
                 if not raised:
-                    session.change(_RAISE_HEAD, parameters)
-                session.change(_append(len(batch)), parameters)
+                    session.execute_write(_RAISE_HEAD, parameters)
+                session.execute_write(_append(len(batch)), parameters)
             raised = True
 
-    def committed(self, database: Database, session: Session) -> None:
+    def notice_commit(self, database: Database, session: Session) -> None:
         """Prune the slot now and then, in statements of their own."""
-        if session.touched and random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311
+        if session.recorded_changes and random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311
             _prune(database, self.slot())
 
-    def landed(self, database: Database, session: Session) -> bool:
+    def was_committed(self, database: Database, session: Session) -> bool:
         """Say whether the transaction of ``session`` was committed.
 
         The lost transaction holds the head of this thread's slot until it has
         ended, so raising the head ourselves makes the answer final: we wait for
         it, or (Galera, on another node) whoever is certified second fails. What
-        it touched is written down once more, which readers survive.
+        it recorded is written down once more, which readers survive.
         """
         slot = self.slot()
         with database.connection(database.writer) as connection, connection.begin():
-            successor = Session(connection, writing=True)
-            successor.touched = session.touched
+            successor = Session(connection, database.compiled, writing=True)
+            successor.recorded_changes = session.recorded_changes
             self.append(successor)
-            found = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()
-        return found is not None
+            row = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()
+        return row is not None
 
 
 def _prune(database: Database, slot: int) -> None:
     """Remove what nobody follows any more of a slot, the oldest first."""
     with database.connection(database.autocommit) as connection:
-        head, oldest = connection.execute(_RANGE, {"slot": slot}).tuples().one()
+        head, oldest = connection.execute(_RANGE, {"slot": slot}).one()
         if head is None or oldest is None:
             return
         until = min(head - KEPT_SERIALS + 1, oldest + _PRUNED_SERIALS)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from placement_core.changes import kinds
 from placement_core.changes.tables import revisions
 from placement_core.context import Context
-from placement_core.db import Question, Session, retry_writes
+from placement_core.db import PreparedRead, Session, retry_writes
 
 #: Limits, and the catalog that they refer to.
 LIMITS = "limits"
@@ -33,7 +33,7 @@ _RAISE = (
     .where(revisions.c.name == sa.bindparam("of"))
     .values(serial=revisions.c.serial + 1, txn=sa.bindparam("by_txn"))
 )
-_ASK = Question(sa.select(revisions.c.serial, revisions.c.txn).where(
+_ASK = PreparedRead(sa.select(revisions.c.serial, revisions.c.txn).where(
     revisions.c.name == sa.bindparam("of")))
 
 
@@ -43,7 +43,7 @@ def raise_(session: Session, name: str) -> None:
     if raised != 1:
         raise RuntimeError(f"the revision {name} has no row: nobody would wait for this write")
     # So that a COMMIT whose answer was lost can be looked up.
-    session.touch(_KINDS.get(name, kinds.POOL), 0)
+    session.record_change(_KINDS.get(name, kinds.POOL), 0)
 
 
 @retry_writes
@@ -53,7 +53,7 @@ def ask(ctx: Context, name: str) -> str:
     It names the transaction too: a database that was restored, or lost its last
     transactions, does not repeat a revision with other contents.
     """
-    [(serial, txn)] = _ASK.ask(ctx, {"of": name})
+    [(serial, txn)] = _ASK.fetch(ctx, {"of": name})
     return text(serial, txn)
 
 

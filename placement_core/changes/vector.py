@@ -1,7 +1,7 @@
 """The readers' side of the change log: what changed since I last looked.
 
 A reader remembers a ``Vector``: the head of every slot. The cheap question is
-``digest``: the sums of all serials and of all transaction names. A serial sum
+``read_digest``: the sums of all serials and of all transaction names. A serial sum
 alone could come out the same after a failover that lost some commits and made
 others; the names are random, so their sum does not.
 """
@@ -18,11 +18,11 @@ from sqlalchemy.dialects import postgresql
 
 from placement_core.changes import tables
 from placement_core.context import Context
-from placement_core.db import Question, Session, read_each, retry_writes
+from placement_core.db import PreparedRead, Session, read_each, retry_writes
 
 _heads, _changes = tables.change_heads, tables.changes
 
-_DIGEST = Question(sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)))
+_DIGEST = PreparedRead(sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)))
 _HEADS = sa.select(_heads.c.slot, _heads.c.serial, _heads.c.txn)
 
 #: From this many change rows on, loading everything is simpler and as fast.
@@ -35,13 +35,13 @@ _BATCH = 16
 @functools.cache
 def _since(count: int) -> sa.Executable:
     """Build the question for the changes of ``count`` slots, each from a serial on."""
-    found = sa.union_all(*(
+    rows = sa.union_all(*(
         sa.select(_changes.c.slot, _changes.c.serial, _changes.c.txn, _changes.c.kind,
                   _changes.c.ref)
         .where(_changes.c.slot == sa.bindparam(f"slot{place}"),
                _changes.c.serial >= sa.bindparam(f"serial{place}"))
         for place in range(count)))
-    return found.order_by("slot", "serial").limit(sa.bindparam("most"))
+    return rows.order_by("slot", "serial").limit(sa.bindparam("most"))
 
 
 def _moved_on_postgresql() -> sa.Select[Any]:
@@ -54,8 +54,8 @@ def _moved_on_postgresql() -> sa.Select[Any]:
         sa.cast(sa.bindparam(name, type_=sa.Text), postgresql.ARRAY(sa.BigInteger)).label(name)
         for name in ("serials", "txns")]
     # The offset keeps the texts from being read again for each slot.
-    given = sa.select(*arrays).offset(sa.literal_column("0")).subquery("given")
-    serial, txn = (sa.func.coalesce(array[_heads.c.slot + 1], 0) for array in given.c)
+    seen = sa.select(*arrays).offset(sa.literal_column("0")).subquery("given")
+    serial, txn = (sa.func.coalesce(array[_heads.c.slot + 1], 0) for array in seen.c)
     # Limited, so that each slot's are found by the key, whatever else the log holds.
     log = (
         sa.select(_changes.c.serial, _changes.c.txn, _changes.c.kind, _changes.c.ref)
@@ -66,13 +66,13 @@ def _moved_on_postgresql() -> sa.Select[Any]:
     return (
         sa.select(_heads.c.slot, _heads.c.serial.label("head_serial"),
                   _heads.c.txn.label("head_txn"), log.c.serial, log.c.txn, log.c.kind, log.c.ref)
-        .select_from(given.join(
+        .select_from(seen.join(
             _heads, sa.or_(_heads.c.serial != serial, _heads.c.txn != txn),
         ).outerjoin(log, sa.true()))
         .limit(sa.bindparam("most")))
 
 
-_MOVED = Question(_moved_on_postgresql())
+_MOVED = PreparedRead(_moved_on_postgresql())
 
 #: (slot, serial, txn) that a reader knew of a slot that moved.
 _Seen: TypeAlias = tuple[int, int, int]
@@ -86,7 +86,7 @@ class Vector:
 
     @property
     def digest(self) -> tuple[int, int]:
-        """Return the two sums that ``digest`` asks the database for."""
+        """Return the two sums that ``read_digest`` asks the database for."""
         serials, txns = zip(*self.heads.values(), strict=True)
         return sum(serials), sum(txns)
 
@@ -100,19 +100,19 @@ class Vector:
 
 
 @retry_writes
-def digest(ctx: Context) -> tuple[int, int]:
+def read_digest(ctx: Context) -> tuple[int, int]:
     """Ask the one cheap question; equal answers mean nothing changed."""
-    [(serials, txns)] = _DIGEST.ask(ctx)
+    [(serials, txns)] = _DIGEST.fetch(ctx)
     return int(serials or 0), int(txns or 0)
 
 
-def current(session: Session) -> Vector:
+def read_current(session: Session) -> Vector:
     """Read the vector of the snapshot that ``session`` sees."""
     rows = session.execute(_HEADS)
     return Vector({row.slot: (row.serial, row.txn) for row in rows})
 
 
-def since(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] | None:
+def read_changes(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] | None:
     """Say what changed between two vectors.
 
     :returns: {(kind, ref), …}; None when that is no longer known (rows were
@@ -136,23 +136,23 @@ def since(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] |
 
 
 def follow(ctx: Context, seen: Vector) -> tuple[Vector, set[tuple[str, int]] | None]:
-    """Return the present vector, and what changed before it, as ``since`` says it.
+    """Return the present vector, and what changed before it, as ``read_changes`` says it.
 
     Never of the moment of the caller's transaction. On PostgreSQL it is one question,
     whose answer has the heads that moved instead of all.
     """
     if ctx.database.url.get_backend_name() == "postgresql":
-        found = _MOVED.ask(ctx, {**seen.texts, "most": _MOST_CHANGES})
-        if len(found) < _MOST_CHANGES:
-            heads = {row.slot: (row.head_serial, row.head_txn) for row in found}
+        moves = _MOVED.fetch(ctx, {**seen.texts, "most": _MOST_CHANGES})
+        if len(moves) < _MOST_CHANGES:
+            heads = {row.slot: (row.head_serial, row.head_txn) for row in moves}
             moved = _moved(seen, heads)
-            rows = sorted((row for row in found if row.serial is not None),
+            rows = sorted((row for row in moves if row.serial is not None),
                           key=lambda row: row.serial)
             return (Vector({**seen.heads, **heads}),
                     None if moved is None else _changed(moved, _by_slot(rows)))
     with read_each(ctx) as session:
-        now = current(session)
-        return now, since(session, seen, now)
+        now = read_current(session)
+        return now, read_changes(session, seen, now)
 
 
 def _moved(seen: Vector, heads: Mapping[int, tuple[int, int]]) -> list[_Seen] | None:
@@ -192,14 +192,14 @@ def _read_since(session: Session, moved: Sequence[_Seen]) -> dict[int, list[Any]
     parameters: dict[str, int] = {"most": _MOST_CHANGES}
     for place, (slot, serial, _) in enumerate(moved):
         parameters |= {f"slot{place}": slot, f"serial{place}": serial}
-    found = session.execute(_since(len(moved)), parameters).all()
-    if len(found) == _MOST_CHANGES:
+    rows = session.execute(_since(len(moved)), parameters).all()
+    if len(rows) == _MOST_CHANGES:
         return None
-    return _by_slot(found)
+    return _by_slot(rows)
 
 
-def _by_slot(found: Iterable[Any]) -> dict[int, list[Any]]:
+def _by_slot(changes: Iterable[Any]) -> dict[int, list[Any]]:
     rows: dict[int, list[Any]] = {}
-    for row in found:
+    for row in changes:
         rows.setdefault(row.slot, []).append(row)
     return rows

@@ -15,7 +15,7 @@ from placement_core import conf, errors, services as service_parts
 from placement_core.cells import engines
 from placement_core.context import Context
 from placement_core.db.database import Settings
-from placement_core.db.masking import masked_in
+from placement_core.db.masking import mask_text
 from placement_core.migrations import sync
 
 
@@ -46,7 +46,7 @@ class Configured(command.Command):
         except Exception as error:
             # Drivers put several lines into their errors; the first says it.
             # --debug shows the rest.
-            first = masked_in(str(error).strip().partition("\n")[0])
+            first = mask_text(str(error).strip().partition("\n")[0])
             raise Failed(first or type(error).__name__) from error
 
     def conf(self, parsed_args: argparse.Namespace) -> cfg.ConfigOpts:

@@ -26,7 +26,7 @@ from placement_core.catalog import (
 from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.http import validation
-from placement_core.limits import cleanup, moves
+from placement_core.limits import cleanup, project_moves
 from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region, Service
 from placement_core.plugin_api.enforcement import EnforcementModel
 
@@ -492,7 +492,7 @@ class ProjectMove(_OneProject, _Shower):
         project = self.project(ctx, parsed_args)
         parent_id = project.domain_id if parsed_args.top else names.project(
             ctx, parsed_args.parent, domain_id=project.domain_id).id
-        return moves.update_project(ctx, self.model, project.id, parent_id=parent_id)
+        return project_moves.update_project(ctx, self.model, project.id, parent_id=parent_id)
 
 
 # A whole file -----------------------------------------------------------------
@@ -519,7 +519,7 @@ class Load(_InCatalog, base.Lister):
         document = _read_file(parsed_args.file)
 
         def update_project(ctx: Context, id_: str, **changes: Any) -> Project:
-            return moves.update_project(ctx, self.model, id_, **changes)
+            return project_moves.update_project(ctx, self.model, id_, **changes)
 
         with self.context(parsed_args) as ctx:
             loaded = loading.load(

@@ -259,7 +259,7 @@ _COLUMNS = ("name", "uuid", "database_connection", "transport_url", "disabled")
 
 
 def _make_row(cell: Cell) -> tuple[object, ...]:
-    return cell.name, cell.uuid, cell.shown_database, cell.shown_transport, cell.disabled
+    return cell.name, cell.uuid, cell.masked_connection, cell.masked_transport, cell.disabled
 
 
 def _make_fields(cell: Cell) -> Fields:

@@ -15,7 +15,7 @@ from placement_core import amounts, services as service_parts
 from placement_core.amounts import Amount
 from placement_core.cli import base
 from placement_core.context import Context
-from placement_core.limits import cleanup, items, limits, registered, registration, users
+from placement_core.limits import bulk_register, cleanup, inputs, limits, registered, users
 from placement_core.limits.records import AnyLimit, Filter
 from placement_core.plugin_api.enforcement import Binding
 
@@ -66,7 +66,7 @@ class Register(_Lister):
         service, region_id, resources = _read_file(parsed_args.file)
         with self.parts(parsed_args) as (parts, ctx):
             service_id = _find_service_id(parts, ctx, service)
-            outcomes = registration.register(ctx, parts.catalog, [
+            outcomes = bulk_register.register(ctx, parts.catalog, [
                 {"service_id": service_id, "region_id": region_id, **resource}
                 for resource in resources])
         self.exit_code = int(any(each.state == "refused" for each in outcomes))
@@ -282,7 +282,7 @@ def _add_limit(parser: argparse.ArgumentParser) -> None:
 
 def _parse_value(text: str) -> int:
     if text == _UNLIMITED:
-        return items.SMALLEST
+        return inputs.SMALLEST
     try:
         return int(text)
     except ValueError:
@@ -369,7 +369,7 @@ def _parse_resource(path: str, name: object, said: object) -> dict[str, Any]:
         raise base.Failed(
             f'{path}: {name}: expected a default, or "default" and perhaps "description"')
     return {"resource_name": name, "description": details.get("description"),
-            "default_limit": items.SMALLEST if default == _UNLIMITED else default}
+            "default_limit": inputs.SMALLEST if default == _UNLIMITED else default}
 
 
 # What is printed ----------------------------------------------------------------

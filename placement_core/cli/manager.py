@@ -63,7 +63,7 @@ def run(
             signal.signal(number, lambda *_: manager.stop())
         say(f"placement-core manager {manager.owner} carries out events "
             f"({manager.pace.threads} threads, "
-            f"{parts.database.shown})")
+            f"{parts.database.masked_url})")
         base.freeze_loaded()
         manager.run()
         logging.getLogger(__name__).info("manager %s has stopped", manager.owner)

@@ -219,7 +219,7 @@ def _prepare_database(options: cfg.ConfigOpts, say: Callable[[str], None]) -> st
             sync.sync(settings, _leave_out_what_holds(say))
         else:
             sync.require_newest(database)
-        return database.shown
+        return database.masked_url
     finally:
         database.dispose()
 

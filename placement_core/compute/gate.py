@@ -59,7 +59,7 @@ def check(ctx: Context, cells: CellDatabases, minimum: int) -> Gate:
             return session.execute(_OLDER, {"minimum": minimum}).all()
 
     asked = cells.cells(ctx)
-    answers = cells.ask(ctx, question, asked)
+    answers = cells.scatter_gather(ctx, question, asked)
     if answers.missing:
         return Gate("these cells are missing, and may have older services: " + ", ".join(
             f"{each.name} ({each.reason})" for each in answers.missing))

@@ -64,7 +64,7 @@ def ask(
             found = session.execute(_STATES, {"ago": -silent_seconds}).all()
         return {row.uuid: _trouble(row, silent_seconds) for row in found}
 
-    answers = cells.ask(ctx, question, asked)
+    answers = cells.scatter_gather(ctx, question, asked)
     troubles: dict[str, str] = {}
     for of_cell in answers.answers.values():
         for uuid, trouble in of_cell.items():

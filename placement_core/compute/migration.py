@@ -153,7 +153,7 @@ def _put(session: Session, provider_id: int, offer: Offer, before: Facts | None)
                 ids[name] for name in before if name in ids and name not in offer.facts}
     except KeyError:
         # A custom class was removed since we made sure of it.
-        raise db.TransactionLost from None
+        raise db.TransactionConflict from None
     gone -= {id_ for id_ in gone if inventories.in_use(session, provider_id, [id_])}
     if wanted or gone:
         locks.raise_generation(session, provider_id)
@@ -172,7 +172,7 @@ def _provider(
     named = session.execute(_NAMED, {"of_name": node.title}).scalar()
     if named == uuid:
         # Made between the two questions.
-        raise db.TransactionLost
+        raise db.TransactionConflict
     if named is not None:
         raise errors.NotMigratable(
             node.title, cell.title,
@@ -181,7 +181,7 @@ def _provider(
         return providers.create(ctx, name=node.title, uuid=uuid).id, True
     except placement_errors.DuplicateProvider:
         # Made at the same moment; what was begun here ends, and looks again.
-        raise db.TransactionLost from None
+        raise db.TransactionConflict from None
     except core_errors.Error as error:
         raise errors.NotMigratable(node.title, cell.title, str(error).rstrip(".")) from None
 
@@ -204,7 +204,7 @@ def _stale_owner(
     if known.is_of(cell, node):
         return None
     owner = [each for each in cells.cells(ctx) if each.uuid == known.cell_uuid]
-    answers = cells.ask(ctx, lambda ctx, _cell: rows.by_id(ctx, known.node_id), owner)
+    answers = cells.scatter_gather(ctx, lambda ctx, _cell: rows.by_id(ctx, known.node_id), owner)
     for missing in answers.missing:
         raise errors.NotMigratable(
             node.title, cell.title, f"a node of cell {missing.name} had its uuid {known.uuid}, "

@@ -18,7 +18,7 @@ from typing import Any
 from oslo_config import cfg
 
 from placement_core import errors as core_errors
-from placement_core.cells import errors as cell_errors, mappings, marks
+from placement_core.cells import errors as cell_errors, mappings, watermarks
 from placement_core.cells.databases import CellDatabases
 from placement_core.cells.records import Cell
 from placement_core.compute import capacity, errors, gate, migration, offers, rows
@@ -38,7 +38,7 @@ ON_LOAD = 50
 #: The most that one page of a listing has.
 LARGEST_PAGE = 1000
 
-_MARK = "migrate_compute_nodes"
+_WATERMARK = "migrate_compute_nodes"
 #: So many rows of a cell are looked at, at a time.
 _PAGE = 200
 #: A mark is a cell's id and a node's id in one number.
@@ -98,7 +98,7 @@ def migrate_compute_nodes(ctx: Context, max_count: int, nodes: ComputeNodes) -> 
     """
     progress = nodes.migrate(ctx, max_count)
     for line in (*progress.troubles, *progress.remarks):
-        LOG.warning("%s: %s", _MARK, line)
+        LOG.warning("%s: %s", _WATERMARK, line)
     return progress.found, progress.done
 
 
@@ -137,7 +137,7 @@ class ComputeNodes:
         asked = self._cells.cells(ctx)
         if cell is not None:
             asked = _only(asked, cell)
-        if named is not None and not texts.storable(named):
+        if named is not None and not texts.is_storable(named):
             asked = []
         first = {each.uuid: 0 for each in asked}
         if after is not None:
@@ -148,7 +148,7 @@ class ComputeNodes:
         def question(ctx: Context, cell: Cell) -> list[NodeRow]:
             return rows.page(ctx, after=first[cell.uuid], most=limit + 1, named=named)
 
-        answers = self._cells.ask(ctx, question, asked)
+        answers = self._cells.scatter_gather(ctx, question, asked)
         found = [(each, node) for each in asked for node in answers.answers.get(each.uuid, ())]
         return Listing(
             self._complete(ctx, found[:limit]), answers.missing, more=len(found) > limit)
@@ -203,12 +203,12 @@ class ComputeNodes:
         progress = Progress(gate.check(ctx, self._cells, self._minimum))
         if not progress.gate.open:
             return self._waiting(ctx, progress)
-        start = marks.get(ctx, _MARK)
+        start = watermarks.get(ctx, _WATERMARK)
         at = self._migrate(ctx, progress, max_count, start, None)
         if at is None and start:
             at = self._migrate(ctx, progress, max_count, 0, start)
         if (at or 0) != start:
-            marks.put(ctx, _MARK, at or 0)
+            watermarks.put(ctx, _WATERMARK, at or 0)
         return progress
 
     def waiting(self, ctx: Context) -> Progress:
@@ -264,7 +264,7 @@ class ComputeNodes:
             return rows.page(ctx, after=after, most=_PAGE)
 
         while True:
-            answers = self._cells.ask(ctx, question, [cell])
+            answers = self._cells.scatter_gather(ctx, question, [cell])
             if answers.missing and cell.uuid not in {each.uuid for each in progress.missing}:
                 progress.missing += answers.missing
             page = answers.answers.get(cell.uuid)
@@ -291,7 +291,7 @@ class ComputeNodes:
         def question(ctx: Context, cell: Cell) -> Mapping[int, Mapping[str, int]]:
             return rows.devices(ctx, ids[cell.uuid])
 
-        devices = self._cells.ask(
+        devices = self._cells.scatter_gather(
             ctx, question, list({cell.uuid: cell for cell, _ in found}.values())).answers
         shared = capacity.on_shared_storage(ctx, [node.uuid for _, node in found if node.uuid])
         return {
@@ -304,7 +304,8 @@ class ComputeNodes:
         if not provider_rows.is_provider_uuid(uuid):
             raise errors.ComputeNodeNotFound(uuid)
         asked = self._cells.cells(ctx)
-        answers = self._cells.ask(ctx, lambda ctx, _cell: rows.by_uuid(ctx, uuid), asked)
+        answers = self._cells.scatter_gather(
+            ctx, lambda ctx, _cell: rows.by_uuid(ctx, uuid), asked)
         # MySQL compares without regard to case.
         found = [(cell, node) for cell in asked
                  for node in answers.answers.get(cell.uuid, ()) if node.uuid == uuid]

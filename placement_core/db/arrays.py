@@ -20,14 +20,15 @@ def rows(name: str, types: Mapping[str, Any]) -> sa.TableValuedAlias:
     :param name: of the table.
     :param types: {column: its type}; the parameters have the columns' names.
     """
-    given = [sa.bindparam(column, type_=postgresql.ARRAY(kind)) for column, kind in types.items()]
+    parameters = [
+        sa.bindparam(column, type_=postgresql.ARRAY(kind)) for column, kind in types.items()]
     columns = [sa.column(column, kind) for column, kind in types.items()]
-    return sa.func.unnest(*given).table_valued(*columns, name=name).render_derived()
+    return sa.func.unnest(*parameters).table_valued(*columns, name=name).render_derived()
 
 
-def columns(found: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def columns(rows_: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return rows as the parameters of ``rows``: a list for each column."""
-    return {column: [row[column] for row in found] for column in found[0]}
+    return {column: [row[column] for row in rows_] for column in rows_[0]}
 
 
 def among(column: sa.Column[Any], name: str, *, dialect: str) -> sa.ColumnElement[bool]:
@@ -42,5 +43,5 @@ def among(column: sa.Column[Any], name: str, *, dialect: str) -> sa.ColumnElemen
 
 def insert(into: postgresql.Insert, table: sa.Table, names: Sequence[str]) -> postgresql.Insert:
     """Make ``into`` insert rows that come as arrays; defaults as ever."""
-    given = rows("given", {name: table.c[name].type for name in names})
-    return into.from_select(list(names), sa.select(*given.c))
+    values = rows("given", {name: table.c[name].type for name in names})
+    return into.from_select(list(names), sa.select(*values.c))

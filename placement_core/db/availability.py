@@ -21,7 +21,7 @@ from typing import Any
 
 from placement_core import errors
 from placement_core.db import drivers
-from placement_core.db.failures import ConnectionLost, reason, verdict
+from placement_core.db.failures import ConnectionLost, describe_error, translate
 from placement_core.db.masking import MASK
 
 LOG = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class Availability:
         try:
             yield
         except Exception as error:
-            if self._silence_seconds and isinstance(verdict(error), ConnectionLost):
+            if self._silence_seconds and isinstance(translate(error), ConnectionLost):
                 self._begin_outage(time.monotonic(), error)
             raise
 
@@ -159,7 +159,7 @@ class Availability:
         try:
             self._probe()
         except Exception as error:  # noqa: BLE001  whatever it is, requests meet it themselves.
-            if isinstance(verdict(error), ConnectionLost):
+            if isinstance(translate(error), ConnectionLost):
                 self._log(self._begin_outage(began, error))
                 self._wake_up(began)
         finally:
@@ -183,7 +183,7 @@ class Availability:
                         self._name, self._said(outage.error))
 
     def _said(self, error: Exception) -> str:
-        text = reason(error)
+        text = describe_error(error)
         return text.replace(self._password, MASK) if self._password else text
 
     def _end_outage(self, outage: _Outage) -> None:
@@ -196,7 +196,7 @@ class Availability:
             try:
                 self._probe()
             except Exception as error:  # noqa: BLE001  the same
-                if isinstance(verdict(error), ConnectionLost):
+                if isinstance(translate(error), ConnectionLost):
                     self._log(outage)
                     self._wake_up(began)
                     continue
@@ -242,8 +242,8 @@ class _Watch:
     def _run() -> None:
         while True:
             time.sleep(_WATCH_SECONDS)
-            for each in _all():
-                each.look_after()
+            for availability in _all():
+                availability.look_after()
 
 
 #: Weak references, in a list that can be copied while another thread adds to it.
@@ -252,7 +252,8 @@ _watch = _Watch()
 
 
 def _all() -> list[Availability]:
-    return [each for each in (ref() for ref in list(_ALL)) if each is not None]
+    availabilities = [ref() for ref in list(_ALL)]
+    return [availability for availability in availabilities if availability is not None]
 
 
 def _start_watch() -> None:
@@ -262,8 +263,8 @@ def _start_watch() -> None:
 def _forget_after_fork() -> None:
     global _watch
     _watch = _Watch()
-    for each in _all():
-        each.forget()
+    for availability in _all():
+        availability.forget()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

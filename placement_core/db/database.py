@@ -33,11 +33,17 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
-from placement_core.db import drivers, sequences, sqlite_files
+from placement_core.db import compiled, drivers, sequences, sqlite_files
 from placement_core.db.availability import GRACE_SECONDS, Availability
-from placement_core.db.failures import ConnectionLost, ReadOnly, judged, know_driver, verdict
-from placement_core.db.lines import Lines
-from placement_core.db.masking import masked
+from placement_core.db.connections import ReadConnections
+from placement_core.db.failures import (
+    ConnectionLost,
+    ReadOnly,
+    register_driver_errors,
+    translate,
+    translated_errors,
+)
+from placement_core.db.masking import mask_url
 from placement_core.db.session import Session
 
 #: The dialects we know, and the driver each uses when the URL names none.
@@ -62,12 +68,12 @@ class Journal(Protocol):
         """Return the number of the calling thread's slot."""
 
     def append(self, session: Session) -> None:
-        """Write down what ``session`` touched, as its last statements."""
+        """Write the changes that ``session`` recorded, as its last statements."""
 
-    def committed(self, database: Database, session: Session) -> None:
+    def notice_commit(self, database: Database, session: Session) -> None:
         """Learn that ``session`` was committed."""
 
-    def landed(self, database: Database, session: Session) -> bool:
+    def was_committed(self, database: Database, session: Session) -> bool:
         """Say whether the transaction of ``session`` was committed.
 
         :raises oslo_db.exception.DBError: the database cannot say.
@@ -121,7 +127,8 @@ class Database:
     :ivar retry_seconds: for how long after its first failure a transaction is repeated.
     :ivar patience: what is left of that, for what each thread is doing (``transactions``).
     :ivar availability: whether the database answers.
-    :ivar lines: what questions are asked on.
+    :ivar compiled: the statements that write, as the driver takes them.
+    :ivar read_connections: what prepared reads are executed on.
     :ivar kept: what a process keeps of this database, one of each kind.
     :ivar incomplete_owner: the (project, user) of consumers that were written
         by clients too old to name theirs.
@@ -133,7 +140,7 @@ class Database:
     ) -> None:
         self.url = resolve_url(settings)
         #: The URL as people may see it.
-        self.shown = masked(settings.connection)
+        self.masked_url = mask_url(settings.connection)
         self.settings = settings
         self.journal = journal
         self.retries = retries
@@ -144,7 +151,7 @@ class Database:
         self.dialect = self.url.get_backend_name()
         silence = 0 if self.dialect == "sqlite" else settings.network_timeout_seconds
         self.availability = Availability(
-            f"the database {masked(settings.connection)}", self._probe,
+            f"the database {mask_url(settings.connection)}", self._probe,
             str(self.url.password or ""), silence, grace_seconds)
         try:
             self.writer = self._engine("READ COMMITTED", "BEGIN IMMEDIATE")
@@ -153,26 +160,28 @@ class Database:
         except (ImportError, ValueError, sa.exc.ArgumentError):
             # Their words may repeat a part of the URL.
             raise errors.ConfigurationError(
-                f"{settings.named} = {masked(settings.connection)}: a driver or a parameter "
+                f"{settings.named} = {mask_url(settings.connection)}: a driver or a parameter "
                 "of the URL cannot be used") from None
 
-        self.lines = Lines(self.autocommit, self.availability, most=settings.max_pool_size,
-                           recycle_seconds=settings.connection_recycle_seconds)
+        self.compiled = compiled.CompiledStatements(self.writer.dialect)
+        self.read_connections = ReadConnections(
+            self.autocommit, self.availability, most=settings.max_pool_size,
+            recycle_seconds=settings.connection_recycle_seconds)
 
     @contextlib.contextmanager
     def connection(self, engine: sa.Engine) -> Iterator[sa.Connection]:
-        """Lend a connection of an engine. Every statement takes this road, or a line.
+        """Lend a connection of an engine. Every statement needs one, or a read connection.
 
-        Its errors are judged, and one that is no good any more goes to nobody else.
+        Its errors are translated, and one that is no good any more goes to nobody else.
 
         :raises errors.Unavailable: the database does not answer, or cannot do it now.
         """
         self.availability.require()
-        with judged(), engine.connect() as connection:
+        with translated_errors(), engine.connect() as connection:
             try:
                 yield connection
             except Exception as error:
-                if isinstance(verdict(error), (ConnectionLost, ReadOnly)):
+                if isinstance(translate(error), (ConnectionLost, ReadOnly)):
                     connection.invalidate(error)
                 raise
 
@@ -189,7 +198,7 @@ class Database:
     def dispose(self) -> None:
         """Close every connection that nobody uses, and look after none."""
         self.availability.reset()
-        self.lines.close()
+        self.read_connections.close()
         for engine in (self.writer, self.snapshot, self.autocommit):
             engine.dispose()
 
@@ -210,7 +219,7 @@ def resolve_url(settings: Settings) -> sa.URL:
             "postgresql://user:password@host/placement, with what is not a letter or a "
             "digit in user and password percent-encoded (@ is %40)"
         ) from None
-    shown = masked(settings.connection)
+    masked_url = mask_url(settings.connection)
     if settings.connection_parameters:
         url = url.update_query_string(settings.connection_parameters, append=True)
     backend = url.get_backend_name() if url.drivername != "mariadb" else "mysql"
@@ -219,12 +228,12 @@ def resolve_url(settings: Settings) -> sa.URL:
         url = url.set(drivername=url.drivername.replace("mariadb", "mysql", 1))
     if backend not in _DRIVERS:
         raise errors.ConfigurationError(
-            f"{settings.named} = {shown}: expected one of "
+            f"{settings.named} = {masked_url}: expected one of "
             f"{', '.join(_DRIVERS)}"
         )
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
         raise errors.ConfigurationError(
-            f"{settings.named} = {shown}: expected a file, because every "
+            f"{settings.named} = {masked_url}: expected a file, because every "
             "worker and thread has a connection of its own"
         )
     driver = url.drivername.partition("+")[2]
@@ -233,7 +242,7 @@ def resolve_url(settings: Settings) -> sa.URL:
         driver = url.drivername.partition("+")[2]
         if importlib.util.find_spec(driver) is None:
             raise errors.ConfigurationError(
-                f"{settings.named} = {shown}: the driver {driver} is not "
+                f"{settings.named} = {masked_url}: the driver {driver} is not "
                 f"installed; install placement-core[{backend}]"
             )
     return url
@@ -272,7 +281,8 @@ def _engine(
         url = _existing(url)
     engine = sa.create_engine(url, **arguments)
     sequences.watch(engine, own=settings.named == OWN)
-    know_driver(engine.dialect.loaded_dbapi.Error)
+    compiled.listen(engine)
+    register_driver_errors(engine.dialect.loaded_dbapi.Error)
     exc_filters.register_engine(engine)
     if backend != "sqlite":
         _watch_connections(engine, availability)

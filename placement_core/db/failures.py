@@ -1,12 +1,13 @@
 """What a database's complaint means for the caller.
 
-The one judge of every error of a database, whether SQLAlchemy, oslo.db or the driver
-itself raised it. Four verdicts: the transaction certainly did not happen and may be tried
-again (``TransactionLost``); the same, because the connection is gone (``ConnectionLost``:
-of a COMMIT nobody knows); the database cannot do it now (``Unavailable``); or the request
-holds something that no row can (``Invalid``). Whatever else there is, is a defect of ours,
-and stays what it is. Duplicate keys and missing references stay too: the function that
-ran the statement knows what they mean. ``server_errors`` has the codes.
+Every error of a database is translated here, whether SQLAlchemy, oslo.db or the driver
+itself raised it. It means one of four things: the transaction certainly did not happen and
+may be tried again (``TransactionConflict``); the same, because the connection is gone
+(``ConnectionLost``: of a COMMIT nobody knows); the database cannot do it now
+(``Unavailable``); or the request holds something that no row can (``Invalid``). Whatever
+else there is, is a defect of ours, and stays what it is. Duplicate keys and missing
+references stay too: the function that ran the statement knows what they mean.
+``server_errors`` has the codes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from placement_core import errors
 from placement_core.db.server_errors import Meaning, meaning
 
 
-class TransactionLost(errors.Unavailable):
+class TransactionConflict(errors.Unavailable):
     """The transaction certainly did not happen; it may be tried again."""
 
     retry_after_seconds = 1
@@ -32,7 +33,7 @@ class TransactionLost(errors.Unavailable):
         super().__init__(message)
 
 
-class ConnectionLost(TransactionLost):
+class ConnectionLost(TransactionConflict):
     """The connection is gone, and a transaction on it unless it was being committed."""
 
     def __init__(
@@ -49,12 +50,12 @@ class ReadOnly(errors.Unavailable):
 _driver_errors: set[type[Exception]] = set()
 
 
-def know_driver(error: type[Exception]) -> None:
-    """Have a driver's own errors judged, whoever lets them pass."""
+def register_driver_errors(error: type[Exception]) -> None:
+    """Have a driver's own errors translated, whoever lets them pass."""
     _driver_errors.add(error)
 
 
-def verdict(error: Exception) -> Exception:
+def translate(error: Exception) -> Exception:
     """Return what ``error`` means; itself where it has no such meaning."""
     if isinstance(error, errors.Error) or not _is_of_database(error):
         return error
@@ -64,7 +65,7 @@ def verdict(error: Exception) -> Exception:
         return errors.Unavailable("Every connection to the database is in use.")
     match _meaning(error):
         case Meaning.RETRY:
-            return TransactionLost()
+            return TransactionConflict()
         case Meaning.LOST:
             return ConnectionLost()
         case Meaning.REFUSED:
@@ -78,15 +79,15 @@ def verdict(error: Exception) -> Exception:
 
 
 @contextlib.contextmanager
-def judged() -> Iterator[None]:
-    """Raise the verdict on what the database complains about."""
+def translated_errors() -> Iterator[None]:
+    """Raise what an error of the database means in its place."""
     try:
         yield
     except Exception as error:
-        judgement = verdict(error)
-        if judgement is error:
+        translated = translate(error)
+        if translated is error:
             raise
-        raise judgement from error
+        raise translated from error
 
 
 def is_missing_value(error: Exception) -> bool:
@@ -94,7 +95,7 @@ def is_missing_value(error: Exception) -> bool:
     return _code(error) == ("mysql", 1048)
 
 
-def reason(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what a database said, in one line, for the log."""
     cause = error.__cause__ or error
     original = getattr(getattr(cause, "inner_exception", None) or cause, "orig", None) or cause
@@ -111,9 +112,9 @@ def _is_of_database(error: Exception) -> bool:
 def _meaning(error: Exception) -> Meaning | None:
     dialect, code = _code(error)
     if dialect is not None and code is not None:
-        found = meaning(dialect, code)
-        if found is not None:
-            return found
+        known = meaning(dialect, code)
+        if known is not None:
+            return known
     if isinstance(error, (db_exception.DBConnectionError, sa.exc.PendingRollbackError)) or (
             code is None and _is_drivers_own(error)):
         return Meaning.LOST

@@ -20,7 +20,7 @@ _END = re.compile(r"""([\s'"]+)""")
 _PARAMETER = re.compile(r"([?&#])")
 
 
-def masked_in(text: str) -> str:
+def mask_text(text: str) -> str:
     """Return a text that may repeat URLs, without their secrets."""
     words = _END.split(text)
     words[::2] = [_masked_word(word) for word in words[::2]]
@@ -47,7 +47,7 @@ def _without_parameters(url: str) -> str:
     return "".join(parts)
 
 
-def masked(url: str) -> str:
+def mask_url(url: str) -> str:
     """Return a URL of a database or a message bus without its secrets.
 
     Where it is not certain what the secret is, more than that is left out.
@@ -59,19 +59,19 @@ def masked(url: str) -> str:
         before, _, after = rest.rpartition("@")
         return f"{scheme}://{_masked_logins(before, after)}"
     place, slash, path = rest.partition("/")
-    place, asked, parameters = place.partition("?")
+    place, mark, parameters = place.partition("?")
     if not all(_PLACE.fullmatch(part) for part in place.split(",")):
         return f"{scheme}://{MASK}"
-    return f"{scheme}://{place}{_without_parameters(f'{asked}{parameters}{slash}{path}')}"
+    return f"{scheme}://{place}{_without_parameters(f'{mark}{parameters}{slash}{path}')}"
 
 
 def _masked_logins(before: str, after: str) -> str:
     """Return what follows the scheme, if somebody logs in there."""
     place = re.match(r"[^/?#]*", after)[0]  # type: ignore[index]  # (it always matches)
     logins = f"{before}@{place}".split(",")
-    shown = [_LOGIN.fullmatch(login) for login in logins]
-    if all(shown):
-        before = ",".join(f"{login[1]}:{MASK}{login[2]}" for login in shown if login)
+    matches = [_LOGIN.fullmatch(login) for login in logins]
+    if all(matches):
+        before = ",".join(f"{login[1]}:{MASK}{login[2]}" for login in matches if login)
     else:
         before = f"{MASK}@{place}"
     return f"{before}{_without_parameters(after[len(place):])}"

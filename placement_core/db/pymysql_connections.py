@@ -30,8 +30,8 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # it ha
 
     def _create_ssl_ctx(self, sslp: Any) -> ssl.SSLContext:
         if not isinstance(sslp, dict):
-            made: ssl.SSLContext = super()._create_ssl_ctx(sslp)
-            return made
+            context: ssl.SSLContext = super()._create_ssl_ctx(sslp)
+            return context
         wanted = tuple(sorted((name, str(value)) for name, value in sslp.items()))
         with _contexts_lock:
             if wanted not in _contexts:

@@ -178,7 +178,7 @@ SQLITE: tuple[ServerError, ...] = (
 BY_DIALECT = {"postgresql": POSTGRESQL, "mysql": MYSQL, "sqlite": SQLITE}
 
 _MEANINGS = {
-    dialect: {each.code: each.meaning for each in rows} for dialect, rows in BY_DIALECT.items()}
+    dialect: {row.code: row.meaning for row in errors} for dialect, errors in BY_DIALECT.items()}
 
 
 def meaning(dialect: str, code: str | int) -> Meaning | None:

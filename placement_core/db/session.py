@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import forms
-from placement_core.db.forms import Change, Form, Select
+from placement_core.db.compiled import CompiledStatement, CompiledStatements, Parameters, Write
 
 #: A transaction's name: random, and small enough that 256 of them can be
 #: summed in a signed 64-bit integer (``changes`` sums them).
@@ -19,93 +18,65 @@ _TXN_BITS = 48
 class Session:
     """A transaction on one connection.
 
+    :param compiled: the statements that write, as the driver of this database takes them.
     :ivar connection: the SQLAlchemy connection, for what ``execute`` lacks.
     :ivar writing: whether the transaction may write.
     :ivar txn: a random integer that names the transaction in the change log.
-    :ivar touched: what the change log will say, {(kind, id), …}.
+    :ivar recorded_changes: what the change log will say, {(kind, id), …}.
     """
 
-    __slots__ = ("connection", "dialect", "touched", "txn", "writing")
+    __slots__ = ("_compiled", "connection", "dialect", "recorded_changes", "txn", "writing")
 
-    def __init__(self, connection: sa.Connection, *, writing: bool) -> None:
+    def __init__(
+        self, connection: sa.Connection, compiled: CompiledStatements, *, writing: bool
+    ) -> None:
         self.connection = connection
+        self._compiled = compiled
         self.dialect = connection.dialect.name
         self.writing = writing
         self.txn = secrets.randbits(_TXN_BITS)
-        self.touched: set[tuple[str, int]] = set()
+        self.recorded_changes: set[tuple[str, int]] = set()
 
     def execute(
-        self,
-        statement: sa.Executable,
-        parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        self, statement: sa.Executable, parameters: Parameters | None = None
     ) -> sa.CursorResult[Any]:
         """Execute a statement; parameters as SQLAlchemy takes them."""
         return self.connection.execute(statement, parameters)
 
-    def change(
-        self, statement: Change, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    ) -> int:
+    def execute_write(self, statement: Write, parameters: Parameters) -> int:
         """Execute a statement that writes; return how many rows it met.
 
         Straight from the driver, where it can be: SQLAlchemy takes as long as the driver
         does. Its errors are those of ``execute``.
-
-        :param parameters: of one execution, or of several, which all have the same names.
         """
         first = parameters if isinstance(parameters, Mapping) else parameters[0]
-        form = None if self._listened else self._forms.of(statement, first)
-        if form is None:
+        compiled = None if self._listened else self._compiled.get(statement, first)
+        if compiled is None:
             return self.connection.execute(statement, parameters).rowcount
-        met, _ = self._send(form, parameters)
-        return met
-
-    def tuples(self, statement: Select, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Execute a statement that reads numbers and texts; return the rows, as ``change`` does.
-
-        Not for columns whose values SQLAlchemy makes of what a driver returns.
-        """
-        form = None if self._listened else self._forms.of_select(statement)
-        if form is None:
-            return self.connection.execute(statement, parameters).all()
-        _, rows = self._send(form, parameters, fetch=True)
-        return rows
+        return self._send(compiled, parameters)
 
     @property
     def _listened(self) -> bool:
         """Whether somebody listens to what is executed, who hears SQLAlchemy only."""
         return bool(self.connection.engine.dispatch.before_cursor_execute)
 
-    @property
-    def _forms(self) -> forms.Forms:
-        return forms.on(self.connection.engine.dialect)
-
-    def _send(
-        self, form: Form, parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]], *,
-        fetch: bool = False,
-    ) -> tuple[int, Sequence[Any]]:
+    def _send(self, compiled: CompiledStatement, parameters: Parameters) -> int:
         try:
             cursor = self.connection.connection.cursor()
-            if isinstance(parameters, Mapping):
-                cursor.execute(form.text, form.bind(parameters))
-            else:
-                cursor.executemany(form.text, [form.bind(each) for each in parameters])
+            compiled.execute(cursor, parameters)
             met: int = cursor.rowcount
-            rows: Sequence[Any] = cursor.fetchall() if fetch else ()
             cursor.close()
-        except BaseException as error:  # noqa: BLE001  (it is raised again, judged)
-            # What it means, and whether the connection is lost, SQLAlchemy and oslo.db know.
-            of_driver = isinstance(error, self.connection.dialect.loaded_dbapi.Error)
-            self.connection._handle_dbapi_exception(
-                error, form.text if of_driver else None, None, None, None)
-        return met, rows
+        except BaseException as error:  # noqa: BLE001  (it is raised again, translated)
+            compiled.raise_as_executed(self.connection, error)
+        return met
 
-    def touch(self, kind: str, ref: int) -> None:
+    def record_change(self, kind: str, ref: int) -> None:
         """Note that ``ref`` of ``kind`` changed, for the change log.
 
         :param kind: one of the kinds that ``changes`` names.
         :param ref: the database key of the row that readers must load again.
         """
-        self.touched.add((kind, ref))
+        self.recorded_changes.add((kind, ref))
 
 
 class OneStatement(Session):
@@ -113,14 +84,12 @@ class OneStatement(Session):
 
     __slots__ = ("_used",)
 
-    def __init__(self, connection: sa.Connection) -> None:
-        super().__init__(connection, writing=False)
+    def __init__(self, connection: sa.Connection, compiled: CompiledStatements) -> None:
+        super().__init__(connection, compiled, writing=False)
         self._used = False
 
     def execute(
-        self,
-        statement: sa.Executable,
-        parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        self, statement: sa.Executable, parameters: Parameters | None = None
     ) -> sa.CursorResult[Any]:
         """Execute the statement.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """Say whether every database can keep and compare ``text``.
 
     PostgreSQL refuses NUL; no database takes half of a surrogate pair, which

@@ -13,20 +13,38 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import errors
-from placement_core.context import Context
 from placement_core.db.availability import Away
 from placement_core.db.database import Database
-from placement_core.db.failures import ConnectionLost, TransactionLost, judged, reason, verdict
+from placement_core.db.failures import (
+    ConnectionLost,
+    TransactionConflict,
+    describe_error,
+    translate,
+    translated_errors,
+)
 from placement_core.db.session import OneStatement, Session
 
 LOG = logging.getLogger(__name__)
 
+
+class UnitOfWork(Protocol):
+    """What transactions need of the one who asks (``context.Context`` is one).
+
+    :ivar database: the one to work on.
+    :ivar session: the open transaction, which inner calls join; None: there is none.
+    """
+
+    database: Database
+    session: Session | None
+
+
+C = TypeVar("C", bound=UnitOfWork)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -40,14 +58,14 @@ _LOOK_UP_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 @contextlib.contextmanager
-def read(ctx: Context) -> Iterator[Session]:
+def read(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a transaction that sees one snapshot, or join the open one."""
     if ctx.session is not None:
         yield ctx.session
         return
     with (ctx.database.connection(ctx.database.snapshot) as connection,
           _undone_on_error(connection), connection.begin()):
-        ctx.session = Session(connection, writing=False)
+        ctx.session = Session(connection, ctx.database.compiled, writing=False)
         try:
             yield ctx.session
         finally:
@@ -55,7 +73,7 @@ def read(ctx: Context) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def read_once(ctx: Context) -> Iterator[Session]:
+def read_once(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a session for one statement, or join the open transaction.
 
     One statement sees one snapshot by itself: there is no BEGIN and no COMMIT
@@ -65,29 +83,29 @@ def read_once(ctx: Context) -> Iterator[Session]:
         yield ctx.session
         return
     with ctx.database.connection(ctx.database.autocommit) as connection:
-        yield OneStatement(connection)
+        yield OneStatement(connection, ctx.database.compiled)
 
 
 @contextlib.contextmanager
-def read_each(ctx: Context) -> Iterator[Session]:
+def read_each(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a session in which each statement sees a moment of its own.
 
     Never the caller's transaction. For readers that can live with later rows beside
     earlier ones.
     """
     with ctx.database.connection(ctx.database.autocommit) as connection:
-        yield Session(connection, writing=False)
+        yield Session(connection, ctx.database.compiled, writing=False)
 
 
 @contextlib.contextmanager
-def write(ctx: Context) -> Iterator[Session]:
+def write(ctx: UnitOfWork) -> Iterator[Session]:
     """Open a transaction that may write, or join the open one.
 
-    The outermost one appends what was touched to the change log and commits.
+    The outermost one appends what was recorded to the change log and commits.
 
     :raises errors.Unavailable: the answer to COMMIT was lost and the database
         cannot say whether it happened; or it cannot do it now.
-    :raises TransactionLost: it did not happen, and may be tried again.
+    :raises TransactionConflict: it did not happen, and may be tried again.
     :raises errors.Invalid: it holds a value that no row can hold.
     """
     if ctx.session is not None:
@@ -99,10 +117,10 @@ def write(ctx: Context) -> Iterator[Session]:
     with database.connection(database.writer) as connection:
         with _undone_on_error(connection):
             transaction = connection.begin()
-            session = ctx.session = Session(connection, writing=True)
+            session = ctx.session = Session(connection, database.compiled, writing=True)
             try:
                 yield session
-                if session.touched:
+                if session.recorded_changes:
                     database.journal.append(session)
             finally:
                 ctx.session = None
@@ -110,8 +128,8 @@ def write(ctx: Context) -> Iterator[Session]:
     if failure is not None:
         # With the connection closed, so that a transaction that still is open
         # ends and does not make the look-up wait.
-        _settle(database, session, failure)
-    _housekeeping(database, session)
+        _resolve_lost_commit(database, session, failure)
+    _prune_change_log(database, session)
 
 
 @contextlib.contextmanager
@@ -136,33 +154,33 @@ def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> Excep
         transaction.commit()
     except Exception as error:
         connection.invalidate()
-        meaning = verdict(error)
-        if isinstance(meaning, TransactionLost) and not isinstance(meaning, ConnectionLost):
+        meaning = translate(error)
+        if isinstance(meaning, TransactionConflict) and not isinstance(meaning, ConnectionLost):
             raise
         return error
     return None
 
 
-def _settle(database: Database, session: Session, error: Exception) -> None:
+def _resolve_lost_commit(database: Database, session: Session, error: Exception) -> None:
     """Find out what became of a COMMIT whose answer was lost."""
-    if not session.touched:
+    if not session.recorded_changes:
         # Nothing that anybody could look up, and nothing that a repetition
-        # would do twice: transactions that touch nothing only get-or-create.
+        # would do twice: transactions that record nothing only get-or-create.
         raise ConnectionLost from error
     LOG.warning("a COMMIT was not confirmed (%s); looking for transaction %x",
-                reason(error), session.txn)
+                describe_error(error), session.txn)
     for pause in (*_LOOK_UP_PAUSES_SECONDS, None):
         try:
-            with judged():
-                landed = database.journal.landed(database, session)
-        except (TransactionLost, Away):
+            with translated_errors():
+                committed = database.journal.was_committed(database, session)
+        except (TransactionConflict, Away):
             if pause is None:
                 break
             time.sleep(pause)
         except errors.Unavailable:
             break
         else:
-            if landed:
+            if committed:
                 return
             raise _not_committed(error) from error
     raise errors.Unavailable(
@@ -173,27 +191,27 @@ def _settle(database: Database, session: Session, error: Exception) -> None:
 
 def _not_committed(error: Exception) -> Exception:
     """Return what it means that a transaction did not happen that ``error`` ended."""
-    meaning = verdict(error)
+    meaning = translate(error)
     if isinstance(meaning, errors.Error) or isinstance(
             error, (db_exception.DBDuplicateEntry, db_exception.DBReferenceError)):
         return meaning
-    return TransactionLost()
+    return TransactionConflict()
 
 
-def _housekeeping(database: Database, session: Session) -> None:
+def _prune_change_log(database: Database, session: Session) -> None:
     """Let the journal tidy up; what was committed does not depend on it."""
     try:
-        with judged():
-            database.journal.committed(database, session)
+        with translated_errors():
+            database.journal.notice_commit(database, session)
     except errors.Unavailable as error:
-        LOG.warning("the change log could not be pruned: %s", reason(error))
+        LOG.warning("the change log could not be pruned: %s", describe_error(error))
     except Exception:
         LOG.warning("the change log could not be pruned", exc_info=True)
 
 
 def retry_writes(
-    function: Callable[Concatenate[Context, P], T],
-) -> Callable[Concatenate[Context, P], T]:
+    function: Callable[Concatenate[C, P], T],
+) -> Callable[Concatenate[C, P], T]:
     """Repeat the whole transaction of ``function`` when it lost a race.
 
     Only the outermost transaction is repeated: inside another one the
@@ -206,15 +224,15 @@ def retry_writes(
     """
 
     @functools.wraps(function)
-    def attempt_until_done(ctx: Context, *args: P.args, **kwargs: P.kwargs) -> T:
+    def attempt_until_done(ctx: C, *args: P.args, **kwargs: P.kwargs) -> T:
         if ctx.session is not None:
             return function(ctx, *args, **kwargs)
         with _patience(ctx.database) as patience:
             while True:
                 try:
-                    with judged():
+                    with translated_errors():
                         return function(ctx, *args, **kwargs)
-                except TransactionLost as error:
+                except TransactionConflict as error:
                     patience.wait(error)
 
     return attempt_until_done
@@ -232,10 +250,10 @@ class _Patience:
         self._until: float | None = None
         self._pause = _FIRST_PAUSE_SECONDS
 
-    def wait(self, error: TransactionLost) -> None:
+    def wait(self, error: TransactionConflict) -> None:
         """Wait before the next attempt.
 
-        :raises TransactionLost: ``error``: there is no next attempt.
+        :raises TransactionConflict: ``error``: there is no next attempt.
         """
         now = time.monotonic()
         is_first, is_race = self._until is None, not isinstance(error, ConnectionLost)

@@ -104,7 +104,7 @@ def render_error(
         response.headers["Retry-After"] = str(error.retry_after_seconds)
         # An outage is logged by who finds it, once, and not for each request.
         if not isinstance(error, Away):
-            cause = f": {failures.reason(error)}" if error.__cause__ is not None else ""
+            cause = f": {failures.describe_error(error)}" if error.__cause__ is not None else ""
             LOG.warning("request %s is answered 503: %s%s",
                         environ.get(requestlog.ENVIRON_KEY), error, cause)
     return response

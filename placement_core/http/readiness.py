@@ -78,9 +78,9 @@ class Readiness:
             self._services.index.world(self._services.context())
             check.ready = True
         except Exception as error:
-            known = isinstance(failures.verdict(error), errors.Unavailable)
+            known = isinstance(failures.translate(error), errors.Unavailable)
             if self._was_ready:
-                LOG.warning("not ready: %s", failures.reason(error), exc_info=not known)
+                LOG.warning("not ready: %s", failures.describe_error(error), exc_info=not known)
         finally:
             self._was_ready = check.ready
             check.done.set()

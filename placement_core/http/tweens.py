@@ -65,7 +65,7 @@ def api_tween(
             unreadable = errors.Invalid("The path is not UTF-8.")
             response = api.render_document(400, unreadable, environ, version)
         except Exception as error:
-            unavailable = failures.verdict(error)
+            unavailable = failures.translate(error)
             if isinstance(unavailable, errors.Unavailable):
                 unavailable.__cause__ = error
                 response = http_errors.render_error(api.render_document, unavailable, environ,

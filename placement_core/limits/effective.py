@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from placement_core import amounts, db
 from placement_core.amounts import Amount
 from placement_core.context import Context
-from placement_core.db import arrays
+from placement_core.db import lists
 from placement_core.limits import regions, tables
 from placement_core.plugin_api.limits import EffectiveLimits, RegisteredName
 
@@ -30,9 +30,7 @@ def _effective(*of_nodes: sa.ColumnElement[bool]) -> sa.Select[Any]:
         _limits.c.registered_limit_id == _registered.c.id, *of_nodes))).where(*_OF_SERVICE)
 
 
-_EFFECTIVE = {
-    dialect: _effective(arrays.among(_limits.c.node_id, "node_ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_EFFECTIVE = _effective(lists.among(_limits.c.node_id, "node_ids"))
 _EFFECTIVE_OF_ALL = _effective()
 _OF_USER = sa.select(_registered.c.resource_name, _user_limits.c.resource_limit).join(
     _user_limits, _user_limits.c.registered_limit_id == _registered.c.id,
@@ -55,7 +53,7 @@ def read(
     :param region_id: None is a value of its own, not "any".
     """
     with db.read_once(ctx) as session:
-        return _read(session.execute(_EFFECTIVE[session.dialect], {
+        return _read(session.execute(_EFFECTIVE, {
             "service_id": service_id, "region_key": regions.key(region_id),
             "node_ids": sorted(node_ids)}))
 

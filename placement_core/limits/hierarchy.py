@@ -8,30 +8,26 @@ from collections.abc import Collection, Mapping
 import sqlalchemy as sa
 
 from placement_core import amounts
-from placement_core.db import Session
-from placement_core.limits import errors, nodes, regions, tables
+from placement_core.db import Session, lists
+from placement_core.limits import errors, regions, tables
 from placement_core.limits.references import Forest
 from placement_core.plugin_api.enforcement import Clash, EnforcementModel, LimitTree
 
 _registered, _limits = tables.registered_limits, tables.limits
-_DIALECTS = ("postgresql", "mysql", "sqlite")
 
-_SET = {
-    dialect: sa.select(
-        _limits.c.registered_limit_id, _limits.c.node_id, _limits.c.resource_limit,
-    ).where(
-        _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
-        nodes.among(_limits.c.node_id, "node_ids", dialect=dialect))
-    for dialect in _DIALECTS}
-_SET_OF_ALL = {
-    dialect: sa.select(
+_SET = sa.select(
+    _limits.c.registered_limit_id, _limits.c.node_id, _limits.c.resource_limit,
+).where(
+    _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
+    lists.among_many(_limits.c.node_id, "node_ids"))
+_SET_OF_ALL = (
+    sa.select(
         _limits.c.registered_limit_id, _limits.c.node_id, _limits.c.resource_limit,
         _registered.c.service_id, _registered.c.region_key, _registered.c.resource_name,
         _registered.c.default_limit,
     ).join(_registered, _registered.c.id == _limits.c.registered_limit_id)
-    .where(nodes.among(_limits.c.node_id, "node_ids", dialect=dialect))
-    .order_by(_limits.c.id)
-    for dialect in _DIALECTS}
+    .where(lists.among_many(_limits.c.node_id, "node_ids"))
+    .order_by(_limits.c.id))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ def check(
     """
     stored: dict[int, dict[str, int]] = {
         resource.registered_limit_id: {} for resource in changes}
-    for row in session.execute(_SET[session.dialect], {
+    for row in session.execute(_SET, {
             "registered_ids": sorted(stored), "node_ids": sorted(forest.nodes)}):
         stored[row.registered_limit_id][row.node_id] = row.resource_limit
     for resource, changed in changes.items():
@@ -75,8 +71,7 @@ def check_moved(
     :raises errors.HierarchyClash: one does not fit.
     """
     values: dict[Resource, dict[str, int]] = {}
-    for row in session.execute(
-            _SET_OF_ALL[session.dialect], {"node_ids": sorted(forest.nodes)}):
+    for row in session.execute(_SET_OF_ALL, {"node_ids": sorted(forest.nodes)}):
         resource = Resource(
             row.registered_limit_id, row.service_id, regions.id_(row.region_key),
             row.resource_name, row.default_limit)

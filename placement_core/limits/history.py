@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, arrays, clock, texts
+from placement_core.db import Session, clock, lists, texts
 from placement_core.db.metadata import utcnow
 from placement_core.limits import errors, regions, tables
 from placement_core.limits.records import Action, AnyLimit, Change, Kind, Limit, RegisteredLimit
@@ -28,9 +28,7 @@ _MOST = sa.bindparam("most", type_=sa.Integer)
 _FRONT = sa.select(_history.c.id, _history.c.at).order_by(_history.c.id).limit(_MOST).subquery()
 _OLD = sa.select(_FRONT.c.id).where(
     _FRONT.c.at < clock.in_seconds(-sa.bindparam("keep_seconds", type_=sa.BigInteger)))
-_DELETE = {
-    dialect: sa.delete(_history).where(arrays.among(_history.c.id, "ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_DELETE = sa.delete(_history).where(lists.among(_history.c.id, "ids"))
 _MARKED = sa.select(_history.c.id).where(_history.c.id == sa.bindparam("marker"))
 
 
@@ -113,7 +111,7 @@ def list_(
     }
     values: dict[str, Any] = {
         name: wish for name, wish in wanted.items() if wish is not None}
-    if not all(texts.storable(wish) for wish in values.values()):
+    if not all(texts.is_storable(wish) for wish in values.values()):
         return []
     statement = _statement(tuple(values), marker is not None, limit is not None)
     if marker is not None:
@@ -141,7 +139,7 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> int:
         ids = list(session.execute(
             _OLD, {"keep_seconds": keep_days * _SECONDS_A_DAY, "most": most}).scalars())
         if ids:
-            session.execute(_DELETE[session.dialect], {"ids": ids})
+            session.execute(_DELETE, {"ids": ids})
     return len(ids)
 
 

@@ -15,7 +15,7 @@ from placement_core.limits import (
     errors,
     hierarchy,
     history,
-    items,
+    inputs,
     queries,
     references,
     regions,
@@ -62,7 +62,7 @@ class _Wanted:
     :ivar what: how its node was named: ``project`` or ``domain``.
     """
 
-    key: items.Key
+    key: inputs.Key
     what: str
     node_id: str
     value: int
@@ -101,8 +101,10 @@ def create_many(
     """
     if not given:
         return []
-    wanted = [_Wanted(items.key(item), *items.node(item), items.value(item, "resource_limit"),
-                      items.description(item)) for item in given]
+    wanted = [
+        _Wanted(inputs.parse_key(item), *inputs.parse_node(item),
+                inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
+        for item in given]
     keys = [each.key for each in wanted]
 
     def ask() -> _Subjects:
@@ -264,7 +266,7 @@ def _store(
 
 def _record(wanted: _Wanted, node: Node) -> Limit:
     return Limit(
-        items.new_id(), None if node.is_domain else node.id, node.id if node.is_domain else None,
+        inputs.new_id(), None if node.is_domain else node.id, node.id if node.is_domain else None,
         wanted.key.service_id, wanted.key.region_id, wanted.key.resource_name, wanted.value,
         wanted.description)
 
@@ -272,7 +274,7 @@ def _record(wanted: _Wanted, node: Node) -> Limit:
 def _changed(before: Limit, changes: Mapping[str, Any]) -> Limit:
     value, description = before.resource_limit, before.description
     if "resource_limit" in changes:
-        value = items.value(changes, "resource_limit")
+        value = inputs.parse_value(changes, "resource_limit")
     if "description" in changes:
-        description = items.description(changes)
+        description = inputs.parse_description(changes)
     return dataclasses.replace(before, resource_limit=value, description=description)

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, texts
-from placement_core.limits import errors, nodes
+from placement_core.db import Session, lists, texts
+from placement_core.limits import errors
 from placement_core.limits.records import Filter
 
 #: Statements are built once for each way to ask; clients choose the way.
@@ -68,9 +68,9 @@ def list_(
     """
     if visible is not None and not visible:
         return []
-    if not all(texts.storable(each.value) for each in filters if each.value is not None):
+    if not all(texts.is_storable(each.value) for each in filters if each.value is not None):
         return []
-    if marker is not None and not texts.storable(marker):
+    if marker is not None and not texts.is_storable(marker):
         raise errors.UnknownMarker(marker)
     shape = tuple((each.field, "missing" if each.value is None else each.operator)
                   for each in filters)
@@ -100,7 +100,7 @@ def by_id(session: Session, statement: sa.Select[Any], id_: str) -> sa.Row[Any] 
 
     :param statement: selects the row whose ``uuid`` is ``:id_``.
     """
-    if not texts.storable(id_):
+    if not texts.is_storable(id_):
         return None
     row = session.execute(statement, {"id_": id_}).first()
     # MySQL leaves blanks at the end out of account.
@@ -125,7 +125,7 @@ def _statement(
             statement = statement.where(field.only)
     if seen:
         assert listing.node is not None
-        statement = statement.where(nodes.among(listing.node, "visible", dialect=dialect))
+        statement = statement.where(lists.among_many(listing.node, "visible"))
     if marked:
         statement = statement.where(listing.table.c.id > _marked(listing).scalar_subquery())
     if bounded:

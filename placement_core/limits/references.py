@@ -11,7 +11,7 @@ from placement_core import db
 from placement_core.changes import revisions
 from placement_core.context import Context
 from placement_core.limits import errors
-from placement_core.limits.items import Key
+from placement_core.limits.inputs import Key
 from placement_core.plugin_api.catalog import CatalogDriver, Node
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from placement_core import db
 from placement_core.changes import revisions
 from placement_core.context import Context
 from placement_core.db import Session
-from placement_core.limits import errors, history, items, queries, references, regions, tables
-from placement_core.limits.items import Key
+from placement_core.limits import errors, history, inputs, queries, references, regions, tables
+from placement_core.limits.inputs import Key
 from placement_core.limits.records import Filter, RegisteredLimit
 from placement_core.plugin_api.catalog import CatalogDriver
 
@@ -105,8 +105,8 @@ def update(
     :raises errors.RegisteredLimitInUse: limits refer to it.
     :raises errors.DuplicateLimit: another one has that service, region and name.
     """
-    services = [items.service_id(changes)] if "service_id" in changes else []
-    named = [items.region_id(changes)] if "region_id" in changes else []
+    services = [inputs.parse_service_id(changes)] if "service_id" in changes else []
+    named = [inputs.parse_region_id(changes)] if "region_id" in changes else []
     with references.deciding(
             ctx, catalog, lambda: references.exist(ctx, catalog, services, named)
     ) as (session, _):
@@ -204,10 +204,10 @@ def record(item: Mapping[str, Any]) -> RegisteredLimit:
 
     :raises errors.InvalidLimit: it makes no sense.
     """
-    key = items.key(item)
+    key = inputs.parse_key(item)
     return RegisteredLimit(
-        items.new_id(), key.service_id, key.region_id, key.resource_name,
-        items.value(item, "default_limit"), items.description(item))
+        inputs.new_id(), key.service_id, key.region_id, key.resource_name,
+        inputs.parse_value(item, "default_limit"), inputs.parse_description(item))
 
 
 def key_of(limit: RegisteredLimit) -> Key:

@@ -16,7 +16,7 @@ from placement_core.db import Session
 from placement_core.limits import (
     errors,
     history,
-    items,
+    inputs,
     queries,
     references,
     regions,
@@ -73,7 +73,7 @@ def create_many(
     if not given:
         return []
     made = [_record(item) for item in given]
-    keys = [items.Key(limit.service_id, limit.region_id, limit.resource_name) for limit in made]
+    keys = [inputs.Key(limit.service_id, limit.region_id, limit.resource_name) for limit in made]
 
     def ask() -> None:
         references.check(ctx, catalog, keys)
@@ -187,17 +187,17 @@ def _store(
 
 
 def _record(item: Mapping[str, Any]) -> UserLimit:
-    key = items.key(item)
+    key = inputs.parse_key(item)
     return UserLimit(
-        items.new_id(), items.project_id(item), items.text(item, "user_id"),
+        inputs.new_id(), inputs.parse_project_id(item), inputs.parse_text(item, "user_id"),
         key.service_id, key.region_id, key.resource_name,
-        items.value(item, "resource_limit"), items.description(item))
+        inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
 
 
 def _changed(before: UserLimit, changes: Mapping[str, Any]) -> UserLimit:
     value, description = before.resource_limit, before.description
     if "resource_limit" in changes:
-        value = items.value(changes, "resource_limit")
+        value = inputs.parse_value(changes, "resource_limit")
     if "description" in changes:
-        description = items.description(changes)
+        description = inputs.parse_description(changes)
     return dataclasses.replace(before, resource_limit=value, description=description)

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 
 from placement_core import errors
-from placement_core.cells import gaps
+from placement_core.cells import backfill
 from placement_core.compute import nodes
 from placement_core.context import Context
 from placement_core.placement.allocations import consumers, usage_counters
@@ -106,11 +106,11 @@ def migrations(services: Services) -> Mapping[str, Migration]:
         "sum_up_usage_counters": Migration(
             usage_counters.sum_up, usage_counters.count_not_summed_up),
         "populate_queued_for_delete": Migration(
-            functools.partial(gaps.populate_queued_for_delete, cells=cells),
-            functools.partial(gaps.count_without_queued_for_delete, cells=cells)),
+            functools.partial(backfill.populate_queued_for_delete, cells=cells),
+            functools.partial(backfill.count_without_queued_for_delete, cells=cells)),
         "populate_user_id": Migration(
-            functools.partial(gaps.populate_user_id, cells=cells),
-            functools.partial(gaps.count_without_user_id, cells=cells)),
+            functools.partial(backfill.populate_user_id, cells=cells),
+            functools.partial(backfill.count_without_user_id, cells=cells)),
         "migrate_compute_nodes": Migration(
             functools.partial(nodes.migrate_compute_nodes, nodes=compute_nodes),
             functools.partial(nodes.count_waiting, nodes=compute_nodes)),

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Question, Session, texts
+from placement_core.db import PreparedRead, Session, inserts, texts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, inserts, locks, rows, tables
+from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import ProviderAggregates
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ _providers = tables.resource_providers
 
 _BY_UUIDS = sa.select(_aggregates.c.id, _aggregates.c.uuid).where(
     _aggregates.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
-_OF_PROVIDER = Question(
+_OF_PROVIDER = PreparedRead(
     sa.select(_providers.c.uuid, _providers.c.generation,
               _aggregates.c.uuid.label("aggregate_uuid"))
     .select_from(
@@ -80,7 +80,7 @@ def replace_for_provider(
     if generation is not None and provider.generation != generation:
         raise errors.ProviderGenerationConflict(uuid)
     for aggregate in wanted:
-        if not 0 < len(aggregate) <= _LONGEST_UUID or not texts.storable(aggregate):
+        if not 0 < len(aggregate) <= _LONGEST_UUID or not texts.is_storable(aggregate):
             raise errors.InvalidAggregate(aggregate)
     aggregate_ids = _ensure(ctx, wanted)
     with db.write(ctx) as session:
@@ -130,7 +130,7 @@ def _ensure(ctx: Context, uuids: list[str]) -> set[int]:
     if missing:
         now = utcnow()
         with db.write(ctx) as session:
-            inserts.missing(session.connection, _aggregates, [
+            inserts.insert_missing(session.connection, _aggregates, [
                 {"uuid": uuid, "created_at": now} for uuid in missing])
             found.update(_ids(session, missing))
     return set(found.values())

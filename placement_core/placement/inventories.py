@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Question, Session
+from placement_core.db import PreparedRead, Session
 from placement_core.db.metadata import utcnow
 from placement_core.placement import errors, locks, resource_classes, rows, tables
 from placement_core.placement.records import Inventory, InventoryValues, ProviderInventories
@@ -42,7 +42,7 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(InventoryValues))
 _COUNTS = tuple(name for name in _FIELDS if name != "allocation_ratio")
 _WRITTEN = (*_FIELDS, "capacity")
 
-_OF_PROVIDER = Question(
+_OF_PROVIDER = PreparedRead(
     sa.select(
         _providers.c.uuid, _providers.c.generation, _classes.c.name.label("resource_class"),
         _inventories.c.used, _inventories.c.created_at, _inventories.c.updated_at,

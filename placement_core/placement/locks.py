@@ -72,22 +72,22 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
     """Take the rows of providers, in the order of their ids, until the commit.
 
     :param steps: {provider id: how far its generation rises, 0 or 1}.
-    :raises failures.TransactionLost: one of them was removed meanwhile;
+    :raises failures.TransactionConflict: one of them was removed meanwhile;
         ``retry_writes`` begins again and finds out which.
     """
     if not steps:
         return
     rows = [{"held_id": key, "step": steps[key]} for key in sorted(steps)]
     if len(rows) == 1:
-        met = session.change(_HOLD, rows[0])
+        met = session.execute_write(_HOLD, rows[0])
     elif session.dialect == "postgresql":
-        met = session.change(_HOLD_ARRAYS, arrays.columns(rows))
+        met = session.execute_write(_HOLD_ARRAYS, arrays.columns(rows))
     else:
-        met = session.change(_HOLD, rows)
+        met = session.execute_write(_HOLD, rows)
     if met != len(rows):
-        raise failures.TransactionLost
+        raise failures.TransactionConflict
     for key in steps:
-        session.touch(kinds.PROVIDER, key)
+        session.record_change(kinds.PROVIDER, key)
 
 
 def hold_seen(session: Session, provider_id: int, *, seen: int, step: int) -> bool:
@@ -97,10 +97,10 @@ def hold_seen(session: Session, provider_id: int, *, seen: int, step: int) -> bo
     """
     if not 0 <= seen <= LARGEST_INTEGER:
         return False
-    if session.change(
+    if session.execute_write(
             _HOLD_SEEN, {"held_id": provider_id, "step": step, "seen": seen}) != 1:
         return False
-    session.touch(kinds.PROVIDER, provider_id)
+    session.record_change(kinds.PROVIDER, provider_id)
     return True
 
 
@@ -109,4 +109,4 @@ def raise_generation(session: Session, provider_id: int) -> None:
 
     For writes that learn only under the lock whether they change anything.
     """
-    session.change(_RAISE_GENERATION, {"held_id": provider_id})
+    session.execute_write(_RAISE_GENERATION, {"held_id": provider_id})

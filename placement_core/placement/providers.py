@@ -19,7 +19,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Question, Session, failures, texts
+from placement_core.db import PreparedRead, Session, failures, texts
 from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import Provider
 
@@ -57,7 +57,7 @@ _RECORDS = sa.select(
     .outerjoin(_root, _root.c.id == _providers.c.root_provider_id)
     .outerjoin(_parent, _parent.c.id == _providers.c.parent_provider_id)
 )
-_RECORD_BY_UUID = Question(_RECORDS.where(_providers.c.uuid == sa.bindparam("uuid")))
+_RECORD_BY_UUID = PreparedRead(_RECORDS.where(_providers.c.uuid == sa.bindparam("uuid")))
 _RECORD_BY_ID = _RECORDS.where(_providers.c.id == sa.bindparam("id"))
 
 _PLACE = sa.select(
@@ -151,7 +151,7 @@ def create(
         provider_id: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
         if root_id is None:
             session.execute(_SET_OWN_ROOT, {"new_id": provider_id})
-        session.touch(kinds.PROVIDER, provider_id)
+        session.record_change(kinds.PROVIDER, provider_id)
         return _record(session.execute(_RECORD_BY_ID, {"id": provider_id}).one())
 
 
@@ -162,7 +162,7 @@ def get(ctx: Context, uuid: str) -> Provider:
     :raises errors.ProviderNotFound: none has exactly this uuid.
     """
     if rows.is_provider_uuid(uuid):
-        found = _RECORD_BY_UUID.ask(ctx, {"uuid": uuid})
+        found = _RECORD_BY_UUID.fetch(ctx, {"uuid": uuid})
         if found and found[0].uuid == uuid:
             return _record(found[0])
     raise errors.ProviderNotFound(uuid)
@@ -245,11 +245,11 @@ def _put_below(
     # deadlock.
     present = session.execute(_PLACE, {"id": row.id}).one()
     if present.parent_provider_id != row.parent_provider_id:
-        raise failures.TransactionLost
+        raise failures.TransactionConflict
     if not moves:
         return
     if set(session.execute(_SUBTREE, {"top": row.id}).scalars()) != subtree:
-        raise failures.TransactionLost
+        raise failures.TransactionConflict
 
     if present.parent_provider_id is not None and not allow_reparenting:
         raise errors.ProviderNotSaved(
@@ -291,7 +291,7 @@ def _canonical(uuid: str) -> str:
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME and texts.storable(name)
+    return 0 < len(name) <= _LONGEST_NAME and texts.is_storable(name)
 
 
 def _record(row: Sequence[Any]) -> Provider:

@@ -152,7 +152,7 @@ def rename(ctx: Context, name: str, new_name: str) -> Named:
             raise errors.ResourceClassExists(new_name, creating=False) from error
         if result.rowcount != 1:
             raise errors.ResourceClassNotFound(name)
-        session.touch(kinds.RESOURCE_CLASS, row.id)
+        session.record_change(kinds.RESOURCE_CLASS, row.id)
         return _record(_find(session, new_name))
 
 
@@ -177,7 +177,7 @@ def delete(ctx: Context, name: str) -> None:
             if session.execute(statement, {"class_id": row.id}).first():
                 raise errors.ResourceClassInUse(name)
         _note(session, ids, row.id)
-        session.touch(kinds.RESOURCE_CLASS, row.id)
+        session.record_change(kinds.RESOURCE_CLASS, row.id)
 
 
 def hold(session: Session, class_ids: Iterable[int]) -> None:
@@ -186,14 +186,14 @@ def hold(session: Session, class_ids: Iterable[int]) -> None:
     Who inserts inventory rows of custom classes calls this before, once for
     all classes of the transaction, after the provider rows are held.
 
-    :raises failures.TransactionLost: one was removed meanwhile;
+    :raises failures.TransactionConflict: one was removed meanwhile;
         ``retry_writes`` begins again and finds out which.
     """
     for class_id in sorted(set(class_ids)):
         # Standard classes are never removed.
         if (class_id >= FIRST_CUSTOM_ID
                 and session.execute(_HOLD, {"held_id": class_id}).rowcount != 1):
-            raise failures.TransactionLost
+            raise failures.TransactionConflict
 
 
 def have(session: Session, name: str) -> tuple[int, bool]:
@@ -272,7 +272,7 @@ def _make(session: Session, name: str, ids: _Ids, created_at: datetime.datetime)
     session.execute(
         _INSERT, {"id": class_id, "name": name, "revision": 0, "created_at": created_at})
     _note(session, ids, class_id)
-    session.touch(kinds.RESOURCE_CLASS, class_id)
+    session.record_change(kinds.RESOURCE_CLASS, class_id)
     return class_id
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core.context import Context
-from placement_core.db import Question, Session
+from placement_core.db import PreparedRead, Session
 from placement_core.placement import errors, tables
 
 _providers = tables.resource_providers
@@ -44,15 +44,15 @@ def generation(session: Session, provider_id: int) -> int:
     return session.execute(_GENERATION, {"id": provider_id}).scalar_one()
 
 
-def of_provider(ctx: Context, question: Question, uuid: str) -> Sequence[Any]:
-    """Return what a question selects of a provider.
+def of_provider(ctx: Context, read: PreparedRead, uuid: str) -> Sequence[Any]:
+    """Return what a statement selects of a provider.
 
-    :param question: outer joins from the provider of ``:uuid``, whose own row
+    :param read: outer joins from the provider of ``:uuid``, whose own row
         therefore comes in any case; its first column is the provider's uuid.
     :raises errors.ProviderNotFound: none has exactly this uuid.
     """
     if is_provider_uuid(uuid):
-        found = question.ask(ctx, {"uuid": uuid})
+        found = read.fetch(ctx, {"uuid": uuid})
         if found and found[0].uuid == uuid:
             return found
     raise errors.ProviderNotFound(uuid)

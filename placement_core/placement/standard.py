@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
+from placement_core.db import inserts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import inserts, tables
+from placement_core.placement import tables
 
 _classes, _traits = tables.resource_classes, tables.traits
 
@@ -24,10 +25,11 @@ def insert(connection: sa.Connection) -> None:
     """
     now = utcnow()
     classes, traits = _missing(connection)
-    inserts.missing(connection, _classes, [
+    inserts.insert_missing(connection, _classes, [
         {"id": number, "name": name, "revision": 0, "created_at": now}
         for name, number in classes.items()])
-    inserts.missing(connection, _traits, [{"name": name, "created_at": now} for name in traits])
+    inserts.insert_missing(
+        connection, _traits, [{"name": name, "created_at": now} for name in traits])
 
 
 @db.retry_writes
@@ -40,10 +42,10 @@ def ensure(ctx: Context) -> None:
     with db.write(ctx) as session:
         insert(session.connection)
         for class_id in classes.values():
-            session.touch(kinds.RESOURCE_CLASS, class_id)
+            session.record_change(kinds.RESOURCE_CLASS, class_id)
         ids = sa.select(_traits.c.id).where(_traits.c.name.in_(traits))
         for trait_id in session.execute(ids).scalars():
-            session.touch(kinds.TRAIT, trait_id)
+            session.record_change(kinds.TRAIT, trait_id)
 
 
 def _missing(connection: sa.Connection) -> tuple[dict[str, int], list[str]]:

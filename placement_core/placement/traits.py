@@ -18,9 +18,9 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Question, Session, failures
+from placement_core.db import PreparedRead, Session, failures, inserts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, inserts, locks, rows, tables
+from placement_core.placement import errors, locks, rows, tables
 from placement_core.placement.records import Named, ProviderTraits
 
 _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
@@ -42,7 +42,7 @@ _DELETE = sa.delete(_traits).where(_traits.c.id == sa.bindparam("trait_id"))
 _LINK = sa.select(_links.c.trait_id).where(_links.c.trait_id == sa.bindparam("trait_id")).limit(1)
 _LINKED = sa.exists().where(_links.c.trait_id == _traits.c.id)
 
-_OF_PROVIDER = Question(
+_OF_PROVIDER = PreparedRead(
     sa.select(_providers.c.uuid, _providers.c.generation, _traits.c.name,
               _traits.c.created_at, _traits.c.updated_at)
     .select_from(
@@ -115,14 +115,14 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
     except errors.TraitNotFound:
         pass
     with db.write(ctx) as session:
-        statement = inserts.skipping(_traits, session.dialect)
+        statement = inserts.build_skipping_insert(_traits, session.dialect)
         created = session.execute(statement, {"name": name, "created_at": utcnow()}).rowcount == 1
         row = session.execute(_BY_NAME, {"name": name}).first()
         if row is None:
             # Somebody else made it and removed it again.
-            raise failures.TransactionLost
+            raise failures.TransactionConflict
         if created:
-            session.touch(kinds.TRAIT, row.id)
+            session.record_change(kinds.TRAIT, row.id)
     return _record(row), created
 
 
@@ -146,7 +146,7 @@ def delete(ctx: Context, name: str) -> None:
             raise errors.TraitInUse(name) from error
         if result.rowcount != 1:
             raise errors.TraitNotFound(name)
-        session.touch(kinds.TRAIT, row.id)
+        session.record_change(kinds.TRAIT, row.id)
 
 
 @db.retry_writes
@@ -212,7 +212,7 @@ def _set(session: Session, provider_id: int, wanted: set[int]) -> bool:
                 for trait_id in sorted(wanted - present)])
         except db_exception.DBReferenceError as error:
             # A trait was removed after we looked: look again.
-            raise failures.TransactionLost from error
+            raise failures.TransactionConflict from error
     locks.raise_generation(session, provider_id)
     return True
 

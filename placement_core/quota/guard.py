@@ -16,7 +16,7 @@ from typing import Literal
 from placement_core import amounts, errors as core_errors, metrics
 from placement_core.amounts import Amount
 from placement_core.context import Context
-from placement_core.db import Session, TransactionLost
+from placement_core.db import Session, TransactionConflict
 from placement_core.placement.allocations import consumers, usage_delta
 from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
 from placement_core.placement.allocations.usage_delta import Amounts
@@ -74,7 +74,7 @@ class QuotaGuard(Gate):
                 self._decisions, self._mode,
                 [write.consumer_uuid for write in writes] if self._notes else [],
                 self._fetch(ctx, {(write.project_id, write.user_id) for write in writes}))
-        except TransactionLost:
+        except TransactionConflict:
             raise
         except core_errors.Unavailable as error:
             if self._mode == "enforce":
@@ -143,7 +143,7 @@ class _QuotaCheck(Check):
         """Refuse what exceeds a limit.
 
         :raises errors.QuotaExceeded: naming every limit that is.
-        :raises TransactionLost: limits or the catalog changed since ``prepare``.
+        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
         """
         more = usage_delta.measure(write)
         if not (more.projects or more.users):
@@ -202,7 +202,7 @@ class _QuotaCheck(Check):
 
         Also where nothing seems to bind: by now something may.
 
-        :raises TransactionLost: limits or the catalog changed since ``prepare``.
+        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
         """
         if self._project_ids is None:
             return self._indexed_usage(ctx)
@@ -217,7 +217,7 @@ class _QuotaCheck(Check):
         decisions = self._decisions
         usages = decisions.present_under_locks(ctx)
         if not all(decisions.is_current(bounds, usages) for bounds in self._bounds.values()):
-            raise TransactionLost
+            raise TransactionConflict
         return lambda bounds: decisions.used(usages, bounds)
 
     def _locked_usage(
@@ -225,13 +225,13 @@ class _QuotaCheck(Check):
     ) -> Callable[[Bounds], Used]:
         try:
             state, used = locked_usage.read(session, project_ids)
-        except TransactionLost:
+        except TransactionConflict:
             consumers.forget_projects(ctx.database)
             raise
         if not all(self._decisions.is_current_in(bounds, state)
                    for bounds in self._bounds.values()):
             self._decisions.forget()
-            raise TransactionLost
+            raise TransactionConflict
         return lambda bounds: lambda binding, units: sum(
             used.get((project, unit), 0)
             for project in bounds.counted(binding).project_ids for unit in units)

@@ -7,14 +7,14 @@ usage index is for large ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core.changes import revisions
 from placement_core.changes.tables import revisions as revision_rows
-from placement_core.db import Session, TransactionLost, arrays
+from placement_core.db import Session, TransactionConflict, arrays
 from placement_core.placement import tables
 from placement_core.placement.allocations import usage_counters
 from placement_core.plugin_api.counting import CONSUMERS
@@ -80,12 +80,13 @@ def read(
 
     :param project_ids: the ids of the rows of projects.
     :returns: usages are {(project, resource class or CONSUMERS): used}.
-    :raises TransactionLost: the rows are others: the database is another one now.
+    :raises TransactionConflict: the rows are others: the database is another one now.
     """
     revision, found = "", {}
     used: dict[tuple[str, str], int] = {}
     names = {id_: name for name, id_ in project_ids.items()}
-    rows = session.tuples(_READ[session.dialect], usage_counters.ids(names))
+    rows: Sequence[Any] = session.execute(
+        _READ[session.dialect], usage_counters.ids(names)).all()
     for what, text, first, second in rows:
         if what == _USED:
             key = names[first], text or CONSUMERS
@@ -95,5 +96,5 @@ def read(
         else:
             revision = revisions.text(first, second)
     if found != names:
-        raise TransactionLost
+        raise TransactionConflict
     return revision, used

@@ -14,42 +14,34 @@ from collections.abc import Collection, Mapping
 import sqlalchemy as sa
 
 from placement_core.context import Context
-from placement_core.db import Session, TransactionLost, arrays
+from placement_core.db import Session, TransactionConflict, inserts, lists
 from placement_core.db.database import Database
-from placement_core.placement import inserts
 from placement_core.quota import tables
 
 _nodes = tables.limit_nodes
 
-_KNOWN = {
-    dialect: sa.select(_nodes.c.node_id, _nodes.c.id).where(
-        arrays.among(_nodes.c.node_id, "node_ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
-_HOLD: dict[str, sa.Update] = {
-    # MySQL takes rows in the order of the primary key, SQLite the whole file.
-    dialect: sa.update(_nodes)
-    .where(arrays.among(_nodes.c.id, "ids", dialect=dialect),
-           arrays.among(_nodes.c.node_id, "node_ids", dialect=dialect))
-    .values(revision=_nodes.c.revision + 1)
-    for dialect in ("mysql", "sqlite")}
+_KNOWN = sa.select(_nodes.c.node_id, _nodes.c.id).where(
+    lists.among(_nodes.c.node_id, "node_ids"))
+_WANTED = (lists.among(_nodes.c.id, "ids"), lists.among(_nodes.c.node_id, "node_ids"))
+#: MySQL takes rows in the order of the primary key, SQLite the whole file.
+_HOLD = sa.update(_nodes).where(*_WANTED).values(revision=_nodes.c.revision + 1)
 
 
 def _hold_ordered() -> sa.Update:
     """Build the same for PostgreSQL, whose UPDATE takes rows in the order of its plan."""
     taken = (
         sa.select(_nodes.c.id)
-        .where(arrays.among(_nodes.c.id, "ids", dialect="postgresql"),
-               arrays.among(_nodes.c.node_id, "node_ids", dialect="postgresql"))
+        .where(*_WANTED)
         .order_by(_nodes.c.id)
         .with_for_update(key_share=True)
         .cte("taken"))
     # Named twice: a plan that was made while there were few nodes would look at all.
     return sa.update(_nodes).where(
-        _nodes.c.id == taken.c.id, arrays.among(_nodes.c.id, "ids", dialect="postgresql"),
+        _nodes.c.id == taken.c.id, lists.among(_nodes.c.id, "ids"),
     ).values(revision=_nodes.c.revision + 1)
 
 
-_HOLD["postgresql"] = _hold_ordered()
+_HOLD_ORDERED = _hold_ordered()
 
 #: {database: {node: id of its row}}. Rows are never removed.
 _ids: weakref.WeakKeyDictionary[Database, dict[str, int]] = weakref.WeakKeyDictionary()
@@ -70,7 +62,7 @@ def ensure(ctx: Context, node_ids: Collection[str]) -> dict[str, int]:
             known.clear()
             missing = sorted(node_ids)
         with ctx.database.connection(ctx.database.autocommit) as connection:
-            inserts.missing(connection, _nodes, [
+            inserts.insert_missing(connection, _nodes, [
                 {"node_id": node_id, "revision": 0} for node_id in missing])
             known.update(_found(connection, missing))
     return {node_id: known[node_id] for node_id in node_ids}
@@ -78,7 +70,7 @@ def ensure(ctx: Context, node_ids: Collection[str]) -> dict[str, int]:
 
 def _found(connection: sa.Connection, node_ids: Collection[str]) -> dict[str, int]:
     found = {row.node_id: row.id for row in connection.execute(
-        _KNOWN[connection.dialect.name], {"node_ids": node_ids})}
+        _KNOWN, {"node_ids": node_ids})}
     if connection.dialect.name != "mysql":
         return found
     # Ids that differ in blanks at their end are equal on MySQL: they share a row.
@@ -95,13 +87,14 @@ def hold(ctx: Context, session: Session, ids: Mapping[str, int]) -> None:
     """Take rows until the commit.
 
     :param ids: {node: id of its row}, from ``ensure``.
-    :raises TransactionLost: a row is missing, or another node's: the database is another
+    :raises TransactionConflict: a row is missing, or another node's: the database is another
         one now.
     """
     if not ids:
         return
     wanted = sorted(set(ids.values()))
-    held = session.change(_HOLD[session.dialect], {"ids": wanted, "node_ids": sorted(ids)})
+    statement = _HOLD_ORDERED if session.dialect == "postgresql" else _HOLD
+    held = session.execute_write(statement, {"ids": wanted, "node_ids": sorted(ids)})
     if held != len(wanted):
         forget(ctx)
-        raise TransactionLost
+        raise TransactionConflict

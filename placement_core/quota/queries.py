@@ -93,7 +93,7 @@ class QuotaQueries:
         :raises errors.ImpossibleId: no database can keep one of the ids.
         :raises errors.Unavailable: limits or the catalog are not known now.
         """
-        if not texts.storable(project_id) or not texts.storable(user_id or ""):
+        if not texts.is_storable(project_id) or not texts.is_storable(user_id or ""):
             raise errors.ImpossibleId
         usages = self.decisions.present(ctx)
         key = self.service_key(ctx)

@@ -23,10 +23,9 @@ from placement_core import db, errors as core_errors
 from placement_core.cells import build_requests, tables as cell_tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
-from placement_core.db import Session, arrays
+from placement_core.db import Session, inserts, lists
 from placement_core.db.metadata import utcnow
-from placement_core.limits.nodes import among
-from placement_core.placement import inserts, tables as placement_tables
+from placement_core.placement import tables as placement_tables
 from placement_core.quota import errors, tables
 
 #: How long a claim is young: longer than any request takes to make its instances, and to
@@ -42,7 +41,6 @@ _pruned_at = -_PRUNE_EVERY_SECONDS
 
 LOG = logging.getLogger(__name__)
 
-_DIALECTS = ("postgresql", "mysql", "sqlite")
 _mappings = cell_tables.instance_mappings
 _consumers, _projects, _users, _moves = (
     placement_tables.consumers, placement_tables.projects, placement_tables.users,
@@ -113,10 +111,10 @@ def place(
     """
     places: dict[str, Place] = {}
     missing = set(uuids)
-    for rank, (where, statements) in enumerate(((cells.api(ctx), _MAPPED), (ctx, _CONSUMED))):
+    for rank, (where, statement) in enumerate(((cells.api(ctx), _MAPPED), (ctx, _CONSUMED))):
         if missing:
             places |= {row.uuid: (rank, row.id) for row in _asked(
-                where, statements, uuids=sorted(missing)) if row.project_id == project_id}
+                where, statement, uuids=sorted(missing)) if row.project_id == project_id}
             missing -= places.keys()
     if missing:
         raise errors.UnknownConsumers(project_id, sorted(missing))
@@ -178,10 +176,10 @@ def accept(session: Session, row_ids: Collection[int], uuids: Collection[str]) -
     :param row_ids: of the nodes that bind them, which the session holds
         (``nodes.hold``): rivals that are counting now will count again.
     """
-    session.change(_RAISE[session.dialect], {"ids": sorted(set(row_ids))})
+    session.execute_write(_RAISE, {"ids": sorted(set(row_ids))})
     _answer(session, uuids, stays=True)
     # Whatever a question asked twice at once wrote.
-    session.change(_STAY[session.dialect], {"uuids": sorted(set(uuids))})
+    session.execute_write(_STAY, {"uuids": sorted(set(uuids))})
 
 
 def refuse(session: Session, uuids: Collection[str]) -> None:
@@ -219,66 +217,49 @@ def prune_sometimes(ctx: Context) -> None:
         LOG.warning("old answers of re-checks could not be removed", exc_info=True)
 
 
-_RAISE = {
-    dialect: sa.update(_nodes).where(arrays.among(_nodes.c.id, "ids", dialect=dialect))
-    .values(accepted=_nodes.c.accepted + 1)
-    for dialect in _DIALECTS}
-_ACCEPTANCES = {
-    dialect: sa.select(_nodes.c.id, _nodes.c.accepted).where(
-        arrays.among(_nodes.c.id, "ids", dialect=dialect))
-    for dialect in _DIALECTS}
-_STAY = {
-    dialect: sa.update(_answered).where(
-        arrays.among(_answered.c.consumer_uuid, "uuids", dialect=dialect)).values(stays=True)
-    for dialect in _DIALECTS}
+_RAISE = (
+    sa.update(_nodes).where(lists.among(_nodes.c.id, "ids"))
+    .values(accepted=_nodes.c.accepted + 1))
+_ACCEPTANCES = sa.select(_nodes.c.id, _nodes.c.accepted).where(
+    lists.among(_nodes.c.id, "ids"))
+_STAY = sa.update(_answered).where(
+    lists.among(_answered.c.consumer_uuid, "uuids")).values(stays=True)
 _PRUNE = sa.delete(_answered).where(_answered.c.answered_at < sa.bindparam("before"))
-_ANSWERS = {
-    dialect: sa.select(_answered.c.consumer_uuid, _answered.c.stays).where(
-        among(_answered.c.consumer_uuid, "uuids", dialect=dialect))
-    for dialect in _DIALECTS}
-_MOVING = {
-    dialect: sa.union_all(*(
-        sa.select(column).where(among(column, "uuids", dialect=dialect))
-        for column in (_moves.c.consumer_uuid, _moves.c.moved_from)))
-    for dialect in _DIALECTS}
-_MAPPED = {
-    dialect: sa.select(
-        _mappings.c.id, _mappings.c.instance_uuid.label("uuid"), _mappings.c.project_id,
-    ).where(among(_mappings.c.instance_uuid, "uuids", dialect=dialect))
-    for dialect in _DIALECTS}
-_CONSUMED = {
-    dialect: sa.select(
-        _consumers.c.id, _consumers.c.uuid, _projects.c.external_id.label("project_id"),
-    ).join(_projects, _projects.c.id == _consumers.c.project_id).where(
-        among(_consumers.c.uuid, "uuids", dialect=dialect))
-    for dialect in _DIALECTS}
-_YOUNG_MAPPED = {
-    dialect: sa.select(
-        _mappings.c.id, _mappings.c.instance_uuid.label("uuid"), _mappings.c.project_id,
-        _mappings.c.user_id,
-    ).where(
-        _mappings.c.created_at > sa.bindparam("since"),
-        among(_mappings.c.project_id, "project_ids", dialect=dialect))
-    for dialect in _DIALECTS}
-_YOUNG_CONSUMERS = {
-    dialect: sa.select(
-        _consumers.c.id, _consumers.c.uuid, _projects.c.external_id.label("project_id"),
-        _users.c.external_id.label("user_id"),
-    ).join(_projects, _projects.c.id == _consumers.c.project_id).outerjoin(
-        _users, _users.c.id == _consumers.c.user_id,
-    ).where(
-        _consumers.c.created_at > sa.bindparam("since"),
-        among(_projects.c.external_id, "project_ids", dialect=dialect))
-    for dialect in _DIALECTS}
+_ANSWERS = sa.select(_answered.c.consumer_uuid, _answered.c.stays).where(
+    lists.among_many(_answered.c.consumer_uuid, "uuids"))
+_MOVING = sa.union_all(*(
+    sa.select(column).where(lists.among_many(column, "uuids"))
+    for column in (_moves.c.consumer_uuid, _moves.c.moved_from)))
+_MAPPED = sa.select(
+    _mappings.c.id, _mappings.c.instance_uuid.label("uuid"), _mappings.c.project_id,
+).where(lists.among_many(_mappings.c.instance_uuid, "uuids"))
+_CONSUMED = sa.select(
+    _consumers.c.id, _consumers.c.uuid, _projects.c.external_id.label("project_id"),
+).join(_projects, _projects.c.id == _consumers.c.project_id).where(
+    lists.among_many(_consumers.c.uuid, "uuids"))
+_YOUNG_MAPPED = sa.select(
+    _mappings.c.id, _mappings.c.instance_uuid.label("uuid"), _mappings.c.project_id,
+    _mappings.c.user_id,
+).where(
+    _mappings.c.created_at > sa.bindparam("since"),
+    lists.among_many(_mappings.c.project_id, "project_ids"))
+_YOUNG_CONSUMERS = sa.select(
+    _consumers.c.id, _consumers.c.uuid, _projects.c.external_id.label("project_id"),
+    _users.c.external_id.label("user_id"),
+).join(_projects, _projects.c.id == _consumers.c.project_id).outerjoin(
+    _users, _users.c.id == _consumers.c.user_id,
+).where(
+    _consumers.c.created_at > sa.bindparam("since"),
+    lists.among_many(_projects.c.external_id, "project_ids"))
 
 
 def _acceptances(session: Session, row_ids: Collection[int]) -> dict[int, int]:
     return {row.id: row.accepted for row in session.execute(
-        _ACCEPTANCES[session.dialect], {"ids": sorted(row_ids)})}
+        _ACCEPTANCES, {"ids": sorted(row_ids)})}
 
 
 def _answer(session: Session, uuids: Collection[str], *, stays: bool) -> None:
-    inserts.missing(session.connection, _answered, [
+    inserts.insert_missing(session.connection, _answered, [
         {"consumer_uuid": uuid, "stays": stays, "answered_at": utcnow()}
         for uuid in sorted(set(uuids))])
 
@@ -309,10 +290,10 @@ def _moving(ctx: Context, uuids: Collection[str]) -> set[str]:
 
 @db.retry_writes
 def _asked(
-    ctx: Context, statements: Mapping[str, sa.Executable], **parameters: Any
+    ctx: Context, statement: sa.Executable, **parameters: Any
 ) -> Sequence[sa.Row[Any]]:
     """Return what a statement selects; nothing where it asks about nothing."""
     if not all(parameters.values()):
         return ()
     with db.read_once(ctx) as session:
-        return session.execute(statements[session.dialect], parameters).all()
+        return session.execute(statement, parameters).all()

@@ -16,8 +16,7 @@ from placement_core import db
 from placement_core.cells import tables as cell_tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
-from placement_core.db import texts
-from placement_core.limits.nodes import among
+from placement_core.db import lists, texts
 from placement_core.placement import tables
 from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
 
@@ -49,7 +48,7 @@ def largest(
     """
     classes = sorted(set(units) - {CONSUMERS, INSTANCES})
     asked: dict[str, Any] = {
-        "project_ids": sorted(filter(texts.storable, project_ids)), "most": most}
+        "project_ids": sorted(filter(texts.is_storable, project_ids)), "most": most}
     if user_id is not None:
         asked["user_id"] = user_id
     if classes:
@@ -65,17 +64,16 @@ def largest(
 @db.retry_writes
 def _asked(ctx: Context, make: Any, parameters: dict[str, Any]) -> Sequence[sa.Row[Any]]:
     with db.read_once(ctx) as session:
-        statement = make(session.dialect, of_user="user_id" in parameters)
-        return session.execute(statement, parameters).all()
+        return session.execute(make(of_user="user_id" in parameters), parameters).all()
 
 
-def _held(amount: sa.ColumnElement[Any], dialect: str, *, of_user: bool) -> sa.Select[Any]:
+def _held(amount: sa.ColumnElement[Any], *, of_user: bool) -> sa.Select[Any]:
     statement = (
         sa.select(_consumers.c.uuid, _projects.c.external_id.label("project_id"),
                   amount.label("amount"))
         .select_from(_consumers)
         .join(_projects, _projects.c.id == _consumers.c.project_id)
-        .where(among(_projects.c.external_id, "project_ids", dialect=dialect))
+        .where(lists.among_many(_projects.c.external_id, "project_ids"))
         .limit(sa.bindparam("most", type_=sa.Integer)))
     if of_user:
         statement = statement.join(_users, _users.c.id == _consumers.c.user_id).where(
@@ -84,10 +82,10 @@ def _held(amount: sa.ColumnElement[Any], dialect: str, *, of_user: bool) -> sa.S
 
 
 @functools.cache
-def _of_classes(dialect: str, *, of_user: bool) -> sa.Select[Any]:
+def _of_classes(*, of_user: bool) -> sa.Select[Any]:
     amount = sa.func.sum(_allocations.c.used)
     return (
-        _held(amount, dialect, of_user=of_user)
+        _held(amount, of_user=of_user)
         .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
         .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
         .where(_classes.c.name.in_(sa.bindparam("classes", expanding=True)))
@@ -96,19 +94,19 @@ def _of_classes(dialect: str, *, of_user: bool) -> sa.Select[Any]:
 
 
 @functools.cache
-def _of_consumers(dialect: str, *, of_user: bool) -> sa.Select[Any]:
-    return _held(sa.literal_column("1"), dialect, of_user=of_user).order_by(
+def _of_consumers(*, of_user: bool) -> sa.Select[Any]:
+    return _held(sa.literal_column("1"), of_user=of_user).order_by(
         _consumers.c.id.desc())
 
 
 @functools.cache
-def _of_instances(dialect: str, *, of_user: bool) -> sa.Select[Any]:
+def _of_instances(*, of_user: bool) -> sa.Select[Any]:
     statement = sa.select(
         _mappings.c.instance_uuid.label("uuid"), _mappings.c.project_id,
         sa.literal_column("1").label("amount"),
     ).where(
         _mappings.c.queued_for_delete == sa.false(),
-        among(_mappings.c.project_id, "project_ids", dialect=dialect),
+        lists.among_many(_mappings.c.project_id, "project_ids"),
     ).order_by(_mappings.c.id.desc()).limit(sa.bindparam("most", type_=sa.Integer))
     if of_user:
         statement = statement.where(_mappings.c.user_id == sa.bindparam("user_id"))

@@ -8,7 +8,7 @@ import jsonschema
 from pyramid.response import Response
 
 from placement_core import errors
-from placement_core.db.masking import masked_in
+from placement_core.db.masking import mask_text
 from placement_core.http import errors as http_errors
 from placement_core.http.apis import Api
 from placement_core.http.capacity_api import overruns, policies, routes, windows
@@ -44,7 +44,7 @@ def _render_document(
 
 def _describe(error: jsonschema.ValidationError) -> str:
     """Say what is wrong with a body, which may hold the URLs of databases."""
-    return masked_in(str(error))
+    return mask_text(str(error))
 
 
 API = Api(

@@ -14,9 +14,9 @@ from collections.abc import Collection, Mapping, Sequence
 import sqlalchemy as sa
 
 from placement_core.context import Context
-from placement_core.db import Session, arrays
-from placement_core.db.transactions import TransactionLost
-from placement_core.placement import inserts, locks, tables
+from placement_core.db import Session, arrays, inserts
+from placement_core.db.transactions import TransactionConflict
+from placement_core.placement import locks, tables
 from placement_core.placement.allocations import consumers, moves, usage_counters
 from placement_core.placement.allocations.loaded import Cell
 from placement_core.placement.allocations.plan import CapacityShort, WritePlan
@@ -41,12 +41,12 @@ def write_allocations(session: Session, plan: WritePlan) -> None:
     """
     for start in range(0, len(plan.ended), _MOST_IDS):
         ids = plan.ended[start:start + _MOST_IDS]
-        if session.change(_DELETE[session.dialect], {"ids": ids}) != len(ids):
-            raise TransactionLost  # a consumer without a record: somebody else was first
+        if session.execute_write(_DELETE[session.dialect], {"ids": ids}) != len(ids):
+            raise TransactionConflict  # a consumer without a record: somebody else was first
     if any(row.used > locks.LARGEST_INTEGER for row in plan.begun):
         raise CapacityShort(plan)
     if plan.begun:
-        inserts.many(session, _allocations, [
+        inserts.insert_many(session, _allocations, [
             {"resource_provider_id": row.cell[0], "resource_class_id": row.cell[1],
              "consumer_id": row.consumer_uuid, "used": row.used, "txn": session.txn}
             for row in plan.begun
@@ -96,13 +96,13 @@ def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
 def _move(session: Session, asked: Sequence[Mapping[str, int]]) -> int:
     """Change the inventories that allow it; return how many did."""
     if session.dialect == "postgresql":
-        return session.change(_MOVE_ARRAYS, arrays.columns(asked))
+        return session.execute_write(_MOVE_ARRAYS, arrays.columns(asked))
     moved = 0
     for start in range(0, len(asked), _BATCH):
         batch = asked[start:start + _BATCH]
         parameters = {f"{name}{place}": value for place, values in enumerate(batch)
                       for name, value in values.items()}
-        moved += session.change(_move_batch(len(batch)), parameters)
+        moved += session.execute_write(_move_batch(len(batch)), parameters)
     return moved
 
 

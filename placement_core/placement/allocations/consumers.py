@@ -17,10 +17,10 @@ from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import TransactionLost, arrays, failures, texts
+from placement_core.db import TransactionConflict, arrays, failures, inserts, texts
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, inserts, locks, records, tables
+from placement_core.placement import errors, locks, records, tables
 from placement_core.placement.allocations import usage_counters
 
 _consumers, _allocations = tables.consumers, tables.allocations
@@ -42,7 +42,7 @@ _project_ids: weakref.WeakKeyDictionary[Database, dict[str, int]] = weakref.Weak
 _BATCH = 100
 
 
-class OwnerMissing(TransactionLost):
+class OwnerMissing(TransactionConflict):
     """A project, user or type that was there is gone; the next attempt makes it."""
 
 
@@ -183,7 +183,7 @@ def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> No
             wanted |= _owners_of(write)
     known = _known.setdefault(ctx.database, set())
     for kind, name in sorted(wanted - known):
-        if not texts.storable(name):
+        if not texts.is_storable(name):
             raise errors.InvalidOwner(name)
         try:
             if ctx.session is not None:
@@ -193,7 +193,7 @@ def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> No
                 connection.execute(_MAKE_OWNER[kind], {"name": name})
         except db_exception.DBDuplicateEntry:
             if ctx.session is not None:
-                raise TransactionLost from None
+                raise TransactionConflict from None
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known.add((kind, name))
@@ -207,17 +207,17 @@ def project_ids(ctx: Context, names: Collection[str]) -> dict[str, int]:
     :returns: none of a name that no row can hold, or that a row has in another spelling.
     """
     known = _project_ids.setdefault(ctx.database, {})
-    missing = sorted(name for name in names if name not in known and texts.storable(name))
+    missing = sorted(name for name in names if name not in known and texts.is_storable(name))
     if missing:
         if len(known) >= _MOST_KNOWN:
             known.clear()
-            missing = sorted(filter(texts.storable, names))
+            missing = sorted(filter(texts.is_storable, names))
         with ctx.database.connection(ctx.database.autocommit) as connection:
             now = utcnow()
-            inserts.missing(connection, tables.projects, [
+            inserts.insert_missing(connection, tables.projects, [
                 {"external_id": name, "created_at": now} for name in missing])
             known.update(connection.execute(
-                _PROJECT_IDS[connection.dialect.name], {"names": missing}).tuples().all())
+                _PROJECT_IDS[connection.dialect.name], {"names": missing}).all())
     return {name: known[name] for name in names if name in known}
 
 
@@ -245,7 +245,7 @@ def remembering(database: Database) -> Iterator[None]:
 
 def is_consumer_uuid(text: str) -> bool:
     """Say whether a row can hold ``text`` as the uuid of a consumer."""
-    return 0 < len(text) <= 36 and texts.storable(text)
+    return 0 < len(text) <= 36 and texts.is_storable(text)
 
 
 # Locking and removing consumer rows --------------------------------------------
@@ -261,7 +261,7 @@ def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite
     :raises errors.MalformedConsumer: no row can hold its uuid.
     :raises errors.ConsumerGenerationConflict: one has another generation than
         its writer saw.
-    :raises TransactionLost: somebody else made one of them this moment.
+    :raises TransactionConflict: somebody else made one of them this moment.
     """
     for write in writes:
         if not is_consumer_uuid(write.consumer_uuid):
@@ -283,17 +283,17 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
     """Lock the row of a consumer that exists; say whether it does."""
     uuid, seen = write.consumer_uuid, write.expected_generation
     if seen == records.ANY_GENERATION:
-        return session.change(_RAISE, {"of_uuid": uuid}) == 1
+        return session.execute_write(_RAISE, {"of_uuid": uuid}) == 1
     if seen is None:
         # With allocations, ``_insert_consumer`` finds out by the statement it needs anyway.
         return not write.allocations and _lock_unused(session, uuid)
     if (0 <= seen <= locks.LARGEST_INTEGER
-            and session.change(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}) == 1):
+            and session.execute_write(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}) == 1):
         return True
     actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
     if actual != seen:
         raise errors.ConsumerGenerationConflict(uuid, actual, seen)
-    raise TransactionLost  # it became ``seen`` between the two statements
+    raise TransactionConflict  # it became ``seen`` between the two statements
 
 
 def lock(session: db.Session, uuid: str) -> bool:
@@ -301,7 +301,7 @@ def lock(session: db.Session, uuid: str) -> bool:
 
     For who decides by what the consumer holds, and perhaps changes nothing.
     """
-    return session.change(_LOCK, {"of_uuid": uuid}) == 1
+    return session.execute_write(_LOCK, {"of_uuid": uuid}) == 1
 
 
 def _insert_together(
@@ -320,7 +320,7 @@ def _insert_together(
             "user": [write.user_id for write in writes],
             "type": [write.consumer_type for write in writes]})
     except db_exception.DBDuplicateEntry:
-        raise TransactionLost from None
+        raise TransactionConflict from None
     return set(made.scalars())
 
 
@@ -336,7 +336,7 @@ def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> boo
         return True
     if session.execute(_GENERATION, {"uuid": write.consumer_uuid}).first() is None:
         raise OwnerMissing
-    raise TransactionLost  # somebody else made it since we asked
+    raise TransactionConflict  # somebody else made it since we asked
 
 
 def _insert_row(
@@ -346,7 +346,7 @@ def _insert_row(
     if session.dialect == "mysql":
         # A statement that fails leaves the rest of a transaction as it is there.
         try:
-            session.change(_INSERT_VALUES[typed], values)
+            session.execute_write(_INSERT_VALUES[typed], values)
         except db_exception.DBDuplicateEntry:
             return False
         except (db_exception.DBError, sa.exc.IntegrityError) as error:
@@ -355,9 +355,9 @@ def _insert_row(
             raise
         return True
     try:
-        return session.change(_INSERT[typed], values) == 1
+        return session.execute_write(_INSERT[typed], values) == 1
     except db_exception.DBDuplicateEntry:
-        raise TransactionLost from None
+        raise TransactionConflict from None
 
 
 def _lock_unused(session: db.Session, uuid: str) -> bool:
@@ -374,9 +374,9 @@ def _lock_unused(session: db.Session, uuid: str) -> bool:
     if session.execute(_HAS_ALLOCATIONS, {"uuid": uuid}).first() is not None:
         raise errors.ConsumerGenerationConflict(uuid, actual, None)
     # Once more with its row in hand: only now it stays as we see it.
-    if (session.change(_RAISE, {"of_uuid": uuid}) != 1
+    if (session.execute_write(_RAISE, {"of_uuid": uuid}) != 1
             or session.execute(_HAS_ALLOCATIONS, {"uuid": uuid}).first() is not None):
-        raise TransactionLost
+        raise TransactionConflict
     return True
 
 
@@ -384,14 +384,15 @@ def set_owner(
     session: db.Session, uuid: str, *, project_id: int, user_id: int, type_id: int | None
 ) -> None:
     """Give a consumer whose row the session holds to other owners (database ids)."""
-    session.change(_SET_OWNER, {"of_uuid": uuid, "to_project": project_id, "to_user": user_id,
-                           "to_type": type_id})
+    session.execute_write(_SET_OWNER, {
+        "of_uuid": uuid, "to_project": project_id, "to_user": user_id, "to_type": type_id})
 
 
 def remove(session: db.Session, uuids: Sequence[str]) -> None:
     """Remove consumers whose rows the session holds."""
     for start in range(0, len(uuids), _BATCH):
-        session.change(_DELETE[session.dialect], {"uuids": list(uuids[start:start + _BATCH])})
+        session.execute_write(
+            _DELETE[session.dialect], {"uuids": list(uuids[start:start + _BATCH])})
 
 
 # Consumers that were never recorded -------------------------------------------

@@ -168,7 +168,7 @@ def lock_pairs(
 ) -> None:
     """Take the pairs that the consumers belong to, and read what their partners hold.
 
-    :raises TransactionLost: one of them ended meanwhile.
+    :raises TransactionConflict: one of them ended meanwhile.
     """
     if rows.paired:
         rows.pairs = moves.lock_pairs(session, sorted(rows.paired))

@@ -22,9 +22,9 @@ import sqlalchemy as sa
 
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, arrays, read_once, retry_writes
-from placement_core.db.transactions import TransactionLost
-from placement_core.placement import inserts, tables
+from placement_core.db import Session, arrays, inserts, read_once, retry_writes
+from placement_core.db.transactions import TransactionConflict
+from placement_core.placement import tables
 
 _moves, _allocations = tables.moves, tables.allocations
 
@@ -122,13 +122,13 @@ def lock_pairs(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
     """Take the rows of pairs, in the order of their uuids; return the pairs.
 
     :param uuids: the ``consumer_uuid`` of each.
-    :raises TransactionLost: one of them ended meanwhile.
+    :raises TransactionConflict: one of them ended meanwhile.
     """
     if not uuids:
         return {}
     for uuid in sorted(uuids):
         if session.execute(_LOCK, {"of_uuid": uuid}).rowcount != 1:
-            raise TransactionLost
+            raise TransactionConflict
     amounts: dict[str, dict[int, int]] = collections.defaultdict(dict)
     owners = {}
     for row in session.execute(_PAIRS[session.dialect], {"uuids": sorted(uuids)}):
@@ -304,6 +304,6 @@ def write_pairs(session: Session, changes: Sequence[PairChange]) -> None:
         for _, pair in changes if pair is not None
         for resource_class, used in sorted(pair.used.items())]
     if rows:
-        inserts.many(session, _moves, rows)
+        inserts.insert_many(session, _moves, rows)
     for change in changes:
-        session.touch(kinds.PROJECT, change.pair.project_id)
+        session.record_change(kinds.PROJECT, change.pair.project_id)

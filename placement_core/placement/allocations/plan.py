@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import os_resource_classes as orc
 
-from placement_core.db.transactions import TransactionLost
+from placement_core.db.transactions import TransactionConflict
 from placement_core.placement import tables
 from placement_core.placement.allocations import consumers, moves, usage_counters
 from placement_core.placement.allocations.loaded import Cell, LoadedRows, Owner
@@ -145,7 +145,7 @@ def _plan_owner(
     elif existed:
         plan.emptied.append(uuid)
     elif owner is not None:
-        raise TransactionLost  # made since its row was asked for, and not locked
+        raise TransactionConflict  # made since its row was asked for, and not locked
 
 
 def _count(plan: WritePlan, owner: Owner, held: Mapping[Cell, int], sign: int) -> None:

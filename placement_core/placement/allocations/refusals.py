@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db.transactions import TransactionLost
+from placement_core.db.transactions import TransactionConflict
 from placement_core.placement import errors, inventories, tables
 from placement_core.placement.allocations import loaded
 from placement_core.placement.allocations.loaded import Cell, LoadedRows
@@ -73,7 +73,7 @@ def explained(
     with db.read(ctx) as session:
         rows = loaded.read(session, writes, existed=False)
         bounds = _bounds(session, rows, new or {})
-    raise _reason(writes, rows, bounds, plan.deltas) or TransactionLost
+    raise _reason(writes, rows, bounds, plan.deltas) or TransactionConflict
 
 
 class _Bounds(NamedTuple):

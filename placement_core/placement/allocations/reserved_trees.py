@@ -77,7 +77,7 @@ def mark(session: Session, root_id: int) -> None:
     :param root_id: of a tree that is not marked, all of whose rows the session holds.
     """
     session.execute(_MARK, {"root_provider_id": root_id})
-    session.touch(kinds.PROVIDER, root_id)
+    session.record_change(kinds.PROVIDER, root_id)
 
 
 def unmark(session: Session, root_id: int) -> None:
@@ -86,7 +86,7 @@ def unmark(session: Session, root_id: int) -> None:
     :param root_id: of a tree all of whose rows the session holds.
     """
     session.execute(_UNMARK, {"of_root": root_id})
-    session.touch(kinds.PROVIDER, root_id)
+    session.record_change(kinds.PROVIDER, root_id)
 
 
 def entered(write: PlannedWrite) -> list[Tree]:

@@ -23,7 +23,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, TransactionLost, arrays
+from placement_core.db import Session, TransactionConflict, arrays
 from placement_core.placement import tables
 
 _counters, _migrations, _projects = (
@@ -114,11 +114,11 @@ def put(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
         if change
     ]
     if added:
-        session.change(
+        session.execute_write(
             _ADD[session.dialect],
             arrays.columns(added) if session.dialect == "postgresql" else added)
     for row in added:
-        session.touch(kinds.PROJECT, abs(row["project_id"]))
+        session.record_change(kinds.PROJECT, abs(row["project_id"]))
 
 
 # Summing up -------------------------------------------------------------------
@@ -179,7 +179,7 @@ def sum_up(ctx: Context, max_count: int) -> tuple[int, int]:
             "before": position, "after": batch[-1] if batch else position,
             "is_last": not batch}).rowcount
         if moved != 1:
-            raise TransactionLost  # somebody else did the same
+            raise TransactionConflict  # somebody else did the same
     return len(batch), len(batch)
 
 
@@ -265,6 +265,6 @@ def _remove(ctx: Context, keys: Sequence[Key]) -> int:
             if sum(row.used for row in slots) == 0:
                 removed += 1
                 gone += [{**of_key, "of_slot": row.slot, "of_used": row.used} for row in slots]
-        if gone and session.change(_REMOVE, gone) != len(gone):
-            raise TransactionLost  # a claim was faster
+        if gone and session.execute_write(_REMOVE, gone) != len(gone):
+            raise TransactionConflict  # a claim was faster
     return removed

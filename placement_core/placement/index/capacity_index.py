@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import gc
 import logging
-from collections.abc import Iterator
 
 import sqlalchemy as sa
 
@@ -14,6 +12,7 @@ from placement_core import db
 from placement_core.changes import kinds, vector
 from placement_core.changes.follower import Follower, Version
 from placement_core.context import Context
+from placement_core.db.collector import no_garbage_collection
 from placement_core.db.database import Database
 from placement_core.placement import tables
 from placement_core.placement.index import loader
@@ -97,29 +96,13 @@ def _built(reading: _Reading) -> Version[World]:
     return Version(reading.vector, world)
 
 
-@contextlib.contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Let the collector rest while millions of objects are made that all stay.
-
-    It would look through all of them each time their number has grown by a
-    quarter, and find nothing: a third of a load.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 @db.retry_writes
 def _read(ctx: Context, before: World | None) -> _Reading:
     with db.read(ctx) as session:
-        now = vector.current(session)
+        now = vector.read_current(session)
         changed = None
         if before is not None and before.vector is not None:
-            changed = vector.since(session, before.vector, now)
+            changed = vector.read_changes(session, before.vector, now)
         if before is not None and changed is not None:
             ids = {ref for kind, ref in changed if kind == kinds.PROVIDER}
             if len(ids) <= max(_FEW, _RELOAD_ABOVE * len(before.layout.row_of_id)):
@@ -138,8 +121,8 @@ def _revisions(ctx: Context, world: World) -> tuple[dict[int, int], set[int]]:
     """Return all revisions, and the providers that changed since ``world``."""
     with db.read(ctx) as session:
         revisions = {row.id: row.revision for row in session.execute(_REVISIONS)}
-        changed = None if world.vector is None else vector.since(
-            session, world.vector, vector.current(session))
+        changed = None if world.vector is None else vector.read_changes(
+            session, world.vector, vector.read_current(session))
     if changed is None:
         return revisions, set(revisions)
     return revisions, {ref for kind, ref in changed if kind == kinds.PROVIDER}

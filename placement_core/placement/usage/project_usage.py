@@ -46,14 +46,14 @@ def read(
     :param moves_once: of what a consumer holds twice while it moves, the larger counts;
         otherwise both do.
     """
-    if user_id is not None and not texts.storable(user_id):
+    if user_id is not None and not texts.is_storable(user_id):
         return {}
     asked = None
     if project_ids is not None and len(project_ids) <= _MANY:
-        asked = sorted({each for each in project_ids if texts.storable(each)})
+        asked = sorted({each for each in project_ids if texts.is_storable(each)})
         if not asked:
             return {}
-    left_out = sorted({each for each in without if texts.storable(each)})
+    left_out = sorted({each for each in without if texts.is_storable(each)})
     with db.read_once(ctx) as session:
         found = session.execute(
             _statement(

@@ -68,7 +68,7 @@ _EVERY = _statement(None, named=True)
 _SOME_NAMED = {dialect: _statement(dialect, named=True) for dialect in _DIALECTS}
 #: Where the names are known: planning the joins costs more than the sums.
 _SOME = {dialect: _statement(dialect, named=False) for dialect in _DIALECTS}
-_SOME_ON_POSTGRESQL = db.Question(_SOME["postgresql"])
+_SOME_ON_POSTGRESQL = db.PreparedRead(_SOME["postgresql"])
 
 
 #: Given to usages, each once in a process and those that are forked from it.
@@ -235,7 +235,7 @@ def _refresh(ctx: Context, before: Version[Usages] | None) -> Version[Usages]:
     # vector may be newer than it, and is read again then.
     if before is None:
         with db.read_each(ctx) as session:
-            now = vector.current(session)
+            now = vector.read_current(session)
             return Version(now, _loaded(session))
     now, changed = vector.follow(ctx, before.vector)
     if changed is None:
@@ -272,7 +272,7 @@ def _changed(ctx: Context, before: Usages, ids: list[int]) -> Usages:
 
 def _sums_of(ctx: Context, ids: list[int]) -> Sequence[Any]:
     if ctx.database.url.get_backend_name() == "postgresql":
-        return _SOME_ON_POSTGRESQL.ask(ctx, usage_counters.ids(ids))
+        return _SOME_ON_POSTGRESQL.fetch(ctx, usage_counters.ids(ids))
     with db.read_each(ctx) as session:
         return session.execute(_SOME[session.dialect], usage_counters.ids(ids)).all()
 

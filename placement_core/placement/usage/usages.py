@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Question, texts
+from placement_core.db import PreparedRead, texts
 from placement_core.placement import records, rows, tables
 from placement_core.placement.allocations import usage_counters
 
@@ -59,8 +59,8 @@ def _of_project(*, user: bool) -> sa.Select[Any]:
         .order_by(_types.c.name, rows.c.resource_class_id))
 
 
-_OF_USER = Question(_of_project(user=True))
-_OF_ANYBODY = Question(_of_project(user=False))
+_OF_USER = PreparedRead(_of_project(user=True))
+_OF_ANYBODY = PreparedRead(_of_project(user=False))
 
 
 @db.retry_writes
@@ -86,11 +86,11 @@ def for_project(
     :param consumer_type: ``ALL_TYPES``, ``UNKNOWN_TYPE`` or the name of one type.
     :returns: no record for a type without consumers; empty for an unknown project.
     """
-    if not texts.storable(project_id) or not texts.storable(user_id or ""):
+    if not texts.is_storable(project_id) or not texts.is_storable(user_id or ""):
         return []
     found = (
-        _OF_ANYBODY.ask(ctx, {"project": project_id}) if user_id is None
-        else _OF_USER.ask(ctx, {"project": project_id, "user": user_id}))
+        _OF_ANYBODY.fetch(ctx, {"project": project_id}) if user_id is None
+        else _OF_USER.fetch(ctx, {"project": project_id, "user": user_id}))
     by_type: dict[str | None, tuple[dict[str, int], list[int]]] = {}
     for type_name, class_name, class_id, used in found:
         resources, consumers = by_type.setdefault(type_name, ({}, []))

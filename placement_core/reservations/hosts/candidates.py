@@ -56,7 +56,7 @@ class HostCandidates:
         :raises InvalidLease: it is nested, or a node without inventories.
         :raises errors.Unavailable: a cell does not answer that may have it.
         """
-        if not 0 < len(name) <= _LONGEST_NAME or not texts.storable(name):
+        if not 0 < len(name) <= _LONGEST_NAME or not texts.is_storable(name):
             raise UnknownHost(name)
         providers = _providers_called(ctx, name)
         listing = self._nodes.list_(ctx, named=name)

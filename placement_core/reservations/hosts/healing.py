@@ -193,7 +193,7 @@ class Healing:
             repairs = self._repairs(session, lease, now)
             if not repairs:
                 return None
-            session.touch(kinds.LEASE, lease.number)
+            session.record_change(kinds.LEASE, lease.number)
             healed = _healed(lease, repairs, now)
             for repair in repairs:
                 _write(session, healed, repair, now)

@@ -77,7 +77,7 @@ def checked(given: Mapping[str, object]) -> dict[str, str | None]:
 
 
 def _checked(name: str, value: object) -> str | None:
-    if not 0 < len(name) <= LONGEST_NAME or not texts.storable(name):
+    if not 0 < len(name) <= LONGEST_NAME or not texts.is_storable(name):
         raise InvalidLease(
             f"The name of a property has 1 to {LONGEST_NAME} characters, and no NUL.", name)
     if name in _TAKEN:
@@ -89,7 +89,7 @@ def _checked(name: str, value: object) -> str | None:
         raise InvalidLease(f"The value of {name} must be text or a number.", name)
     text = str(value)
     longest = _LONGEST_FIELD if name in FIELDS else LONGEST_VALUE
-    if len(text) > longest or not texts.storable(text):
+    if len(text) > longest or not texts.is_storable(text):
         raise InvalidLease(
             f"The value of {name} has at most {longest} characters, and no NUL.", name)
     return text

@@ -62,7 +62,7 @@ def change(ctx: Context, name: str, *, private: bool) -> HostProperty:
 
     :raises PropertyNotFound:
     """
-    if not texts.storable(name):
+    if not texts.is_storable(name):
         raise PropertyNotFound("No host ever had such a property.")
     with db.write(ctx) as session:
         session.execute(_SET_PRIVATE, {"of_name": name, "is_private": private})

@@ -72,7 +72,7 @@ def find(ctx: Context, name_or_id: str) -> Host:
 
     :raises HostNotFound:
     """
-    if texts.storable(name_or_id):
+    if texts.is_storable(name_or_id):
         try:
             return _read_one(ctx, _BY_NAME, {"of_name": name_or_id}, name_or_id)
         except HostNotFound:
@@ -106,7 +106,7 @@ def allocations(
         else:
             row = row_of(session, key_of(host_id))
             hosts, asked_at = [with_capabilities(session, [row])[0]], row.asked_at
-        if not all(texts.storable(said) for said in (lease_id, reservation_id) if said):
+        if not all(texts.is_storable(said) for said in (lease_id, reservation_id) if said):
             return hosts, []
         statement, parameters = _HELD, dict[str, Any]()
         if host_id is not None:

@@ -98,7 +98,7 @@ class HostRegistry:
         """
         checked = host_capabilities.checked(capabilities)
         if trust_id is not None and not (
-                len(trust_id) <= _LONGEST_TRUST_ID and texts.storable(trust_id)):
+                len(trust_id) <= _LONGEST_TRUST_ID and texts.is_storable(trust_id)):
             raise InvalidLease(
                 f"A trust_id has at most {_LONGEST_TRUST_ID} characters.", "trust_id")
         candidate = self._candidates.find(ctx, name)
@@ -259,7 +259,7 @@ def _service(
 
 
 def _check_reason(reason: str) -> None:
-    if len(reason) > _LONGEST_REASON or not texts.storable(reason):
+    if len(reason) > _LONGEST_REASON or not texts.is_storable(reason):
         raise InvalidLease(
             f"A reason has at most {_LONGEST_REASON} characters, and no NUL.", "reason")
     if reason.startswith(BY_MONITOR):
@@ -282,7 +282,7 @@ def _hold_tree(session: Session, root_id: int) -> set[int]:
     # Nothing joins or leaves it now, for that takes a row of it. What did so before we
     # held them makes us begin again.
     if sizes.tree_of(session, root_id) != tree:
-        raise failures.TransactionLost
+        raise failures.TransactionConflict
     return tree
 
 

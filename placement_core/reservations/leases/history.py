@@ -131,7 +131,7 @@ def page(
         # A part of a second more begins before the next second.
         "until": None if until is None else -int(-until.timestamp() // 1)}
     values = {name: value for name, value in values.items() if value is not None}
-    if not all(texts.storable(value) for value in values.values() if isinstance(value, str)):
+    if not all(texts.is_storable(value) for value in values.values() if isinstance(value, str)):
         return []
     names = tuple(values)
     if after is not None:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Question, Session, texts
+from placement_core.db import PreparedRead, Session, texts
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import errors, tables
 from placement_core.reservations.leases import rendered_texts
@@ -108,7 +108,7 @@ def _page(ctx: Context, filters: Filters, values: Mapping[str, Any]) -> Sequence
     wanted: dict[str, Any] = {**values} | {
         name: filters[name] for name in ("project_id", "status", "name", "host_id")
         if filters.get(name) is not None}
-    if not all(texts.storable(value) for value in wanted.values() if isinstance(value, str)):
+    if not all(texts.is_storable(value) for value in wanted.values() if isinstance(value, str)):
         return []
     if (limit := filters.get("limit")) is not None:
         wanted["most"] = limit
@@ -121,7 +121,7 @@ def _page(ctx: Context, filters: Filters, values: Mapping[str, Any]) -> Sequence
         wanted |= {"last_number": last.number, "last_value": last._asdict()[sort_key]}
     chosen = _chosen(
         frozenset(wanted) - {"last_value"}, sort_key, filters.get("descending", False))
-    return chosen.ask(ctx, wanted)
+    return chosen.fetch(ctx, wanted)
 
 
 def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
@@ -129,18 +129,18 @@ def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
 
     :raises InvalidLease: it cannot be seen.
     """
-    rows = _MARKED.ask(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
+    rows = _MARKED.fetch(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
     if not rows or project_id not in (None, rows[0].project_id):
         raise errors.InvalidLease(f"There is no lease {lease_id[:64]}.", "marker")
     return rows[0]
 
 
-_MARKED = Question(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
+_MARKED = PreparedRead(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
     _leases.c.id == sa.bindparam("lease_id")))
 
 
 @functools.lru_cache(256)
-def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
+def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> PreparedRead:
     column, number = _SORT_KEYS[sort_key], _leases.c.number
     statement = sa.select(_leases.c.id, _leases.c.version).where(lease_rows.EXISTING, *(
         _leases.c[name] == sa.bindparam(name)
@@ -160,7 +160,7 @@ def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> Question:
             [column, number] if column is not number else [number], descending))
     order = [column, number] if column is not number else [number]
     statement = statement.order_by(*(key.desc() if descending else key for key in order))
-    return Question(
+    return PreparedRead(
         statement.limit(sa.bindparam("most", type_=sa.Integer)) if "most" in names
         else statement)
 

@@ -83,7 +83,7 @@ def page(
     """
     wanted = {"project_id": project_id, "lease_id": lease_id}
     values: dict[str, Any] = {name: wish for name, wish in wanted.items() if wish is not None}
-    if not all(texts.storable(wish) for wish in values.values()):
+    if not all(texts.is_storable(wish) for wish in values.values()):
         return []
     _give_positions(ctx)
     statement = _page(tuple(values), limit is not None)

@@ -134,7 +134,7 @@ class Leases:
     ) -> Lease:
         """Write a lease that was planned; return it with its number."""
         lease = lease_rows.insert(session, lease)
-        session.touch(kinds.LEASE, lease.number)
+        session.record_change(kinds.LEASE, lease.number)
         bookings.insert(
             session, zip(lease.reservations, plan.granted, strict=True), lease.window)
         pool_queries.mark_booked(session, plan.pool, itertools.chain(*plan.shares))
@@ -344,7 +344,7 @@ def _lock(session: Session, lease_id: str, project_id: str | None) -> lease_rows
     if not lease_rows.lock(session, lease_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
     present = lease_queries.find(session, lease_id, project_id)
-    session.touch(kinds.LEASE, present.lease.number)
+    session.record_change(kinds.LEASE, present.lease.number)
     return present
 
 

@@ -223,7 +223,7 @@ def _lock(
         raise _NotOurs
     present = lease_rows.find(session, attempt.lease_id)
     assert present is not None  # its row is taken
-    session.touch(kinds.LEASE, present.lease.number)
+    session.record_change(kinds.LEASE, present.lease.number)
     return present
 
 

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Question, arrays, clock
+from placement_core.db import PreparedRead, arrays, clock
 from placement_core.reservations import errors, records, tables
 from placement_core.reservations.leases.transitions import EventAttempt
 from placement_core.reservations.records import EventWork
@@ -51,12 +51,12 @@ _ORDER = (_events.c.due_at, sa.case(
     else_=2))
 
 
-#: Not IN: a list is a parameter that a Question does not know.
+#: Not IN: a list is a parameter that a PreparedRead does not know.
 _open = sa.or_(*(_events.c.status == status for status in _OPEN))
 _free = sa.or_(_events.c.deadline_at.is_(None), _events.c.deadline_at <= _NOW)
 
 #: All that should be done by now: what can be taken, and what that may have to wait for.
-_DUE = Question(
+_DUE = PreparedRead(
     sa.select(_events.c.id, _events.c.lease_id, _events.c.event_type, _events.c.due_at,
               _events.c.status, _events.c.failures, sa.case((_free, 1), else_=0).label("free"))
     .where(
@@ -82,7 +82,7 @@ _TAKE = (
             attempt=_events.c.attempt + 1, problem=None,
             deadline_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer))))
 
-_NEXT = Question(sa.select(
+_NEXT = PreparedRead(sa.select(
     clock.now().label("at"),
     sa.select(sa.func.min(_events.c.due_at))
     .where(_events.c.status == records.UNDONE, _events.c.due_at > _NOW)
@@ -136,7 +136,7 @@ def _in_turn(ctx: Context, most: int, cleaning_seconds: int) -> list[str]:
     """Return the ids of events that are free and have nothing to wait for, in order."""
     window = _WINDOW
     while True:
-        due = _DUE.ask(ctx, {"window": window})
+        due = _DUE.fetch(ctx, {"window": window})
         event_ids = _without_waiting(ctx, due, cleaning_seconds)
         # Of what is due, all that comes before an event is in the window, too.
         if len(event_ids) >= most or len(due) < window:
@@ -207,7 +207,7 @@ def next_due(ctx: Context) -> float | None:
 
     :returns: None: nothing ever, as things stand.
     """
-    [row] = _NEXT.ask(ctx)
+    [row] = _NEXT.fetch(ctx)
     moments = [at for at in (row.due_at, row.again_at) if at is not None]
     return (min(moments) - row.at).total_seconds() if moments else None
 

@@ -20,7 +20,7 @@ from oslo_config import cfg
 from placement_core import db, errors
 from placement_core.changes import revisions
 from placement_core.context import Context
-from placement_core.db import Question, clock
+from placement_core.db import PreparedRead, clock
 from placement_core.plugin_api.counting import CONSUMERS, INSTANCES
 from placement_core.plugin_api.enforcement import Binding
 from placement_core.plugin_api.reservations import Share, Window
@@ -39,7 +39,7 @@ PlanShares = Callable[[], Sequence[Sequence[Share]] | None]
 _DAY = 86_400
 #: So many projects' bounds are kept; beyond that they are made anew.
 _MOST_KEPT = 4096
-_NOW = Question(sa.select(clock.now().label("now")))
+_NOW = PreparedRead(sa.select(clock.now().label("now")))
 
 #: What an instance of ``virtual:instance`` takes: {unit of limits: field}.
 _FIELDS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
@@ -257,7 +257,7 @@ class LeaseRules:
 
 
 def _present(ctx: Context) -> datetime.datetime:
-    [(now,)] = db.retry_writes(_NOW.ask)(ctx)
+    [(now,)] = db.retry_writes(_NOW.fetch)(ctx)
     at: datetime.datetime = now
     return at.replace(microsecond=0, tzinfo=datetime.UTC)
 

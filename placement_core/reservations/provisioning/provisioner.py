@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, TransactionLost
+from placement_core.db import Session, TransactionConflict
 from placement_core.placement import allocations, locks, tables as placed
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import Share
@@ -270,7 +270,7 @@ class Provisioner:
         if not consumers:
             return
         if self._leftovers == "delete":
-            raise TransactionLost  # They came after the others were deleted.
+            raise TransactionConflict  # They came after the others were deleted.
         named = ", ".join(consumers[:_SHOWN]) + (
             f" and {len(consumers) - _SHOWN} more" if len(consumers) > _SHOWN else "")
         if self._leftovers == "refuse":

@@ -113,7 +113,7 @@ def _refresh(ctx: Context, before: Version[BookingSnapshot] | None) -> Version[B
                     found = _read(session, since, numbers)
                 return Version(now, before.value.changed(numbers, found, since))
     with db.read_each(ctx) as session:
-        now = vector.current(session)
+        now = vector.read_current(session)
         return Version(now, _read(session, since))
 
 

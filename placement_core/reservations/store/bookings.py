@@ -11,8 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session
-from placement_core.placement import inserts
+from placement_core.db import Session, inserts
 from placement_core.plugin_api.reservations import Share, Size, Window
 from placement_core.reservations import records, tables
 from placement_core.reservations.records import Lease, Reservation
@@ -97,7 +96,7 @@ def insert(
          "start_second": window.start, "end_second": window.end}
         for reservation, grant in pairs for what, amount in grant.amounts.items()]
     if amounts:
-        inserts.many(session, _amounts, amounts)
+        inserts.insert_many(session, _amounts, amounts)
 
 
 def replace(
@@ -207,7 +206,7 @@ def _insert_shares(
     session: Session, pairs: Sequence[tuple[Reservation, Share]], window: Window
 ) -> None:
     if pairs:
-        inserts.many(session, _held, [
+        inserts.insert_many(session, _held, [
             {"reservation_id": reservation.id, "computehost_id": share.host_id,
              "slots": share.slots, "vcpus": share.size.vcpus,
              "memory_mb": share.size.memory_mb, "disk_gb": share.size.disk_gb,

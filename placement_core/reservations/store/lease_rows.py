@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, arrays, clock
-from placement_core.placement import inserts
+from placement_core.db import Session, arrays, clock, inserts
 from placement_core.placement.index.capacity_index import no_garbage_collection
 from placement_core.reservations import records, tables
 from placement_core.reservations.records import Event, Lease, Reservation
@@ -265,7 +264,7 @@ def insert(session: Session, lease: Lease) -> Lease:
         "project_id": lease.project_id, "start_at": naive(lease.start_at),
         "end_at": naive(lease.end_at), "status": lease.status, "degraded": lease.degraded,
         "trust_id": lease.trust_id, "version": 1, "created_at": at})
-    inserts.many(session, _reservations, [
+    inserts.insert_many(session, _reservations, [
         {"id": reservation.id, "lease_id": lease.id, "position": position,
          "resource_type": reservation.resource_type, "resource_id": reservation.resource_id,
          "status": reservation.status, "missing_resources": reservation.missing_resources,
@@ -279,7 +278,7 @@ def insert(session: Session, lease: Lease) -> Lease:
              **{name: reservation.fields[name] for name in kept.fields}}
             for reservation in lease.reservations if reservation.resource_type == resource_type]
         if rows:
-            inserts.many(session, kept.table, rows)
+            inserts.insert_many(session, kept.table, rows)
     insert_events(session, lease.events)
     key = made.inserted_primary_key
     assert key is not None  # of one row
@@ -306,7 +305,7 @@ def made_of(resource_type: str, reservation_id: str) -> dict[str, str | int | No
 
 def insert_events(session: Session, events: Sequence[Event]) -> None:
     """Write events that were not there."""
-    inserts.many(session, _events, [
+    inserts.insert_many(session, _events, [
         {"id": event.id, "lease_id": event.lease_id, "event_type": event.event_type,
          "due_at": naive(event.due_at), "status": event.status, "attempt": 0,
          "created_at": naive(event.created_at)}

@@ -93,14 +93,14 @@ class LegacyCellCounting(CountingDriver):
     ) -> Count:
 
         def ask(cell_ctx: Context, _cell: Cell) -> InCell:
-            return counts.in_cell(cell_ctx, project_ids, user_id=user_id, without=without)
+            return counts.count_in_cell(cell_ctx, project_ids, user_id=user_id, without=without)
 
         seconds = Seconds()
         with seconds.of("api_database"):
             cells = self._cells.cells(ctx)
         if not cells:
             raise NoCells
-        asked = self._cells.ask(ctx, ask, cells)
+        asked = self._cells.scatter_gather(ctx, ask, cells)
         said = list(asked.answers.values())
         missing = list(asked.missing)
         if self._keeps:

@@ -27,14 +27,14 @@ def count(
     """
     seconds = Seconds()
     with seconds.of("api_database"):
-        found = counts.members(cells.api(ctx), instance_uuids, user_id)
+        found = counts.count_members(cells.api(ctx), instance_uuids, user_id)
     if not found.unknown:
         return MemberCount(found.counted, source, seconds=seconds)
 
     def ask(cell_ctx: Context, cell: Cell) -> int:
-        return counts.members_in_cell(cell_ctx, found.unknown[cell.id], user_id)
+        return counts.count_members_in_cell(cell_ctx, found.unknown[cell.id], user_id)
 
-    answers = cells.ask(
+    answers = cells.scatter_gather(
         ctx, ask, [each for each in cells.cells(ctx) if each.id in found.unknown])
     return MemberCount(
         found.counted + sum(answers.answers.values()), "legacy_cell",

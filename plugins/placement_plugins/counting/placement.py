@@ -121,7 +121,7 @@ class PlacementCounting(CountingDriver):
         user: dict[str, int] | None = None if user_id is None else {}
         if INSTANCES in units:
             with seconds.of("api_database"):
-                mapped = counts.mapped(
+                mapped = counts.count_mapped(
                     self._cells.api(ctx), project_ids, user_id=user_id, without=without)
             for project_id, number in mapped.projects.items():
                 projects[project_id] = {INSTANCES: number}
@@ -132,7 +132,7 @@ class PlacementCounting(CountingDriver):
             return projects, user
         if project_ids is None and not self._usages.knows_projects:
             with seconds.of("api_database"):
-                project_ids = counts.projects(self._cells.api(ctx))
+                project_ids = counts.find_projects(self._cells.api(ctx))
         with seconds.of("placement"):
             used = self._usages.of_projects(ctx, project_ids, classes, without)
             if user is not None and project_ids:
@@ -148,11 +148,11 @@ class PlacementCounting(CountingDriver):
     def _unmigrated(self, ctx: Context, project_ids: set[str] | None) -> set[str]:
         """Return those projects that cannot be counted by their mappings."""
         if project_ids is None:
-            return counts.unmigrated(self._cells.api(ctx))
+            return counts.find_unmigrated(self._cells.api(ctx))
         unknown = project_ids - self._migrated
         if not unknown:
             return set()
-        found = counts.unmigrated(self._cells.api(ctx), unknown)
+        found = counts.find_unmigrated(self._cells.api(ctx), unknown)
         if len(self._migrated) > _MOST_MIGRATED:
             self._migrated = set()
         self._migrated.update(unknown - found)

@@ -198,7 +198,7 @@ def _sum_of_types(usages: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 def _may_own(id_: str) -> bool:
     """Say whether a project or a user may have an id: placement refuses to look for others."""
-    return 1 <= len(id_) <= _LONGEST_ID and texts.storable(id_)
+    return 1 <= len(id_) <= _LONGEST_ID and texts.is_storable(id_)
 
 
 def _amount(used: object) -> int:

@@ -12,7 +12,7 @@ from placement_core import db
 from placement_core.cells import engines, errors, mappings, tables
 from tests import databases
 from tests.functional.cells import world
-from tests.functional.cells.test_asking import AskingTestCase, instances, one
+from tests.functional.cells.test_scatter_gather import AskingTestCase, instances, one
 
 
 class TestFiles(AskingTestCase):
@@ -147,7 +147,7 @@ class TestTemplates(AskingTestCase):
         self.cells = self.databases()
         cell = self.cell("cell1", template)
         self.assertEqual(template, self.rows("cell_mappings")[0]["database_connection"])
-        self.assertIn("{scheme}", cell.shown_database)
+        self.assertIn("{scheme}", cell.masked_connection)
         answers, _ = self.asked(one)
         self.assertEqual({cell.uuid: 1}, dict(answers.answers), self.reasons(answers))
 

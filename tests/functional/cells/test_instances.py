@@ -224,28 +224,28 @@ class HealingTest(InstancesTestCase):
         """The cell's answer is no news where the mapping got another one in between."""
         self.mapping()
         self.in_cell()
-        cells, asked = self.cells, self.cells.ask
+        cells, asked = self.cells, self.cells.scatter_gather
 
         def meanwhile(*arguments):
             answers = asked(*arguments)
             self.update(queued_for_delete=True)
             return answers
 
-        cells.ask = meanwhile
+        cells.scatter_gather = meanwhile
         self.assertEqual(("alice", True), self.healed())
 
     def test_an_instance_that_moved_meanwhile(self):
         self.mapping()
         self.in_cell()
         self.cell("cell2")
-        asked = self.cells.ask
+        asked = self.cells.scatter_gather
 
         def meanwhile(*arguments):
             answers = asked(*arguments)
             self.update(cell="cell2")
             return answers
 
-        self.cells.ask = meanwhile
+        self.cells.scatter_gather = meanwhile
         self.assertEqual((None, None), self.healed())
 
 

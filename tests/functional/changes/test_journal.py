@@ -16,28 +16,28 @@ class TestJournal(base.DatabaseTestCase):
     def touch(self, *refs, ctx=None, kind=kinds.PROVIDER):
         with db.write(ctx or self.ctx) as session:
             for ref in refs:
-                session.touch(kind, ref)
+                session.record_change(kind, ref)
         return session
 
     def share_one_slot(self):
         """Let every thread write to the slot of this one."""
         shared = self.database.journal.slot()
         self.database.journal.slot = lambda: shared
-        self.database.journal.committed = lambda *_anything: None
+        self.database.journal.notice_commit = lambda *_anything: None
 
     def now(self):
         with db.read(self.context()) as session:
-            return vector.current(session)
+            return vector.read_current(session)
 
     def since(self, seen):
         with db.read(self.context()) as session:
-            now = vector.current(session)
-            changed = vector.since(session, seen, now)
+            now = vector.read_current(session)
+            changed = vector.read_changes(session, seen, now)
         self.assertEqual((now, changed), vector.follow(self.context(), seen))
         return changed
 
     def digest(self):
-        return vector.digest(self.context())
+        return vector.read_digest(self.context())
 
     def rows(self):
         with self.database.autocommit.connect() as connection:
@@ -91,7 +91,7 @@ class TestJournal(base.DatabaseTestCase):
 
         def fail():
             with db.write(self.ctx) as session:
-                session.touch(kinds.PROVIDER, 1)
+                session.record_change(kinds.PROVIDER, 1)
                 raise KeyError
 
         self.assertRaises(KeyError, fail)
@@ -113,9 +113,9 @@ class TestJournal(base.DatabaseTestCase):
 
         def first(paused):
             with db.write(self.context()) as session:
-                session.touch(kinds.PROVIDER, 1)
+                session.record_change(kinds.PROVIDER, 1)
                 self.database.journal.append(session)
-                session.touched.clear()
+                session.recorded_changes.clear()
                 paused.here()
                 ended.append(1)
 
@@ -228,7 +228,7 @@ class TestJournal(base.DatabaseTestCase):
                 with db.write(self.context()) as session:
                     session.execute(
                         sa.insert(placement_tables.projects), {"external_id": str(ref)})
-                    session.touch(kinds.PROVIDER, ref)
+                    session.record_change(kinds.PROVIDER, ref)
                 committed.add(ref)
             ended.append(first)
 
@@ -258,14 +258,15 @@ class TestJournal(base.DatabaseTestCase):
 
     def test_whether_a_transaction_landed(self):
         landed = self.touch(1)
-        self.assertTrue(self.database.journal.landed(self.database, landed))
+        self.assertTrue(self.database.journal.was_committed(self.database, landed))
         self.touch(2)
-        self.assertTrue(self.database.journal.landed(self.database, landed))
-        lost = db.Session(self.database.writer.connect(), writing=True)
+        self.assertTrue(self.database.journal.was_committed(self.database, landed))
+        lost = db.Session(
+            self.database.writer.connect(), self.database.compiled, writing=True)
         self.addCleanup(lost.connection.close)
-        lost.touch(kinds.PROVIDER, 7)
+        lost.record_change(kinds.PROVIDER, 7)
         seen = self.now()
-        self.assertFalse(self.database.journal.landed(self.database, lost))
+        self.assertFalse(self.database.journal.was_committed(self.database, lost))
         # Asking leaves a mark that readers only notice, and survive.
         self.assertEqual({("provider", 7)}, self.since(seen))
 
@@ -276,12 +277,12 @@ class TestJournal(base.DatabaseTestCase):
         def write(paused):
             with db.write(self.context()) as session:
                 sessions.append(session)
-                session.touch(kinds.PROVIDER, 1)
+                session.record_change(kinds.PROVIDER, 1)
                 self.database.journal.append(session)
                 paused.here()
-                session.touched.clear()  # it is written already
+                session.recorded_changes.clear()  # it is written already
 
         with races.Paused(write) as paused:
             self.assertIs(True, paused.against(
                 self.database,
-                lambda: self.database.journal.landed(self.database, sessions[0])))
+                lambda: self.database.journal.was_committed(self.database, sessions[0])))

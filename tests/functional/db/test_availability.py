@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from placement_core import db, errors
 from placement_core.changes import tables as change_tables
 from placement_core.context import Context
-from placement_core.db import Question, failures
+from placement_core.db import PreparedRead, failures
 from placement_core.db.availability import Away
 from placement_core.db.database import Database
 from placement_core.placement import tables
@@ -18,13 +18,14 @@ from tests.outages import links
 
 _projects = tables.projects
 _PORTS = {"postgresql": 5432, "mysql": 3306}
-_NAMES = Question(sa.select(_projects.c.id).where(_projects.c.external_id == sa.bindparam("name")))
+_NAMES = PreparedRead(
+    sa.select(_projects.c.id).where(_projects.c.external_id == sa.bindparam("name")))
 
 
 class TestPatience(base.DatabaseTestCase):
     """A request repeats what it lost, within one bound."""
 
-    def lose(self, error=db.TransactionLost):
+    def lose(self, error=db.TransactionConflict):
         attempts = []
 
         @db.retry_writes
@@ -36,7 +37,7 @@ class TestPatience(base.DatabaseTestCase):
         def outer(ctx):
             inner(ctx)
 
-        self.assertRaises(db.TransactionLost, outer, self.ctx)
+        self.assertRaises(db.TransactionConflict, outer, self.ctx)
         return len(attempts)
 
     def test_functions_that_call_each_other_share_it(self):
@@ -65,7 +66,7 @@ class TestPatience(base.DatabaseTestCase):
             attempts.append(1)
             time.sleep(0.3)
             if len(attempts) == 1:
-                raise db.TransactionLost
+                raise db.TransactionConflict
 
         slow(self.ctx)
         self.assertEqual(2, len(attempts))
@@ -91,14 +92,14 @@ class TestSilence(base.DatabaseTestCase):
         self.names("warm")
 
     def names(self, name, ctx=None):
-        return len(_NAMES.ask(ctx or self.far, {"name": name}))
+        return len(_NAMES.fetch(ctx or self.far, {"name": name}))
 
     @staticmethod
     @db.retry_writes
     def insert(ctx, name):
         with db.write(ctx) as session:
             session.execute(sa.insert(_projects), {"external_id": name})
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
 
     def hang_at_commit(self, seconds=None):
         """Let the link fall silent at the next COMMIT, for some seconds or for good."""

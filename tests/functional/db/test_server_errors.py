@@ -14,7 +14,7 @@ from oslo_db import exception as db_exception
 from placement_core import db, errors
 from placement_core.changes import tables as change_tables
 from placement_core.context import Context
-from placement_core.db import Question, failures
+from placement_core.db import PreparedRead, failures
 from placement_core.db.database import Database
 from placement_core.db.server_errors import BY_DIALECT, Meaning
 from placement_core.placement import tables
@@ -24,7 +24,7 @@ _projects = tables.projects
 _heads = change_tables.change_heads
 
 _VERDICTS = {
-    Meaning.RETRY: failures.TransactionLost,
+    Meaning.RETRY: failures.TransactionConflict,
     Meaning.LOST: failures.ConnectionLost,
     Meaning.REFUSED: errors.Unavailable,
     Meaning.READ_ONLY: failures.ReadOnly,
@@ -82,7 +82,7 @@ class TestEachError(base.DatabaseTestCase):
 
     def roads(self):
         """Return the ways to the server: what each needs is a code."""
-        question = Question(_SELECT)
+        prepared = PreparedRead(_SELECT)
 
         def execute(opened, statement, **more):
             def send(code):
@@ -90,24 +90,20 @@ class TestEachError(base.DatabaseTestCase):
                     session.execute(statement, {"code": code, **more})
             return send
 
-        def change(code):
+        def execute_write(code):
             with db.write(self.ctx) as session:
-                session.change(_UPDATE, {"code": code, "of": 0})
-
-        def tuples(code):
-            with db.read(self.ctx) as session:
-                session.tuples(_SELECT, {"code": code})
+                session.execute_write(_UPDATE, {"code": code, "of": 0})
 
         return {
             "read": execute(db.read, _SELECT), "read_once": execute(db.read_once, _SELECT),
             "read_each": execute(db.read_each, _SELECT),
             "write": execute(db.write, _UPDATE, of=0),
-            "change": change, "tuples": tuples,
-            "question": lambda code: question.ask(self.ctx, {"code": code}),
+            "execute_write": execute_write,
+            "prepared": lambda code: prepared.fetch(self.ctx, {"code": code}),
         }
 
     def test_each_on_every_road(self):
-        # A question is asked again where its connection is lost.
+        # A prepared read is repeated where its connection is lost.
         self.database.retry_seconds = 0
         for row in BY_DIALECT[self.kind]:
             if row.code == 0:
@@ -131,8 +127,8 @@ class TestEachError(base.DatabaseTestCase):
                     session.execute(sa.insert(_projects), {"external_id": f"of {row.code}"})
                     if len(attempts) == 1:
                         code = f"{row.code}000" if len(str(row.code)) == 2 else row.code
-                        session.tuples(_SELECT, {"code": code})
-                    session.touch("trait", 1)
+                        session.execute_write(_UPDATE, {"code": code, "of": 0})
+                    session.record_change("trait", 1)
 
             write(self.ctx)
             self.assertEqual(2, len(attempts), row)
@@ -158,7 +154,7 @@ class TestEachError(base.DatabaseTestCase):
         attempts.append(1)
         with db.write(ctx) as session:
             session.execute(sa.insert(_projects), {"external_id": name})
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
 
     def write_once(self, name, attempts):
         type(self)._write(self.ctx, name, attempts)
@@ -213,7 +209,7 @@ class TestSeen(base.DatabaseTestCase):
     def insert(self, ctx, name="one"):
         with db.write(ctx) as session:
             session.execute(sa.insert(_projects), {"external_id": name})
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
 
     def execute(self, statement, opened=db.write, ctx=None):
         with opened(ctx or self.ctx) as session:
@@ -243,7 +239,7 @@ class TestSeen(base.DatabaseTestCase):
                     lock(session, slots[1])
                 else:
                     inside(session, lambda: lock(session, slots[1]))
-                session.touch("trait", 1)
+                session.record_change("trait", 1)
 
         first, second = self.context(), self.context()
         self.assertEqual([None, None], races.run(
@@ -269,11 +265,11 @@ class TestSeen(base.DatabaseTestCase):
 
     def test_serialization_failure(self):
         self.only("postgresql", "sqlite")
-        self.expect(failures.TransactionLost, self.write_on_an_old_snapshot)
+        self.expect(failures.TransactionConflict, self.write_on_an_old_snapshot)
 
     def test_record_changed(self):
         self.only("mysql")
-        self.expect(failures.TransactionLost, self.write_on_an_old_snapshot)
+        self.expect(failures.TransactionConflict, self.write_on_an_old_snapshot)
 
     def write_on_an_old_snapshot(self):
         """Change a row that another transaction has changed since ours first looked."""
@@ -296,7 +292,7 @@ class TestSeen(base.DatabaseTestCase):
                 self.execute("ALTER TABLE changing FORCE", ctx=self.context())
                 session.connection.exec_driver_sql("SELECT * FROM changing")
 
-        self.expect(failures.TransactionLost, read)
+        self.expect(failures.TransactionConflict, read)
 
     def test_a_failed_transaction(self):
         self.only("postgresql")
@@ -307,7 +303,7 @@ class TestSeen(base.DatabaseTestCase):
                     session.connection.exec_driver_sql("SELECT 1 / 0")
                 session.execute(sa.select(_projects))
 
-        self.expect(failures.TransactionLost, write)
+        self.expect(failures.TransactionConflict, write)
 
     # Connections that end.
 

@@ -87,7 +87,7 @@ class TestTransactions(base.DatabaseTestCase):
             with db.write(ctx) as session:
                 _add(session, f"attempt {len(attempts)}")
             if len(attempts) < 5:
-                raise db.TransactionLost
+                raise db.TransactionConflict
 
         @db.retry_writes
         def outer(ctx):
@@ -141,10 +141,10 @@ class TestTransactions(base.DatabaseTestCase):
         def fail(*_anything):
             raise db_exception.DBError
 
-        self.database.journal.committed = fail
+        self.database.journal.notice_commit = fail
         with db.write(self.ctx) as session:
             _add(session, "kept")
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
         self.assertEqual({"kept"}, _names(self.ctx))
 
 
@@ -165,14 +165,14 @@ class TestFailures(base.DatabaseTestCase):
             started = time.monotonic()
             error = self.assertRaises(errors.Unavailable, self.touch, ctx)
             self.assertLess(time.monotonic() - started, 10)
-        self.assertNotIsInstance(error, db.TransactionLost)
+        self.assertNotIsInstance(error, db.TransactionConflict)
         self.touch(ctx)
 
     @staticmethod
     @db.retry_writes
     def touch(ctx):
         with db.write(ctx) as session:
-            session.touch("trait", 1)
+            session.record_change("trait", 1)
 
     def test_a_statement_that_takes_too_long(self):
         slow = {"postgresql": "SELECT pg_sleep(5)", "mysql": "SELECT SLEEP(5) FROM projects"}
@@ -209,7 +209,7 @@ class TestFailures(base.DatabaseTestCase):
                 _add(session, "slow")
                 if len(attempts) == 1:
                     time.sleep(2.5)
-                session.touch("trait", 1)
+                session.record_change("trait", 1)
 
         think(ctx)
         self.assertEqual(2, len(attempts))
@@ -263,18 +263,19 @@ class TestVerdicts(base.TestCase):
 
     def test_mysql(self):
         for code, kind in (
-            (1213, db.TransactionLost), (1020, db.TransactionLost), (3101, db.TransactionLost),
+            (1213, db.TransactionConflict), (1020, db.TransactionConflict),
+            (3101, db.TransactionConflict),
             (1047, failures.ConnectionLost), (2013, failures.ConnectionLost),
             (1205, errors.Unavailable), (1290, failures.ReadOnly),
             (1040, errors.Unavailable), (1406, errors.Invalid),
         ):
-            meaning = failures.verdict(self.complaint(pymysql.err.OperationalError(code, "…")))
+            meaning = failures.translate(self.complaint(pymysql.err.OperationalError(code, "…")))
             self.assertIs(kind, type(meaning), code)
 
     def test_postgresql(self):
         for error, kind in (
-            (postgresql.SerializationFailure, db.TransactionLost),
-            (postgresql.DeadlockDetected, db.TransactionLost),
+            (postgresql.SerializationFailure, db.TransactionConflict),
+            (postgresql.DeadlockDetected, db.TransactionConflict),
             (postgresql.AdminShutdown, failures.ConnectionLost),
             (postgresql.IdleInTransactionSessionTimeout, failures.ConnectionLost),
             (postgresql.LockNotAvailable, errors.Unavailable),
@@ -282,10 +283,10 @@ class TestVerdicts(base.TestCase):
             (postgresql.DiskFull, errors.Unavailable),
             (postgresql.NumericValueOutOfRange, errors.Invalid),
         ):
-            self.assertIs(kind, type(failures.verdict(self.complaint(error("…")))), error)
+            self.assertIs(kind, type(failures.translate(self.complaint(error("…")))), error)
 
     def test_others(self):
         error = KeyError("ours")
-        self.assertIs(error, failures.verdict(error))
-        lost = transactions.TransactionLost()
-        self.assertIs(lost, failures.verdict(lost))
+        self.assertIs(error, failures.translate(error))
+        lost = transactions.TransactionConflict()
+        self.assertIs(lost, failures.translate(lost))

@@ -9,7 +9,7 @@ import sys
 from oslo_config import cfg
 
 from placement_core.context import Context
-from placement_core.limits import errors, limits, registered, registration, users
+from placement_core.limits import bulk_register, errors, limits, registered, users
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.flat import Flat
 from placement_plugins.enforcement.strict_two_level import StrictTwoLevel
@@ -43,7 +43,7 @@ def register(database, *, items):
     """Register a service's list, as every node of a deployment does at its start."""
     ctx, catalog = Context(database), LocalCatalog(cfg.ConfigOpts())
     wait_for_start()
-    say({"states": [each.state for each in registration.register(ctx, catalog, items)]})
+    say({"states": [each.state for each in bulk_register.register(ctx, catalog, items)]})
 
 
 def change(database, *, ids, rounds, seed):

@@ -2,7 +2,7 @@ from oslo_config import cfg
 
 from placement_core import errors as core_errors
 from placement_core.catalog import projects
-from placement_core.limits import errors, limits, moves
+from placement_core.limits import errors, limits, project_moves
 from placement_core.plugin_api.catalog import Domain, Project, Region, Service
 from placement_core.testing import fakes
 from placement_plugins.enforcement.overcommit import Overcommit
@@ -163,7 +163,7 @@ class TestMoves(world.LimitsTestCase):
                       model=world.TREE)
 
     def move(self, id_, parent_id, model=world.TREE, **changes):
-        return moves.update_project(self.ctx, model, id_, parent_id=parent_id, **changes)
+        return project_moves.update_project(self.ctx, model, id_, parent_id=parent_id, **changes)
 
     def test_a_project_that_does_not_fit_stays(self):
         for moved in (self.child, self.top):
@@ -184,7 +184,7 @@ class TestMoves(world.LimitsTestCase):
         self.assertEqual(self.other, self.move(self.child, self.other, world.FLAT).parent_id)
 
     def test_other_changes(self):
-        changed = moves.update_project(self.ctx, world.TREE, self.child, description="x")
+        changed = project_moves.update_project(self.ctx, world.TREE, self.child, description="x")
         self.assertEqual("x", changed.description)
 
 

@@ -2,7 +2,15 @@ import functools
 
 from placement_core import amounts, db
 from placement_core.catalog import errors as catalog_errors, projects, services
-from placement_core.limits import cleanup, errors, history, limits, moves, registered, users
+from placement_core.limits import (
+    cleanup,
+    errors,
+    history,
+    limits,
+    project_moves,
+    registered,
+    users,
+)
 from tests import databases, races
 from tests.functional.limits import rivals, world
 from tests.functional.placement.races import processes
@@ -152,7 +160,7 @@ class TestTrees(RaceTestCase):
         def move(paused):
             ctx = self.context()
             with db.write(ctx):
-                moves.update_project(ctx, world.TREE, self.child, parent_id=self.other)
+                project_moves.update_project(ctx, world.TREE, self.child, parent_id=self.other)
                 paused.here()
 
         with races.Paused(move) as paused:

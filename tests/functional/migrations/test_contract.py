@@ -7,12 +7,12 @@ import sqlalchemy as sa
 import testtools
 from oslo_db import exception as db_exception
 
-from placement_core.cells import gaps, instances, mappings
+from placement_core.cells import backfill, instances, mappings
 from placement_core.compute.records import State
 from placement_core.migrations import contract, revisions, sync
 from placement_core.testing import factories
 from tests import databases
-from tests.functional.cells import test_gaps
+from tests.functional.cells import test_backfill
 from tests.functional.migrations import bare
 from tests.functional.migrations.test_sync import BareTestCase, differences
 
@@ -20,7 +20,7 @@ CONTRACTED = {("instance_mappings", "user_id"), ("instance_mappings", "queued_fo
 NODES = {("compute_nodes", "uuid")}
 
 
-class ContractTestCase(test_gaps.GapsTestCase):
+class ContractTestCase(test_backfill.BackfillTestCase):
     """A test on a database that nobody else gets."""
 
     def setUp(self) -> None:
@@ -85,7 +85,7 @@ class ContractTest(ContractTestCase):
             cell=cell.name)
         self.assertEqual("u", instances.get(self.ctx, self.cells, made.uuid).user_id)
         self.assertRaises(db_exception.DBError, self.mapping, factories.new_uuid(), cell.id)
-        self.assertEqual((0, 0), gaps.populate_user_id(self.ctx, 5, self.cells))
+        self.assertEqual((0, 0), backfill.populate_user_id(self.ctx, 5, self.cells))
         self.assertIn(uuids[0], self.values())
         self.assertRaises(mappings.errors.CellInUse, mappings.delete, self.ctx, self.cells,
                           cell.name)

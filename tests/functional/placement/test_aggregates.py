@@ -71,7 +71,7 @@ class TestAggregates(base.DatabaseTestCase):
         for generation in (None, 0):
             with db.write(self.ctx) as session:
                 self.replace([factories.new_uuid()], generation)
-                self.assertEqual({("provider", self.provider.id)}, session.touched)
+                self.assertEqual({("provider", self.provider.id)}, session.recorded_changes)
 
     def test_same_aggregates_at_once(self):
         uuids = [factories.new_uuid() for _ in range(20)]

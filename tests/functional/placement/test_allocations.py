@@ -137,15 +137,15 @@ class TestReplacing(claims.ClaimsTestCase):
         here, there, other = (self.provider(VCPU=8) for _ in range(3))
         self.claim({here: {"VCPU": 1}})
         with db.read(self.ctx) as session:
-            before = vector.current(session)
+            before = vector.read_current(session)
         self.claim({there: {"VCPU": 1}})
         with db.read(self.ctx) as session:
-            changed = vector.since(session, before, vector.current(session))
+            changed = vector.read_changes(session, before, vector.read_current(session))
         # What the project uses in sum is what it was.
         self.assertEqual({("provider", here.id), ("provider", there.id)}, changed)
         allocations.delete(self.ctx, self.consumer)
         with db.read(self.ctx) as session:
-            changed = vector.since(session, before, vector.current(session))
+            changed = vector.read_changes(session, before, vector.read_current(session))
         self.assertEqual({("provider", here.id), ("provider", there.id)},
                          {(kind, ref) for kind, ref in changed if kind == "provider"})
         self.assertEqual(["project"], [kind for kind, _ in changed if kind != "provider"])

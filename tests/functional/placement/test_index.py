@@ -43,7 +43,7 @@ def _claim(ctx, provider, resource_class, amount):
             sa.update(tables.resource_providers)
             .where(tables.resource_providers.c.id == provider.id)
             .values(revision=tables.resource_providers.c.revision + 1))
-        session.touch(kinds.PROVIDER, provider.id)
+        session.record_change(kinds.PROVIDER, provider.id)
 
 
 def _pool(ctx, provider, *, pooled=True):
@@ -166,7 +166,7 @@ class TestFreshness(_IndexCase):
             session.execute(
                 sa.update(tables.resource_providers)
                 .where(tables.resource_providers.c.id == made.id).values(name="not yet"))
-            session.touch(kinds.PROVIDER, made.id)
+            session.record_change(kinds.PROVIDER, made.id)
             self.assertEqual(made.name, self.entry(made).provider.name)
         self.assertEqual("not yet", self.entry(made).provider.name)
 
@@ -279,11 +279,11 @@ class TestManyReaders(_IndexCase):
                 session.execute(
                     sa.update(tables.resource_providers)
                     .where(tables.resource_providers.c.id == slow.id).values(name="at last"))
-                session.touch(kinds.PROVIDER, slow.id)
+                session.record_change(kinds.PROVIDER, slow.id)
                 # SQLite has one writer: there nobody can overtake.
                 if self.kind != "sqlite":
                     ctx.database.journal.append(session)
-                    session.touched.clear()
+                    session.recorded_changes.clear()
                 paused.here()
 
         with races.Paused(hold_back):
@@ -326,7 +326,7 @@ class TestManyReaders(_IndexCase):
         """Who comes while a load runs waits for the next one, which serves all."""
         made = factories.provider(self.ctx, inventory={"VCPU": 10})
         loads = []
-        original = vector.current
+        original = vector.read_current
 
         def current(session):
             now = original(session)
@@ -335,7 +335,7 @@ class TestManyReaders(_IndexCase):
                 paused.here()
             return now
 
-        self.useFixture(_Patched(vector, "current", current))
+        self.useFixture(_Patched(vector, "read_current", current))
         paused = races.Paused(lambda _: self.index.world(self.context()))
         with paused:
             _claim(self.ctx, made, "VCPU", 3)
@@ -357,7 +357,7 @@ class TestManyReaders(_IndexCase):
 
     def test_failed_load_fails_only_its_caller(self):
         factories.provider(self.ctx)
-        original = vector.current
+        original = vector.read_current
         outcomes = iter((ValueError("no"),))
 
         def current(session):
@@ -366,7 +366,7 @@ class TestManyReaders(_IndexCase):
                 raise error
             return original(session)
 
-        self.useFixture(_Patched(vector, "current", current))
+        self.useFixture(_Patched(vector, "read_current", current))
         self.assertRaises(ValueError, self.index.world, self.ctx)
         self.assertEqual(1, len(self.index.world(self.ctx).layout.row_of_id))
 

@@ -281,7 +281,7 @@ class TestInventories(InventoryTestCase):
         ):
             with db.write(self.ctx) as session:
                 write()
-                self.assertEqual(touched, session.touched)
+                self.assertEqual(touched, session.recorded_changes)
 
 
 @databases.on_each_database

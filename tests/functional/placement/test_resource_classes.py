@@ -143,7 +143,8 @@ class TestResourceClasses(ClassTestCase):
         ):
             with db.write(self.ctx) as session:
                 write()
-                self.assertEqual(["resource_class"], [kind for kind, _ in session.touched])
+                self.assertEqual(
+                    ["resource_class"], [kind for kind, _ in session.recorded_changes])
 
     def test_missing_standard_names_come_back(self):
         with db.write(self.ctx) as session:
@@ -161,7 +162,7 @@ class TestResourceClasses(ClassTestCase):
             ).first())
         with db.write(self.ctx) as session:
             standard.ensure(self.ctx)
-            self.assertEqual(set(), session.touched)
+            self.assertEqual(set(), session.recorded_changes)
 
 
 @databases.on_each_database

@@ -146,7 +146,7 @@ class PoolTestCase(CellsTestCase):
                 sa.select(hosts.c.name, held.c.slots)
                 .join(hosts, hosts.c.id == held.c.computehost_id)
                 .where(held.c.reservation_id == lease.reservations[position].id,
-                       held.c.end_second == end)).tuples().all())
+                       held.c.end_second == end)).all())
 
     def out_of_service(self, host: Host) -> None:
         self.pool.change(self.context(), str(host.id), {}, reservable=False)

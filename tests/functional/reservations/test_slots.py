@@ -93,7 +93,8 @@ class TestSlots(ProvisionerTestCase):
         with self.database.autocommit.connect() as connection:
             def class_id(name):
                 from placement_core.db import Session
-                return resource_classes.ids(Session(connection, writing=False), [name])[name]
+                session = Session(connection, self.database.compiled, writing=False)
+                return resource_classes.ids(session, [name])[name]
             first = class_id(self.name)
             self.end(self.lent, {self.one: 1})
             other, reservation = self.lease()

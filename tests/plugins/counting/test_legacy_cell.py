@@ -192,7 +192,7 @@ class TestTime(estates.EstateTestCase):
     def test_twenty_cells_cost_the_slowest_not_the_sum(self):
         for number in range(20):
             self.put(new(), self.cell(f"cell{number}"))
-        in_cell = counts.in_cell
+        in_cell = counts.count_in_cell
 
         def slow(cell, *arguments, **options):
             time.sleep(0.2)
@@ -209,7 +209,7 @@ class TestTime(estates.EstateTestCase):
     def test_a_cell_that_hangs_is_missing_after_the_deadline(self):
         self.put(new(), self.cell("quick"))
         slow = self.cell("slow")
-        in_cell = counts.in_cell
+        in_cell = counts.count_in_cell
 
         def ask(cell, *arguments, **options):
             if cell.database.url.database == str(slow.path):

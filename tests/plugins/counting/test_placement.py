@@ -91,7 +91,7 @@ class TestPlacement(estates.EstateTestCase):
         asked.taken()
         count = self.driver.count_all(self.ctx, units=UNITS)
         self.assertEqual(20, len(count.projects))
-        # Who is not migrated, and the mappings. (Whether the index is fresh is a Question.)
+        # Who is not migrated, and the mappings. (Whether the index is fresh is a prepared read.)
         self.assertEqual(2, len(asked.taken("SELECT")))
         self.assertEqual(
             count.projects, self.count(*(f"p{number}" for number in range(20))).projects)

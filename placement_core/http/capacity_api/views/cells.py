@@ -61,4 +61,4 @@ def _shown(call: Call, found: list[Cell]) -> list[dict[str, Any]]:
 def _document(cell: Cell) -> dict[str, Any]:
     return {
         "uuid": cell.uuid, "name": cell.name, "disabled": cell.disabled,
-        "database_connection": cell.shown_database, "transport_url": cell.shown_transport}
+        "database_connection": cell.masked_connection, "transport_url": cell.masked_transport}

@@ -8,7 +8,7 @@ from placement_core.http import pages
 from placement_core.http.errors import NotAllowed
 from placement_core.http.limits_api import catalogs, policies, representations, visibility
 from placement_core.http.operations import Call, Reply
-from placement_core.limits import cleanup, moves
+from placement_core.limits import cleanup, project_moves
 from placement_core.plugin_api.catalog import Project
 
 
@@ -58,7 +58,7 @@ def update(call: Call) -> Reply:
     if "parent_id" in wanted and wanted["parent_id"] is None:
         # Right below its domain.
         wanted["parent_id"] = projects.get(call.ctx, call.path["id"]).domain_id
-    return _shown(call, moves.update_project(
+    return _shown(call, project_moves.update_project(
         call.ctx, call.services.model, call.path["id"], **wanted))
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from placement_core.db.transactions import TransactionLost
+from placement_core.db.transactions import TransactionConflict
 from placement_core.placement import tables
 from placement_core.placement.allocations import consumers
 from placement_core.placement.allocations.loaded import LoadedRows
@@ -108,7 +108,7 @@ class TestOwners(PlanTestCase):
 
     def test_a_consumer_that_was_made_meanwhile(self):
         """Its row was not there to be locked, and nothing is wanted for it."""
-        self.assertRaises(TransactionLost, self.plan, self.write("new", {}), existed=())
+        self.assertRaises(TransactionConflict, self.plan, self.write("new", {}), existed=())
 
     def test_a_consumer_without_a_record(self):
         del self.rows.owners["old"]

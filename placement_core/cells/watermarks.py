@@ -9,13 +9,13 @@ from placement_core import db
 from placement_core.cells import tables
 from placement_core.context import Context
 
-_marks = tables.marks
-_GET = sa.select(_marks.c.at).where(_marks.c.name == sa.bindparam("of_name"))
+_watermarks = tables.watermarks
+_GET = sa.select(_watermarks.c.at).where(_watermarks.c.name == sa.bindparam("of_name"))
 _SET = (
-    sa.update(_marks).where(_marks.c.name == sa.bindparam("of_name"))
+    sa.update(_watermarks).where(_watermarks.c.name == sa.bindparam("of_name"))
     .values(at=sa.bindparam("new_at"))
 )
-_INSERT = sa.insert(_marks)
+_INSERT = sa.insert(_watermarks)
 
 
 @db.retry_writes
@@ -33,4 +33,4 @@ def put(ctx: Context, name: str, at: int) -> None:
             try:
                 session.execute(_INSERT, {"name": name, "at": at})
             except db_exception.DBDuplicateEntry:
-                raise db.TransactionLost from None
+                raise db.TransactionConflict from None

@@ -1,8 +1,8 @@
-"""Questions: small reads that are asked for every request, straight from the driver.
+"""Prepared reads: small ones that every request needs, straight from the driver.
 
 Executing a statement through SQLAlchemy takes several times the processor time of
 the driver that sends it. A search, or an answer that has not changed, consists of
-little else. Where a line turns out to be dead, the question is asked again on another
+little else. Where a connection turns out to be dead, the read is repeated on another
 connection; other errors mean what ``failures`` says.
 """
 
@@ -15,36 +15,34 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.context import Context
-from placement_core.db import forms
-from placement_core.db.failures import ConnectionLost, verdict
-from placement_core.db.forms import Form
-from placement_core.db.transactions import read_once, retry_writes
+from placement_core.db.compiled import CompiledStatement, Read, compile_read
+from placement_core.db.failures import ConnectionLost, translate
+from placement_core.db.transactions import UnitOfWork, read_once, retry_writes
 
 #: What fails later than this was no connection that had died while it was idle.
 _QUICKLY_SECONDS = 1.0
-
-_Select = sa.Select[Any] | sa.CompoundSelect[Any]
 
 #: Makes rows of what a driver returned.
 _Rows = Callable[[Sequence[Any]], list[Any]]
 
 
-class Question:
-    """A statement that reads, and is asked all the time.
+class PreparedRead:
+    """A statement that reads, and is executed all the time.
 
     It takes and returns numbers, texts and times. One statement sees one snapshot by itself: no
     transaction is begun, but an open one is joined.
     """
 
-    __slots__ = ("_forms", "_statement")
+    __slots__ = ("_compiled", "_statement")
 
-    def __init__(self, statement: _Select) -> None:
+    def __init__(self, statement: Read) -> None:
         self._statement = statement
-        #: For each dialect the form, and how rows are made.
-        self._forms: dict[str, tuple[Form, _Rows]] = {}
+        #: For each dialect the compiled statement, and how rows are made.
+        self._compiled: dict[str, tuple[CompiledStatement, _Rows]] = {}
 
-    def ask(self, ctx: Context, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
+    def fetch(
+        self, ctx: UnitOfWork, parameters: Mapping[str, Any] | None = None
+    ) -> Sequence[Any]:
         """Return the rows, as named tuples.
 
         :raises errors.Unavailable: the database does not answer; and what else
@@ -54,46 +52,46 @@ class Question:
             return ctx.session.execute(self._statement, parameters).all()
         database = ctx.database
         dialect = database.autocommit.dialect
-        known = self._forms.get(dialect.name)
+        known = self._compiled.get(dialect.name)
         if known is None:
-            known = self._forms[dialect.name] = (
-                forms.of_select(self._statement, dialect), _rows(self._statement, dialect))
-        form, rows = known
+            known = self._compiled[dialect.name] = (
+                compile_read(self._statement, dialect), _rows(self._statement, dialect))
+        compiled, rows = known
         database.availability.require()
         began = time.monotonic()
         try:
-            line = database.lines.take()
+            connection = database.read_connections.check_out()
             try:
-                line.cursor.execute(form.text, form.bind(parameters or {}))
-                found = rows(line.cursor.fetchall())
+                compiled.execute(connection.cursor, parameters or {})
+                fetched = rows(connection.cursor.fetchall())
             except BaseException:
-                database.lines.discard(line)
+                database.read_connections.discard(connection)
                 raise
         except Exception as error:
-            meaning = verdict(error)
+            meaning = translate(error)
             if isinstance(meaning, ConnectionLost):
                 # Most likely those of the others, too.
-                database.lines.close()
+                database.read_connections.close()
             elif meaning is not error:
                 raise meaning from error
             elif not isinstance(error, dialect.loaded_dbapi.Error):
                 raise
             if time.monotonic() - began > _QUICKLY_SECONDS:
                 raise meaning from error
-            return _ask_again(ctx, self._statement, dict(parameters or {}))
-        database.lines.give_back(line)
-        return found
+            return _fetch_again(ctx, self._statement, dict(parameters or {}))
+        database.read_connections.check_in(connection)
+        return fetched
 
 
 @retry_writes
-def _ask_again(
-    ctx: Context, statement: _Select, parameters: Mapping[str, Any]
+def _fetch_again(
+    ctx: UnitOfWork, statement: Read, parameters: Mapping[str, Any]
 ) -> Sequence[Any]:
     with read_once(ctx) as session:
         return session.execute(statement, parameters).all()
 
 
-def _rows(statement: _Select, dialect: sa.Dialect) -> _Rows:
+def _rows(statement: Read, dialect: sa.Dialect) -> _Rows:
     """Return what names the columns, and converts times where a driver does not (SQLite)."""
     names = [column.key or "" for column in statement.selected_columns]
     named: Any = collections.namedtuple  # mypy wants to read the names here.
@@ -103,8 +101,8 @@ def _rows(statement: _Select, dialect: sa.Dialect) -> _Rows:
         if isinstance(column.type, sa.DateTime) else None
         for column in statement.selected_columns]
     if not any(converters):
-        return lambda found: [make(row) for row in found]
-    return lambda found: [
+        return lambda fetched: [make(row) for row in fetched]
+    return lambda fetched: [
         make([value if convert is None else convert(value)
               for convert, value in zip(converters, row, strict=True)])
-        for row in found]
+        for row in fetched]

@@ -29,22 +29,22 @@ class Key:
     resource_name: str
 
 
-def key(item: Mapping[str, Any]) -> Key:
+def parse_key(item: Mapping[str, Any]) -> Key:
     """Return what an item says about its service, region and resource."""
-    return Key(service_id(item), region_id(item), resource_name(item))
+    return Key(parse_service_id(item), parse_region_id(item), parse_resource_name(item))
 
 
-def service_id(item: Mapping[str, Any]) -> str:
+def parse_service_id(item: Mapping[str, Any]) -> str:
     """Return the service of an item."""
-    return text(item, "service_id", longest=_LONGEST_ID)
+    return parse_text(item, "service_id", longest=_LONGEST_ID)
 
 
-def region_id(item: Mapping[str, Any]) -> str | None:
+def parse_region_id(item: Mapping[str, Any]) -> str | None:
     """Return the region of an item, which may be missing or null."""
-    return None if item.get("region_id") is None else text(item, "region_id")
+    return None if item.get("region_id") is None else parse_text(item, "region_id")
 
 
-def node(item: Mapping[str, Any]) -> tuple[str, str]:
+def parse_node(item: Mapping[str, Any]) -> tuple[str, str]:
     """Return which node an item is about, as ("project" | "domain", id).
 
     :raises errors.InvalidLimit: not exactly one of the two is given.
@@ -53,10 +53,10 @@ def node(item: Mapping[str, Any]) -> tuple[str, str]:
     if len(given) != 1:
         raise errors.InvalidLimit(
             "project_id", "exactly one of project_id and domain_id has to be given")
-    return given[0].removesuffix("_id"), text(item, given[0], longest=_LONGEST_ID)
+    return given[0].removesuffix("_id"), parse_text(item, given[0], longest=_LONGEST_ID)
 
 
-def value(item: Mapping[str, Any], field: str) -> int:
+def parse_value(item: Mapping[str, Any], field: str) -> int:
     """Return the value of a limit.
 
     :raises errors.InvalidLimit: not an integer from -1 to 2147483647. 5.0 is one.
@@ -69,33 +69,33 @@ def value(item: Mapping[str, Any], field: str) -> int:
     return int(found)
 
 
-def project_id(item: Mapping[str, Any]) -> str:
+def parse_project_id(item: Mapping[str, Any]) -> str:
     """Return the project of an item that is about a project only."""
-    return text(item, "project_id", longest=_LONGEST_ID)
+    return parse_text(item, "project_id", longest=_LONGEST_ID)
 
 
-def resource_name(item: Mapping[str, Any]) -> str:
+def parse_resource_name(item: Mapping[str, Any]) -> str:
     """Return the name of an item's resource."""
-    found = text(item, "resource_name")
+    found = parse_text(item, "resource_name")
     if not found.strip():
         raise errors.InvalidLimit("resource_name", "it is blank")
     return found
 
 
-def description(item: Mapping[str, Any]) -> str | None:
+def parse_description(item: Mapping[str, Any]) -> str | None:
     """Return an item's description; it may be missing, null or empty."""
     if item.get("description") is None:
         return None
-    return text(item, "description", shortest=0)
+    return parse_text(item, "description", shortest=0)
 
 
-def text(
+def parse_text(
     item: Mapping[str, Any], field: str, *, shortest: int = 1, longest: int = _LONGEST_TEXT
 ) -> str:
     """Return a field that has to be text of some length."""
     found = item.get(field)
     if (not isinstance(found, str) or not shortest <= len(found) <= longest
-            or not texts.storable(found)):
+            or not texts.is_storable(found)):
         raise errors.InvalidLimit(
             field, f"expected a text of {shortest} to {longest} characters, without NUL")
     return found

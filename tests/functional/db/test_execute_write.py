@@ -9,7 +9,6 @@ from oslo_db import exception as db_exception
 
 from placement_core import db, errors
 from placement_core.context import Context
-from placement_core.db import forms
 from placement_core.db.database import Database, Settings
 from placement_core.placement import tables
 from placement_core.testing import factories
@@ -28,14 +27,11 @@ _SET_TIME = (
 _REMOVE = sa.delete(_providers).where(_providers.c.uuid == sa.bindparam("of_uuid"))
 _REMOVE_SOME = sa.delete(_providers).where(
     _providers.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
-_READ = sa.select(_providers.c.uuid, _providers.c.generation)
-_NAMED = _READ.where(_providers.c.name == sa.bindparam("name"))
-_SOME = _READ.where(_providers.c.name.in_(sa.bindparam("names", expanding=True)))
 _MAKE_TRAIT = sa.insert(tables.resource_provider_traits).inline()
 
 
 @databases.on_each_database
-class TestChange(base.DatabaseTestCase):
+class TestExecuteWrite(base.DatabaseTestCase):
 
     def provider(self, name):
         return {"uuid": factories.new_uuid(), "name": name, "generation": 0}
@@ -43,10 +39,10 @@ class TestChange(base.DatabaseTestCase):
     def change(self, statement, parameters, *, straight=True):
         """Write in a transaction of its own; see that it went straight to the driver."""
         first = parameters if isinstance(parameters, dict) else parameters[0]
-        form = forms.on(self.database.writer.dialect).of(statement, first)
-        self.assertEqual(straight, form is not None)
+        compiled = self.database.compiled.get(statement, first)
+        self.assertEqual(straight, compiled is not None)
         with db.write(self.ctx) as session:
-            return session.change(statement, parameters)
+            return session.execute_write(statement, parameters)
 
     def rows(self):
         with self.database.autocommit.connect() as connection:
@@ -93,11 +89,11 @@ class TestChange(base.DatabaseTestCase):
         self.assertRaises(db_exception.DBDuplicateEntry, self.change, _INSERT, [given])
         self.assertEqual({"one"}, set(self.rows()))
         with db.write(self.ctx) as session:
-            session.change(_INSERT, self.provider("two"))
+            session.execute_write(_INSERT, self.provider("two"))
             if self.kind == "mysql":
                 # There the transaction goes on.
                 self.assertRaises(
-                    db_exception.DBDuplicateEntry, session.change, _INSERT, given)
+                    db_exception.DBDuplicateEntry, session.execute_write, _INSERT, given)
         self.assertEqual({"one", "two"}, set(self.rows()))
 
     def test_what_no_row_can_hold(self):
@@ -115,10 +111,10 @@ class TestChange(base.DatabaseTestCase):
 
     def test_a_lost_connection(self):
         """Nothing was written: it may be tried again."""
-        with self.assertRaises(db.TransactionLost), db.write(self.ctx) as session:
-            session.change(_INSERT, self.provider("one"))
+        with self.assertRaises(db.TransactionConflict), db.write(self.ctx) as session:
+            session.execute_write(_INSERT, self.provider("one"))
             session.connection.connection.dbapi_connection.close()
-            session.change(_INSERT, self.provider("two"))
+            session.execute_write(_INSERT, self.provider("two"))
         self.assertEqual({}, self.rows())
         self.change(_INSERT, self.provider("three"))
         self.assertEqual({"three"}, set(self.rows()))
@@ -135,24 +131,10 @@ class TestChange(base.DatabaseTestCase):
         self.assertEqual(2, self.change(
             _REMOVE_SOME, {"uuids": [one["uuid"], two["uuid"]]}, straight=False))
 
-    def test_rows(self):
-        """Of a transaction that has changed them; straight, and where it depends on values."""
-        one, two = self.provider("100% one's"), self.provider("two")
-        with db.write(self.ctx) as session:
-            session.change(_INSERT, [one, two])
-            for statement, given in ((_NAMED, {"name": one["name"]}),
-                                     (_SOME, {"names": [one["name"]]})):
-                self.assertEqual(
-                    [(one["uuid"], 0)],
-                    [tuple(row) for row in session.tuples(statement, given)])
-        self.assertIsNotNone(forms.on(self.database.writer.dialect).of_select(_NAMED))
-        self.assertIsNone(forms.on(self.database.writer.dialect).of_select(_SOME))
-
-    def test_forms_end_with_their_dialect(self):
+    def test_compiled_statements_end_with_their_database(self):
         other = Database(Settings(self.database.settings.connection), self.database.journal)
         with db.write(Context(other)) as session:
-            session.change(_INSERT, self.provider("one"))
-            session.tuples(_NAMED, {"name": "one"})
+            session.execute_write(_INSERT, self.provider("one"))
         dialect = weakref.ref(other.writer.dialect)
         other.dispose()
         del other, session

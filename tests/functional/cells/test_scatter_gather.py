@@ -50,7 +50,7 @@ class AskingTestCase(world.CellsTestCase):
     def asked(self, question=one, cells=None):
         """Ask; return what was said and how long it took."""
         started = time.monotonic()
-        answers = self.cells.ask(self.ctx, question, cells)
+        answers = self.cells.scatter_gather(self.ctx, question, cells)
         return answers, time.monotonic() - started
 
 
@@ -108,7 +108,8 @@ class TestAtOnce(AskingTestCase):
 
     def test_a_defect_of_the_question_is_no_missing_cell(self):
         self.cell()
-        self.assertRaises(ZeroDivisionError, self.cells.ask, self.ctx, lambda *_: 1 // 0)
+        self.assertRaises(
+            ZeroDivisionError, self.cells.scatter_gather, self.ctx, lambda *_: 1 // 0)
 
     def test_each_has_a_context_of_its_own(self):
         self.cell("here", self.database.settings.connection)
@@ -143,7 +144,7 @@ class TestTooManyQuestions(AskingTestCase):
             return cell.name == "cell2" or go_on.wait(60)
 
         before = self.questions()
-        races.run(*(lambda: self.cells.ask(self.context(), hangs) for _ in range(8)))
+        races.run(*(lambda: self.cells.scatter_gather(self.context(), hangs) for _ in range(8)))
         for _ in range(5):
             answers, took = self.asked(hangs)
             self.assertLess(took, 0.5)
@@ -163,7 +164,7 @@ class TestTooManyQuestions(AskingTestCase):
         self.cell()
 
         def play():
-            return self.cells.ask(self.context(), lambda *_: time.sleep(0.3))
+            return self.cells.scatter_gather(self.context(), lambda *_: time.sleep(0.3))
 
         outcomes = races.run(*(play for _ in range(40)))
         self.assertEqual([()] * 40, [tuple(each.missing) for each in outcomes])
@@ -282,7 +283,8 @@ class TestUrls(AskingTestCase):
     def test_nothing_shows_a_password(self):
         cell = self.cell("cell1", f"postgresql://u:{_SECRET}@h/d",
                          transport_url=f"rabbit://u:{_SECRET}@h:1")
-        self.assertNotIn(_SECRET, f"{cell} {cell!r} {cell.shown_database} {cell.shown_transport}")
+        self.assertNotIn(
+            _SECRET, f"{cell} {cell!r} {cell.masked_connection} {cell.masked_transport}")
 
 
 @databases.on_each_database
@@ -296,7 +298,7 @@ class TestForks(AskingTestCase):
             try:
                 ctx = Context(self.database)
                 for _ in range(3):
-                    answers = self.cells.ask(ctx, one)
+                    answers = self.cells.scatter_gather(ctx, one)
                 status = int(list(answers.answers.values()) != [1])
             except BaseException:
                 traceback.print_exc()
@@ -310,9 +312,9 @@ class TestForks(AskingTestCase):
     def test_a_child_does_not_wait_for_its_parent(self):
         cell = self.cell()
         database = self.cells.of(self.ctx, cell).database
-        with engines.question(database):
+        with engines.query_under_way(database):
             child = os.fork()
             if child == 0:
-                os._exit(engines.late(database, -1))
-            self.assertEqual(1, engines.late(database, -1))
+                os._exit(engines.count_late(database, -1))
+            self.assertEqual(1, engines.count_late(database, -1))
         self.assertEqual(0, os.waitpid(child, 0)[1])

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import testtools
 
 from placement_core import db
-from placement_core.cells import cell_tables, gaps, mappings, marks, tables
+from placement_core.cells import backfill, cell_tables, mappings, tables, watermarks
 from placement_core.cells.records import Cell
 from placement_core.migrations import online
 from tests import databases, nova_databases, races
@@ -21,10 +21,11 @@ from tests.functional.compute import world
 _numbers = itertools.count(1)
 
 
-class GapsTestCase(world.CellsTestCase):
+class BackfillTestCase(world.CellsTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.log = self.useFixture(fixtures.FakeLogger("placement_core.cells.gaps", logging.INFO))
+        self.log = self.useFixture(
+            fixtures.FakeLogger("placement_core.cells.backfill", logging.INFO))
 
     def instance(self, cell: Cell | None, **values: Any) -> str:
         """Add an instance to a cell, and its mapping without user and state."""
@@ -54,10 +55,10 @@ class GapsTestCase(world.CellsTestCase):
                     for row in session.execute(sa.select(table))}
 
     def users(self, most: int = 50) -> tuple[int, int]:
-        return gaps.populate_user_id(self.context(), most, self.cells)
+        return backfill.populate_user_id(self.context(), most, self.cells)
 
     def states(self, most: int = 50) -> tuple[int, int]:
-        return gaps.populate_queued_for_delete(self.context(), most, self.cells)
+        return backfill.populate_queued_for_delete(self.context(), most, self.cells)
 
     def stop(self, cell: Cell) -> Cell:
         return mappings.update(self.ctx, self.cells, cell.uuid, {
@@ -99,7 +100,7 @@ class Gaps:
 
     def test_bad_rows_at_the_front_starve_nobody(self: Any) -> None:
         cell = self.cell()
-        self.useFixture(fixtures.MonkeyPatch("placement_core.cells.gaps._PAGE", 3))
+        self.useFixture(fixtures.MonkeyPatch("placement_core.cells.backfill._PAGE", 3))
         for _ in range(8):
             self.instance(cell, known=False)
         self.instance(cell, user_id=None)
@@ -115,7 +116,7 @@ class Gaps:
                       self.log.output)
         self.assertTrue(all(self.values()[uuid][0] for uuid in good))
         # After a whole pass it begins at the front.
-        self.assertEqual(0, marks.get(self.ctx, "populate_user_id"))
+        self.assertEqual(0, watermarks.get(self.ctx, "populate_user_id"))
 
     def test_without_a_cell(self: Any) -> None:
         cell = self.cell()
@@ -152,7 +153,7 @@ class Gaps:
 
 
 @databases.on_each_database
-class OwnTablesTest(Gaps, GapsTestCase):
+class OwnTablesTest(Gaps, BackfillTestCase):
     def test_queued_for_delete_ones_get_their_user(self) -> None:
         cell = self.cell()
         uuid = self.instance(cell, user_id="jane")
@@ -166,7 +167,7 @@ class OwnTablesTest(Gaps, GapsTestCase):
         cell = self.cell()
         uuids_ = [self.instance(cell, known=number == 1) for number in range(3)]
         self.assertEqual(1, self.users(1)[1])
-        self.assertNotEqual(0, marks.get(self.ctx, "populate_user_id"))
+        self.assertNotEqual(0, watermarks.get(self.ctx, "populate_user_id"))
         self.execute(cell, sa.insert(cell_tables.instances), {
             "uuid": uuids_[0], "user_id": "late", "project_id": "project", "deleted": 0})
         self.assertEqual(1, self.users(1)[1])
@@ -199,7 +200,7 @@ class OwnTablesTest(Gaps, GapsTestCase):
     def test_nothing_is_open_while_cells_are_asked(self) -> None:
         cell = self.cell()
         self.instance(cell)
-        answer = self.cells.ask
+        answer = self.cells.scatter_gather
         seen = []
 
         def ask(ctx: Any, question: Any, cells: Any = None) -> Any:
@@ -207,14 +208,14 @@ class OwnTablesTest(Gaps, GapsTestCase):
             return answer(ctx, question, cells)
 
         self.useFixture(fixtures.MonkeyPatch(
-            "placement_core.cells.databases.CellDatabases.ask",
+            "placement_core.cells.databases.CellDatabases.scatter_gather",
             lambda _self, *arguments: ask(*arguments)))
         self.assertEqual((1, 1), self.users())
         self.assertEqual([(None, None)], seen)
 
 
 @databases.on_each_database
-class NovaTablesTest(Gaps, GapsTestCase):
+class NovaTablesTest(Gaps, BackfillTestCase):
     """The same, on tables that ``nova-manage`` made."""
 
     def setUp(self) -> None:
@@ -232,11 +233,11 @@ class NovaTablesTest(Gaps, GapsTestCase):
                 tables.instance_mappings)).scalar())
 
 
-class LateRivalTest(GapsTestCase):
+class LateRivalTest(BackfillTestCase):
     def test_what_somebody_else_filled_stays(self) -> None:
         cell = self.cell()
         uuid = self.instance(cell, user_id="cells")
-        asked = gaps._users
+        asked = backfill._users
 
         def slow(ctx: Any, wanted: Any) -> Any:
             found = asked(ctx, wanted)
@@ -244,8 +245,8 @@ class LateRivalTest(GapsTestCase):
                 session.execute(sa.update(tables.instance_mappings).values(user_id="nova's"))
             return found
 
-        gap = gaps._Gap("populate_user_id", tables.instance_mappings.c.user_id, slow)
-        self.useFixture(fixtures.MonkeyPatch("placement_core.cells.gaps._USER_ID", gap))
+        of_users = backfill._Backfill("populate_user_id", tables.instance_mappings.c.user_id, slow)
+        self.useFixture(fixtures.MonkeyPatch("placement_core.cells.backfill._USER_ID", of_users))
         self.assertEqual((0, 0), self.users())
         self.assertEqual("nova's", self.values()[uuid][0])
 

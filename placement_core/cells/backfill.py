@@ -1,6 +1,6 @@
 """Instance mappings that lack what older versions of nova did not write, filled from the cells.
 
-Two online data migrations. Each goes round once, from where the last one stopped (a mark)
+Two online data migrations. Each goes round once, from where the last one stopped (a watermark)
 to the end and from the front to there, and stops earlier when it has done as much as it
 may: rows that cannot be migrated hold up nobody. Cells are asked while no transaction is
 open; each cell's rows are then written in a short one of their own. A row that somebody
@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.cells import cell_tables, instances, marks, tables
+from placement_core.cells import cell_tables, instances, tables, watermarks
 from placement_core.cells.databases import CellDatabases
 from placement_core.cells.records import Cell
 from placement_core.context import Context
@@ -47,10 +47,10 @@ Values = Mapping[str, object]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Gap:
-    """A column that may lack its value.
+class _Backfill:
+    """The filling of a column that may lack its value.
 
-    :ivar name: of the migration, and of its mark.
+    :ivar name: of the migration, and of its watermark.
     :ivar values: asks a cell, {instance uuid: value}; without those that have none.
     """
 
@@ -109,21 +109,21 @@ def _deleted(ctx: Context, uuids: Collection[str]) -> Values:
     return {uuid: uuid in gone for uuid in uuids}
 
 
-_USER_ID = _Gap("populate_user_id", _mappings.c.user_id, _users)
-_QUEUED_FOR_DELETE = _Gap(
+_USER_ID = _Backfill("populate_user_id", _mappings.c.user_id, _users)
+_QUEUED_FOR_DELETE = _Backfill(
     "populate_queued_for_delete", _mappings.c.queued_for_delete, _deleted)
 
 
 def _populate(
-    ctx: Context, max_count: int, cells: CellDatabases, gap: _Gap
+    ctx: Context, max_count: int, cells: CellDatabases, backfill: _Backfill
 ) -> tuple[int, int]:
-    pass_ = _Pass(ctx, cells, gap, max_count)
-    start = marks.get(ctx, gap.name)
+    pass_ = _Pass(ctx, cells, backfill, max_count)
+    start = watermarks.get(ctx, backfill.name)
     at = pass_.walk(start, None)
     if at is None and start:
         at = pass_.walk(0, start)
     if (at or 0) != start:
-        marks.put(ctx, gap.name, at or 0)
+        watermarks.put(ctx, backfill.name, at or 0)
     if at is None:
         pass_.looked_at = pass_.done + pass_.report()
     return pass_.looked_at, pass_.done
@@ -137,10 +137,10 @@ class _Pass:
     """
 
     def __init__(
-        self, ctx: Context, cells: CellDatabases, gap: _Gap, max_count: int
+        self, ctx: Context, cells: CellDatabases, backfill: _Backfill, max_count: int
     ) -> None:
         self.looked_at = self.done = 0
-        self._ctx, self._cells, self._gap = ctx, cells, gap
+        self._ctx, self._cells, self._backfill = ctx, cells, backfill
         self._api = cells.api(ctx)
         self._left = max_count
         #: Cells that answer, as far as is known, {id: cell}.
@@ -159,12 +159,12 @@ class _Pass:
             if not page:
                 return None
             size *= 2
-            values = self._ask(page)
+            values = self._values(page)
             chosen = [row for row in page if row.instance_uuid in values][:self._left]
             if len(chosen) == self._left:
                 page = page[:page.index(chosen[-1]) + 1]
             for rows in _by_cell(chosen).values():
-                filled = _write(self._api, self._gap, [
+                filled = _write(self._api, self._backfill, [
                     {"of_id": row.id, "in_cell": row.cell_id,
                      "new_value": values[row.instance_uuid]} for row in rows])
                 self.done += filled
@@ -175,7 +175,7 @@ class _Pass:
 
     def report(self) -> int:
         """Log what is left, and why; return how many rows that is."""
-        left = _count_left(self._api, self._gap)
+        left = _count_left(self._api, self._backfill)
         for cell_id, count in left.items():
             if cell_id is None:
                 reason = "they have no cell yet"
@@ -186,29 +186,30 @@ class _Pass:
                           "(any more)")
             else:
                 reason = "their cell has no mapping"
-            LOG.warning("%s: %d instance mappings are left: %s", self._gap.name, count, reason)
+            LOG.warning("%s: %d instance mappings are left: %s",
+                        self._backfill.name, count, reason)
         return sum(left.values())
 
     def _page(self, after: int, until: int | None, size: int) -> Sequence[Row]:
         statement = (
             sa.select(_mappings.c.id, _mappings.c.instance_uuid, _mappings.c.cell_id)
-            .where(self._gap.open, _mappings.c.id > after,
+            .where(self._backfill.open, _mappings.c.id > after,
                    _mappings.c.cell_id.in_(sorted(self._up)))
             .order_by(_mappings.c.id).limit(size))
         if until is not None:
             statement = statement.where(_mappings.c.id <= until)
         return _read(self._api, statement)
 
-    def _ask(self, page: Sequence[Row]) -> Values:
+    def _values(self, page: Sequence[Row]) -> Values:
         """Return {instance uuid: value} of those rows whose cells know one."""
-        asked = _by_cell(page)
+        rows = _by_cell(page)
 
-        def question(ctx: Context, cell: Cell) -> Values:
-            return self._gap.values(ctx, [row.instance_uuid for row in asked[cell.id]])
+        def read(ctx: Context, cell: Cell) -> Values:
+            return self._backfill.values(ctx, [row.instance_uuid for row in rows[cell.id]])
 
-        answers = self._cells.ask(self._ctx, question, [self._up[id_] for id_ in asked])
+        answers = self._cells.scatter_gather(self._ctx, read, [self._up[id_] for id_ in rows])
         for missing in answers.missing:
-            [id_] = [id_ for id_ in asked if self._up[id_].uuid == missing.uuid]
+            [id_] = [id_ for id_ in rows if self._up[id_].uuid == missing.uuid]
             del self._up[id_]
             self._down[id_] = f"cell {missing.name} is missing: {missing.reason}"
         return {uuid: value for found in answers.answers.values()
@@ -229,22 +230,22 @@ def _read(api: Context, statement: sa.Select[Any]) -> Sequence[Row]:
 
 
 @db.retry_writes
-def _write(api: Context, gap: _Gap, filled: Sequence[Mapping[str, object]]) -> int:
+def _write(api: Context, backfill: _Backfill, filled: Sequence[Mapping[str, object]]) -> int:
     """Fill rows that lack their value and are where they were; return how many those were."""
     statement = (
         sa.update(_mappings)
-        .where(_mappings.c.id == sa.bindparam("of_id"), gap.column.is_(None),
+        .where(_mappings.c.id == sa.bindparam("of_id"), backfill.column.is_(None),
                _mappings.c.cell_id == sa.bindparam("in_cell"))
-        .values({gap.column: sa.bindparam("new_value")}))
+        .values({backfill.column: sa.bindparam("new_value")}))
     with db.write(api) as session:
         return session.execute(statement, filled).rowcount
 
 
 @db.retry_writes
-def _count_left(api: Context, gap: _Gap) -> dict[int | None, int]:
+def _count_left(api: Context, backfill: _Backfill) -> dict[int | None, int]:
     """Return {cell id: how many rows still lack their value}."""
     statement = (
         sa.select(_mappings.c.cell_id, sa.func.count().label("left"))
-        .where(gap.open).group_by(_mappings.c.cell_id))
+        .where(backfill.open).group_by(_mappings.c.cell_id))
     with db.read_once(api) as session:
         return {row.cell_id: row.left for row in session.execute(statement)}

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.limits import errors, references, registered
-from placement_core.limits.items import Key
+from placement_core.limits.inputs import Key
 from placement_core.limits.records import RegisteredLimit
 from placement_core.plugin_api.catalog import CatalogDriver
 

@@ -1,6 +1,6 @@
 """Inserting many rows, and rows of which another transaction may be inserting the same.
 
-A refused INSERT would end a PostgreSQL transaction; ``skipping`` leaves the row
+A refused INSERT would end a PostgreSQL transaction; ``build_skipping_insert`` leaves the row
 that is there alone, after waiting for whoever is just inserting it.
 """
 
@@ -13,16 +13,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from placement_core.db import Session, arrays
+from placement_core.db import arrays
+from placement_core.db.session import Session
 
 
-def many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def insert_many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert ``rows``, which all name the same columns, in one round trip."""
     if session.dialect == "postgresql":
-        session.change(_from_arrays(table, tuple(rows[0])), arrays.columns(rows))
+        session.execute_write(_from_arrays(table, tuple(rows[0])), arrays.columns(rows))
     else:
         # PyMySQL makes one statement of it; SQLite has no way to go.
-        session.change(_inline(table), rows)
+        session.execute_write(_inline(table), rows)
 
 
 @functools.cache
@@ -36,7 +37,7 @@ def _inline(table: sa.Table) -> sa.Insert:
 
 
 @functools.cache
-def skipping(table: sa.Table, dialect: str) -> sa.Insert:
+def build_skipping_insert(table: sa.Table, dialect: str) -> sa.Insert:
     """Return the INSERT into ``table`` that skips what is already there.
 
     The ``rowcount`` of its result says how many rows were inserted. MySQL's
@@ -65,7 +66,7 @@ def _natural_key(table: sa.Table) -> list[str] | None:
     return unique.columns.keys()
 
 
-def missing(
+def insert_missing(
     connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]],
 ) -> None:
     """Insert those of ``rows`` that clash with no row of ``table``.
@@ -74,4 +75,4 @@ def missing(
         same rows wait for each other rather than deadlock.
     """
     if rows:
-        connection.execute(skipping(table, connection.dialect.name), list(rows))
+        connection.execute(build_skipping_insert(table, connection.dialect.name), list(rows))

@@ -1,4 +1,4 @@
-from placement_core.limits import errors, registered, registration
+from placement_core.limits import bulk_register, errors, registered
 from tests import databases
 from tests.functional.limits import world
 
@@ -8,7 +8,7 @@ class TestRegistration(world.LimitsTestCase):
 
     def run_(self, *items):
         return [(each.resource_name, each.state, each.old_default, each.new_default)
-                for each in registration.register(self.ctx, self.catalog, items)]
+                for each in bulk_register.register(self.ctx, self.catalog, items)]
 
     def defaults(self):
         return {each.resource_name: each.default_limit for each in registered.list_(self.ctx)}
@@ -46,7 +46,7 @@ class TestRegistration(world.LimitsTestCase):
         self.register("ram", 30)
         self.set_limit(self.top, 5)
         before = self.rows()
-        found = registration.register(self.ctx, self.catalog, [
+        found = bulk_register.register(self.ctx, self.catalog, [
             self.registration("servers", 11), self.registration("cores", 21),
             self.registration("ram", 30), self.registration("disk", 1)])
         self.assertEqual(["skipped", "refused", "unchanged", "skipped"],

@@ -1,0 +1,159 @@
+"""Statements as a driver takes them, compiled once.
+
+What SQLAlchemy does around a statement each time that it executes it takes longer than the
+driver takes to send it. A compiled statement only converts the values of parameters. This is
+the one road past SQLAlchemy; errors come back to it (``raise_as_executed``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+import sqlalchemy as sa
+
+#: The option of an execution that says what the driver has raised for it already.
+_RAISED = "placement_core_raised"
+
+#: Makes what a driver takes for the parameters of one statement.
+Bind: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+#: Of one execution, or of several, which all have the same names.
+Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+#: A statement that reads.
+Read: TypeAlias = sa.Select[Any] | sa.CompoundSelect[Any]
+#: A statement that writes.
+Write: TypeAlias = sa.Insert | sa.Update | sa.Delete
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompiledStatement:
+    """A statement for one dialect.
+
+    :ivar text: in the driver's own style of parameters.
+    """
+
+    text: str
+    bind: Bind
+
+    def execute(self, cursor: Any, parameters: Parameters) -> None:
+        """Send it on a cursor of the driver."""
+        if isinstance(parameters, Mapping):
+            cursor.execute(self.text, self.bind(parameters))
+        else:
+            cursor.executemany(self.text, [self.bind(one) for one in parameters])
+
+    def raise_as_executed(self, connection: sa.Connection, error: BaseException) -> NoReturn:
+        """Raise what ``connection.execute`` would raise where the driver raises ``error``.
+
+        What it means, and whether the connection is lost, SQLAlchemy and oslo.db know: to
+        them it seems to be executed, and ``error`` raised by that.
+        """
+        connection.exec_driver_sql(self.text, execution_options={_RAISED: error})
+        raise error  # Not reached: ``listen`` has seen to it.
+
+
+def listen(engine: sa.Engine) -> None:
+    """Let ``raise_as_executed`` work on connections of an engine."""
+
+    @sa.event.listens_for(engine, "do_execute")
+    def raise_again(
+        _cursor: object, _statement: object, _parameters: object, context: Any
+    ) -> None:
+        error: BaseException | None = context.execution_options.get(_RAISED)
+        if error is not None:
+            raise error
+
+
+def compile_read(statement: Read, dialect: sa.Dialect) -> CompiledStatement:
+    """Compile a statement that reads."""
+    compiled = statement.compile(dialect=dialect)
+    return CompiledStatement(str(compiled), _bind(compiled, dialect, {}))
+
+
+def compile_write(
+    statement: Write, names: Iterable[str], dialect: sa.Dialect
+) -> CompiledStatement | None:
+    """Compile a statement that writes, for parameters of these names.
+
+    :returns: None: only SQLAlchemy can execute it: it returns something, its text depends on
+        values, or a parameter is missing.
+    """
+    compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))
+    if (compiled.effective_returning or compiled.post_compile_params
+            or compiled.literal_execute_params or compiled.escaped_bind_names
+            or (compiled.isinsert and not compiled.inline)):
+        return None
+    defaults: dict[str, Callable[[], Any]] = {}
+    for column in compiled.insert_prefetch or compiled.update_prefetch:
+        default = column.default if compiled.isinsert else column.onupdate
+        if column.key not in compiled.params or not (default.is_scalar or default.is_callable):
+            return None
+        make = _constant if default.is_scalar else _called
+        defaults[column.key] = make(default.arg)
+    wanted = {name for bind, name in compiled.bind_names.items() if bind.required}
+    if not wanted <= {*names, *defaults}:
+        return None
+    return CompiledStatement(str(compiled), _bind(compiled, dialect, defaults))
+
+
+class CompiledStatements:
+    """Statements that write, compiled for one dialect, while somebody holds them."""
+
+    def __init__(self, dialect: sa.Dialect) -> None:
+        self._dialect = dialect
+        self._compiled: weakref.WeakKeyDictionary[
+            Write, dict[tuple[str, ...], CompiledStatement | None]] = weakref.WeakKeyDictionary()
+
+    def get(self, statement: Write, parameters: Mapping[str, Any]) -> CompiledStatement | None:
+        """Return a statement compiled for parameters of these names, as ``compile_write``."""
+        names = tuple(parameters)
+        by_names = self._compiled.get(statement)
+        if by_names is None:
+            by_names = self._compiled.setdefault(statement, {})
+        try:
+            return by_names[names]
+        except KeyError:
+            compiled = by_names[names] = compile_write(statement, names, self._dialect)
+            return compiled
+
+
+def _bind(
+    compiled: Any, dialect: sa.Dialect, defaults: Mapping[str, Callable[[], Any]]
+) -> Bind:
+    constants = {name: compiled.params[name] for bind, name in compiled.bind_names.items()
+                 if not bind.required and name not in defaults}
+    processors = {
+        name: process for bind, name in compiled.bind_names.items()
+        if (process := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
+
+    def values(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        bound = {**constants, **parameters}
+        for name, make in defaults.items():
+            if name not in parameters:
+                bound[name] = make()
+        for name, process in processors.items():
+            bound[name] = process(bound[name])
+        return bound
+
+    if not compiled.positional:
+        return values
+    order = compiled.positiontup or []
+
+    def in_order(parameters: Mapping[str, Any]) -> list[Any]:
+        bound = values(parameters)
+        return [bound[name] for name in order]
+
+    return in_order
+
+
+def _constant(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _called(make: Callable[[Any], Any]) -> Callable[[], Any]:
+    # SQLAlchemy hands over what is being executed, which none of our defaults asks for.
+    return lambda: make(None)

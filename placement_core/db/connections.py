@@ -1,0 +1,101 @@
+"""Connections on which prepared reads are executed, one at a time on each.
+
+A pool looks after a connection each time that it hands it out and gets it back, which
+takes as long as the driver takes for such a read. Nobody looks after these: whoever reads
+finds out whether the connection is alive.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from placement_core.db.availability import Availability
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReadConnection:
+    """A connection that no transaction is begun on.
+
+    :ivar pooled: as SQLAlchemy has it; detached from its pool.
+    :ivar of_driver: as the driver has it.
+    :ivar cursor: of the driver; used again for each read.
+    :ivar pid: the process that connected.
+    :ivar since: the monotonic time then.
+    """
+
+    pooled: sa.PoolProxiedConnection
+    of_driver: Any
+    cursor: Any
+    pid: int
+    since: float
+
+    def close(self) -> None:
+        """Close it, whatever state it is in."""
+        self.pooled.close()
+
+
+class ReadConnections:
+    """Lends connections. Any thread may check one out, and checks it in again.
+
+    :param engine: connects; its connections commit each statement.
+    :param availability: is told which connections are in use.
+    :param most: so many are kept for whoever reads next.
+    :param recycle_seconds: for how long one is used.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, availability: Availability, *, most: int,
+        recycle_seconds: float,
+    ) -> None:
+        self._engine = engine
+        self._availability = availability
+        self._most = most
+        self._recycle_seconds = recycle_seconds
+        self._idle: collections.deque[ReadConnection] = collections.deque()
+
+    def check_out(self) -> ReadConnection:
+        """Return a connection that nobody else has."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._connect()
+                self._availability.begin_use(connection.of_driver)
+                return connection
+            if connection.pid != os.getpid():
+                continue  # Not ours to close: the parent still uses its socket.
+            if time.monotonic() - connection.since < self._recycle_seconds:
+                self._availability.begin_use(connection.of_driver)
+                return connection
+            connection.close()
+
+    def check_in(self, connection: ReadConnection) -> None:
+        """Let others have a connection that works."""
+        self._availability.end_use(connection.of_driver)
+        if len(self._idle) < self._most:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def discard(self, connection: ReadConnection) -> None:
+        """Close a connection that does not work."""
+        self._availability.end_use(connection.of_driver)
+        connection.close()
+
+    def close(self) -> None:
+        """Close those that nobody has."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connect(self) -> ReadConnection:
+        pooled = self._engine.raw_connection()
+        of_driver = pooled.dbapi_connection
+        # The pool does not wait for it to come back.
+        pooled.detach()
+        return ReadConnection(pooled, of_driver, pooled.cursor(), os.getpid(), time.monotonic())
