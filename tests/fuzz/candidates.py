@@ -16,7 +16,7 @@ import random
 import sys
 import time
 
-from placement_core.placement.candidates import answers, combine, effort, errors, search
+from placement_core.placement.candidates import answers, backtracking, effort, errors, search
 from placement_core.placement.candidates.requests import (
     AggregateFilter,
     CandidatesRequest,
@@ -65,7 +65,7 @@ def bounds(world, request, found: int) -> tuple[int, int]:
     # A node of the search looks at the rows of each part for each rule, and
     # matches parts with rows.
     node = widest * parts * (parts + len(request.same_subtree) + 1)
-    allowance = combine.ALLOWANCE * (parts + len(request.same_subtree) + 1)
+    allowance = backtracking.ALLOWANCE * (parts + len(request.same_subtree) + 1)
     return usual, node * (allowance * (2 * trees + found + 1) + effort.PURSE)
 
 

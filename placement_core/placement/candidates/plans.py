@@ -65,48 +65,33 @@ class Plan:
     def of(cls, world: World, request: CandidatesRequest, parts: list[Part]) -> Plan:
         """Prepare the combination of ``parts``."""
         wanted = Counter(class_id for part in parts for class_id in part.resources)
-        contested = [
-            tuple((class_id, amount) for class_id, amount in part.resources.items()
-                  if wanted[class_id] > 1)
-            for part in parts]
-        demand: Counter[int] = Counter()
-        for pairs in contested:
-            for class_id, amount in pairs:
-                demand[class_id] += amount
-        sums = {class_id: _sums(
-            [amount for pairs in contested for each, amount in pairs if each == class_id])
-            for class_id in demand}
-        subtrees = [
-            tuple(number for number, part in enumerate(parts) if part.suffix in suffixes)
-            for suffixes in request.same_subtree]
+        contested = _find_contested(parts, wanted)
+        demand = _add_up(contested)
+        subtrees = _find_subtrees(request, parts)
         required = [
             frozenset(world.names.trait_ids[name] for name in names)
             for group in request.groups if not group.suffix for names in group.traits.required]
-        traits = {name for group in request.groups
-                  for names in (*group.traits.required, group.traits.forbidden)
-                  for name in names}
-        subtrees = [numbers for numbers in subtrees if len(numbers) > 1]
         isolate = request.isolate and sum(part.granular for part in parts) > 1
         one_per_tree = not request.nested and bool(world.layout.trees)
-        everything = range(len(parts))
+        numbers = range(len(parts))
         ties: list[Sequence[int]] = [
             *subtrees,
-            *([number for number in everything if class_id in parts[number].resources]
+            *([number for number in numbers if class_id in parts[number].resources]
               for class_id in demand),
-            [number for number in everything if isolate and parts[number].granular],
-            [number for number in everything if required and not parts[number].granular],
-            [number for number in everything if one_per_tree],
+            [number for number in numbers if isolate and parts[number].granular],
+            [number for number in numbers if required and not parts[number].granular],
+            [number for number in numbers if one_per_tree],
         ]
         return cls(
             world=world, parts=parts, isolate=isolate, one_per_tree=one_per_tree,
             subtrees=subtrees, bonds=_bonds(len(parts), ties),
-            required=required, contested=contested, demand=demand, sums=sums,
+            required=required, contested=contested, demand=demand,
+            sums={class_id: _sums(
+                [amount for pairs in contested for each, amount in pairs if each == class_id])
+                for class_id in demand},
             classes=frozenset(wanted),
-            traits=frozenset(world.names.trait_ids[name] for name in traits),
-            aggregates=frozenset(
-                uuid for group in request.groups
-                for uuids in (*group.aggregates.member_of, group.aggregates.forbidden)
-                for uuid in uuids))
+            traits=frozenset(world.names.trait_ids[name] for name in _list_traits(request)),
+            aggregates=frozenset(_list_aggregates(request)))
 
     def __post_init__(self) -> None:
         self.has_strict_rules = bool(self.one_per_tree or self.subtrees or self.required)
@@ -186,3 +171,48 @@ def _sums(amounts: list[int]) -> list[int]:
         if len(sums) > _MOST_SUMS:
             return []
     return sorted(sums)
+
+
+def _find_contested(
+    parts: Sequence[Part], wanted: Mapping[int, int]
+) -> list[tuple[tuple[int, int], ...]]:
+    """Return for each part the classes that other parts want too, with its amount.
+
+    :param wanted: {class id: how many parts want it}.
+    """
+    return [
+        tuple((class_id, amount) for class_id, amount in part.resources.items()
+              if wanted[class_id] > 1)
+        for part in parts]
+
+
+def _add_up(contested: Sequence[Sequence[tuple[int, int]]]) -> dict[int, int]:
+    """Return what all parts together want of each contested class."""
+    demand: Counter[int] = Counter()
+    for pairs in contested:
+        for class_id, amount in pairs:
+            demand[class_id] += amount
+    return demand
+
+
+def _find_subtrees(
+    request: CandidatesRequest, parts: Sequence[Part]
+) -> list[tuple[int, ...]]:
+    """Return for each same_subtree the numbers of its parts, where it ties several."""
+    subtrees = [
+        tuple(number for number, part in enumerate(parts) if part.suffix in suffixes)
+        for suffixes in request.same_subtree]
+    return [numbers for numbers in subtrees if len(numbers) > 1]
+
+
+def _list_traits(request: CandidatesRequest) -> set[str]:
+    """Return the traits that a request names."""
+    return {name for group in request.groups
+            for names in (*group.traits.required, group.traits.forbidden) for name in names}
+
+
+def _list_aggregates(request: CandidatesRequest) -> set[str]:
+    """Return the uuids of aggregates that a request names."""
+    return {uuid for group in request.groups
+            for uuids in (*group.aggregates.member_of, group.aggregates.forbidden)
+            for uuid in uuids}
