@@ -1,7 +1,7 @@
 """Limits kept in our database: registered defaults, and what was set for whom.
 
 ``registered``, ``limits`` and ``users`` each keep one kind; ``history`` tells who
-changed what, ``effective`` answers whoever judges claims, ``registration`` takes a
+changed what, ``effective`` answers whoever judges claims, ``bulk_register`` takes a
 service's whole list of resources, ``cleanup`` deletes what limits refer to, and finds
 limits whose subjects are gone.
 

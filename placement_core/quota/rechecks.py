@@ -1,6 +1,6 @@
 """Does it still fit, now that it is there? Of two rivals, the first claim stays.
 
-What is counted leaves out the rivals that came later (``rivals``): so of several that
+What is counted leaves out the rivals that came later (``recheck_order``): so of several that
 fit one by one, and not together, one stays, whoever asks first. That it was accepted is
 noted, and it counts for all others from then on, also for those that came before it and
 ask late. What came earlier and has not asked yet counts if it may stay: who does not fit
