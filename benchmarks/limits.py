@@ -79,7 +79,7 @@ class World:
         return dataclasses.replace(self, projects=max(_FEWEST, round(self.projects * scale)))
 
     @property
-    def minima(self) -> str:
+    def lowest(self) -> str:
         """The name of a project with as many above it as any."""
         return self.project(self.projects - 1)
 
