@@ -198,7 +198,7 @@ class TestTime(estates.EstateTestCase):
             time.sleep(0.2)
             return in_cell(cell, *arguments, **options)
 
-        self.patch(counts, "in_cell", slow)
+        self.patch(counts, "count_in_cell", slow)
         started = time.monotonic()
         count = LegacyCellCounting(self.conf()).count(self.ctx, ["project"], units=UNITS)
         took = time.monotonic() - started
@@ -216,7 +216,7 @@ class TestTime(estates.EstateTestCase):
                 time.sleep(3)
             return in_cell(cell, *arguments, **options)
 
-        self.patch(counts, "in_cell", ask)
+        self.patch(counts, "count_in_cell", ask)
         started = time.monotonic()
         count = LegacyCellCounting(self.conf(cells__timeout_seconds=1)).count(
             self.ctx, ["project"], units=UNITS)
