@@ -68,8 +68,8 @@ class RecordLister(CatalogCommand, base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Listed:
         """Run the command."""
         with self.context(parsed_args) as ctx:
-            found = self.read(ctx, parsed_args)
-        return list_fields(self.kind), [dataclasses.astuple(record) for record in found]
+            records = self.read(ctx, parsed_args)
+        return list_fields(self.kind), [dataclasses.astuple(record) for record in records]
 
 
 class RecordRemover(CatalogCommand, base.Command):

@@ -33,12 +33,12 @@ class List(base.Lister):
     ) -> tuple[tuple[str, ...], Iterable[tuple[object, ...]]]:
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
-            found = event_queue.list_(ctx, status=parsed_args.status)
+            events = event_queue.list_(ctx, status=parsed_args.status)
         return _COLUMNS, [
             (each.id, each.lease_id, each.event_type, each.due_at.isoformat(), each.status,
              each.owner, each.attempts, each.failures, _format_time(each.deadline_at),
              each.problem)
-            for each in found]
+            for each in events]
 
 
 class Retry(base.Command):

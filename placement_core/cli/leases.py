@@ -42,19 +42,19 @@ class List(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        found: list[Lease] = []
+        leases: list[Lease] = []
         with self.parts(parsed_args) as (_, ctx):
             while True:
                 page = lease_queries.page(
                     ctx, project_id=parsed_args.project, status=parsed_args.status,
-                    host_id=parsed_args.host, after=found[-1].id if found else None,
+                    host_id=parsed_args.host, after=leases[-1].id if leases else None,
                     limit=_PAGE)
-                found += page
+                leases += page
                 if len(page) < _PAGE:
                     break
         return ("id", "name", "project_id", "status", "start_at", "end_at", "reservations"), [
             (each.id, each.name, each.project_id, each.status, _format_time(each.start_at),
-             _format_time(each.end_at), _Reservations(each)) for each in found]
+             _format_time(each.end_at), _Reservations(each)) for each in leases]
 
 
 class Show(base.Shower):
@@ -69,14 +69,14 @@ class Show(base.Shower):
     ) -> tuple[tuple[str, ...], tuple[object, ...]]:
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
-            found = lease_queries.get(ctx, parsed_args.lease)
+            lease = lease_queries.get(ctx, parsed_args.lease)
         return (
             "id", "name", "project_id", "user_id", "status", "degraded", "start_at", "end_at",
             "reservations", "events",
         ), (
-            found.id, found.name, found.project_id, found.user_id, found.status,
-            found.degraded, _format_time(found.start_at), _format_time(found.end_at),
-            _Reservations(found), _Events(found))
+            lease.id, lease.name, lease.project_id, lease.user_id, lease.status,
+            lease.degraded, _format_time(lease.start_at), _format_time(lease.end_at),
+            _Reservations(lease), _Events(lease))
 
 
 class Delete(base.Command):
@@ -148,15 +148,15 @@ class NextFit(base.Shower):
     ) -> tuple[tuple[str, ...], tuple[object, ...]]:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            found = parts.leases.next_fit(
+            fit = parts.leases.next_fit(
                 ctx, parsed_args.project, parsed_args.reservations, since=parsed_args.start,
                 seconds=60 * parsed_args.minutes)
         names = ("start_at", "end_at", "earliest")
-        if found is None:
+        if fit is None:
             self.exit_code = 1
             return names, (None, None, None)
         return names, (
-            _format_time(found.window.start_at), _format_time(found.window.end_at), found.earliest)
+            _format_time(fit.window.start_at), _format_time(fit.window.end_at), fit.earliest)
 
 
 class Timeline(base.Lister):

@@ -66,39 +66,39 @@ def next_fit(call: Call) -> Reply:
     caller = call.ctx.identity
     if caller.project_id is None:
         raise NotAllowed(policies.RESERVATIONS_NEXT_FIT)
-    found = call.services.leases.next_fit(
+    fit = call.services.leases.next_fit(
         call.ctx, caller.project_id, requests.parse_reservations(_reservations(call)),
         since=_moment(call, "start"), seconds=_seconds(call))
-    return Reply(body={"next_fit": None if found is None else {
-        **windows.render_window(found.window), "earliest": found.earliest}})
+    return Reply(body={"next_fit": None if fit is None else {
+        **windows.render_window(fit.window), "earliest": fit.earliest}})
 
 
 def list_history(call: Call) -> Reply:
     """Return who held which hosts, from when to when."""
     page = pages.parse_page(call.query)
     size = page.size or _PAGE
-    found = history.page(
+    rows = history.page(
         call.ctx, project_id=pages.get_last(call.query, "project_id"),
         host=pages.get_last(call.query, "host"), since=_moment(call, "start"),
         until=_moment(call, "end"), after=page.marker, limit=size + 1)
-    following = None if len(found) <= size else pages.make_next_url(
-        f"{call.prefix}{_PATH}/history", call.query, found[size - 1].marker)
+    following = None if len(rows) <= size else pages.make_next_url(
+        f"{call.prefix}{_PATH}/history", call.query, rows[size - 1].marker)
     return Reply(body={
-        "history": [_holding(each) for each in found[:size]], "links": {"next": following}})
+        "history": [_holding(each) for each in rows[:size]], "links": {"next": following}})
 
 
 def list_notices(call: Call) -> Reply:
     """Return what was done to leases, the oldest first; a next page may come later."""
     page = pages.parse_page(call.query)
     after = int(page.marker or 0)
-    found = notifications.page(
+    notices = notifications.page(
         call.ctx, after=after, project_id=pages.get_last(call.query, "project_id"),
         lease_id=pages.get_last(call.query, "lease_id"), limit=page.size or _PAGE)
     following = pages.make_next_url(
         f"{call.prefix}{_PATH}/notices", call.query,
-        str(found[-1].position if found else after))
+        str(notices[-1].position if notices else after))
     return Reply(body={
-        "notices": [dataclasses.asdict(each) for each in found],
+        "notices": [dataclasses.asdict(each) for each in notices],
         "links": {"next": following}})
 
 
@@ -120,13 +120,13 @@ def _reservations(call: Call) -> list[dict[str, Any]]:
     :raises errors.Invalid: they are no such list.
     """
     text = call.query["reservations"][-1]
-    found = validation.parse_body(text.encode())
-    problem = _RESERVATIONS.validate(found)
+    document = validation.parse_body(text.encode())
+    problem = _RESERVATIONS.validate(document)
     if problem is not None:
         raise validation.InvalidQuery(problem)
-    if not found:
+    if not document:
         raise InvalidLease("Missing parameter reservations", "reservations")
-    reservations: list[dict[str, Any]] = found
+    reservations: list[dict[str, Any]] = document
     return reservations
 
 

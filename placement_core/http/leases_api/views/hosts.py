@@ -12,12 +12,12 @@ from placement_core.reservations.records import Host
 def list_(call: Call) -> Reply:
     """Return the hosts of the freepool."""
     page = pages.parse_page(call.query)
-    found = host_queries.page(
+    hosts = host_queries.page(
         call.ctx, after=queries.parse_number(call.query, "marker"), limit=page.wanted)
-    body = {"hosts": [representations.render_host(each) for each in found[:page.size]]}
-    if page.size is not None and len(found) > page.size:
+    body = {"hosts": [representations.render_host(each) for each in hosts[:page.size]]}
+    if page.size is not None and len(hosts) > page.size:
         body["hosts_links"] = [{"rel": "next", "href": pages.make_next_url(
-            f"{call.prefix}/v1/os-hosts", call.query, str(found[page.size - 1].id))}]
+            f"{call.prefix}/v1/os-hosts", call.query, str(hosts[page.size - 1].id))}]
     return Reply(body=body)
 
 

@@ -16,7 +16,7 @@ def list_(call: Call) -> Reply:
     """Return the leases that the caller sees and that pass every filter of the query."""
     query, page = call.query, pages.parse_page(call.query)
     sort_key, descending = queries.parse_order(query)
-    found = rendered_cache.of(call.ctx.database, representations.LEASE).page(
+    documents = rendered_cache.of(call.ctx.database, representations.LEASE).page(
         call.ctx,
         project_id=owners.get_visible_project(
             call, policies.LEASES_GET, policies.LEASES_GET_ALL,
@@ -24,10 +24,10 @@ def list_(call: Call) -> Reply:
         status=pages.get_last(query, "status"), name=pages.get_last(query, "name"),
         host_id=queries.parse_number(query, "host"), overlaps=queries.parse_window(query),
         sort_key=sort_key, descending=descending, after=page.marker, limit=page.wanted)
-    body: dict[str, Any] = {"leases": [orjson.Fragment(text) for _, text in found[:page.size]]}
-    if page.size is not None and len(found) > page.size:
+    body: dict[str, Any] = {"leases": [orjson.Fragment(text) for _, text in documents[:page.size]]}
+    if page.size is not None and len(documents) > page.size:
         body["leases_links"] = [{"rel": "next", "href": pages.make_next_url(
-            f"{call.prefix}/v1/leases", call.query, found[page.size - 1][0])}]
+            f"{call.prefix}/v1/leases", call.query, documents[page.size - 1][0])}]
     return Reply(body=body)
 
 
@@ -40,10 +40,10 @@ def create(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return a lease, if the caller sees it."""
-    found = lease_queries.get(
+    lease = lease_queries.get(
         call.ctx, call.path["id"],
         project_id=owners.get_visible_project(call, policies.LEASES_GET, policies.LEASES_GET_ALL))
-    return Reply(body={"lease": representations.render_lease(found)})
+    return Reply(body={"lease": representations.render_lease(lease)})
 
 
 def update(call: Call) -> Reply:

@@ -9,11 +9,11 @@ from placement_core.reservations.hosts import host_properties
 
 def list_(call: Call) -> Reply:
     """Return the names of properties; private ones to who asks for all, and may see them."""
-    found = host_properties.list_(
+    properties = host_properties.list_(
         call.ctx, detail=queries.parse_flag(call.query, "detail"),
         private=queries.parse_flag(call.query, "all")
         and call.allows(policies.HOSTS_PRIVATE_PROPERTIES))
-    return Reply(body={"resource_properties": representations.render_properties(found)})
+    return Reply(body={"resource_properties": representations.render_properties(properties)})
 
 
 def update(call: Call) -> Reply:
