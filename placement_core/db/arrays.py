@@ -1,8 +1,7 @@
-"""Lists and rows as parameters of one statement, for PostgreSQL.
+"""Rows as parameters of one statement, for PostgreSQL.
 
-psycopg sends the rows of an ``executemany`` one by one, and a list in ``IN``
-makes a new statement of each length. An array for each column is one round
-trip, and one statement for any number of rows: it is prepared once.
+psycopg sends the rows of an ``executemany`` one by one. An array for each column is one
+round trip, and one statement for any number of rows: it is prepared once.
 """
 
 from __future__ import annotations
@@ -29,16 +28,6 @@ def rows(name: str, types: Mapping[str, Any]) -> sa.TableValuedAlias:
 def columns(rows_: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return rows as the parameters of ``rows``: a list for each column."""
     return {column: [row[column] for row in rows_] for column in rows_[0]}
-
-
-def among(column: sa.Column[Any], name: str, *, dialect: str) -> sa.ColumnElement[bool]:
-    """Return whether ``column`` is among the values of the parameter ``name``.
-
-    The values are given as a list on every database.
-    """
-    if dialect == "postgresql":
-        return column == sa.any_(sa.bindparam(name, type_=postgresql.ARRAY(column.type)))
-    return column.in_(sa.bindparam(name, expanding=True))
 
 
 def insert(into: postgresql.Insert, table: sa.Table, names: Sequence[str]) -> postgresql.Insert:

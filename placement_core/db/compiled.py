@@ -14,11 +14,20 @@ from typing import Any, NoReturn, TypeAlias
 
 import sqlalchemy as sa
 
+from placement_core.caches import BoundedCache
+
+#: How many texts one statement with lists may have.
+_MOST_TEXTS = 128
+#: Lists that are longer have no rounded length.
+_LONG_LIST = 1000
+
 #: The option of an execution that says what the driver has raised for it already.
 _RAISED = "placement_core_raised"
 
 #: Makes what a driver takes for the parameters of one statement.
 Bind: TypeAlias = Callable[[Mapping[str, Any]], Any]
+#: Makes the values that the driver wants, by name.
+Convert: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 #: Of one execution, or of several, which all have the same names.
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -44,7 +53,7 @@ class CompiledStatement:
         if isinstance(parameters, Mapping):
             cursor.execute(self.text, self.bind(parameters))
         else:
-            cursor.executemany(self.text, [self.bind(one) for one in parameters])
+            cursor.executemany(self.text, [self.bind(row) for row in parameters])
 
     def raise_as_executed(self, connection: sa.Connection, error: BaseException) -> NoReturn:
         """Raise what ``connection.execute`` would raise where the driver raises ``error``.
@@ -68,10 +77,48 @@ def listen(engine: sa.Engine) -> None:
             raise error
 
 
-def compile_read(statement: Read, dialect: sa.Dialect) -> CompiledStatement:
-    """Compile a statement that reads."""
-    compiled = statement.compile(dialect=dialect)
-    return CompiledStatement(str(compiled), _bind(compiled, dialect, {}))
+class CompiledRead:
+    """A statement that reads, for one dialect.
+
+    Where lists become as many parameters as they have values (``lists``), there is a text for
+    each combination of lengths. Lengths are rounded up to powers of two, so that there are
+    few: the last value of a list is repeated.
+    """
+
+    def __init__(self, statement: Read, dialect: sa.Dialect) -> None:
+        self._compiled: Any = statement.compile(dialect=dialect)
+        self._convert = _convert(self._compiled, dialect, {})
+        self._lists = sorted({bind.key for bind in self._compiled.post_compile_params})
+        self._by_lengths: BoundedCache[tuple[int, ...], CompiledStatement] = BoundedCache(
+            _MOST_TEXTS)
+        self._without_lists = CompiledStatement(
+            str(self._compiled), _bind(self._convert, self._compiled.positiontup))
+
+    def for_parameters(self, parameters: Mapping[str, Any]) -> CompiledStatement:
+        """Return the statement for lists as long as these."""
+        if not self._lists:
+            return self._without_lists
+        lengths = tuple(_round_up(len(parameters[name])) for name in self._lists)
+        statement = self._by_lengths.get(lengths)
+        if statement is None:
+            statement = self._expand(lengths)
+            self._by_lengths.put(lengths, statement)
+        return statement
+
+    def _expand(self, lengths: Sequence[int]) -> CompiledStatement:
+        nothing = dict.fromkeys(self._compiled.params)
+        expanded = self._compiled.construct_expanded_state({
+            **nothing, **{name: [None] * length
+                          for name, length in zip(self._lists, lengths, strict=True)}})
+        def convert(parameters: Mapping[str, Any]) -> dict[str, Any]:
+            values = self._convert(parameters)
+            for name, names in expanded.parameter_expansion.items():
+                items = values.pop(name)
+                padding = items[-1:] * (len(names) - len(items))
+                values.update(zip(names, [*items, *padding], strict=True))
+            return values
+
+        return CompiledStatement(expanded.statement, _bind(convert, expanded.positiontup))
 
 
 def compile_write(
@@ -97,7 +144,8 @@ def compile_write(
     wanted = {name for bind, name in compiled.bind_names.items() if bind.required}
     if not wanted <= {*names, *defaults}:
         return None
-    return CompiledStatement(str(compiled), _bind(compiled, dialect, defaults))
+    convert = _convert(compiled, dialect, defaults)
+    return CompiledStatement(str(compiled), _bind(convert, compiled.positiontup))
 
 
 class CompiledStatements:
@@ -121,33 +169,51 @@ class CompiledStatements:
             return compiled
 
 
-def _bind(
+def _convert(
     compiled: Any, dialect: sa.Dialect, defaults: Mapping[str, Callable[[], Any]]
-) -> Bind:
+) -> Convert:
+    """Return what converts parameters, one by one or in lists, and adds those not given."""
     constants = {name: compiled.params[name] for bind, name in compiled.bind_names.items()
                  if not bind.required and name not in defaults}
     processors = {
-        name: process for bind, name in compiled.bind_names.items()
+        name: _each(process) if bind.expanding else process
+        for bind, name in compiled.bind_names.items()
         if (process := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
 
-    def values(parameters: Mapping[str, Any]) -> dict[str, Any]:
-        bound = {**constants, **parameters}
+    def convert(parameters: Mapping[str, Any]) -> dict[str, Any]:
+        values = {**constants, **parameters}
         for name, make in defaults.items():
             if name not in parameters:
-                bound[name] = make()
+                values[name] = make()
         for name, process in processors.items():
-            bound[name] = process(bound[name])
-        return bound
-
-    if not compiled.positional:
+            values[name] = process(values[name])
         return values
-    order = compiled.positiontup or []
 
-    def in_order(parameters: Mapping[str, Any]) -> list[Any]:
-        bound = values(parameters)
-        return [bound[name] for name in order]
+    return convert
 
-    return in_order
+
+def _each(process: Callable[[Any], Any]) -> Callable[[Sequence[Any]], Any]:
+    return lambda values: [process(value) for value in values]
+
+
+def _bind(convert: Convert, order: Sequence[str] | None) -> Bind:
+    """Return what makes the driver's parameters.
+
+    :param order: their names, for a driver that counts them; None: they go by their names.
+    """
+    if order is None:
+        return convert
+
+    def bind_in_order(parameters: Mapping[str, Any]) -> list[Any]:
+        values = convert(parameters)
+        return [values[name] for name in order]
+
+    return bind_in_order
+
+
+def _round_up(length: int) -> int:
+    """Return the next power of two; long lists stay as they are: databases bound them."""
+    return length if length > _LONG_LIST else 1 << (length - 1).bit_length() if length else 0
 
 
 def _constant(value: Any) -> Callable[[], Any]:

@@ -52,7 +52,6 @@ _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "my
 #: The option that names the database whose schema is ours.
 OWN = "[placement_database] connection"
 
-_NOBODY = "00000000-0000-0000-0000-000000000000"
 
 #: A pooled connection that was idle for longer than this is pinged first.
 _PING_AFTER_SECONDS = 2.0
@@ -129,9 +128,6 @@ class Database:
     :ivar availability: whether the database answers.
     :ivar compiled: the statements that write, as the driver takes them.
     :ivar read_connections: what prepared reads are executed on.
-    :ivar kept: what a process keeps of this database, one of each kind.
-    :ivar incomplete_owner: the (project, user) of consumers that were written
-        by clients too old to name theirs.
     """
 
     def __init__(
@@ -146,8 +142,6 @@ class Database:
         self.retries = retries
         self.retry_seconds = float(settings.retry_timeout_seconds)
         self.patience = threading.local()
-        self.kept: dict[type, Any] = {}
-        self.incomplete_owner = (_NOBODY, _NOBODY)
         self.dialect = self.url.get_backend_name()
         silence = 0 if self.dialect == "sqlite" else settings.network_timeout_seconds
         self.availability = Availability(
@@ -406,7 +400,7 @@ def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -
                 "SHOW VARIABLES WHERE variable_name IN ('wsrep_on', 'max_statement_time', "
                 "'max_execution_time', 'idle_transaction_timeout')"
             )
-            known = dict(cursor.fetchall())
+            variables = dict(cursor.fetchall())
             values: dict[str, object] = {}
             if settings.mysql_sql_mode:
                 values["sql_mode"] = settings.mysql_sql_mode
@@ -414,13 +408,13 @@ def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -
                 values["innodb_lock_wait_timeout"] = settings.lock_timeout_seconds
                 # Of whole tables, while somebody changes them.
                 values["lock_wait_timeout"] = settings.lock_timeout_seconds
-            if "max_statement_time" in known:  # MariaDB, in seconds
+            if "max_statement_time" in variables:  # MariaDB, in seconds
                 values["max_statement_time"] = settings.statement_timeout_seconds
-            elif "max_execution_time" in known:  # MySQL, in milliseconds, SELECT only
+            elif "max_execution_time" in variables:  # MySQL, in milliseconds, SELECT only
                 values["max_execution_time"] = settings.statement_timeout_seconds * 1000
-            if "idle_transaction_timeout" in known:
+            if "idle_transaction_timeout" in variables:
                 values["idle_transaction_timeout"] = settings.idle_in_transaction_timeout_seconds
-            if reads_only and known.get("wsrep_on") == "ON":
+            if reads_only and variables.get("wsrep_on") == "ON":
                 # Another node's acknowledged write must be seen (Galera).
                 values["wsrep_sync_wait"] = 1
             assignments = ", ".join(f"SESSION {name} = %s" for name in values)

@@ -97,9 +97,9 @@ def connect(dialect: sa.Dialect, args: Any, options: Any) -> Any:
     """
     if dialect.driver == "pymysql":
         # The driver need not be installed where the database is another one.
-        from placement_core.db.pymysql_connections import Connection
+        from placement_core.db.pymysql_connections import SharedContextConnection
 
-        return Connection(*args, **options)
+        return SharedContextConnection(*args, **options)
     return dialect.connect(*args, **options)
 
 

@@ -60,7 +60,8 @@ def translate(error: Exception) -> Exception:
     if isinstance(error, errors.Error) or not _is_of_database(error):
         return error
     if isinstance(error, (db_exception.DBDuplicateEntry, db_exception.DBReferenceError)):
-        return error
+        unchanged: Exception = error  # oslo.db publishes no types.
+        return unchanged
     if isinstance(error, sa.exc.TimeoutError):
         return errors.Unavailable("Every connection to the database is in use.")
     match _meaning(error):
@@ -112,9 +113,9 @@ def _is_of_database(error: Exception) -> bool:
 def _meaning(error: Exception) -> Meaning | None:
     dialect, code = _code(error)
     if dialect is not None and code is not None:
-        known = meaning(dialect, code)
-        if known is not None:
-            return known
+        meant = meaning(dialect, code)
+        if meant is not None:
+            return meant
     if isinstance(error, (db_exception.DBConnectionError, sa.exc.PendingRollbackError)) or (
             code is None and _is_drivers_own(error)):
         return Meaning.LOST

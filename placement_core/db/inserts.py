@@ -1,7 +1,8 @@
 """Inserting many rows, and rows of which another transaction may be inserting the same.
 
 A refused INSERT would end a PostgreSQL transaction; ``build_skipping_insert`` leaves the row
-that is there alone, after waiting for whoever is just inserting it.
+that is there alone, and ``insert_or_add`` adds to it, after waiting for whoever is just
+inserting it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
 
 from placement_core.db import arrays
 from placement_core.db.session import Session
@@ -36,29 +38,69 @@ def _inline(table: sa.Table) -> sa.Insert:
     return sa.insert(table).inline()
 
 
+def insert_or_add(
+    session: Session, table: sa.Table, name: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Insert ``rows`` in one round trip; where one is there, add to its column ``name``.
+
+    :param rows: they all name every column, those of the primary key too.
+    """
+    statement = _adding(table, name, session.dialect)
+    session.execute_write(
+        statement, arrays.columns(rows) if session.dialect == "postgresql" else rows)
+
+
 @functools.cache
-def build_skipping_insert(table: sa.Table, dialect: str) -> sa.Insert:
+def _adding(table: sa.Table, name: str, dialect: str) -> sa.Insert:
+    # By dialect as the source of the rows is: arrays, or parameters.
+    added = table.c[name]
+    if dialect == "mysql":
+        insert = mysql.insert(table).inline()
+        return insert.on_duplicate_key_update({name: added + insert.inserted[name]})
+    into: Any = (
+        arrays.insert(postgresql.insert(table).inline(), table, table.c.keys())
+        if dialect == "postgresql" else sqlite.insert(table).inline())
+    statement: sa.Insert = into.on_conflict_do_update(
+        index_elements=list(table.primary_key), set_={name: added + into.excluded[name]})
+    return statement
+
+
+class _SkippingInsert(sa.Insert):
+    """An INSERT that skips what is already there."""
+
+    inherit_cache = True
+
+
+@functools.cache
+def build_skipping_insert(table: sa.Table) -> sa.Insert:
     """Return the INSERT into ``table`` that skips what is already there.
 
     The ``rowcount`` of its result says how many rows were inserted. MySQL's
     IGNORE also bends values that do not fit: check them beforehand.
     """
-    statement: sa.Insert
-    if dialect == "postgresql":
-        statement = postgresql.insert(table).on_conflict_do_nothing(
-            index_elements=_natural_key(table))
-    elif dialect == "mysql":
-        statement = mysql.insert(table).prefix_with("IGNORE")
-    else:
-        statement = sqlite.insert(table).on_conflict_do_nothing()
-    return statement.inline().execution_options(preserve_rowcount=True)
+    return (
+        _SkippingInsert(table).prefix_with("IGNORE", dialect="mysql").inline()
+        .execution_options(preserve_rowcount=True))
 
 
-def _natural_key(table: sa.Table) -> list[str] | None:
+@compiles(_SkippingInsert, "postgresql")
+def _skip_natural_key(element: _SkippingInsert, compiler: Any, **options: Any) -> str:
+    key = _natural_key(element.table)
+    target = "" if key is None else f" ({', '.join(map(compiler.preparer.quote, key))})"
+    return f"{compiler.visit_insert(element, **options)} ON CONFLICT{target} DO NOTHING"
+
+
+@compiles(_SkippingInsert, "sqlite")
+def _skip_any_key(element: _SkippingInsert, compiler: Any, **options: Any) -> str:
+    return f"{compiler.visit_insert(element, **options)} ON CONFLICT DO NOTHING"
+
+
+def _natural_key(table: sa.FromClause) -> list[str] | None:
     """Return the columns that tell rows apart where the database numbers them; else None.
 
     A number that is taken is not the same row: its sequence is behind the table.
     """
+    assert isinstance(table, sa.Table)
     if table.autoincrement_column is None:
         return None
     [unique] = [constraint for constraint in table.constraints
@@ -75,4 +117,4 @@ def insert_missing(
         same rows wait for each other rather than deadlock.
     """
     if rows:
-        connection.execute(build_skipping_insert(table, connection.dialect.name), list(rows))
+        connection.execute(build_skipping_insert(table), list(rows))

@@ -15,9 +15,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db.compiled import CompiledStatement, Read, compile_read
+from placement_core.db.compiled import CompiledRead, Read
 from placement_core.db.failures import ConnectionLost, translate
-from placement_core.db.transactions import UnitOfWork, read_once, retry_writes
+from placement_core.db.session import Session
+from placement_core.db.transactions import TransactionContext, read_once, retry_writes
 
 #: What fails later than this was no connection that had died while it was idle.
 _QUICKLY_SECONDS = 1.0
@@ -29,8 +30,9 @@ _Rows = Callable[[Sequence[Any]], list[Any]]
 class PreparedRead:
     """A statement that reads, and is executed all the time.
 
-    It takes and returns numbers, texts and times. One statement sees one snapshot by itself: no
-    transaction is begun, but an open one is joined.
+    It takes numbers, texts, times and lists of them (``lists``), and returns numbers, texts and
+    times. One statement sees one snapshot by itself: no transaction is begun, but an open one
+    is joined.
     """
 
     __slots__ = ("_compiled", "_statement")
@@ -38,10 +40,10 @@ class PreparedRead:
     def __init__(self, statement: Read) -> None:
         self._statement = statement
         #: For each dialect the compiled statement, and how rows are made.
-        self._compiled: dict[str, tuple[CompiledStatement, _Rows]] = {}
+        self._compiled: dict[str, tuple[CompiledRead, _Rows]] = {}
 
     def fetch(
-        self, ctx: UnitOfWork, parameters: Mapping[str, Any] | None = None
+        self, ctx: TransactionContext, parameters: Mapping[str, Any] | None = None
     ) -> Sequence[Any]:
         """Return the rows, as named tuples.
 
@@ -49,20 +51,18 @@ class PreparedRead:
             ``failures`` makes of errors.
         """
         if ctx.session is not None:
-            return ctx.session.execute(self._statement, parameters).all()
+            return self.fetch_in(ctx.session, parameters)
         database = ctx.database
         dialect = database.autocommit.dialect
-        known = self._compiled.get(dialect.name)
-        if known is None:
-            known = self._compiled[dialect.name] = (
-                compile_read(self._statement, dialect), _rows(self._statement, dialect))
-        compiled, rows = known
+        read, rows = self._compile(dialect)
+        parameters = parameters or {}
+        compiled = read.for_parameters(parameters)
         database.availability.require()
         began = time.monotonic()
         try:
             connection = database.read_connections.check_out()
             try:
-                compiled.execute(connection.cursor, parameters or {})
+                compiled.execute(connection.cursor, parameters)
                 fetched = rows(connection.cursor.fetchall())
             except BaseException:
                 database.read_connections.discard(connection)
@@ -78,14 +78,30 @@ class PreparedRead:
                 raise
             if time.monotonic() - began > _QUICKLY_SECONDS:
                 raise meaning from error
-            return _fetch_again(ctx, self._statement, dict(parameters or {}))
+            return _fetch_again(ctx, self._statement, parameters)
         database.read_connections.check_in(connection)
         return fetched
+
+    def fetch_in(
+        self, session: Session, parameters: Mapping[str, Any] | None = None
+    ) -> Sequence[Any]:
+        """Return the rows, as named tuples, in an open transaction."""
+        if session.is_listened_to:
+            return session.execute(self._statement, parameters).all()
+        read, rows = self._compile(session.connection.dialect)
+        return rows(session.fetch(read, parameters or {}))
+
+    def _compile(self, dialect: sa.Dialect) -> tuple[CompiledRead, _Rows]:
+        compiled = self._compiled.get(dialect.name)
+        if compiled is None:
+            compiled = self._compiled[dialect.name] = (
+                CompiledRead(self._statement, dialect), _rows(self._statement, dialect))
+        return compiled
 
 
 @retry_writes
 def _fetch_again(
-    ctx: UnitOfWork, statement: Read, parameters: Mapping[str, Any]
+    ctx: TransactionContext, statement: Read, parameters: Mapping[str, Any]
 ) -> Sequence[Any]:
     with read_once(ctx) as session:
         return session.execute(statement, parameters).all()

@@ -21,7 +21,7 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # it has no types
+class SharedContextConnection(pymysql.connections.Connection):  # type: ignore[misc]  # it has no types
     """PyMySQL's connection, with one TLS context for all that want the same.
 
     PyMySQL makes one for each connection, and reads the system's certificates for it,
@@ -32,11 +32,11 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # it ha
         if not isinstance(sslp, dict):
             context: ssl.SSLContext = super()._create_ssl_ctx(sslp)
             return context
-        wanted = tuple(sorted((name, str(value)) for name, value in sslp.items()))
+        options = tuple(sorted((name, str(value)) for name, value in sslp.items()))
         with _contexts_lock:
-            if wanted not in _contexts:
-                _contexts[wanted] = super()._create_ssl_ctx(sslp)
-            return _contexts[wanted]
+            if options not in _contexts:
+                _contexts[options] = super()._create_ssl_ctx(sslp)
+            return _contexts[options]
 
     def wait_for_answers(self, seconds: float) -> None:
         """Bound the wait for an answer; 0 is no bound."""

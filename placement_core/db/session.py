@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from placement_core.db.compiled import CompiledStatement, CompiledStatements, Parameters, Write
+from placement_core.db.compiled import (
+    CompiledRead,
+    CompiledStatement,
+    CompiledStatements,
+    Parameters,
+    Write,
+)
 
 #: A transaction's name: random, and small enough that 256 of them can be
 #: summed in a signed 64-bit integer (``changes`` sums them).
 _TXN_BITS = 48
+
+T = TypeVar("T")
 
 
 class Session:
@@ -50,25 +58,34 @@ class Session:
         does. Its errors are those of ``execute``.
         """
         first = parameters if isinstance(parameters, Mapping) else parameters[0]
-        compiled = None if self._listened else self._compiled.get(statement, first)
+        compiled = None if self.is_listened_to else self._compiled.get(statement, first)
         if compiled is None:
             return self.connection.execute(statement, parameters).rowcount
-        return self._send(compiled, parameters)
+        return self._send(compiled, parameters, _count)
+
+    def fetch(self, compiled: CompiledRead, parameters: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the rows of a prepared read, as the driver returns them.
+
+        Its errors are those of ``execute``.
+        """
+        return self._send(compiled.for_parameters(parameters), parameters, _fetch_all)
 
     @property
-    def _listened(self) -> bool:
+    def is_listened_to(self) -> bool:
         """Whether somebody listens to what is executed, who hears SQLAlchemy only."""
         return bool(self.connection.engine.dispatch.before_cursor_execute)
 
-    def _send(self, compiled: CompiledStatement, parameters: Parameters) -> int:
+    def _send(
+        self, compiled: CompiledStatement, parameters: Parameters, result: Callable[[Any], T]
+    ) -> T:
         try:
             cursor = self.connection.connection.cursor()
             compiled.execute(cursor, parameters)
-            met: int = cursor.rowcount
+            returned = result(cursor)
             cursor.close()
         except BaseException as error:  # noqa: BLE001  (it is raised again, translated)
             compiled.raise_as_executed(self.connection, error)
-        return met
+        return returned
 
     def record_change(self, kind: str, ref: int) -> None:
         """Note that ``ref`` of ``kind`` changed, for the change log.
@@ -77,6 +94,16 @@ class Session:
         :param ref: the database key of the row that readers must load again.
         """
         self.recorded_changes.add((kind, ref))
+
+
+def _count(cursor: Any) -> int:
+    rows: int = cursor.rowcount
+    return rows
+
+
+def _fetch_all(cursor: Any) -> Sequence[Any]:
+    rows: Sequence[Any] = cursor.fetchall()
+    return rows
 
 
 class OneStatement(Session):

@@ -13,7 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -33,7 +33,7 @@ from placement_core.db.session import OneStatement, Session
 LOG = logging.getLogger(__name__)
 
 
-class UnitOfWork(Protocol):
+class TransactionContext(Protocol):
     """What transactions need of the one who asks (``context.Context`` is one).
 
     :ivar database: the one to work on.
@@ -44,7 +44,7 @@ class UnitOfWork(Protocol):
     session: Session | None
 
 
-C = TypeVar("C", bound=UnitOfWork)
+C = TypeVar("C", bound=TransactionContext)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ _LOOK_UP_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 @contextlib.contextmanager
-def read(ctx: UnitOfWork) -> Iterator[Session]:
+def read(ctx: TransactionContext) -> Iterator[Session]:
     """Open a transaction that sees one snapshot, or join the open one."""
     if ctx.session is not None:
         yield ctx.session
@@ -73,7 +73,7 @@ def read(ctx: UnitOfWork) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def read_once(ctx: UnitOfWork) -> Iterator[Session]:
+def read_once(ctx: TransactionContext) -> Iterator[Session]:
     """Open a session for one statement, or join the open transaction.
 
     One statement sees one snapshot by itself: there is no BEGIN and no COMMIT
@@ -87,7 +87,7 @@ def read_once(ctx: UnitOfWork) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def read_each(ctx: UnitOfWork) -> Iterator[Session]:
+def read_each(ctx: TransactionContext) -> Iterator[Session]:
     """Open a session in which each statement sees a moment of its own.
 
     Never the caller's transaction. For readers that can live with later rows beside
@@ -98,7 +98,7 @@ def read_each(ctx: UnitOfWork) -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def write(ctx: UnitOfWork) -> Iterator[Session]:
+def write(ctx: TransactionContext) -> Iterator[Session]:
     """Open a transaction that may write, or join the open one.
 
     The outermost one appends what was recorded to the change log and commits.
@@ -235,7 +235,8 @@ def retry_writes(
                 except TransactionConflict as error:
                     patience.wait(error)
 
-    return attempt_until_done
+    # Callers hand the context on by position, as ``Concatenate`` wants it.
+    return cast("Callable[Concatenate[C, P], T]", attempt_until_done)
 
 
 class _Patience:

@@ -5,7 +5,7 @@ import os
 import sqlalchemy as sa
 
 from placement_core import db
-from placement_core.db import PreparedRead, connections
+from placement_core.db import PreparedRead, connections, lists
 from placement_core.placement import tables
 from placement_core.testing import factories
 from tests import base, databases
@@ -64,12 +64,52 @@ class TestPreparedRead(base.DatabaseTestCase):
                 [(at,)] * found,
                 [tuple(row) for row in PreparedRead(question).fetch(self.ctx, {"at": at})])
 
+    def test_lists(self):
+        """Of any length, beside other parameters, and in negations; in a transaction and not."""
+        names = [f"provider {number:04}" for number in range(1100)]
+        for name in names[:9]:
+            factories.provider(self.ctx, name)
+        statement = (
+            sa.select(_providers.c.name)
+            .where(lists.among(_providers.c.name, "names"),
+                   sa.not_(lists.among(_providers.c.id, "without")),
+                   _providers.c.generation >= sa.bindparam("least", type_=sa.Integer))
+            .order_by(_providers.c.name))
+        prepared = PreparedRead(statement)
+        for length in (0, 1, 2, 3, 5, 9, 33, 1100, 2, 0):
+            for without in ([], [-1, -2, -3]):
+                parameters = {"names": names[:length], "without": without, "least": 0}
+                with db.read(self.ctx) as session:
+                    together = prepared.fetch_in(session, parameters)
+                    self.assertEqual(session.execute(statement, parameters).all(), together)
+                self.assertEqual(names[:min(length, 9)], [row.name for row in together])
+                self.assertEqual(together, prepared.fetch(self.ctx, parameters))
+                self.assertEqual([], list(prepared.fetch(self.ctx, {**parameters, "least": 99})))
+
+    def test_lists_of_times(self):
+        """Their values are converted one by one."""
+        created = _providers.c.created_at
+        times = [datetime.datetime(2026, 3, day, 12) for day in (1, 2, 3)]
+        for at in times:
+            made = factories.provider(self.ctx)
+            with db.write(self.ctx) as session:
+                session.execute(sa.update(_providers).where(
+                    _providers.c.id == made.id).values(created_at=at))
+        prepared = PreparedRead(
+            sa.select(created).where(lists.among(created, "times")).order_by(created))
+        with db.read(self.ctx) as session:
+            self.assertEqual(
+                times[1:], [row[0] for row in prepared.fetch_in(session, {"times": times[1:]})])
+        self.assertEqual(times, [row[0] for row in prepared.fetch(self.ctx, {"times": times})])
+
     def test_errors_are_those_of_other_statements(self):
         wrong = sa.select(sa.column("nothing")).select_from(sa.table("nowhere"))
         with self.assertRaises(Exception) as usual, db.read(self.context()) as session:
             session.execute(wrong)
         with self.assertRaises(type(usual.exception)):
             PreparedRead(wrong).fetch(self.ctx)
+        with (self.assertRaises(type(usual.exception)), db.read(self.context()) as session):
+            PreparedRead(wrong).fetch_in(session)
         self.assertEqual([], list(_NAMED.fetch(self.ctx, {"name": "x", "least": 0})))
 
 

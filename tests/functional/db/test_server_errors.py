@@ -94,12 +94,17 @@ class TestEachError(base.DatabaseTestCase):
             with db.write(self.ctx) as session:
                 session.execute_write(_UPDATE, {"code": code, "of": 0})
 
+        def fetch_in(code):
+            with db.write(self.ctx) as session:
+                prepared.fetch_in(session, {"code": code})
+
         return {
             "read": execute(db.read, _SELECT), "read_once": execute(db.read_once, _SELECT),
             "read_each": execute(db.read_each, _SELECT),
             "write": execute(db.write, _UPDATE, of=0),
             "execute_write": execute_write,
             "prepared": lambda code: prepared.fetch(self.ctx, {"code": code}),
+            "prepared in a transaction": fetch_in,
         }
 
     def test_each_on_every_road(self):

@@ -15,14 +15,14 @@ from tests.functional.cli import test_commands
 from tests.http import base
 
 
-class SqliteFilesTest(test_commands.CommandTestCase):
+class TestSqliteFiles(test_commands.CommandTestCase):
     def setUp(self) -> None:
         super().setUp()
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.file = folder / "placement.sqlite"
         self.connection = f"sqlite:///{self.file}"
         self.addCleanup(os.umask, os.umask(0o022))
-        self.addCleanup(engines.dispose)
+        self.addCleanup(engines.SHARED.dispose)
 
     def modes(self) -> dict[str, int]:
         return {path.name.removeprefix("placement.sqlite"): stat.S_IMODE(path.stat().st_mode)
