@@ -17,7 +17,7 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import PreparedRead, Session, inserts, texts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, locks, rows, tables
+from placement_core.placement import errors, locks, lookups, tables
 from placement_core.placement.records import ProviderAggregates
 
 T = TypeVar("T")
@@ -56,9 +56,9 @@ def list_for_provider(ctx: Context, uuid: str) -> ProviderAggregates:
 
     :raises errors.ProviderNotFound: no such provider.
     """
-    found = rows.of_provider(ctx, _OF_PROVIDER, uuid)
-    return ProviderAggregates(found[0].generation, tuple(
-        row.aggregate_uuid for row in found if row.aggregate_uuid is not None))
+    memberships = lookups.fetch_of_provider(ctx, _OF_PROVIDER, uuid)
+    return ProviderAggregates(memberships[0].generation, tuple(
+        row.aggregate_uuid for row in memberships if row.aggregate_uuid is not None))
 
 
 @db.retry_writes
@@ -74,20 +74,20 @@ def replace_for_provider(
     :raises errors.ProviderGenerationConflict: its generation is another.
     :raises errors.InvalidAggregate: a spelling is too long to be kept.
     """
-    wanted = sorted(set(uuids))
+    distinct = sorted(set(uuids))
     with db.read(ctx) as session:
-        provider = rows.by_uuid(session, uuid)
+        provider = lookups.get_provider(session, uuid)
     if generation is not None and provider.generation != generation:
         raise errors.ProviderGenerationConflict(uuid)
-    for aggregate in wanted:
+    for aggregate in distinct:
         if not 0 < len(aggregate) <= _LONGEST_UUID or not texts.is_storable(aggregate):
             raise errors.InvalidAggregate(aggregate)
-    aggregate_ids = _ensure(ctx, wanted)
+    aggregate_ids = _ensure(ctx, distinct)
     with db.write(ctx) as session:
-        provider = rows.by_uuid(session, uuid)
+        provider = lookups.get_provider(session, uuid)
         if generation is None:
-            locks.hold(session, {provider.id: 0})
-        elif not locks.hold_seen(session, provider.id, seen=generation, step=1):
+            locks.lock_providers(session, {provider.id: 0})
+        elif not locks.lock_at_generation(session, provider.id, seen=generation, step=1):
             raise errors.ProviderGenerationConflict(uuid)
         present = set(session.execute(_MEMBERSHIPS, {"provider_id": provider.id}).scalars())
         for batch in _batches(sorted(present - aggregate_ids)):
@@ -98,7 +98,7 @@ def replace_for_provider(
                 for aggregate_id in sorted(aggregate_ids - present)])
         # In the order the caller chose.
         return ProviderAggregates(
-            rows.generation(session, provider.id), tuple(dict.fromkeys(uuids)))
+            lookups.get_generation(session, provider.id), tuple(dict.fromkeys(uuids)))
 
 
 @db.retry_writes
@@ -111,8 +111,8 @@ def join(ctx: Context, provider_uuid: str, uuid: str) -> None:
         return
     [aggregate_id] = _ensure(ctx, [uuid])
     with db.write(ctx) as session:
-        provider = rows.by_uuid(session, provider_uuid)
-        locks.hold(session, {provider.id: 1})
+        provider = lookups.get_provider(session, provider_uuid)
+        locks.lock_providers(session, {provider.id: 1})
         present = session.execute(_MEMBERSHIPS, {"provider_id": provider.id}).scalars()
         if aggregate_id not in present.all():
             session.execute(_JOIN, [
@@ -125,22 +125,23 @@ def _ensure(ctx: Context, uuids: list[str]) -> set[int]:
     An adopted MySQL table takes two spellings that differ in case for one.
     """
     with db.read(ctx) as session:
-        found = _ids(session, uuids)
-    missing = [uuid for uuid in uuids if uuid not in found]
+        aggregate_ids = _ids(session, uuids)
+    missing = [uuid for uuid in uuids if uuid not in aggregate_ids]
     if missing:
         now = utcnow()
         with db.write(ctx) as session:
             inserts.insert_missing(session.connection, _aggregates, [
                 {"uuid": uuid, "created_at": now} for uuid in missing])
-            found.update(_ids(session, missing))
-    return set(found.values())
+            aggregate_ids.update(_ids(session, missing))
+    return set(aggregate_ids.values())
 
 
 def _ids(session: Session, uuids: list[str]) -> dict[str, int]:
-    found = {}
+    aggregate_ids = {}
     for batch in _batches(uuids):
-        found.update({row.uuid: row.id for row in session.execute(_BY_UUIDS, {"uuids": batch})})
-    return found
+        aggregate_rows = session.execute(_BY_UUIDS, {"uuids": batch})
+        aggregate_ids.update({row.uuid: row.id for row in aggregate_rows})
+    return aggregate_ids
 
 
 def _batches(values: list[T]) -> list[list[T]]:

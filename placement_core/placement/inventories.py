@@ -21,7 +21,7 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import PreparedRead, Session
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, locks, resource_classes, rows, tables
+from placement_core.placement import errors, locks, lookups, resource_classes, tables
 from placement_core.placement.records import Inventory, InventoryValues, ProviderInventories
 
 #: What ``inventories.capacity`` can hold.
@@ -138,11 +138,11 @@ def create(
     :raises errors.InventoryExists: it already has inventory of the class.
     """
     with db.write(ctx) as session:
-        provider = rows.by_uuid(session, provider_uuid)
+        provider = lookups.get_provider(session, provider_uuid)
         values = _checked(provider_uuid, resource_class, values, allow_fully_reserved, "create")
         prefix = f"Unable to create inventory for resource provider {provider_uuid}: "
         class_ids = _class_ids(session, [resource_class], prefix)
-        locks.hold(session, {provider.id: 1})
+        locks.lock_providers(session, {provider.id: 1})
         class_id = class_ids[resource_class]
         if class_id in present(session, provider.id):
             raise errors.InventoryExists(provider_uuid, resource_class)
@@ -166,7 +166,7 @@ def update(
     :raises errors.InventoryNotThere: the provider has none of the class.
     """
     with db.write(ctx) as session:
-        provider = _hold_seen(session, provider_uuid, generation)
+        provider = _lock_at_generation(session, provider_uuid, generation)
         values = _checked(provider_uuid, resource_class, values, allow_fully_reserved, "update")
         class_id = resource_classes.ids(session, [resource_class]).get(resource_class)
         if class_id is None:
@@ -192,17 +192,17 @@ def replace(
     :raises errors.InventoryInUse: allocations stand against what would go.
     """
     with db.write(ctx) as session:
-        provider = _hold_seen(session, provider_uuid, generation)
+        provider = _lock_at_generation(session, provider_uuid, generation)
         checked = {
             name: _checked(provider_uuid, name, values, allow_fully_reserved, "update")
             for name, values in inventories.items()}
         prefix = f"Unknown resource class in inventory for resource provider {provider_uuid}: "
         class_ids = _class_ids(session, checked, prefix)
-        wanted = {class_ids[name]: values for name, values in checked.items()}
-        gone = present(session, provider.id) - wanted.keys()
+        by_class = {class_ids[name]: values for name, values in checked.items()}
+        gone = present(session, provider.id) - by_class.keys()
         _refuse_in_use(session, provider, gone, prefix="update conflict: ")
         remove(session, provider.id, gone)
-        put(session, provider.id, wanted)
+        put(session, provider.id, by_class)
         written = _of_provider(ctx, provider_uuid)
     return dataclasses.replace(written, inventories=tuple(
         dataclasses.replace(
@@ -219,8 +219,8 @@ def delete(ctx: Context, provider_uuid: str, resource_class: str) -> None:
     :raises errors.InventoryInUse: allocations stand against it.
     """
     with db.write(ctx) as session:
-        provider = rows.by_uuid(session, provider_uuid)
-        locks.hold(session, {provider.id: 1})
+        provider = lookups.get_provider(session, provider_uuid)
+        locks.lock_providers(session, {provider.id: 1})
         class_id = resource_classes.ids(session, [resource_class]).get(resource_class)
         if class_id is None:
             raise errors.InventoryNotFoundForDelete(
@@ -242,8 +242,8 @@ def delete_all(ctx: Context, provider_uuid: str) -> None:
     :raises errors.InventoryInUse: allocations stand against some.
     """
     with db.write(ctx) as session:
-        provider = rows.by_uuid(session, provider_uuid)
-        locks.hold(session, {provider.id: 1})
+        provider = lookups.get_provider(session, provider_uuid)
+        locks.lock_providers(session, {provider.id: 1})
         gone = present(session, provider.id)
         _refuse_in_use(session, provider, gone)
         remove(session, provider.id, gone)
@@ -254,8 +254,8 @@ def delete_all(ctx: Context, provider_uuid: str) -> None:
 
 def present(session: Session, provider_id: int) -> set[int]:
     """Return the ids of the classes a held provider has inventory of."""
-    found = session.execute(_PRESENT, {"provider_id": provider_id})
-    return {row.resource_class_id for row in found}
+    class_rows = session.execute(_PRESENT, {"provider_id": provider_id})
+    return {row.resource_class_id for row in class_rows}
 
 
 def in_use(session: Session, provider_id: int, class_ids: Collection[int]) -> list[str]:
@@ -266,33 +266,33 @@ def in_use(session: Session, provider_id: int, class_ids: Collection[int]) -> li
     """
     if not class_ids:
         return []
-    found = session.execute(
+    class_rows = session.execute(
         _IN_USE, {"provider_id": provider_id, "class_ids": sorted(class_ids)})
-    return [row.name or str(row.resource_class_id) for row in found]
+    return [row.name or str(row.resource_class_id) for row in class_rows]
 
 
-def put(session: Session, provider_id: int, wanted: Mapping[int, InventoryValues]) -> None:
+def put(session: Session, provider_id: int, by_class: Mapping[int, InventoryValues]) -> None:
     """Insert or change inventories of a held provider; others stay as they are.
 
     A transaction that puts inventories of several providers must hold all
-    their classes (``resource_classes.hold``) before the first.
+    their classes (``resource_classes.lock_classes``) before the first.
 
-    :param wanted: {class id: values that ``in_range`` returned}.
+    :param by_class: {class id: values that ``in_range`` returned}.
     """
-    found = {row.resource_class_id: row
+    before = {row.resource_class_id: row
              for row in session.execute(_PRESENT, {"provider_id": provider_id})}
     written = {class_id: dataclasses.asdict(values) | {"capacity": stored_capacity(values)}
-               for class_id, values in wanted.items()}
+               for class_id, values in by_class.items()}
     changed = [
-        {"inventory_id": found[class_id].id} | {f"new_{name}": row[name] for name in _WRITTEN}
+        {"inventory_id": before[class_id].id} | {f"new_{name}": row[name] for name in _WRITTEN}
         for class_id, row in written.items()
-        if class_id in found
-        and any(getattr(found[class_id], name) != row[name] for name in _WRITTEN)]
+        if class_id in before
+        and any(getattr(before[class_id], name) != row[name] for name in _WRITTEN)]
     if changed:
         session.execute(_UPDATE, changed)
-    new = sorted(written.keys() - found.keys())
+    new = sorted(written.keys() - before.keys())
     if new:
-        resource_classes.hold(session, new)
+        resource_classes.lock_classes(session, new)
         now = utcnow()
         session.execute(_INSERT, [
             written[class_id] | {"resource_provider_id": provider_id, "used": 0,
@@ -301,27 +301,27 @@ def put(session: Session, provider_id: int, wanted: Mapping[int, InventoryValues
 
 
 def put_class(
-    session: Session, class_id: int, wanted: Mapping[int, InventoryValues], *,
+    session: Session, class_id: int, by_provider: Mapping[int, InventoryValues], *,
     is_new: bool = False,
 ) -> None:
     """Insert or change inventories of one held class on held providers.
 
-    :param wanted: {provider id: values that ``in_range`` returned}.
+    :param by_provider: {provider id: values that ``in_range`` returned}.
     :param is_new: nobody has inventory of the class.
     """
-    found = {} if is_new else {
+    ids = {} if is_new else {
         row.resource_provider_id: row.id for row in session.execute(
-            _OF_CLASS, {"class_id": class_id, "provider_ids": sorted(wanted)})}
+            _OF_CLASS, {"class_id": class_id, "provider_ids": sorted(by_provider)})}
     now = utcnow()
     rows = {key: dataclasses.asdict(values) | {"capacity": stored_capacity(values)}
-            for key, values in wanted.items()}
+            for key, values in by_provider.items()}
     changed = [
-        {"inventory_id": found[key]} | {f"new_{name}": rows[key][name] for name in _WRITTEN}
-        for key in sorted(found)]
+        {"inventory_id": ids[key]} | {f"new_{name}": rows[key][name] for name in _WRITTEN}
+        for key in sorted(ids)]
     if changed:
         session.execute(_UPDATE, changed)
     new = [rows[key] | {"resource_provider_id": key, "used": 0, "resource_class_id": class_id,
-                        "created_at": now} for key in sorted(rows.keys() - found.keys())]
+                        "created_at": now} for key in sorted(rows.keys() - ids.keys())]
     if new:
         session.execute(_INSERT, new)
 
@@ -333,9 +333,9 @@ def remove(session: Session, provider_id: int, class_ids: Iterable[int]) -> None
         session.execute(_DELETE, {"provider_id": provider_id, "class_ids": gone})
 
 
-def _hold_seen(session: Session, uuid: str, generation: int) -> sa.Row[Any]:
-    provider = rows.by_uuid(session, uuid)
-    if not locks.hold_seen(session, provider.id, seen=generation, step=1):
+def _lock_at_generation(session: Session, uuid: str, generation: int) -> sa.Row[Any]:
+    provider = lookups.get_provider(session, uuid)
+    if not locks.lock_at_generation(session, provider.id, seen=generation, step=1):
         raise errors.ProviderGenerationConflict(uuid, errors.STALE_INVENTORY_GENERATION)
     return provider
 
@@ -364,20 +364,20 @@ def _checked(
 
 
 def _class_ids(session: Session, names: Collection[str], prefix: str) -> dict[str, int]:
-    found = resource_classes.ids(session, names)
+    class_ids = resource_classes.ids(session, names)
     for name in names:
-        if name not in found:
+        if name not in class_ids:
             raise errors.UnknownResourceClass(name, prefix=prefix)
-    return found
+    return class_ids
 
 
 def _of_provider(ctx: Context, uuid: str) -> ProviderInventories:
-    found = rows.of_provider(ctx, _OF_PROVIDER, uuid)
-    return ProviderInventories(found[0].generation, tuple(
+    inventory_rows = lookups.fetch_of_provider(ctx, _OF_PROVIDER, uuid)
+    return ProviderInventories(inventory_rows[0].generation, tuple(
         Inventory(
             row.resource_class, InventoryValues(*(getattr(row, name) for name in _FIELDS)),
             used=row.used, created_at=row.created_at, updated_at=row.updated_at)
-        for row in found if row.resource_class is not None))
+        for row in inventory_rows if row.resource_class is not None))
 
 
 def _pick(

@@ -1,13 +1,13 @@
-"""Taking provider rows: the lock of every write that touches a provider.
+"""Locking provider rows: every write that touches a provider does it.
 
 A lock is an UPDATE (Galera certifies writes only): ``revision`` rises, and
-with it ``generation`` where the API says so. Whoever holds a provider's row
-may decide about its inventories, allocations, traits, aggregates, children and
-parent by what it reads *afterwards*; what it read before the lock is hearsay.
+with it ``generation`` where the API says so. A transaction that locked a
+provider's row may decide about its inventories, allocations, traits, aggregates, children
+and parent by what it reads *afterwards*; what it read before may have changed.
 
 Order, for a deadlock-free whole: consumers, then provider rows by id (all of a
 transaction in one call), then resource class rows by id
-(``resource_classes.hold``), then limits, usage counters, the change head.
+(``resource_classes.lock_classes``), then limits, usage counters, the change head.
 Trait rows are protected by the database's foreign key and take no lock of ours.
 
 An id may come back for another provider after a delete (SQLite): a uuid that
@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from placement_core.changes import kinds
-from placement_core.db import Session, arrays, failures
+from placement_core.db import Session, arrays, failures, lists
 from placement_core.placement import tables
 
 _providers = tables.resource_providers
@@ -30,46 +30,46 @@ _providers = tables.resource_providers
 #: What an INTEGER column holds; a generation beyond it matches no row.
 LARGEST_INTEGER = 2**31 - 1
 
-_HOLD = (
+_LOCK = (
     sa.update(_providers)
-    .where(_providers.c.id == sa.bindparam("held_id"))
+    .where(_providers.c.id == sa.bindparam("of_id"))
     .values(revision=_providers.c.revision + 1,
             generation=_providers.c.generation + sa.bindparam("step"))
 )
 
 
-def _hold_arrays() -> sa.Update:
+def _lock_arrays() -> sa.Update:
     """Build the same for any number of rows, for PostgreSQL.
 
     An UPDATE alone would take them in the order of its plan.
     """
-    wanted = arrays.rows("wanted", {"held_id": sa.Integer, "step": sa.Integer})
-    taken = (
-        sa.select(_providers.c.id, wanted.c.step)
-        .join(wanted, wanted.c.held_id == _providers.c.id)
+    steps = arrays.rows("wanted", {"of_id": sa.Integer, "step": sa.Integer})
+    locked = (
+        sa.select(_providers.c.id, steps.c.step)
+        .join(steps, steps.c.of_id == _providers.c.id)
         .order_by(_providers.c.id)
         .with_for_update(of=_providers, key_share=True)
         .cte("taken"))
     return (
         sa.update(_providers)
         # Named twice: a plan that was made while there were few would look at all.
-        .where(_providers.c.id == taken.c.id,
-               arrays.among(_providers.c.id, "held_id", dialect="postgresql"))
+        .where(_providers.c.id == locked.c.id,
+               lists.among(_providers.c.id, "of_id"))
         .values(revision=_providers.c.revision + 1,
-                generation=_providers.c.generation + taken.c.step))
+                generation=_providers.c.generation + locked.c.step))
 
 
-_HOLD_ARRAYS = _hold_arrays()
+_LOCK_ARRAYS = _lock_arrays()
 _RAISE_GENERATION = (
     sa.update(_providers)
-    .where(_providers.c.id == sa.bindparam("held_id"))
+    .where(_providers.c.id == sa.bindparam("of_id"))
     .values(generation=_providers.c.generation + 1)
 )
-_HOLD_SEEN = _HOLD.where(_providers.c.generation == sa.bindparam("seen"))
+_LOCK_AT_GENERATION = _LOCK.where(_providers.c.generation == sa.bindparam("seen"))
 
 
-def hold(session: Session, steps: Mapping[int, int]) -> None:
-    """Take the rows of providers, in the order of their ids, until the commit.
+def lock_providers(session: Session, steps: Mapping[int, int]) -> None:
+    """Lock the rows of providers, in the order of their ids, until the commit.
 
     :param steps: {provider id: how far its generation rises, 0 or 1}.
     :raises failures.TransactionConflict: one of them was removed meanwhile;
@@ -77,36 +77,37 @@ def hold(session: Session, steps: Mapping[int, int]) -> None:
     """
     if not steps:
         return
-    rows = [{"held_id": key, "step": steps[key]} for key in sorted(steps)]
+    rows = [{"of_id": key, "step": steps[key]} for key in sorted(steps)]
     if len(rows) == 1:
-        met = session.execute_write(_HOLD, rows[0])
+        met = session.execute_write(_LOCK, rows[0])
     elif session.dialect == "postgresql":
-        met = session.execute_write(_HOLD_ARRAYS, arrays.columns(rows))
+        # By arrays: psycopg would send the rows one by one.
+        met = session.execute_write(_LOCK_ARRAYS, arrays.columns(rows))
     else:
-        met = session.execute_write(_HOLD, rows)
+        met = session.execute_write(_LOCK, rows)
     if met != len(rows):
         raise failures.TransactionConflict
     for key in steps:
         session.record_change(kinds.PROVIDER, key)
 
 
-def hold_seen(session: Session, provider_id: int, *, seen: int, step: int) -> bool:
-    """Take a provider's row if its generation still is ``seen``.
+def lock_at_generation(session: Session, provider_id: int, *, seen: int, step: int) -> bool:
+    """Lock a provider's row if its generation still is ``seen``.
 
-    :returns: whether it was; if not, nothing was changed or taken.
+    :returns: whether it was; if not, nothing was changed or locked.
     """
     if not 0 <= seen <= LARGEST_INTEGER:
         return False
     if session.execute_write(
-            _HOLD_SEEN, {"held_id": provider_id, "step": step, "seen": seen}) != 1:
+            _LOCK_AT_GENERATION, {"of_id": provider_id, "step": step, "seen": seen}) != 1:
         return False
     session.record_change(kinds.PROVIDER, provider_id)
     return True
 
 
 def raise_generation(session: Session, provider_id: int) -> None:
-    """Raise the generation of a provider whose row the session holds already.
+    """Increment the generation of a provider whose row the session locked already.
 
     For writes that learn only under the lock whether they change anything.
     """
-    session.execute_write(_RAISE_GENERATION, {"held_id": provider_id})
+    session.execute_write(_RAISE_GENERATION, {"of_id": provider_id})

@@ -20,7 +20,7 @@ from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import PreparedRead, Session, failures, texts
-from placement_core.placement import errors, locks, rows, tables
+from placement_core.placement import errors, locks, lookups, tables
 from placement_core.placement.records import Provider
 
 _providers = tables.resource_providers
@@ -78,15 +78,15 @@ _SET_OWN_ROOT = (
     .values(root_provider_id=_providers.c.id, updated_at=None)
 )
 _RENAME = (
-    sa.update(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("of_id"))
     .values(name=sa.bindparam("new_name"))
 )
 _SET_PARENT = (
-    sa.update(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("of_id"))
     .values(parent_provider_id=sa.bindparam("parent_id"))
 )
 _SET_ROOT = (
-    sa.update(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("of_id"))
     .values(root_provider_id=sa.bindparam("root_id"))
 )
 _CHILD = (
@@ -101,15 +101,15 @@ _ALLOCATION = (
 )
 # InnoDB may refuse to remove a row that refers to itself.
 _CLEAR_ROOT = (
-    sa.update(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+    sa.update(_providers).where(_providers.c.id == sa.bindparam("of_id"))
     .values(root_provider_id=None)
 )
 _DELETE_BELONGINGS = tuple(
-    sa.delete(table).where(table.c.resource_provider_id == sa.bindparam("held_id"))
+    sa.delete(table).where(table.c.resource_provider_id == sa.bindparam("of_id"))
     for table in (tables.inventories, tables.resource_provider_traits,
                   tables.resource_provider_aggregates)
 )
-_DELETE = sa.delete(_providers).where(_providers.c.id == sa.bindparam("held_id"))
+_DELETE = sa.delete(_providers).where(_providers.c.id == sa.bindparam("of_id"))
 
 
 @db.retry_writes
@@ -138,7 +138,7 @@ def create(
             if parent_id is None:
                 raise errors.ProviderNotCreated(name, uuid, _UNKNOWN_PARENT)
             # From here on the parent is neither removed nor moved.
-            locks.hold(session, {parent_id: 0})
+            locks.lock_providers(session, {parent_id: 0})
             root_id = session.execute(_PLACE, {"id": parent_id}).one().root_provider_id
         try:
             result = session.execute(_INSERT, {
@@ -161,10 +161,10 @@ def get(ctx: Context, uuid: str) -> Provider:
 
     :raises errors.ProviderNotFound: none has exactly this uuid.
     """
-    if rows.is_provider_uuid(uuid):
-        found = _RECORD_BY_UUID.fetch(ctx, {"uuid": uuid})
-        if found and found[0].uuid == uuid:
-            return _record(found[0])
+    if lookups.is_provider_uuid(uuid):
+        provider_rows = _RECORD_BY_UUID.fetch(ctx, {"uuid": uuid})
+        if provider_rows and provider_rows[0].uuid == uuid:
+            return _record(provider_rows[0])
     raise errors.ProviderNotFound(uuid)
 
 
@@ -184,15 +184,15 @@ def update(
     :raises errors.Fenced: its tree, or the one that it shall join, is pooled.
     """
     with db.write(ctx) as session:
-        row = rows.by_uuid(session, uuid)
+        row = lookups.get_provider(session, uuid)
         if not _is_name(name):
             raise errors.ProviderNotSaved(uuid, _BAD_NAME)
         if parent_uuid is KEEP:
-            locks.hold(session, {row.id: 0})
+            locks.lock_providers(session, {row.id: 0})
         else:
             _put_below(session, row, parent_uuid, allow_reparenting)
         try:
-            session.execute(_RENAME, {"held_id": row.id, "new_name": name})
+            session.execute(_RENAME, {"of_id": row.id, "new_name": name})
         except db_exception.DBDuplicateEntry as error:
             raise errors.DuplicateProvider(name) from error
         return _record(session.execute(_RECORD_BY_ID, {"id": row.id}).one())
@@ -208,10 +208,10 @@ def delete(ctx: Context, uuid: str) -> None:
     :raises errors.Fenced: it is the root of a pooled tree.
     """
     with db.write(ctx) as session:
-        row = rows.by_uuid(session, uuid, purpose="for delete")
+        row = lookups.get_provider(session, uuid, purpose="for delete")
         # Children, allocations and everything else of a provider are only
         # written under this lock, so none can arrive after we looked.
-        locks.hold(session, {row.id: 0})
+        locks.lock_providers(session, {row.id: 0})
         if session.execute(_CHILD, {"id": row.id}).first():
             raise errors.ProviderHasChildren(uuid)
         if session.execute(_ALLOCATION, {"id": row.id}).first():
@@ -219,7 +219,7 @@ def delete(ctx: Context, uuid: str) -> None:
         _require_not_kept(session, uuid, {row.id})
         try:
             for statement in (*_DELETE_BELONGINGS, _CLEAR_ROOT, _DELETE):
-                session.execute(statement, {"held_id": row.id})
+                session.execute(statement, {"of_id": row.id})
         except db_exception.DBReferenceError as error:
             # Old databases may have providers elsewhere that call it their root.
             raise errors.ProviderHasChildren(uuid) from error
@@ -237,7 +237,7 @@ def _put_below(
     moves = parent_id != row.parent_provider_id
     subtree = set(session.execute(_SUBTREE, {"top": row.id}).scalars()) if moves else {row.id}
     held = subtree if parent_id is None or not moves else subtree | {parent_id}
-    locks.hold(session, dict.fromkeys(held, 0))
+    locks.lock_providers(session, dict.fromkeys(held, 0))
 
     # Nothing joins or leaves the subtree now, for that takes a row we hold: the
     # parent of what joins, or all of the part that leaves. What did so before
@@ -260,8 +260,8 @@ def _put_below(
     if parent_id is not None:
         root_id = session.execute(_PLACE, {"id": parent_id}).one().root_provider_id
     _require_not_kept(session, row.uuid, {present.root_provider_id, root_id})
-    session.execute(_SET_PARENT, {"held_id": row.id, "parent_id": parent_id})
-    session.execute(_SET_ROOT, [{"held_id": key, "root_id": root_id} for key in sorted(subtree)])
+    session.execute(_SET_PARENT, {"of_id": row.id, "parent_id": parent_id})
+    session.execute(_SET_ROOT, [{"of_id": key, "root_id": root_id} for key in sorted(subtree)])
 
 
 def _require_not_kept(session: Session, uuid: str, roots: Collection[int]) -> None:
@@ -277,7 +277,8 @@ def _require_not_kept(session: Session, uuid: str, roots: Collection[int]) -> No
 
 def _find_parent(session: Session, uuid: str) -> int | None:
     try:
-        return rows.by_uuid(session, uuid).id
+        parent_id: int = lookups.get_provider(session, uuid).id
+        return parent_id
     except errors.ProviderNotFound:
         return None
 

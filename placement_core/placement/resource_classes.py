@@ -47,8 +47,8 @@ _ALL = sa.select(
 ).order_by(_classes.c.id)
 _BY_NAME = _ALL.where(_classes.c.name == sa.bindparam("name"))
 _BY_NAMES = _ALL.where(_classes.c.name.in_(sa.bindparam("names", expanding=True)))
-_HOLD = (
-    sa.update(_classes).where(_classes.c.id == sa.bindparam("held_id"))
+_LOCK = (
+    sa.update(_classes).where(_classes.c.id == sa.bindparam("of_id"))
     # A lock is no change of the class that a client should see.
     .values(revision=_classes.c.revision + 1, updated_at=_classes.c.updated_at)
 )
@@ -104,7 +104,7 @@ def create(ctx: Context, name: str) -> Named:
     if not is_custom_name(name):
         raise errors.InvalidResourceClassName(name)
     with db.write(ctx) as session:
-        ids = _hold_ids(session, name)
+        ids = _lock_ids(session, name)
         if ids.known is not None:
             raise errors.ResourceClassExists(name, creating=True)
         now = utcnow()
@@ -168,7 +168,7 @@ def delete(ctx: Context, name: str) -> None:
         row = _find(session, name)
         if row.id < FIRST_CUSTOM_ID:
             raise errors.StandardResourceClass(name, deleting=True)
-        ids = _hold_ids(session, name)
+        ids = _lock_ids(session, name)
         # The row first: who makes inventory of the class takes it as well
         # (``hold``), so what we do not see below cannot come any more.
         if session.execute(_DELETE, {"class_id": row.id}).rowcount != 1:
@@ -180,7 +180,7 @@ def delete(ctx: Context, name: str) -> None:
         session.record_change(kinds.RESOURCE_CLASS, row.id)
 
 
-def hold(session: Session, class_ids: Iterable[int]) -> None:
+def lock_classes(session: Session, class_ids: Iterable[int]) -> None:
     """Keep classes from being removed until the commit.
 
     Who inserts inventory rows of custom classes calls this before, once for
@@ -192,7 +192,7 @@ def hold(session: Session, class_ids: Iterable[int]) -> None:
     for class_id in sorted(set(class_ids)):
         # Standard classes are never removed.
         if (class_id >= FIRST_CUSTOM_ID
-                and session.execute(_HOLD, {"held_id": class_id}).rowcount != 1):
+                and session.execute(_LOCK, {"of_id": class_id}).rowcount != 1):
             raise failures.TransactionConflict
 
 
@@ -204,24 +204,24 @@ def have(session: Session, name: str) -> tuple[int, bool]:
 
     :returns: its id, and whether it was made.
     """
-    ids = _hold_ids(session, name)
+    ids = _lock_ids(session, name)
     if ids.known is None:
         return _make(session, name, ids, utcnow()), True
-    hold(session, [ids.known])
+    lock_classes(session, [ids.known])
     _note(session, ids)
     return ids.known, False
 
 
 def ids(session: Session, names: Collection[str]) -> dict[str, int]:
     """Return the ids of those ``names`` that exist, in the order of the ids."""
-    wanted = {name for name in names if _is_name(name)}
-    if not wanted:
+    valid_names = {name for name in names if _is_name(name)}
+    if not valid_names:
         return {}
-    if len(wanted) > _MANY:
-        found = session.execute(_ALL)
+    if len(valid_names) > _MANY:
+        class_rows = session.execute(_ALL)
     else:
-        found = session.execute(_BY_NAMES, {"names": sorted(wanted)})
-    return {row.name: row.id for row in found if row.name in wanted}
+        class_rows = session.execute(_BY_NAMES, {"names": sorted(valid_names)})
+    return {row.name: row.id for row in class_rows if row.name in valid_names}
 
 
 def is_custom_name(name: str) -> bool:
@@ -247,9 +247,9 @@ class _Ids:
     known: int | None
 
 
-def _hold_ids(session: Session, name: str) -> _Ids:
+def _lock_ids(session: Session, name: str) -> _Ids:
     """Keep others from giving out ids."""
-    if session.execute(_HOLD, {"held_id": 0}).rowcount != 1:
+    if session.execute(_LOCK, {"of_id": 0}).rowcount != 1:
         raise RuntimeError(
             f"the standard resource class {os_resource_classes.STANDARDS[0]} is missing; "
             "run: placement-core db sync")

@@ -20,7 +20,7 @@ from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import PreparedRead, Session, failures, inserts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, locks, rows, tables
+from placement_core.placement import errors, locks, lookups, tables
 from placement_core.placement.records import Named, ProviderTraits
 
 _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
@@ -78,18 +78,19 @@ def list_(
         if prefix and not _is_name(prefix):
             return []
         statement = statement.where(_traits.c.name.startswith(prefix, autoescape=True))
-    wanted = None
+    valid_names = None
     if names is not None:
-        wanted = {name for name in names if _is_name(name)}
-        if not wanted:
+        valid_names = {name for name in names if _is_name(name)}
+        if not valid_names:
             return []
-        if len(wanted) <= _MANY:
-            statement = statement.where(_traits.c.name.in_(sorted(wanted)))
+        if len(valid_names) <= _MANY:
+            statement = statement.where(_traits.c.name.in_(sorted(valid_names)))
     with db.read_once(ctx) as session:
-        found = session.execute(statement).all()
+        trait_rows = session.execute(statement).all()
     # Databases differ in whether they tell a from A.
-    return [_record(row) for row in found
-            if (wanted is None or row.name in wanted) and row.name.startswith(prefix or "")]
+    return [_record(row) for row in trait_rows
+            if (valid_names is None or row.name in valid_names)
+            and row.name.startswith(prefix or "")]
 
 
 @db.retry_writes
@@ -115,7 +116,7 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
     except errors.TraitNotFound:
         pass
     with db.write(ctx) as session:
-        statement = inserts.build_skipping_insert(_traits, session.dialect)
+        statement = inserts.build_skipping_insert(_traits)
         created = session.execute(statement, {"name": name, "created_at": utcnow()}).rowcount == 1
         row = session.execute(_BY_NAME, {"name": name}).first()
         if row is None:
@@ -155,9 +156,10 @@ def list_for_provider(ctx: Context, uuid: str) -> ProviderTraits:
 
     :raises errors.ProviderNotFound: no such provider.
     """
-    found = rows.of_provider(ctx, _OF_PROVIDER, uuid)
+    trait_rows = lookups.fetch_of_provider(ctx, _OF_PROVIDER, uuid)
     return ProviderTraits(
-        found[0].generation, tuple(_record(row) for row in found if row.name is not None))
+        trait_rows[0].generation,
+        tuple(_record(row) for row in trait_rows if row.name is not None))
 
 
 @db.retry_writes
@@ -173,16 +175,16 @@ def replace_for_provider(
     :raises errors.UnknownTraits: some names are no traits.
     """
     with db.write(ctx) as session:
-        provider = rows.by_uuid(session, uuid)
-        if not locks.hold_seen(session, provider.id, seen=generation, step=0):
+        provider = lookups.get_provider(session, uuid)
+        if not locks.lock_at_generation(session, provider.id, seen=generation, step=0):
             raise errors.ProviderGenerationConflict(uuid)
-        found = _find_all(session, names)
-        unknown = sorted(set(names) - {row.name for row in found})
+        trait_rows = _find_all(session, names)
+        unknown = sorted(set(names) - {row.name for row in trait_rows})
         if unknown:
             raise errors.UnknownTraits(unknown)
-        changed = _set(session, provider.id, {row.id for row in found})
+        changed = _set(session, provider.id, {row.id for row in trait_rows})
         return ProviderTraits(
-            int(generation) + changed, tuple(_record(row) for row in found))
+            int(generation) + changed, tuple(_record(row) for row in trait_rows))
 
 
 @db.retry_writes
@@ -192,24 +194,24 @@ def delete_for_provider(ctx: Context, uuid: str) -> None:
     :raises errors.ProviderNotFound: no such provider.
     """
     with db.write(ctx) as session:
-        provider = rows.by_uuid(session, uuid)
-        locks.hold(session, {provider.id: 0})
+        provider = lookups.get_provider(session, uuid)
+        locks.lock_providers(session, {provider.id: 0})
         _set(session, provider.id, set())
 
 
-def _set(session: Session, provider_id: int, wanted: set[int]) -> bool:
+def _set(session: Session, provider_id: int, trait_ids: set[int]) -> bool:
     """Make the traits of a held provider those; say whether that changed them."""
     present = set(session.execute(_LINKS_OF_PROVIDER, {"provider_id": provider_id}).scalars())
-    if wanted == present:
+    if trait_ids == present:
         return False
-    if present - wanted:
+    if present - trait_ids:
         session.execute(
-            _REMOVE, {"provider_id": provider_id, "trait_ids": sorted(present - wanted)})
-    if wanted - present:
+            _REMOVE, {"provider_id": provider_id, "trait_ids": sorted(present - trait_ids)})
+    if trait_ids - present:
         try:
             session.execute(_ADD, [
                 {"resource_provider_id": provider_id, "trait_id": trait_id}
-                for trait_id in sorted(wanted - present)])
+                for trait_id in sorted(trait_ids - present)])
         except db_exception.DBReferenceError as error:
             # A trait was removed after we looked: look again.
             raise failures.TransactionConflict from error
@@ -227,14 +229,14 @@ def _find(session: Session, name: str) -> sa.Row[Any]:
 
 
 def _find_all(session: Session, names: Collection[str]) -> list[sa.Row[Any]]:
-    wanted = {name for name in names if _is_name(name)}
-    if not wanted:
+    valid_names = {name for name in names if _is_name(name)}
+    if not valid_names:
         return []
-    if len(wanted) > _MANY:
-        found = session.execute(_ALL)
+    if len(valid_names) > _MANY:
+        trait_rows = session.execute(_ALL)
     else:
-        found = session.execute(_BY_NAMES, {"names": sorted(wanted)})
-    return [row for row in found if row.name in wanted]
+        trait_rows = session.execute(_BY_NAMES, {"names": sorted(valid_names)})
+    return [row for row in trait_rows if row.name in valid_names]
 
 
 def _is_name(name: str) -> bool:

@@ -1,6 +1,6 @@
 """Writes a plan, in the one lock order.
 
-Allocations of consumers that are locked, then (``locks.hold``) the providers, then the
+Allocations of consumers that are locked, then (``locks.lock_providers``) the providers, then the
 inventories' ``used``, then pairs and usage counters.
 """
 
@@ -10,12 +10,12 @@ import collections
 import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core.context import Context
-from placement_core.db import Session, arrays, inserts
-from placement_core.db.transactions import TransactionConflict
+from placement_core.db import Session, TransactionConflict, arrays, inserts, lists
 from placement_core.placement import locks, tables
 from placement_core.placement.allocations import consumers, moves, usage_counters
 from placement_core.placement.allocations.loaded import Cell
@@ -24,10 +24,7 @@ from placement_core.placement.allocations.plan import CapacityShort, WritePlan
 _allocations, _inventories = tables.allocations, tables.inventories
 _providers, _pooled = tables.resource_providers, tables.pooled_trees
 
-_DELETE = {
-    dialect: sa.delete(_allocations).where(
-        arrays.among(_allocations.c.id, "ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_DELETE = sa.delete(_allocations).where(lists.among(_allocations.c.id, "ids"))
 #: How many rows one statement names: databases bound the number of parameters.
 _MOST_IDS = 1000
 #: How many inventories one statement changes.
@@ -41,7 +38,7 @@ def write_allocations(session: Session, plan: WritePlan) -> None:
     """
     for start in range(0, len(plan.ended), _MOST_IDS):
         ids = plan.ended[start:start + _MOST_IDS]
-        if session.execute_write(_DELETE[session.dialect], {"ids": ids}) != len(ids):
+        if session.execute_write(_DELETE, {"ids": ids}) != len(ids):
             raise TransactionConflict  # a consumer without a record: somebody else was first
     if any(row.used > locks.LARGEST_INTEGER for row in plan.begun):
         raise CapacityShort(plan)
@@ -71,11 +68,11 @@ def change_used(
     amounts: dict[Cell, list[int]] = collections.defaultdict(list)
     for row in plan.begun:
         amounts[row.cell].append(row.used)
-    asked = [
+    changes = [
         {**_asked(cell, plan.deltas[cell], amounts.get(cell, [0])),
          "let_in": int(let_in is None or cell[0] in let_in)}
         for cell in sorted(plan.deltas)]
-    if asked and _move(session, asked) != len(asked):
+    if changes and _move(session, changes) != len(changes):
         raise CapacityShort(plan)
 
 
@@ -93,20 +90,21 @@ def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
             "most": max(amounts), "divisor": math.gcd(*amounts)}
 
 
-def _move(session: Session, asked: Sequence[Mapping[str, int]]) -> int:
+def _move(session: Session, changes: Sequence[Mapping[str, int]]) -> int:
     """Change the inventories that allow it; return how many did."""
+    # PostgreSQL takes any number of inventories as arrays; the others have none.
     if session.dialect == "postgresql":
-        return session.execute_write(_MOVE_ARRAYS, arrays.columns(asked))
+        return session.execute_write(_MOVE_ARRAYS, arrays.columns(changes))
     moved = 0
-    for start in range(0, len(asked), _BATCH):
-        batch = asked[start:start + _BATCH]
+    for start in range(0, len(changes), _BATCH):
+        batch = changes[start:start + _BATCH]
         parameters = {f"{name}{place}": value for place, values in enumerate(batch)
                       for name, value in values.items()}
         moved += session.execute_write(_move_batch(len(batch)), parameters)
     return moved
 
 
-def _is_allowed(values: Mapping[str, sa.ColumnElement]) -> sa.ColumnElement[bool]:
+def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:
     """Build the condition under which an inventory gives what is asked.
 
     The amounts are within its bounds and their sum fits, or its usage does not
@@ -137,9 +135,9 @@ _ASKED = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
 
 
 def _build_move_arrays() -> sa.Update:
-    asked = dict(arrays.rows("asked", _ASKED).c)
-    return sa.update(_inventories).where(_is_allowed(asked)).values(
-        used=_inventories.c.used + asked["delta"])
+    changes = dict(arrays.rows("asked", _ASKED).c)
+    return sa.update(_inventories).where(_is_allowed(changes)).values(
+        used=_inventories.c.used + changes["delta"])
 
 
 _MOVE_ARRAYS = _build_move_arrays()
@@ -151,11 +149,11 @@ def _move_batch(count: int) -> sa.Update:
     columns = _inventories.c
     changes, conditions = [], []
     for place in range(count):
-        asked = {name: sa.bindparam(f"{name}{place}", type_=kind)
+        values = {name: sa.bindparam(f"{name}{place}", type_=kind)
                  for name, kind in _ASKED.items()}
-        here = sa.and_(columns.resource_provider_id == asked["provider"],
-                       columns.resource_class_id == asked["class"])
-        changes.append((here, asked["delta"]))
-        conditions.append(_is_allowed(asked))
+        here = sa.and_(columns.resource_provider_id == values["provider"],
+                       columns.resource_class_id == values["class"])
+        changes.append((here, values["delta"]))
+        conditions.append(_is_allowed(values))
     change = changes[0][1] if count == 1 else sa.case(*changes, else_=0)
     return sa.update(_inventories).where(sa.or_(*conditions)).values(used=columns.used + change)

@@ -1,59 +1,33 @@
-"""Consumers, and the projects, users and types they belong to.
+"""Consumers: their rows, and the locks on them.
 
 A consumer's row is the lock of everything it holds: a write takes it first,
-then reads what the consumer holds. Rows of projects, users and types are only
-ever added, in short transactions of their own; one that nobody uses is harmless.
+then reads what the consumer holds. Whom it belongs to: ``owners``.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
-import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import TransactionConflict, arrays, failures, inserts, texts
-from placement_core.db.database import Database
-from placement_core.db.metadata import utcnow
+from placement_core.db import TransactionConflict, arrays, failures, lists, texts
 from placement_core.placement import errors, locks, records, tables
 from placement_core.placement.allocations import usage_counters
+from placement_core.placement.allocations.owners import TABLES, OwnerMissing, Owners
 
 _consumers, _allocations = tables.consumers, tables.allocations
-_OWNERS = {
-    "projects": (tables.projects, tables.projects.c.external_id),
-    "users": (tables.users, tables.users.c.external_id),
-    "types": (tables.consumer_types, tables.consumer_types.c.name),
-}
-
-#: Names of owners that were seen in a database: {(kind, name), …}. Their rows
-#: are never removed while we run; should one be missing all the same (the
-#: database was restored), the consumer's INSERT finds nothing and we forget.
-_known: weakref.WeakKeyDictionary[Database, set[tuple[str, str]]] = weakref.WeakKeyDictionary()
-_MOST_KNOWN = 100_000
-#: {database: {project: id of its row}}.
-_project_ids: weakref.WeakKeyDictionary[Database, dict[str, int]] = weakref.WeakKeyDictionary()
 
 #: How many consumers are made in one transaction, or removed by one statement.
 _BATCH = 100
 
 
-class OwnerMissing(TransactionConflict):
-    """A project, user or type that was there is gone; the next attempt makes it."""
-
-
-def _make_owner(table: sa.Table, name: sa.Column) -> sa.Executable:
-    exists = sa.exists().where(name == sa.bindparam("name"))
-    return sa.insert(table).from_select(
-        [name.name], sa.select(sa.bindparam("name", type_=name.type)).where(~exists))
-
-
-def _id_of(kind: str) -> sa.ScalarSelect:
-    table, name = _OWNERS[kind]
+def _id_of(kind: str) -> sa.ScalarSelect[Any]:
+    table, name = TABLES[kind]
     parameter = {"projects": "project", "users": "user", "types": "type"}[kind]
     return sa.select(table.c.id).where(name == sa.bindparam(parameter)).scalar_subquery()
 
@@ -100,30 +74,25 @@ def _insert_arrays() -> sa.Executable:
 
     :returns: the statement; it returns the uuids of those that it made.
     """
-    given = arrays.rows("given", {
+    new = arrays.rows("given", {
         "uuid": _consumers.c.uuid.type, "project": sa.String, "user": sa.String,
         "type": sa.String}).c
     projects, users, types = tables.projects, tables.users, tables.consumer_types
     there = _consumers.alias()
     chosen = (
-        sa.select(given.uuid, projects.c.id, users.c.id, types.c.id, sa.literal(1))
-        .join(projects, projects.c.external_id == given.project)
-        .join(users, users.c.external_id == given.user)
-        .outerjoin(types, types.c.name == given.type)
-        .where(sa.or_(given.type.is_(None), types.c.id.is_not(None)),
-               ~sa.exists(sa.select(there.c.id).where(there.c.uuid == given.uuid)))
-        .order_by(given.uuid))
+        sa.select(new.uuid, projects.c.id, users.c.id, types.c.id, sa.literal(1))
+        .join(projects, projects.c.external_id == new.project)
+        .join(users, users.c.external_id == new.user)
+        .outerjoin(types, types.c.name == new.type)
+        .where(sa.or_(new.type.is_(None), types.c.id.is_not(None)),
+               ~sa.exists(sa.select(there.c.id).where(there.c.uuid == new.uuid)))
+        .order_by(new.uuid))
     return sa.insert(_consumers).inline().from_select(
         ["uuid", "project_id", "user_id", "consumer_type_id", "generation"], chosen,
     ).returning(_consumers.c.uuid)
 
 
 _INSERT_ARRAYS = _insert_arrays()
-_MAKE_OWNER = {kind: _make_owner(*_OWNERS[kind]) for kind in _OWNERS}
-_PROJECT_IDS = {
-    dialect: sa.select(tables.projects.c.external_id, tables.projects.c.id).where(
-        arrays.among(tables.projects.c.external_id, "names", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
 _INSERT = {typed: _insert(typed=typed) for typed in (False, True)}
 _INSERT_VALUES = {typed: _insert_values(typed=typed) for typed in (False, True)}
 _RAISE = (
@@ -147,10 +116,7 @@ _SET_OWNER = (
     .values(project_id=sa.bindparam("to_project"), user_id=sa.bindparam("to_user"),
             consumer_type_id=sa.bindparam("to_type"))
 )
-_DELETE = {
-    dialect: sa.delete(_consumers).where(
-        arrays.among(_consumers.c.uuid, "uuids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_DELETE = sa.delete(_consumers).where(lists.among(_consumers.c.uuid, "uuids"))
 _HELD_BY_NOBODY = (
     sa.select(_allocations.c.consumer_id)
     .where(~sa.exists().where(_consumers.c.uuid == _allocations.c.consumer_id))
@@ -166,81 +132,6 @@ _HELD = (
     .group_by(_consumers.c.uuid, _consumers.c.project_id, _consumers.c.user_id,
               _allocations.c.resource_class_id)
 )
-
-
-# Owners ---------------------------------------------------------------------
-
-
-def ensure_owners(ctx: Context, writes: Iterable[records.AllocationWrite]) -> None:
-    """Make the rows of projects, users and types that ``writes`` name, where missing.
-
-    Before the transaction of the write, so that two writers that both need a new
-    row do not wait for each other's capacity checks.
-    """
-    wanted: set[tuple[str, str]] = set()
-    for write in writes:
-        if write.allocations:
-            wanted |= _owners_of(write)
-    known = _known.setdefault(ctx.database, set())
-    for kind, name in sorted(wanted - known):
-        if not texts.is_storable(name):
-            raise errors.InvalidOwner(name)
-        try:
-            if ctx.session is not None:
-                ctx.session.execute(_MAKE_OWNER[kind], {"name": name})
-                continue  # not known before that transaction is committed
-            with ctx.database.connection(ctx.database.autocommit) as connection:
-                connection.execute(_MAKE_OWNER[kind], {"name": name})
-        except db_exception.DBDuplicateEntry:
-            if ctx.session is not None:
-                raise TransactionConflict from None
-        if len(known) >= _MOST_KNOWN:
-            known.clear()
-        known.add((kind, name))
-
-
-def project_ids(ctx: Context, names: Collection[str]) -> dict[str, int]:
-    """Return the ids of the rows of projects; those that are missing are made.
-
-    Before the transaction that needs them, as ``ensure_owners``.
-
-    :returns: none of a name that no row can hold, or that a row has in another spelling.
-    """
-    known = _project_ids.setdefault(ctx.database, {})
-    missing = sorted(name for name in names if name not in known and texts.is_storable(name))
-    if missing:
-        if len(known) >= _MOST_KNOWN:
-            known.clear()
-            missing = sorted(filter(texts.is_storable, names))
-        with ctx.database.connection(ctx.database.autocommit) as connection:
-            now = utcnow()
-            inserts.insert_missing(connection, tables.projects, [
-                {"external_id": name, "created_at": now} for name in missing])
-            known.update(connection.execute(
-                _PROJECT_IDS[connection.dialect.name], {"names": missing}).all())
-    return {name: known[name] for name in names if name in known}
-
-
-def forget_projects(database: Database) -> None:
-    """Drop what is known of rows of projects, because the database is another one now."""
-    _project_ids.pop(database, None)
-
-
-def _owners_of(write: records.AllocationWrite) -> set[tuple[str, str]]:
-    owners = {("projects", write.project_id), ("users", write.user_id)}
-    if write.consumer_type is not None:
-        owners.add(("types", write.consumer_type))
-    return owners
-
-
-@contextlib.contextmanager
-def remembering(database: Database) -> Iterator[None]:
-    """Forget which owners are known to exist when one turns out to be missing."""
-    try:
-        yield
-    except OwnerMissing:
-        _known.pop(database, None)
-        raise
 
 
 def is_consumer_uuid(text: str) -> bool:
@@ -268,10 +159,10 @@ def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite
             raise errors.MalformedConsumer(write.consumer_uuid)
     existed = set()
     ordered = sorted(writes, key=lambda write: write.consumer_uuid)
-    made = _insert_together(session, [write for write in ordered if write.allocations
+    inserted = _insert_together(session, [write for write in ordered if write.allocations
                                     and write.expected_generation is None])
     for write in ordered:
-        if write.consumer_uuid in made:
+        if write.consumer_uuid in inserted:
             continue
         if _raise_generation(session, write) or (
                 write.allocations and _insert_consumer(session, write)):
@@ -314,14 +205,14 @@ def _insert_together(
     if session.dialect != "postgresql" or len(writes) < 2:
         return set()
     try:
-        made = session.execute(_INSERT_ARRAYS, {
+        inserted = session.execute(_INSERT_ARRAYS, {
             "uuid": [write.consumer_uuid for write in writes],
             "project": [write.project_id for write in writes],
             "user": [write.user_id for write in writes],
             "type": [write.consumer_type for write in writes]})
     except db_exception.DBDuplicateEntry:
         raise TransactionConflict from None
-    return set(made.scalars())
+    return set(inserted.scalars())
 
 
 def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> bool:
@@ -391,25 +282,27 @@ def set_owner(
 def remove(session: db.Session, uuids: Sequence[str]) -> None:
     """Remove consumers whose rows the session holds."""
     for start in range(0, len(uuids), _BATCH):
-        session.execute_write(
-            _DELETE[session.dialect], {"uuids": list(uuids[start:start + _BATCH])})
+        session.execute_write(_DELETE, {"uuids": list(uuids[start:start + _BATCH])})
 
 
 # Consumers that were never recorded -------------------------------------------
 
 
-def create_incomplete(ctx: Context, max_count: int) -> tuple[int, int]:
+def create_incomplete(
+    ctx: Context, max_count: int, owners: Owners | None = None
+) -> tuple[int, int]:
     """Record consumers that hold allocations but have no record (online migration).
 
     They get the configured incomplete project and user, and generation 0.
 
+    :param owners: None: nothing is configured, and nothing remembered.
     :returns: (how many were missing, how many of them were made now).
     Source: seed 004; upstream's ``create_incomplete_consumers``.
     """
     with db.read(ctx) as session:
         missing = session.execute(_COUNT_MISSING).scalar_one()
         uuids = list(session.execute(_MISSING, {"most": max_count}).scalars())
-    return missing, record_missing(ctx, uuids)
+    return missing, record_missing(ctx, uuids, owners or Owners())
 
 
 @db.retry_writes
@@ -419,34 +312,34 @@ def count_missing(ctx: Context) -> int:
         return int(session.execute(_COUNT_MISSING).scalar_one())
 
 
-def record_missing(ctx: Context, uuids: Sequence[str]) -> int:
+def record_missing(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
     """Record those of these consumers that hold allocations without a record.
 
     :returns: how many were recorded now.
     """
-    return sum(_record(ctx, uuids[start:start + _BATCH])
+    return sum(_record(ctx, uuids[start:start + _BATCH], owners)
                for start in range(0, len(uuids), _BATCH))
 
 
 @db.retry_writes
-def _record(ctx: Context, uuids: Sequence[str]) -> int:
-    project, user = ctx.database.incomplete_owner
+def _record(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
+    project, user = owners.incomplete
     writes = [
         records.AllocationWrite(uuid, allocations={"": {}}, project_id=project, user_id=user)
         for uuid in sorted(uuids)
     ]
-    ensure_owners(ctx, writes)
+    owners.ensure(ctx, writes)
     with db.write(ctx) as session:
-        made = [
+        inserted = [
             write.consumer_uuid for write in writes
             if _insert_row(session, {
                 "uuid": write.consumer_uuid, "project": project, "user": user, "generation": 0,
             }, typed=False)]
-        if not made:
+        if not inserted:
             return 0
-        holders, changes = _holdings(session, made)
+        holders, changes = _holdings(session, inserted)
         # What one of them held may have been released before its row was made.
-        remove(session, sorted(set(made) - holders))
+        remove(session, sorted(set(inserted) - holders))
         usage_counters.add(ctx, session, changes)
         return len(holders)
 

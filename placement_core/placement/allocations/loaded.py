@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, arrays
+from placement_core.db import PreparedRead, Session, lists
 from placement_core.placement import records, tables
 from placement_core.placement.allocations import moves
 
@@ -32,7 +31,9 @@ _BATCH = 500
 _NO_NUMBER = sa.literal_column("0")
 
 
-def _branch(what: int, text: sa.ColumnElement, *numbers: sa.ColumnElement) -> sa.Select:
+def _branch(
+    what: int, text: sa.ColumnElement[Any], *numbers: sa.ColumnElement[Any]
+) -> sa.Select[Any]:
     """Build one part of the statement: its label, a text and five numbers."""
     padded = [*numbers, *[_NO_NUMBER] * (5 - len(numbers))]
     return sa.select(
@@ -41,12 +42,12 @@ def _branch(what: int, text: sa.ColumnElement, *numbers: sa.ColumnElement) -> sa
 
 
 def _named(
-    what: int, identity: sa.Column, name: sa.Column, parameter: str, dialect: str
-) -> sa.Select:
-    return _branch(what, name, identity).where(arrays.among(name, parameter, dialect=dialect))
+    what: int, identity: sa.Column[Any], name: sa.Column[Any], parameter: str
+) -> sa.Select[Any]:
+    return _branch(what, name, identity).where(lists.among(name, parameter))
 
 
-def _of_providers(dialect: str) -> sa.Select:
+def _of_providers() -> sa.Select[Any]:
     """Build the part about providers, with the roots of their trees where these are pooled."""
     providers, pooled = tables.resource_providers, tables.pooled_trees
     joined = providers.outerjoin(
@@ -54,15 +55,15 @@ def _of_providers(dialect: str) -> sa.Select:
     return _branch(
         _PROVIDER, providers.c.uuid, providers.c.id,
         sa.func.coalesce(pooled.c.root_provider_id, 0),
-    ).select_from(joined).where(arrays.among(providers.c.uuid, "providers", dialect=dialect))
+    ).select_from(joined).where(lists.among(providers.c.uuid, "providers"))
 
 
-def _of_consumers(dialect: str) -> tuple[sa.Select, sa.Select]:
+def _of_consumers() -> tuple[sa.Select[Any], sa.Select[Any]]:
     consumers, held, inventories = tables.consumers, tables.allocations, tables.inventories
     owners = _branch(
         _CONSUMER, consumers.c.uuid, consumers.c.project_id, consumers.c.user_id,
         sa.func.coalesce(consumers.c.consumer_type_id, tables.UNTYPED),
-    ).where(arrays.among(consumers.c.uuid, "consumers", dialect=dialect))
+    ).where(lists.among(consumers.c.uuid, "consumers"))
     joined = held.outerjoin(inventories, sa.and_(
         inventories.c.resource_provider_id == held.c.resource_provider_id,
         inventories.c.resource_class_id == held.c.resource_class_id))
@@ -70,19 +71,18 @@ def _of_consumers(dialect: str) -> tuple[sa.Select, sa.Select]:
         _HELD, held.c.consumer_id, held.c.id, held.c.resource_provider_id,
         held.c.resource_class_id, held.c.used,
         sa.case((inventories.c.id.is_(None), 0), else_=1),
-    ).select_from(joined).where(
-        arrays.among(held.c.consumer_id, "consumers", dialect=dialect))
+    ).select_from(joined).where(lists.among(held.c.consumer_id, "consumers"))
     return owners, allocations
 
 
-def _of_pairs(dialect: str) -> tuple[sa.Select, sa.Select]:
+def _of_pairs() -> tuple[sa.Select[Any], sa.Select[Any]]:
     """Build the parts about pairs that one of the consumers belongs to (``moves``)."""
     columns = tables.moves.c
     both = columns.consumer_uuid.concat(_BETWEEN).concat(columns.moved_from)
     pairs = _branch(_PAIR, both).where(columns.resource_class_id == tables.CONSUMERS_ID)
     return (
-        pairs.where(arrays.among(columns.consumer_uuid, "consumers", dialect=dialect)),
-        pairs.where(arrays.among(columns.moved_from, "consumers", dialect=dialect)))
+        pairs.where(lists.among(columns.consumer_uuid, "consumers")),
+        pairs.where(lists.among(columns.moved_from, "consumers")))
 
 
 #: (what, identity, name, parameter)
@@ -97,12 +97,13 @@ _OWNERS = (
 )
 
 
-@functools.cache
-def _read(dialect: str, existed: bool) -> sa.Executable:
-    names = (*_NAMES, *_OWNERS) if existed else _NAMES
-    return sa.union_all(
-        _of_providers(dialect), *(_named(*name, dialect) for name in names),
-        *_of_consumers(dialect), *_of_pairs(dialect))
+def _prepare(*names: tuple[int, sa.Column[Any], sa.Column[Any], str]) -> PreparedRead:
+    return PreparedRead(sa.union_all(
+        _of_providers(), *(_named(*name) for name in names), *_of_consumers(), *_of_pairs()))
+
+
+#: Of consumers that are new, and of those that may change hands.
+_READ_NEW, _READ_EXISTING = _prepare(*_NAMES), _prepare(*_NAMES, *_OWNERS)
 
 
 @dataclasses.dataclass(slots=True)
@@ -196,7 +197,8 @@ def _read_batch(
         parameters["users"] = sorted({write.user_id for write in writes})
         parameters["types"] = sorted({write.consumer_type for write in writes
                                       if write.consumer_type is not None})
-    _sort_out(rows, session.execute(_read(session.dialect, existed), parameters), uuids)
+    read = _READ_EXISTING if existed else _READ_NEW
+    _sort_out(rows, read.fetch_in(session, parameters), uuids)
 
 
 def _sort_out(rows: LoadedRows, labelled: Iterable[Any], uuids: set[str]) -> None:

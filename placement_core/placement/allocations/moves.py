@@ -22,8 +22,14 @@ import sqlalchemy as sa
 
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, arrays, inserts, read_once, retry_writes
-from placement_core.db.transactions import TransactionConflict
+from placement_core.db import (
+    Session,
+    TransactionConflict,
+    inserts,
+    lists,
+    read_once,
+    retry_writes,
+)
 from placement_core.placement import tables
 
 _moves, _allocations = tables.moves, tables.allocations
@@ -68,7 +74,7 @@ class PairChange(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Holding:
+class ConsumerChange:
     """A consumer before and after a write, and whose it is afterwards.
 
     :ivar project_id: 0 for a consumer that nobody recorded.
@@ -86,18 +92,14 @@ _LOCK = (
            _moves.c.resource_class_id == tables.CONSUMERS_ID)
     .values(revision=_moves.c.revision + 1)
 )
-_PAIRS = {
-    dialect: sa.select(
-        _moves.c.consumer_uuid, _moves.c.moved_from, _moves.c.project_id, _moves.c.user_id,
-        _moves.c.resource_class_id, _moves.c.used,
-    ).where(arrays.among(_moves.c.consumer_uuid, "uuids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
-_HELD = {
-    dialect: sa.select(
-        _allocations.c.consumer_id, _allocations.c.resource_provider_id,
-        _allocations.c.resource_class_id, _allocations.c.used,
-    ).where(arrays.among(_allocations.c.consumer_id, "uuids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_PAIRS = sa.select(
+    _moves.c.consumer_uuid, _moves.c.moved_from, _moves.c.project_id, _moves.c.user_id,
+    _moves.c.resource_class_id, _moves.c.used,
+).where(lists.among(_moves.c.consumer_uuid, "uuids"))
+_HELD = sa.select(
+    _allocations.c.consumer_id, _allocations.c.resource_provider_id,
+    _allocations.c.resource_class_id, _allocations.c.used,
+).where(lists.among(_allocations.c.consumer_id, "uuids"))
 _IN_RANGE = sa.and_(_moves.c.consumer_uuid > sa.bindparam("after"),
                     _moves.c.consumer_uuid <= sa.bindparam("until"))
 # Joined, so that MySQL does not look at every allocation for each range.
@@ -112,10 +114,7 @@ _RECOUNTED = sa.union_all(
               sa.func.sum(_allocations.c.used))
     .join(_MOVING, _MOVING.c.uuid == _allocations.c.consumer_id)
     .group_by(_allocations.c.consumer_id, _allocations.c.resource_class_id))
-_END = {
-    dialect: sa.delete(_moves).where(
-        arrays.among(_moves.c.consumer_uuid, "uuids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_END = sa.delete(_moves).where(lists.among(_moves.c.consumer_uuid, "uuids"))
 
 
 def lock_pairs(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
@@ -131,7 +130,7 @@ def lock_pairs(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
             raise TransactionConflict
     amounts: dict[str, dict[int, int]] = collections.defaultdict(dict)
     owners = {}
-    for row in session.execute(_PAIRS[session.dialect], {"uuids": sorted(uuids)}):
+    for row in session.execute(_PAIRS, {"uuids": sorted(uuids)}):
         owners[row.consumer_uuid] = row.moved_from, row.project_id, row.user_id
         amounts[row.consumer_uuid][row.resource_class_id] = row.used
     return {uuid: Pair(uuid, *owner, amounts[uuid]) for uuid, owner in owners.items()}
@@ -141,7 +140,7 @@ def read_holdings(session: Session, uuids: Sequence[str]) -> dict[str, dict[tupl
     """Return what consumers hold whose pairs the session holds."""
     holdings: dict[str, dict[tuple[int, int], int]] = {}
     if uuids:
-        for row in session.execute(_HELD[session.dialect], {"uuids": sorted(uuids)}):
+        for row in session.execute(_HELD, {"uuids": sorted(uuids)}):
             cells = holdings.setdefault(row.consumer_id, collections.defaultdict(int))
             cells[row.resource_provider_id, row.resource_class_id] += row.used
     return holdings
@@ -162,7 +161,8 @@ def ranges(ctx: Context, size: int) -> Iterator[Range]:
 @retry_writes
 def _last(ctx: Context, statement: sa.Select[tuple[str]], after: str) -> str | None:
     with read_once(ctx) as session:
-        return session.execute(statement, {"after": after}).scalar_one()
+        last: str | None = session.execute(statement, {"after": after}).scalar_one()
+        return last
 
 
 def recounted_all(session: Session, uuids: Range) -> list[tuple[Pair, Pair | None]]:
@@ -183,7 +183,7 @@ def recounted_all(session: Session, uuids: Range) -> list[tuple[Pair, Pair | Non
 
 
 def plan_pairs(
-    pairs: Mapping[str, Pair], written: Mapping[str, Holding],
+    pairs: Mapping[str, Pair], written: Mapping[str, ConsumerChange],
     others: Mapping[str, Held], memory: int | None,
 ) -> list[PairChange]:
     """Work out what becomes of pairs.
@@ -207,7 +207,7 @@ def plan_pairs(
 
 
 def _updated(
-    pair: Pair, written: Mapping[str, Holding], others: Mapping[str, Held]
+    pair: Pair, written: Mapping[str, ConsumerChange], others: Mapping[str, Held]
 ) -> Pair | None:
     for uuid in (pair.consumer_uuid, pair.moved_from):
         holding = written.get(uuid)
@@ -230,7 +230,7 @@ def recounted(pair: Pair, first: Amounts, second: Amounts) -> Pair | None:
     return pair if second and twice else None
 
 
-def find_new_pairs(written: Mapping[str, Holding], memory: int | None) -> Iterator[Pair]:
+def find_new_pairs(written: Mapping[str, ConsumerChange], memory: int | None) -> Iterator[Pair]:
     """Find the moves that begin with a write.
 
     A consumer that is emptied, and one that holds just as much from now on and held
@@ -258,7 +258,7 @@ def find_new_pairs(written: Mapping[str, Holding], memory: int | None) -> Iterat
                        {**by_class(holding.before), tables.CONSUMERS_ID: 0})
 
 
-def _is_evacuation(holding: Holding, memory: int | None) -> bool:
+def _is_evacuation(holding: ConsumerChange, memory: int | None) -> bool:
     added = {cell: amount for cell, amount in holding.after.items() if cell not in holding.before}
     before = by_class(holding.before)
     return (
@@ -278,7 +278,7 @@ def by_class(held: Held) -> dict[int, int]:
 
 
 def _after(
-    uuid: str, written: Mapping[str, Holding], others: Mapping[str, Held]
+    uuid: str, written: Mapping[str, ConsumerChange], others: Mapping[str, Held]
 ) -> Held:
     return written[uuid].after if uuid in written else others.get(uuid, {})
 
@@ -296,7 +296,7 @@ def write_pairs(session: Session, changes: Sequence[PairChange]) -> None:
         return
     ended = [change.before.consumer_uuid for change in changes if change.before is not None]
     if ended:
-        session.execute(_END[session.dialect], {"uuids": sorted(ended)})
+        session.execute(_END, {"uuids": sorted(ended)})
     rows = [
         {"consumer_uuid": pair.consumer_uuid, "resource_class_id": resource_class,
          "moved_from": pair.moved_from, "project_id": pair.project_id,

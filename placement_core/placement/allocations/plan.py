@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import os_resource_classes as orc
 
-from placement_core.db.transactions import TransactionConflict
+from placement_core.db import TransactionConflict
 from placement_core.placement import tables
-from placement_core.placement.allocations import consumers, moves, usage_counters
+from placement_core.placement.allocations import moves, usage_counters
 from placement_core.placement.allocations.loaded import Cell, LoadedRows, Owner
+from placement_core.placement.allocations.owners import OwnerMissing
 from placement_core.placement.records import AllocationWrite
 
 #: The owner of a consumer that nobody recorded.
@@ -84,7 +85,7 @@ def plan_writes(
         project, user, _ = plan.owners.get(
             write.consumer_uuid, rows.owners.get(write.consumer_uuid, _NOBODY))
         if before or after:
-            holdings[write.consumer_uuid] = moves.Holding(before, after, project, user)
+            holdings[write.consumer_uuid] = moves.ConsumerChange(before, after, project, user)
     plan.counters = collections.Counter({
         key: change for key, change in plan.counters.items() if change})
     plan.pairs = moves.plan_pairs(
@@ -160,4 +161,4 @@ def _new_owner(write: AllocationWrite, rows: LoadedRows, owner: Owner) -> Owner:
                          else rows.types[write.consumer_type])
         return rows.projects[write.project_id], rows.users[write.user_id], consumer_type
     except KeyError:
-        raise consumers.OwnerMissing from None
+        raise OwnerMissing from None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.placement import records, rows, tables
+from placement_core.placement import lookups, records, tables
 from placement_core.placement.allocations import consumers
+from placement_core.placement.allocations.owners import Owners
 
 _allocations, _providers, _classes = (
     tables.allocations, tables.resource_providers, tables.resource_classes)
@@ -46,10 +48,14 @@ _ON_PROVIDER = (
 
 
 @db.retry_writes
-def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAllocations | None:
+def list_for_consumer(
+    ctx: Context, consumer_uuid: str, owners: Owners | None = None
+) -> records.ConsumerAllocations | None:
     """Return all that a consumer holds; None: it holds nothing.
 
     A consumer that holds something without being recorded is recorded in passing.
+
+    :param owners: whom such a consumer is given to; None: nobody is configured.
     """
     if not consumers.is_consumer_uuid(consumer_uuid):
         return None
@@ -57,10 +63,11 @@ def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAlloc
         shares = session.execute(_OF_CONSUMER, {"uuid": consumer_uuid}).all()
     if not shares:
         return None
+    owners = owners or Owners()
     if shares[0].seen is None and ctx.session is None:
-        consumers.record_missing(ctx, [consumer_uuid])
-        return list_for_consumer(ctx, consumer_uuid)
-    project, user = ctx.database.incomplete_owner
+        consumers.record_missing(ctx, [consumer_uuid], owners)
+        return list_for_consumer(ctx, consumer_uuid, owners)
+    project, user = owners.incomplete
     providers: dict[str, records.ProviderAllocation] = {}
     for uuid, of_provider in _grouped(shares, "provider_uuid").items():
         providers[uuid] = records.ProviderAllocation(
@@ -72,36 +79,39 @@ def list_for_consumer(ctx: Context, consumer_uuid: str) -> records.ConsumerAlloc
 
 
 @db.retry_writes
-def list_for_provider(ctx: Context, provider_uuid: str) -> records.ProviderAllocations:
+def list_for_provider(
+    ctx: Context, provider_uuid: str, owners: Owners | None = None
+) -> records.ProviderAllocations:
     """Return all allocations on a provider, and the generation they were read at.
 
+    :param owners: as ``list_for_consumer``.
     :raises errors.ProviderNotFound:
     """
     with db.read(ctx) as session:
-        provider = rows.by_uuid(session, provider_uuid)
+        provider = lookups.get_provider(session, provider_uuid)
         shares = session.execute(_ON_PROVIDER, {"id": provider.id}).all()
     missing = sorted({row.consumer_id for row in shares if row.seen is None})
     if missing and ctx.session is None:
-        consumers.record_missing(ctx, missing)
+        consumers.record_missing(ctx, missing, owners or Owners())
     return records.ProviderAllocations(provider.generation, {
         uuid: records.ConsumerShare(held[0].seen or 0, _resources(held), _newest(held))
         for uuid, held in _grouped(shares, "consumer_id").items()
     })
 
 
-def _grouped(shares: Sequence[sa.Row], name: str) -> dict[str, list[sa.Row]]:
-    groups: dict[str, list[sa.Row]] = {}
+def _grouped(shares: Sequence[sa.Row[Any]], name: str) -> dict[str, list[sa.Row[Any]]]:
+    groups: dict[str, list[sa.Row[Any]]] = {}
     for row in shares:
         groups.setdefault(getattr(row, name), []).append(row)
     return groups
 
 
-def _resources(shares: Sequence[sa.Row]) -> dict[str, int]:
+def _resources(shares: Sequence[sa.Row[Any]]) -> dict[str, int]:
     resources: dict[str, int] = {}
     for row in shares:
         resources[row.resource_class] = resources.get(row.resource_class, 0) + row.used
     return resources
 
 
-def _newest(shares: Sequence[sa.Row]) -> datetime.datetime | None:
+def _newest(shares: Sequence[sa.Row[Any]]) -> datetime.datetime | None:
     return max((row.created_at for row in shares if row.created_at is not None), default=None)

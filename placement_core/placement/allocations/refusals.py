@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db.transactions import TransactionConflict
+from placement_core.db import TransactionConflict
 from placement_core.placement import errors, inventories, tables
 from placement_core.placement.allocations import loaded
 from placement_core.placement.allocations.loaded import Cell, LoadedRows
@@ -76,7 +76,7 @@ def explained(
     raise _reason(writes, rows, bounds, plan.deltas) or TransactionConflict
 
 
-class _Bounds(NamedTuple):
+class _InventoryBounds(NamedTuple):
     """What an inventory allows, and how much of it is used."""
 
     used: int
@@ -88,40 +88,40 @@ class _Bounds(NamedTuple):
 
 def _bounds(
     session: db.Session, rows: LoadedRows, new: NewInventories
-) -> dict[Cell, _Bounds]:
+) -> dict[Cell, _InventoryBounds]:
     bounds = {
-        (row.resource_provider_id, row.resource_class_id): _Bounds(*tuple(row)[2:])
+        (row.resource_provider_id, row.resource_class_id): _InventoryBounds(*tuple(row)[2:])
         for row in session.execute(_BOUNDS, {"providers": sorted(rows.providers.values())})
     }
     for uuid, (_, made) in new.items():
         for name, values in made.items():
             cell = rows.cell(uuid, name)
-            bounds[cell] = _Bounds(
+            bounds[cell] = _InventoryBounds(
                 bounds[cell].used if cell in bounds else 0, inventories.capacity(values),
                 values.min_unit, values.max_unit, values.step_size)
     return bounds
 
 
 def _reason(
-    writes: Sequence[AllocationWrite], rows: LoadedRows, bounds: Mapping[Cell, _Bounds],
+    writes: Sequence[AllocationWrite], rows: LoadedRows, bounds: Mapping[Cell, _InventoryBounds],
     deltas: Mapping[Cell, int],
 ) -> errors.CannotAllocate | None:
     """Find the first amount, in the order of the request, that cannot be had."""
-    wanted = [
+    amounts = [
         (uuid, name, amount, rows.cell(uuid, name))
         for write in writes
         for uuid, resources in write.allocations.items()
         for name, amount in resources.items()
     ]
-    for uuid, name, amount, cell in wanted:
+    for uuid, name, amount, cell in amounts:
         if cell not in bounds:
             return errors.InventoryMissing(uuid, name, amount)
-    for uuid, name, amount, cell in wanted:
+    for uuid, name, amount, cell in amounts:
         _, _, least, most, step = bounds[cell]
         if not least <= amount <= most or amount % step:
             return errors.ConstraintsViolated(
                 uuid, name, amount, min_unit=least, max_unit=most, step_size=step)
-    for uuid, name, _, cell in wanted:
+    for uuid, name, _, cell in amounts:
         delta, (used, capacity, *_) = deltas.get(cell, 0), bounds[cell]
         if delta > 0 and used + delta > capacity:
             return errors.CapacityExceeded(uuid, name, delta, used=used, capacity=capacity)

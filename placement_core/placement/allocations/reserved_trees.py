@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -58,7 +59,7 @@ class Held:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tree:
+class ReservedTree:
     """A reserved tree as a write would leave it.
 
     :ivar held: all that anybody has of it.
@@ -89,7 +90,7 @@ def unmark(session: Session, root_id: int) -> None:
     session.record_change(kinds.PROVIDER, root_id)
 
 
-def entered(write: PlannedWrite) -> list[Tree]:
+def entered(write: PlannedWrite) -> list[ReservedTree]:
     """Return the trees, reserved before their rows were locked, that somebody claims more of.
 
     Of those that became so since, ``applying.change_used`` gives nothing.
@@ -97,15 +98,15 @@ def entered(write: PlannedWrite) -> list[Tree]:
     roots = set(write.rows.reserved_roots.values())
     if not roots:
         return []
-    by_root: dict[int, list[sa.Row]] = collections.defaultdict(list)
+    by_root: dict[int, list[sa.Row[Any]]] = collections.defaultdict(list)
     for row in write.session.execute(_HELD, {"roots": sorted(roots)}):
         by_root[row.root_provider_id].append(row)
     trees = []
     for root, rows in sorted(by_root.items()):
         entrants = set(_entrants({row.id for row in rows}, write.rows, write.plan))
         if entrants:
-            trees.append(Tree(
-                root, [Held(*row[1:]) for row in rows if row.consumer_id is not None],
+            trees.append(ReservedTree(
+                root, [Held(*tuple(row)[1:]) for row in rows if row.consumer_id is not None],
                 {each.consumer_uuid: each.project_id for each in write.writes
                  if each.consumer_uuid in entrants}))
     return trees

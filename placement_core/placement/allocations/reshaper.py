@@ -20,8 +20,9 @@ from placement_core.placement import (
     tables,
 )
 from placement_core.placement.allocations import refusals
-from placement_core.placement.allocations.gates import Gate, WriteRequest
+from placement_core.placement.allocations.gates import Check, Gate, WriteRequest
 from placement_core.placement.allocations.loaded import LoadedRows
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.unit_of_work import carry_out, unit_of_work
 from placement_core.placement.records import AllocationWrite, InventoryValues, NewInventories
 
@@ -32,7 +33,7 @@ _GENERATIONS = sa.select(_providers.c.uuid, _providers.c.generation).where(
 
 def reshape(
     ctx: Context, inventories: NewInventories, writes: Sequence[AllocationWrite],
-    gates: Sequence[Gate] = (),
+    gates: Sequence[Gate] = (), owners: Owners | None = None,
 ) -> None:
     """Give providers these inventories and consumers these allocations, as one.
 
@@ -40,47 +41,51 @@ def reshape(
     that the new ones lack; those must be free of allocations in the end.
 
     :param inventories: all inventories that each named provider shall have.
+    :param owners: None: whom consumers belong to is not remembered.
     :raises errors.InvalidInventory, errors.ReshapedProviderNotFound,
         errors.ReshapedProviderConflict, errors.InventoryInUse, and what ``replace``
         raises: nothing was changed.
     """
     carry_out(_reshape, ctx, WriteRequest(writes, {
-        uuid: (generation, _in_range(uuid, made))
-        for uuid, (generation, made) in inventories.items()}), gates)
+        uuid: (generation, _in_range(uuid, new_values))
+        for uuid, (generation, new_values) in inventories.items()}), gates, owners)
 
 
 @db.retry_writes
-def _reshape(ctx: Context, request: WriteRequest, gates: Sequence[Gate]) -> None:
+def _reshape(
+    ctx: Context, request: WriteRequest, gates: Sequence[Gate], owners: Owners | None
+) -> Sequence[Check]:
     inventories = request.inventories or {}
     seen = {uuid: generation for uuid, (generation, _) in inventories.items()}
-    with unit_of_work(ctx, request, gates) as unit:
+    with unit_of_work(ctx, request, gates, owners) as unit:
         # Before the consumers, because clients expect this refusal first.
         _check_generations(unit.session, seen)
         rows = unit.load(providers=inventories, classes={
-            name for _, made in inventories.values() for name in made})
+            name for _, new_values in inventories.values() for name in new_values})
         _check_names(request.writes, inventories, rows)
         unit.plan()
-        wanted = _by_id(inventories, rows)
+        by_id = _by_id(inventories, rows)
         raised = unit.lock_providers({
-            provider: 2 if made else 1 for provider, made in wanted.items()})
+            provider: 2 if new_values else 1 for provider, new_values in by_id.items()})
         _check_generations(unit.session, seen, {
             uuid: raised[rows.providers[uuid]] for uuid in seen})
-        _put(unit.session, wanted)
+        _put(unit.session, by_id)
         unit.apply()
         for uuid in inventories:
-            _drop_others(unit.session, uuid, rows.providers[uuid], wanted[rows.providers[uuid]])
+            _drop_others(unit.session, uuid, rows.providers[uuid], by_id[rows.providers[uuid]])
         unit.count()
+    return unit.checks
 
 
 def _in_range(
-    uuid: str, made: Mapping[str, InventoryValues]
+    uuid: str, new_values: Mapping[str, InventoryValues]
 ) -> dict[str, InventoryValues]:
     checked = {}
-    for name, values in made.items():
-        possible = inventory_records.in_range(values)
-        if possible is None:
+    for name, values in new_values.items():
+        stored = inventory_records.in_range(values)
+        if stored is None:
             raise errors.InvalidInventory(uuid, name, "A value is out of range.", verb="update")
-        checked[name] = possible
+        checked[name] = stored
     return checked
 
 
@@ -108,7 +113,7 @@ def _check_names(
         if uuid not in rows.providers:
             raise errors.ReshapedProviderNotFound(uuid)
     refusals.check_providers(writes, rows)
-    unknown = [name for _, made in inventories.values() for name in made
+    unknown = [name for _, new_values in inventories.values() for name in new_values
                if name not in rows.classes]
     for write in writes:
         unknown += rows.unknown_classes(write)
@@ -121,21 +126,21 @@ def _by_id(
 ) -> dict[int, dict[int, InventoryValues]]:
     """Return the inventories by the ids of providers and classes."""
     return {
-        rows.providers[uuid]: {rows.classes[name]: values for name, values in made.items()}
-        for uuid, (_, made) in inventories.items()}
+        rows.providers[uuid]: {rows.classes[name]: values for name, values in new_values.items()}
+        for uuid, (_, new_values) in inventories.items()}
 
 
-def _put(session: db.Session, wanted: Mapping[int, Mapping[int, InventoryValues]]) -> None:
-    resource_classes.hold(session, {
-        resource_class for made in wanted.values() for resource_class in made})
-    for provider, made in sorted(wanted.items()):
-        inventory_records.put(session, provider, made)
+def _put(session: db.Session, inventories: Mapping[int, Mapping[int, InventoryValues]]) -> None:
+    resource_classes.lock_classes(session, {
+        resource_class for new_values in inventories.values() for resource_class in new_values})
+    for provider, new_values in sorted(inventories.items()):
+        inventory_records.put(session, provider, new_values)
 
 
 def _drop_others(
-    session: db.Session, uuid: str, provider: int, wanted: Collection[int]
+    session: db.Session, uuid: str, provider: int, class_ids: Collection[int]
 ) -> None:
-    gone = inventory_records.present(session, provider) - set(wanted)
+    gone = inventory_records.present(session, provider) - set(class_ids)
     used = inventory_records.in_use(session, provider, gone)
     if used:
         raise errors.InventoryInUse(uuid, used, prefix="update conflict: ")

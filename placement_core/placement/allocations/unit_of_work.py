@@ -17,37 +17,45 @@ from placement_core.placement import locks
 from placement_core.placement.allocations import applying, consumers, loaded
 from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
 from placement_core.placement.allocations.loaded import LoadedRows
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.plan import WritePlan, plan_writes
 from placement_core.placement.allocations.refusals import explained
 from placement_core.placement.records import AllocationWrite
 
-#: A list of steps.
-Attempt: TypeAlias = Callable[[Context, WriteRequest, Sequence[Gate]], None]
+#: A list of steps; returns the checks of the gates, in their order.
+Attempt: TypeAlias = Callable[
+    [Context, WriteRequest, Sequence[Gate], Owners | None], Sequence[Check]]
 
 
 def carry_out(
     attempt: Attempt, ctx: Context, request: WriteRequest, gates: Sequence[Gate],
-) -> None:
-    """Make an attempt, and another one if a gate makes room for what was refused."""
+    owners: Owners | None,
+) -> Sequence[Check]:
+    """Make an attempt, and another one if a gate makes room for what was refused.
+
+    :returns: the checks of the attempt that was committed.
+    """
     try:
-        attempt(ctx, request, gates)
+        return attempt(ctx, request, gates, owners)
     except errors.Error as refusal:
         if not any(gate.make_room(ctx, request, refusal) for gate in gates):
             raise
-    else:
-        return
-    attempt(ctx, request, gates)
+    return attempt(ctx, request, gates, owners)
 
 
 @contextlib.contextmanager
 def unit_of_work(
-    ctx: Context, request: WriteRequest, gates: Sequence[Gate],
+    ctx: Context, request: WriteRequest, gates: Sequence[Gate], owners: Owners | None,
 ) -> Iterator[UnitOfWork]:
-    """Prepare an attempt, and open its transaction."""
-    consumers.ensure_owners(ctx, request.writes)
+    """Prepare an attempt, and open its transaction.
+
+    :param owners: None: whom consumers belong to is asked again.
+    """
+    owners = owners or Owners()
+    owners.ensure(ctx, request.writes)
     checks = [gate.prepare(ctx, request) for gate in gates]
     with (explained(ctx, request.writes, request.inventories), db.write(ctx) as session,
-          consumers.remembering(ctx.database)):
+          owners.forgetting()):
         yield UnitOfWork(ctx, session, request.writes, checks)
 
 
@@ -61,7 +69,7 @@ class UnitOfWork:
         self.session = session
         self._ctx = ctx
         self._writes = writes
-        self._checks = checks
+        self.checks = checks
         self._existed: set[str] = set()
         self._rows = LoadedRows()
         self._plan = WritePlan()
@@ -86,7 +94,7 @@ class UnitOfWork:
         loaded.lock_pairs(self.session, self._rows, self._writes)
         self._plan = plan_writes(
             self._writes, self._rows, self._existed, raise_generations=raise_generations)
-        for check in self._checks:
+        for check in self.checks:
             check.consumers_locked(self.session, self._writes)
         return self._plan
 
@@ -104,9 +112,9 @@ class UnitOfWork:
         if self._judged:
             # The roots of reserved trees, too: one write decides about each at a time.
             steps = {**dict.fromkeys(self._rows.reserved_roots.values(), 0), **steps}
-        locks.hold(self.session, steps)
+        locks.lock_providers(self.session, steps)
         write = PlannedWrite(self.session, self._writes, self._rows, self._plan)
-        for check in self._checks:
+        for check in self.checks:
             check.decide(self._ctx, write)
         return steps
 
@@ -114,7 +122,7 @@ class UnitOfWork:
         """Take what the plan wants of the inventories, if every one of them allows it."""
         applying.change_used(
             self.session, self._plan, self._rows.reserved_roots if self._judged else None)
-        for check in self._checks:
+        for check in self.checks:
             check.applied(self.session)
 
     def count(self) -> None:

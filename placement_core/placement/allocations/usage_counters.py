@@ -18,12 +18,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import Session, TransactionConflict, arrays
+from placement_core.db import Session, TransactionConflict, inserts
 from placement_core.placement import tables
 
 _counters, _migrations, _projects = (
@@ -77,25 +76,6 @@ def ids(project_ids: Collection[int]) -> dict[str, list[int]]:
     return {part.parameter: [part.sign * id_ for id_ in ordered] for part in PARTS}
 
 
-def _add_on_mysql() -> sa.Insert:
-    insert = mysql.insert(_counters).inline()
-    return insert.on_duplicate_key_update(used=_counters.c.used + insert.inserted.used)
-
-
-def _add_by_conflict(insert: Any) -> sa.Insert:
-    return insert.on_conflict_do_update(
-        index_elements=list(_counters.primary_key),
-        set_={"used": _counters.c.used + insert.excluded.used})
-
-
-_ADD = {
-    "mysql": _add_on_mysql(),
-    "postgresql": _add_by_conflict(arrays.insert(
-        postgresql.insert(_counters).inline(), _counters, _counters.c.keys())),
-    "sqlite": _add_by_conflict(sqlite.insert(_counters).inline()),
-}
-
-
 def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
     """Add ``changes`` to the counters of users, and of everybody."""
     sums: collections.Counter[Key] = collections.Counter()
@@ -114,9 +94,7 @@ def put(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
         if change
     ]
     if added:
-        session.execute_write(
-            _ADD[session.dialect],
-            arrays.columns(added) if session.dialect == "postgresql" else added)
+        inserts.insert_or_add(session, _counters, "used", added)
     for row in added:
         session.record_change(kinds.PROJECT, abs(row["project_id"]))
 
@@ -186,7 +164,7 @@ def sum_up(ctx: Context, max_count: int) -> tuple[int, int]:
 def count_not_summed_up(ctx: Context) -> int:
     """Return in how many projects the counters of everybody are still to be made."""
     with db.read_once(ctx) as session:
-        return session.execute(_COUNT_FOLLOWING).scalar_one()
+        return int(session.execute(_COUNT_FOLLOWING).scalar_one())
 
 
 @db.retry_writes

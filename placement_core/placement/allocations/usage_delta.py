@@ -91,18 +91,18 @@ def _named(
 
 def _names_of_owners(write: PlannedWrite) -> tuple[dict[int, str], dict[int, str]]:
     projects, users = {}, {}
-    for each in write.writes:
-        owner = write.plan.owners.get(each.consumer_uuid)
+    for allocation_write in write.writes:
+        owner = write.plan.owners.get(allocation_write.consumer_uuid)
         if owner is not None:
-            projects[owner[0]] = each.project_id
-            users[owner[1]] = each.user_id
+            projects[owner[0]] = allocation_write.project_id
+            users[owner[1]] = allocation_write.user_id
     return projects, users
 
 
-def _class_names(session: Session, rows: LoadedRows, wanted: set[int]) -> dict[int, str]:
+def _class_names(session: Session, rows: LoadedRows, class_ids: set[int]) -> dict[int, str]:
     names = {number: name for name, number in rows.classes.items()}
     names[tables.CONSUMERS_ID] = CONSUMERS
-    missing = wanted - names.keys()
+    missing = class_ids - names.keys()
     if missing:
         # Of classes that somebody gives up while growing in others.
         names |= {row.id: row.name

@@ -12,14 +12,16 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.placement import errors
 from placement_core.placement.allocations import consumers, refusals
-from placement_core.placement.allocations.gates import Gate, WriteRequest
+from placement_core.placement.allocations.gates import Check, Gate, WriteRequest
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.unit_of_work import carry_out, unit_of_work
 from placement_core.placement.records import AllocationWrite
 
 
 def replace(
     ctx: Context, writes: Sequence[AllocationWrite], gates: Sequence[Gate] = (),
-) -> None:
+    owners: Owners | None = None,
+) -> Sequence[Check]:
     """Make consumers hold exactly what ``writes`` say, all of them or none.
 
     Capacity is judged on the sum, without what the same consumers held before;
@@ -27,17 +29,21 @@ def replace(
     nothing afterwards ceases to exist.
 
     :param writes: at most one for each consumer.
+    :param owners: None: whom they belong to is not remembered.
+    :returns: the gates' parts in the attempt that was committed, in their order.
     :raises errors.ConsumerGenerationConflict, errors.AllocationForUnknownProvider,
         errors.UnknownResourceClass, errors.InventoryMissing,
         errors.ConstraintsViolated, errors.CapacityExceeded, and what the gates raise:
         nothing was changed.
     """
-    carry_out(_replace, ctx, WriteRequest(writes), gates)
+    return carry_out(_replace, ctx, WriteRequest(writes), gates, owners)
 
 
 @db.retry_writes
-def _replace(ctx: Context, request: WriteRequest, gates: Sequence[Gate]) -> None:
-    with unit_of_work(ctx, request, gates) as unit:
+def _replace(
+    ctx: Context, request: WriteRequest, gates: Sequence[Gate], owners: Owners | None
+) -> Sequence[Check]:
+    with unit_of_work(ctx, request, gates, owners) as unit:
         rows = unit.load()
         refusals.check_providers(request.writes, rows)
         refusals.check_classes(request.writes, rows)
@@ -45,6 +51,7 @@ def _replace(ctx: Context, request: WriteRequest, gates: Sequence[Gate]) -> None
         unit.lock_providers()
         unit.apply()
         unit.count()
+    return unit.checks
 
 
 @db.retry_writes
@@ -58,7 +65,7 @@ def delete(ctx: Context, consumer_uuid: str, gates: Sequence[Gate] = ()) -> None
     if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.NoAllocations(consumer_uuid)
     request = WriteRequest([AllocationWrite(consumer_uuid, {}, project_id="", user_id="")])
-    with unit_of_work(ctx, request, gates) as unit:
+    with unit_of_work(ctx, request, gates, None) as unit:
         unit.load()
         if not unit.plan(raise_generations=False).ended:
             raise errors.NoAllocations(consumer_uuid)

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from placement_core.placement.candidates.filters import Part
+from placement_core.placement.candidates.filters import RequestPart
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.candidates.search import Candidates
-from placement_core.placement.index.world import Entry, World
+from placement_core.placement.index.snapshot import CapacitySnapshot, ProviderEntry
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class ResponseFormat:
     """What a microversion shows; the default is the newest.
 
     :ivar keyed: allocations are keyed by provider (1.12), not a list.
@@ -40,17 +40,18 @@ class Form:
     trees: bool = True
 
 
-NEWEST = Form()
+NEWEST = ResponseFormat()
 #: From so many combinations on, arrays are faster than tuples.
 _FEW = 50
 
 
 def render(
-    world: World, request: CandidatesRequest, candidates: Candidates, form: Form = NEWEST
+    snapshot: CapacitySnapshot, request: CandidatesRequest, candidates: Candidates,
+    form: ResponseFormat = NEWEST,
 ) -> bytes:
     """Return the JSON document that answers ``request``."""
-    requests = ",".join(_requests(world, candidates, form))
-    summaries = _summaries(world, request, candidates, form)
+    requests = ",".join(_render_requests(snapshot, candidates, form))
+    summaries = _render_summaries(snapshot, request, candidates, form)
     # Megabytes when there is no limit: put together in one go, not piece by piece.
     head = f'{{"allocation_requests":[{requests}],"provider_summaries":{{'.encode()
     summaries[:1] = [head + b"".join(summaries[:1])]
@@ -58,16 +59,18 @@ def render(
     return b",".join(summaries)
 
 
-def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
+def _render_requests(
+    snapshot: CapacitySnapshot, candidates: Candidates, form: ResponseFormat
+) -> list[str]:
     parts, columns = candidates.parts, candidates.columns
-    entries: Sequence[Any] = world.entries
+    entries: Sequence[Any] = snapshot.entries
     if all(column is columns[0] for column in columns):
-        template, _ = _template(world, parts, (0,) * len(parts), form)
+        template, _ = _make_template(snapshot, parts, (0,) * len(parts), form)
         pieces = template.split("%s")
         return [entries[row].provider.uuid.join(pieces) for row in columns[0]]
     texts = [""] * len(candidates)
-    for pattern, places in _patterns(columns).items():
-        template, gaps = _template(world, parts, pattern, form)
+    for pattern, places in _group_by_pattern(columns).items():
+        template, gaps = _make_template(snapshot, parts, pattern, form)
         uuids = {
             gap: [entries[columns[gap][place]].provider.uuid for place in places]
             for gap in set(gaps)}
@@ -77,7 +80,7 @@ def _requests(world: World, candidates: Candidates, form: Form) -> list[str]:
     return texts
 
 
-def _patterns(columns: list[list[int]]) -> dict[tuple[int, ...], list[int]]:
+def _group_by_pattern(columns: list[list[int]]) -> dict[tuple[int, ...], list[int]]:
     """Group combinations by which part is the first on each part's provider.
 
     :returns: {for each part the first one on the same provider: places in the columns}.
@@ -96,8 +99,9 @@ def _patterns(columns: list[list[int]]) -> dict[tuple[int, ...], list[int]]:
     return groups
 
 
-def _template(
-    world: World, parts: list[Part], pattern: tuple[int, ...], form: Form
+def _make_template(
+    snapshot: CapacitySnapshot, parts: list[RequestPart], pattern: tuple[int, ...],
+    form: ResponseFormat,
 ) -> tuple[str, list[int]]:
     """Make the text of a request with gaps for uuids.
 
@@ -114,7 +118,7 @@ def _template(
                     amounts[class_id] = amounts.get(class_id, 0) + amount
         if amounts:
             resources = ",".join(
-                f'"{world.names.class_names[class_id]}":{amount}'
+                f'"{snapshot.names.class_names[class_id]}":{amount}'
                 for class_id, amount in amounts.items())
             gaps.append(first)
             allocations.append(
@@ -137,51 +141,55 @@ def _template(
     return text + "}", gaps
 
 
-def _summaries(
-    world: World, request: CandidatesRequest, candidates: Candidates, form: Form
+def _render_summaries(
+    snapshot: CapacitySnapshot, request: CandidatesRequest, candidates: Candidates,
+    form: ResponseFormat,
 ) -> list[bytes]:
     """Make the members of provider_summaries, those of a tree as one text."""
     used: dict[int, None] = {}
     for part, column in zip(candidates.parts, candidates.columns, strict=True):
         if part.resources and (column is not candidates.columns[0] or not used):
             used.update(dict.fromkeys(column))
-    entries: Sequence[Any] = world.entries
+    entries: Sequence[Any] = snapshot.entries
     classes = None if form.all_classes else frozenset(
         class_id for part in candidates.parts for class_id in part.resources)
     if not request.nested:
-        return [_summary(world, entries[row], form, classes) for row in used]
-    tops = _roots(world, used)
+        return [_render_summary(snapshot, entries[row], form, classes) for row in used]
+    tops = _find_roots(snapshot, used)
     if form.all_classes and form.traits and form.trees:
-        return [entries[top].summary or _keep_summary(world, top) for top in tops]
-    return [_tree_summary(world, top, form, classes) for top in tops]
+        return [entries[top].summary or _keep_summary(snapshot, top) for top in tops]
+    return [_render_tree_summary(snapshot, top, form, classes) for top in tops]
 
 
-def _roots(world: World, rows: dict[int, None]) -> Iterable[int]:
+def _find_roots(snapshot: CapacitySnapshot, rows: dict[int, None]) -> Iterable[int]:
     """Return the roots of rows, each once."""
-    if not world.layout.trees:
+    if not snapshot.layout.trees:
         return rows
-    return dict.fromkeys(world.layout.root[np.fromiter(rows, dtype=np.intp)].tolist())
+    return dict.fromkeys(snapshot.layout.root[np.fromiter(rows, dtype=np.intp)].tolist())
 
 
-def _keep_summary(world: World, top: int) -> bytes:
-    summary = world.entry(top).summary = _tree_summary(world, top, NEWEST, None)
+def _keep_summary(snapshot: CapacitySnapshot, top: int) -> bytes:
+    summary = snapshot.entry(top).summary = _render_tree_summary(snapshot, top, NEWEST, None)
     return summary
 
 
-def _tree_summary(
-    world: World, top: int, form: Form, classes: frozenset[int] | None
+def _render_tree_summary(
+    snapshot: CapacitySnapshot, top: int, form: ResponseFormat, classes: frozenset[int] | None
 ) -> bytes:
-    return b",".join([_summary(world, world.entry(row), form, classes)
-                      for row in world.layout.tree(top)])
+    return b",".join([_render_summary(snapshot, snapshot.entry(row), form, classes)
+                      for row in snapshot.layout.tree(top)])
 
 
-def _summary(world: World, entry: Entry, form: Form, classes: frozenset[int] | None) -> bytes:
+def _render_summary(
+    snapshot: CapacitySnapshot, entry: ProviderEntry, form: ResponseFormat,
+    classes: frozenset[int] | None,
+) -> bytes:
     """Make the member of provider_summaries that is about one provider."""
     provider = entry.provider
-    class_names, trait_names = world.names.class_names, world.names.trait_names
+    class_names, trait_names = snapshot.names.class_names, snapshot.names.trait_names
     resources = ",".join(
-        f'"{class_names[each.class_id]}":{{"capacity":{each.capacity},"used":{each.used}}}'
-        for each in entry.inventories if classes is None or each.class_id in classes)
+        f'"{class_names[inventory.class_id]}":{{"capacity":{inventory.capacity},"used":{inventory.used}}}'
+        for inventory in entry.inventories if classes is None or inventory.class_id in classes)
     text = f'"{provider.uuid}":{{"resources":{{{resources}}}'
     if form.traits:
         names = ",".join(f'"{trait_names[trait_id]}"' for trait_id in sorted(entry.traits))

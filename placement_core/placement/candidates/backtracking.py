@@ -13,25 +13,25 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from placement_core.placement.candidates import effort, matching
+from placement_core.placement.candidates import matching, search_budget
 from placement_core.placement.candidates.subtrees import Subtree, Top
 
 if TYPE_CHECKING:
-    from placement_core.placement.candidates.combine import Combination, Tree
+    from placement_core.placement.candidates.combine import AnchorTree, Combination
 
 #: So many branches may come to nothing before they are remembered.
 _FORGETFUL = 32
 #: So many nodes for each part may come to nothing in a tree, and after each
-#: combination, before the purse of the request pays for them.
+#: combination, before the budget of the request is charged.
 ALLOWANCE = 16
 
 
 class Search:
-    """Backtracking over the parts, one bond after the other.
+    """Backtracking over the parts, one independent group after the other.
 
-    Within a bond the top of each same_subtree comes first, because it decides
+    Within a group the top of each same_subtree comes first, because it decides
     where the others may lie; then parts with the fewest options that are left,
-    after those that have to bring traits together. Whether each bond can be
+    after those that have to bring traits together. Whether each group can be
     satisfied is found out before: then a choice in one is never the reason for
     a dead end in another.
 
@@ -39,12 +39,12 @@ class Search:
     how things stand when the level is entered.
     """
 
-    def __init__(self, tree: Tree, *, distinct: bool) -> None:
+    def __init__(self, tree: AnchorTree, *, distinct: bool) -> None:
         self.tree = tree
         self.plan = plan = tree.plan
         self.distinct = distinct
         self.options = list(tree.options)
-        self.foreign = plan.world.sharing() if tree.own else {}
+        self.foreign = plan.snapshot.sharing_providers() if tree.own else {}
         self.allowance = ALLOWANCE * (len(self.options) + len(plan.subtrees) + 1)
         self.credit = self.allowance
         self.dead_ends = 0
@@ -59,8 +59,8 @@ class Search:
             if self._prepare() and self._feasible():
                 for _ in self._walk(0, self.end, 0, not self.tree.own):
                     yield tuple(self.chosen)
-        except effort.TooLong:
-            self.plan.effort.left += 1
+        except search_budget.BudgetExhausted:
+            self.plan.budget.abandoned_trees += 1
 
     # Before the search
 
@@ -84,9 +84,9 @@ class Search:
         self.order = sorted(
             [*range(len(self.options)), *(~at for at in range(len(self.subtrees)))],
             key=self._rank)
-        self._find_bonds()
+        self._find_independent_groups()
         self.coverage = {
-            row: plan.coverage(plan.world.entry(row))
+            row: plan.coverage(plan.snapshot.entry(row))
             for number, rows in enumerate(self.options) if not plan.parts[number].granular
             for row in rows} if plan.required else {}
         self.full = (1 << len(plan.required)) - 1
@@ -111,30 +111,30 @@ class Search:
     def _rank(self, step: int) -> tuple[int, int, int, int]:
         """Return what decides when a part or a same_subtree is dealt with."""
         if step < 0:
-            return self._bond(step), 0, len(self.subtrees[~step].rows), ~step
-        return self._bond(step), *self._rank_part(step, self.options)
+            return self._independent_group(step), 0, len(self.subtrees[~step].rows), ~step
+        return self._independent_group(step), *self._rank_part(step, self.options)
 
     def _rank_part(self, number: int, options: list[list[int]]) -> tuple[int, int, int]:
         late = bool(self.plan.required) and self.plan.parts[number].granular
         return 2 if late else 1, len(options[number]), number
 
-    def _find_bonds(self) -> None:
-        """Find for each level where its bond begins, where its parts do, and where it ends."""
-        self.bonds: list[tuple[int, int]] = []
-        self.bond_begin: list[int] = []
+    def _find_independent_groups(self) -> None:
+        """Find where the independent group of each level begins, its parts begin, and it ends."""
+        self.independent_groups: list[tuple[int, int]] = []
+        self.group_begin: list[int] = []
         self.parts_begin: list[int] = []
-        self.bond_end: list[int] = []
-        for _, steps in itertools.groupby(self.order, self._bond):
-            bond = list(steps)
-            begin = len(self.bond_end)
-            tops = sum(step < 0 for step in bond)
-            self.bonds.append((begin, begin + len(bond)))
-            self.bond_begin += [begin] * len(bond)
-            self.parts_begin += [begin + tops] * len(bond)
-            self.bond_end += [begin + len(bond)] * len(bond)
+        self.group_end: list[int] = []
+        for _, steps in itertools.groupby(self.order, self._independent_group):
+            group = list(steps)
+            begin = len(self.group_end)
+            tops = sum(step < 0 for step in group)
+            self.independent_groups.append((begin, begin + len(group)))
+            self.group_begin += [begin] * len(group)
+            self.parts_begin += [begin + tops] * len(group)
+            self.group_end += [begin + len(group)] * len(group)
 
-    def _bond(self, step: int) -> int:
-        return self.plan.bonds[step if step >= 0 else self.plan.subtrees[~step][0]]
+    def _independent_group(self, step: int) -> int:
+        return self.plan.independent_groups[step if step >= 0 else self.plan.subtrees[~step][0]]
 
     def _start_over(self) -> None:
         #: How many parts chose each row.
@@ -176,18 +176,18 @@ class Search:
     def _feasible(self) -> bool:
         """Say whether there can be a combination, as far as is easily seen."""
         plan = self.plan
-        if plan.isolate and not matching.one_each(plan, [
+        if plan.isolate and not matching.can_have_one_each(plan, [
                 rows for number, rows in enumerate(self.options)
                 if plan.parts[number].granular]):
             return False
         for class_id, amount in plan.demand.items():
             rows = {row for number, rows in enumerate(self.options)
                     if class_id in plan.parts[number].resources for row in rows}
-            if not matching.room_for(plan, class_id, amount, rows):
+            if not matching.have_room(plan, class_id, amount, rows):
                 return False
         # The first needs no try: the search begins with it.
         return all(self._has_answer(begin, end)
-                   for begin, end in self.bonds[1:] if end - begin > 1)
+                   for begin, end in self.independent_groups[1:] if end - begin > 1)
 
     def _has_answer(self, begin: int, end: int) -> bool:
         """Say whether the parts of these levels can be satisfied by themselves."""
@@ -240,7 +240,7 @@ class Search:
     def _enter(self, level: int) -> None:
         """Prepare what there is to try at a level.
 
-        :raises effort.TooLong: too much came to nothing.
+        :raises search_budget.BudgetExhausted: too much came to nothing.
         """
         after_top = level > 0 and self.order[level - 1] < 0
         if after_top and level == self.parts_begin[level] and not self._settle(level):
@@ -250,7 +250,7 @@ class Search:
             return
         number = self.order[level]
         rows = self.narrowed[number] if number >= 0 else self.subtrees[~number].rows
-        self.plan.effort.steps += len(rows) + 1
+        self.plan.budget.steps += len(rows) + 1
         self._pay()
         self.states[level] = None
         many = self.dead_ends > _FORGETFUL
@@ -267,18 +267,18 @@ class Search:
     def _pay(self) -> None:
         """Count a node.
 
-        :raises effort.TooLong: too many came to nothing.
+        :raises search_budget.BudgetExhausted: too many came to nothing.
         """
         self.credit -= 1
         if self.credit < 0:
-            self.credit = self.plan.effort.borrow()
+            self.credit = self.plan.budget.draw()
 
     def _settle(self, level: int) -> bool:
-        """Narrow the options of a bond to what its tops leave, and order its parts anew.
+        """Narrow the options of a group to what its tops leave, and order its parts anew.
 
         :returns: False where nothing is left for a part.
         """
-        end = self.bond_end[level]
+        end = self.group_end[level]
         numbers = self.order[level:end]
         for number in numbers:
             self.narrowed[number] = self._below_tops(level, number)
@@ -301,6 +301,7 @@ class Search:
             return None if top is None else top[0]
         granular = self.plan.parts[number].granular
         limits = self.limits[number]
+        row: int
         for row in self.tries[level]:
             if granular and row in self.granular:
                 continue
@@ -325,7 +326,7 @@ class Search:
             if bits != self.full:
                 return False
         if plan.one_per_tree and plan.parts[number].resources:
-            used = self.tree_used.get(int(plan.world.layout.root[row]))
+            used = self.tree_used.get(int(plan.snapshot.layout.root[row]))
             if used and used[0] != row:
                 return False
         return True
@@ -335,13 +336,13 @@ class Search:
         if len(rows) == 1:
             yield rows[0]
             return
-        looks = self.tree.looks()
+        classes = self.tree.exchange_classes()
         seen: set[Hashable] = set()
         for row in rows:
             if not self.uses.get(row):
-                if looks[row] in seen:
+                if classes[row] in seen:
                     continue
-                seen.add(looks[row])
+                seen.add(classes[row])
             yield row
 
     def _take(self, level: int, row: int) -> None:
@@ -366,7 +367,7 @@ class Search:
         if self.full and not plan.parts[number].granular:
             self.covered[level + 1] |= self.coverage[row]
         if plan.one_per_tree and plan.parts[number].resources:
-            self.tree_used[int(plan.world.layout.root[row])].append(row)
+            self.tree_used[int(plan.snapshot.layout.root[row])].append(row)
         self.tops[level + 1] = self.tops[level]
 
     def _give_back(self, level: int) -> None:
@@ -382,22 +383,22 @@ class Search:
         for key, amount, _ in self.limits[number].get(row, ()):
             self.sums[key] -= amount
         if plan.one_per_tree and plan.parts[number].resources:
-            self.tree_used[int(plan.world.layout.root[row])].pop()
+            self.tree_used[int(plan.snapshot.layout.root[row])].pop()
 
     # After some dead ends
 
     def _may_succeed(self, level: int) -> bool:
-        """Say whether the bond can be completed from a level on, as far as is easily seen."""
+        """Say whether the group can be completed from a level on, as far as is easily seen."""
         plan = self.plan
         settled = level >= self.parts_begin[level]
         left: dict[int, list[int]] = {}
-        for number in self.order[level:self.bond_end[level]]:
+        for number in self.order[level:self.group_end[level]]:
             if number >= 0:
                 left[number] = (
                     self.narrowed[number] if settled else self._below_tops(level, number))
                 if not left[number]:
                     return False
-        if plan.isolate and not matching.one_each(plan, [
+        if plan.isolate and not matching.can_have_one_each(plan, [
                 [row for row in rows if row not in self.granular]
                 for number, rows in left.items() if plan.parts[number].granular]):
             return False
@@ -421,14 +422,14 @@ class Search:
                 below = subtree.below[number].get(top[0], ())
                 rows = [row for row in (below if rows is self.options[number] else rows)
                         if row in subtree.masks and subtree.allows(top, number, row)]
-                self.plan.effort.steps += len(below)
+                self.plan.budget.steps += len(below)
         return rows
 
     def _state(self, level: int) -> Hashable:
-        """Return all that decides whether the rest of the bond can be completed."""
+        """Return all that decides whether the rest of the group can be completed."""
         begin = self.parts_begin[level]
         tops = tuple([self.tops[level][~step]
-                      for step in self.order[self.bond_begin[level]:min(begin, level)]])
+                      for step in self.order[self.group_begin[level]:min(begin, level)]])
         rows = []
         if level >= begin:
             kinds = self._row_kinds(level)
@@ -456,7 +457,7 @@ class Search:
             plan = self.plan
             isolated: dict[int, bool] = defaultdict(bool)
             classes: dict[int, set[int]] = defaultdict(set)
-            for number in self.order[level:self.bond_end[level]]:
+            for number in self.order[level:self.group_end[level]]:
                 for row in self.narrowed[number]:
                     isolated[row] |= plan.isolate and plan.parts[number].granular
                     classes[row].update(
@@ -466,7 +467,7 @@ class Search:
         return known
 
     def _row_kinds(self, level: int) -> dict[int, int]:
-        """Number the rows of a bond by what they can still do; equals have one number."""
+        """Number the rows of a group by what they can still do; equals have one number."""
         begin = self.parts_begin[level]
         kinds = self._kinds.get(begin)
         if kinds is None:
@@ -475,13 +476,13 @@ class Search:
             kinds = self._kinds[begin] = {}
             parts = group_parts_by_row({
                 number: self.narrowed[number]
-                for number in sorted(self.order[begin:self.bond_end[level]])})
+                for number in sorted(self.order[begin:self.group_end[level]])})
             for row, usable in parts.items():
                 room = tuple(sorted({
                     (class_id, min(plan.useful_room(row, class_id), plan.demand[class_id]))
                     for number in usable for class_id, _ in plan.contested[number]}))
                 kind = (tuple(usable), room, self.coverage.get(row, 0), row in self.foreign,
-                        int(plan.world.layout.root[row]) if plan.one_per_tree else -1)
+                        int(plan.snapshot.layout.root[row]) if plan.one_per_tree else -1)
                 kinds[row] = numbers.setdefault(kind, len(numbers))
         return kinds
 

@@ -16,45 +16,45 @@ from placement_core.placement.candidates.plans import Plan
 Combination = tuple[int, ...]
 
 
-class Neighbours(Protocol):
-    """Trees that can be compared."""
+class BatchKeys(Protocol):
+    """A batch of trees that can be compared."""
 
     def key(self, at: int) -> Hashable | None:
-        """Return what ``Tree.key`` says of one of them."""
+        """Return the ``AnchorTree.key`` of one of them."""
 
 
-class Tree:
-    """The choices that one anchor offers.
+class AnchorTree:
+    """The options that one anchor offers.
 
     :ivar options: for each part the rows to choose from.
     :ivar own: at least one provider has to be one that shares nothing. (The
         combinations of sharing providers alone are another tree's to give.)
     """
 
-    __slots__ = ("_beside", "_likeness", "_looks", "options", "own", "plan")
+    __slots__ = ("_batch", "_distinct_key", "_exchange_classes", "options", "own", "plan")
 
     def __init__(
         self, plan: Plan, options: list[list[int]], *, own: bool = False,
-        beside: tuple[Neighbours, int] | None = None,
+        batch: tuple[BatchKeys, int] | None = None,
     ) -> None:
         self.plan = plan
         self.options = options
         self.own = own
-        self._beside = beside
-        self._looks: dict[int, Hashable] | None = None
-        self._likeness: Hashable | None = None
+        self._batch = batch
+        self._exchange_classes: dict[int, Hashable] | None = None
+        self._distinct_key: Hashable | None = None
 
     @property
     def key(self) -> Hashable | None:
-        """Return what trees have in common whose combinations are the same.
+        """Return the key that equivalent trees have in common.
 
-        The same by the places of the rows in ``options``. None: it is not known
-        whether there is another one.
+        Their combinations are the same, by the places of the rows in ``options``.
+        None: whether there is an equivalent tree is not known.
         """
-        if self._beside is None:
+        if self._batch is None:
             return None
-        neighbours, at = self._beside
-        key = neighbours.key(at)
+        batch, position = self._batch
+        key = batch.key(position)
         return None if key is None else (self.own, key)
 
     @property
@@ -72,43 +72,43 @@ class Tree:
             return itertools.product(*self.options)
         return backtracking.Search(self, distinct=distinct).run()
 
-    def symmetric(self) -> bool:
+    def has_equals(self) -> bool:
         """Say whether some providers look the same."""
-        looks = self.looks()
-        return len(set(looks.values())) < len(looks)
+        classes = self.exchange_classes()
+        return len(set(classes.values())) < len(classes)
 
-    def looks(self) -> dict[int, Hashable]:
-        """Return what each row is to the request: equals can be exchanged."""
-        if self._looks is None:
-            self._looks = self._look()
-        return self._looks
+    def exchange_classes(self) -> dict[int, Hashable]:
+        """Return the exchange class of each row: rows of one class are interchangeable."""
+        if self._exchange_classes is None:
+            self._exchange_classes = self._find_exchange_classes()
+        return self._exchange_classes
 
-    def likeness(self) -> Hashable | None:
-        """Return what trees have in common that are alike in ``looks`` too; or None."""
-        if self._likeness is None:
+    def find_distinct_key(self) -> Hashable | None:
+        """Return the key of equivalent trees whose ``exchange_classes`` correspond; or None."""
+        if self._distinct_key is None:
             key = self.key
             if key is not None:
                 first: dict[int, int] = {}
-                look = self.plan.look
-                self._likeness = (key, tuple([
-                    first.setdefault(look(row), len(first))
+                provider_class = self.plan.provider_class
+                self._distinct_key = (key, tuple([
+                    first.setdefault(provider_class(row), len(first))
                     for row in dict.fromkeys(itertools.chain.from_iterable(self.options))]))
-        return self._likeness
+        return self._distinct_key
 
-    def _look(self) -> dict[int, Hashable]:
-        plan, layout = self.plan, self.plan.world.layout
+    def _find_exchange_classes(self) -> dict[int, Hashable]:
+        plan, layout = self.plan, self.plan.snapshot.layout
         parts = backtracking.group_parts_by_row(dict(enumerate(self.options)))
         if len(parts) == 1:
             return dict.fromkeys(parts)
-        places = _places(plan, parts)
-        sharing = plan.world.sharing()
+        places = _find_exchange_places(plan, parts)
+        sharing = plan.snapshot.sharing_providers()
         return {
             row: (tuple(numbers), places.get(row), int(layout.root[row]), row in sharing,
-                  plan.look(row))
+                  plan.provider_class(row))
             for row, numbers in parts.items()}
 
 
-def _places(plan: Plan, rows: dict[int, list[int]]) -> dict[int, int]:
+def _find_exchange_places(plan: Plan, rows: dict[int, list[int]]) -> dict[int, int]:
     """Return where rows are, as far as it matters.
 
     Where subtrees matter, only children of one parent can be exchanged, and
@@ -116,7 +116,7 @@ def _places(plan: Plan, rows: dict[int, list[int]]) -> dict[int, int]:
     """
     if not plan.subtrees:
         return {}
-    layout = plan.world.layout
+    layout = plan.snapshot.layout
     above: set[int] = set()
     for row in rows:
         above.update(layout.ancestors(row)[1:])

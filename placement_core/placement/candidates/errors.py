@@ -7,7 +7,7 @@ from collections.abc import Collection
 from placement_core import errors
 
 
-class UnknownResourceClass(errors.Invalid):
+class UnknownRequestedClass(errors.Invalid):
     """The request asks for a resource class that does not exist."""
 
     def __init__(self, name: str) -> None:
@@ -16,7 +16,7 @@ class UnknownResourceClass(errors.Invalid):
         self.name = name
 
 
-class UnknownTraits(errors.Invalid):
+class UnknownRequestedTraits(errors.Invalid):
     """The request names traits that do not exist.
 
     :param parameter: the query parameter to blame, where the API names it.

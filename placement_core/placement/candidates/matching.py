@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from placement_core.placement.candidates.plans import Plan
 
 
-def room_for(plan: Plan, class_id: int, amount: int, rows: Iterable[int]) -> bool:
+def have_room(plan: Plan, class_id: int, amount: int, rows: Iterable[int]) -> bool:
     """Say whether rows together have room for an amount of a contested class."""
     for row in rows:
         amount -= plan.useful_room(row, class_id)
@@ -17,7 +17,7 @@ def room_for(plan: Plan, class_id: int, amount: int, rows: Iterable[int]) -> boo
     return amount <= 0
 
 
-def one_each(plan: Plan, options: Sequence[Sequence[int]]) -> bool:
+def can_have_one_each(plan: Plan, options: Sequence[Sequence[int]]) -> bool:
     """Say whether every part can have a row for itself: a bipartite matching.
 
     :param options: for each part the rows it can have.
@@ -31,7 +31,7 @@ def one_each(plan: Plan, options: Sequence[Sequence[int]]) -> bool:
         while waiting and free is None:
             number = waiting.popleft()
             for row in options[number]:
-                plan.effort.steps += 1
+                plan.budget.steps += 1
                 if row in reached:
                     continue
                 reached[row] = number

@@ -1,4 +1,4 @@
-"""What the combination step has to heed, prepared once for each request."""
+"""The rules of combining the parts of a request, prepared once for each request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from placement_core.placement.candidates.effort import Effort
-from placement_core.placement.candidates.filters import Part
+from placement_core.placement.candidates.filters import RequestPart
 from placement_core.placement.candidates.requests import CandidatesRequest
-from placement_core.placement.index.world import Entry, World
+from placement_core.placement.candidates.search_budget import SearchBudget
+from placement_core.placement.index.array_types import Amounts, Mask, Rows
+from placement_core.placement.index.snapshot import CapacitySnapshot, ProviderEntry
 
-#: From so many different sums on, telling them apart helps nobody.
+#: Above this number of different sums, none are listed: they would cost more than they cut.
 _MOST_SUMS = 1024
 
 
@@ -33,17 +34,17 @@ class Plan:
     :ivar demand: the most that can meet on a provider, by contested class.
     :ivar sums: the sums that can meet on a provider, by contested class, sorted;
         none where there would be very many.
-    :ivar bonds: for each part the number of its bond: parts of different
-        bonds have no rule between them.
+    :ivar independent_groups: for each part the number of its independent group: no
+        rule relates parts of different ones.
     :ivar has_strict_rules: there are rules beside ``isolate`` and ``contested``.
     :ivar has_rules: a provider for each part could still be a wrong answer.
-    :ivar effort: what the search has cost.
+    :ivar budget: what the search has cost.
     :ivar classes: resource class ids that the request names; so ``traits`` and
         ``aggregates``.
     """
 
-    world: World
-    parts: list[Part]
+    snapshot: CapacitySnapshot
+    parts: list[RequestPart]
     isolate: bool
     one_per_tree: bool
     subtrees: list[tuple[int, ...]]
@@ -51,28 +52,31 @@ class Plan:
     contested: list[tuple[tuple[int, int], ...]]
     demand: Mapping[int, int]
     sums: Mapping[int, Sequence[int]]
-    bonds: list[int]
+    independent_groups: list[int]
     classes: frozenset[int]
     traits: frozenset[int]
     aggregates: frozenset[str]
     has_strict_rules: bool = dataclasses.field(init=False)
     has_rules: bool = dataclasses.field(init=False)
-    effort: Effort = dataclasses.field(default_factory=Effort)
+    budget: SearchBudget = dataclasses.field(default_factory=SearchBudget)
+    # These two live as long as the search for one request, which bounds them.
     _rooms: dict[tuple[int, int], int] = dataclasses.field(default_factory=dict)
-    _looks: dict[Hashable, int] = dataclasses.field(default_factory=dict)
+    _classes: dict[Hashable, int] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, world: World, request: CandidatesRequest, parts: list[Part]) -> Plan:
+    def build(
+        cls, snapshot: CapacitySnapshot, request: CandidatesRequest, parts: list[RequestPart]
+    ) -> Plan:
         """Prepare the combination of ``parts``."""
         wanted = Counter(class_id for part in parts for class_id in part.resources)
         contested = _find_contested(parts, wanted)
         demand = _add_up(contested)
         subtrees = _find_subtrees(request, parts)
         required = [
-            frozenset(world.names.trait_ids[name] for name in names)
+            frozenset(snapshot.names.trait_ids[name] for name in names)
             for group in request.groups if not group.suffix for names in group.traits.required]
         isolate = request.isolate and sum(part.granular for part in parts) > 1
-        one_per_tree = not request.nested and bool(world.layout.trees)
+        one_per_tree = not request.nested and bool(snapshot.layout.trees)
         numbers = range(len(parts))
         ties: list[Sequence[int]] = [
             *subtrees,
@@ -83,28 +87,28 @@ class Plan:
             [number for number in numbers if one_per_tree],
         ]
         return cls(
-            world=world, parts=parts, isolate=isolate, one_per_tree=one_per_tree,
-            subtrees=subtrees, bonds=_bonds(len(parts), ties),
+            snapshot=snapshot, parts=parts, isolate=isolate, one_per_tree=one_per_tree,
+            subtrees=subtrees, independent_groups=_find_independent_groups(len(parts), ties),
             required=required, contested=contested, demand=demand,
             sums={class_id: _sums(
                 [amount for pairs in contested for each, amount in pairs if each == class_id])
                 for class_id in demand},
             classes=frozenset(wanted),
-            traits=frozenset(world.names.trait_ids[name] for name in _list_traits(request)),
+            traits=frozenset(snapshot.names.trait_ids[name] for name in _list_traits(request)),
             aggregates=frozenset(_list_aggregates(request)))
 
     def __post_init__(self) -> None:
         self.has_strict_rules = bool(self.one_per_tree or self.subtrees or self.required)
         self.has_rules = bool(self.has_strict_rules or self.isolate or self.demand)
 
-    def meeting(self, traits: frozenset[int]) -> np.ndarray:
+    def mask_of_any_trait(self, traits: frozenset[int]) -> Mask:
         """Return which rows have one of the traits, as booleans."""
-        met = np.zeros(self.world.size, dtype=bool)
+        met = np.zeros(self.snapshot.size, dtype=bool)
         for trait_id in traits:
-            met |= self.world.having(trait_id).mask(self.world.size)
+            met |= self.snapshot.rows_with_trait(trait_id).mask(self.snapshot.size)
         return met
 
-    def coverage(self, entry: Entry) -> int:
+    def coverage(self, entry: ProviderEntry) -> int:
         """Return which conditions of ``required`` a provider meets, as bits."""
         bits = 0
         for number, traits in enumerate(self.required):
@@ -117,19 +121,19 @@ class Plan:
 
         That is the largest sum of asked amounts that there is room for.
         """
-        known = self._rooms.get((row, class_id))
-        if known is None:
-            inventory = self.world.entry(row).inventory(class_id)
-            known = min(inventory.capacity - inventory.used, inventory.max_unit)
+        room = self._rooms.get((row, class_id))
+        if room is None:
+            inventory = self.snapshot.entry(row).inventory(class_id)
+            room = min(inventory.capacity - inventory.used, inventory.max_unit)
             sums = self.sums[class_id]
             if sums:
-                known = sums[bisect.bisect_right(sums, known) - 1]
-            self._rooms[row, class_id] = known
-        return known
+                room = sums[bisect.bisect_right(sums, room) - 1]
+            self._rooms[row, class_id] = room
+        return room
 
-    def useful_rooms(self, rows: np.ndarray, class_id: int) -> np.ndarray:
+    def useful_rooms(self, rows: Rows, class_id: int) -> Amounts:
         """Return ``useful_room`` of rows; what is more than is asked for counts as that."""
-        column = self.world.column(class_id)
+        column = self.snapshot.column(class_id)
         at = np.searchsorted(column.rows, rows)
         room = np.minimum(column.free[at], column.max_unit[at])
         sums = np.array(self.sums[class_id] or [0])
@@ -137,30 +141,34 @@ class Plan:
             return sums[np.searchsorted(sums, room, side="right") - 1]
         return np.minimum(room, self.demand[class_id])
 
-    def look(self, row: int) -> int:
+    def provider_class(self, row: int) -> int:
         """Return a number for all of a provider that the request can see.
 
         It is the same for those that the request cannot tell apart.
         """
-        entry = self.world.entry(row)
-        everything = (entry.inventories, entry.traits, entry.aggregates)
-        number = self._looks.get(everything)
+        entry = self.snapshot.entry(row)
+        attributes = (entry.inventories, entry.traits, entry.aggregates)
+        number = self._classes.get(attributes)
         if number is None:
             visible = (
-                tuple(each for each in entry.inventories if each.class_id in self.classes),
+                tuple(inventory for inventory in entry.inventories
+                      if inventory.class_id in self.classes),
                 entry.traits & self.traits, entry.aggregates & self.aggregates)
-            number = self._looks.setdefault(visible, len(self._looks))
-            self._looks[everything] = number
+            number = self._classes.setdefault(visible, len(self._classes))
+            self._classes[attributes] = number
         return number
 
 
-def _bonds(count: int, ties: list[Sequence[int]]) -> list[int]:
-    """Return for each of ``count`` parts which it is tied to, as a number."""
-    bonds = list(range(count))
+def _find_independent_groups(count: int, ties: list[Sequence[int]]) -> list[int]:
+    """Return for each of ``count`` parts the number of its independent group.
+
+    :param ties: parts that one rule relates, for each rule.
+    """
+    groups = list(range(count))
     for tied in ties:
-        joined = {bonds[number] for number in tied}
-        bonds = [min(joined) if bond in joined else bond for bond in bonds]
-    return bonds
+        joined = {groups[number] for number in tied}
+        groups = [min(joined) if group in joined else group for group in groups]
+    return groups
 
 
 def _sums(amounts: list[int]) -> list[int]:
@@ -174,7 +182,7 @@ def _sums(amounts: list[int]) -> list[int]:
 
 
 def _find_contested(
-    parts: Sequence[Part], wanted: Mapping[int, int]
+    parts: Sequence[RequestPart], wanted: Mapping[int, int]
 ) -> list[tuple[tuple[int, int], ...]]:
     """Return for each part the classes that other parts want too, with its amount.
 
@@ -196,7 +204,7 @@ def _add_up(contested: Sequence[Sequence[tuple[int, int]]]) -> dict[int, int]:
 
 
 def _find_subtrees(
-    request: CandidatesRequest, parts: Sequence[Part]
+    request: CandidatesRequest, parts: Sequence[RequestPart]
 ) -> list[tuple[int, ...]]:
     """Return for each same_subtree the numbers of its parts, where it ties several."""
     subtrees = [

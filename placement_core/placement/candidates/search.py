@@ -1,9 +1,9 @@
-"""Finds allocation candidates in a world.
+"""Finds allocation candidates in a snapshot.
 
-Filtering looks at all providers at once (``filters``); combining goes tree by
-tree (``combine``), and only as far as the limit needs. With a limit the trees
-take turns, and combinations that differ only by an exchange of equal devices
-come after all others. Without a limit the answer is complete.
+Filters judge all providers at once (``filters``); combining goes tree by tree
+(``combine``), and only as far as the limit needs. With a limit the trees take
+turns, and combinations that differ only by an exchange of equal devices come
+after all others. Without a limit the answer is complete.
 Source: spec placement_api §4 and design §3.
 """
 
@@ -19,19 +19,20 @@ from typing import Literal
 import numpy as np
 
 from placement_core.placement.candidates import errors, filters
-from placement_core.placement.candidates.blocks import Block, Firsts
-from placement_core.placement.candidates.combine import Combination, Tree
-from placement_core.placement.candidates.filters import UNNOTED, Part, Unnoted
+from placement_core.placement.candidates.anchor_batches import AnchorBatch, FirstCombinations
+from placement_core.placement.candidates.combine import AnchorTree, Combination
+from placement_core.placement.candidates.equivalence import EquivalenceClasses
+from placement_core.placement.candidates.filters import NULL_TRACE, NullTrace, RequestPart
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.requests import CandidatesRequest
-from placement_core.placement.candidates.shapes import Shapes
-from placement_core.placement.index.world import World
+from placement_core.placement.index.array_types import Amounts, Mask, Rows
+from placement_core.placement.index.snapshot import CapacitySnapshot
 
 Strategy = Literal["depth-first", "breadth-first"]
 
 #: How many trees are prepared at a time, and at most where one of each is asked for.
-_BLOCK = 256
-_LARGE_BLOCK = 4096
+_BATCH = 256
+_LARGE_BATCH = 4096
 #: How many rows of combinations are judged at a time.
 _CELLS = 2**20
 
@@ -45,13 +46,13 @@ class Candidates:
         combination; one list for all parts where they share providers
         throughout.
     :ivar steps: what it cost, in rows looked at while combining.
-    :ivar left: trees that cost too much, so that some of theirs may be missing.
+    :ivar abandoned_trees: trees that cost too much, so that some of theirs may be missing.
     """
 
-    parts: list[Part]
+    parts: list[RequestPart]
     columns: list[list[int]]
     steps: int
-    left: int = 0
+    abandoned_trees: int = 0
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -61,97 +62,99 @@ class Candidates:
 
 
 def find(
-    world: World,
+    snapshot: CapacitySnapshot,
     request: CandidatesRequest,
     *,
     max_candidates: int | None = None,
     strategy: Strategy = "depth-first",
     randomize: bool = False,
-    fence: bool = False,
+    exclude_reserved: bool = False,
 ) -> Candidates:
     """Find the combinations of providers that fit a request.
 
-    :param max_candidates: at most so many are made at all; None for no bound.
+    :param max_candidates: the most combinations to make; None for no bound.
     :param strategy: when ``max_candidates`` decides: all of one tree before
         the next tree, or one of each tree in turn.
-    :param randomize: which ones, and their order, are left to chance.
-    :param fence: pooled trees are left out unless the request names them.
-    :raises errors.UnknownResourceClass: a class does not exist.
-    :raises errors.UnknownTraits: traits do not exist.
+    :param randomize: choose the combinations and their order at random.
+    :param exclude_reserved: pooled trees are left out unless the request names them.
+    :raises errors.UnknownRequestedClass: a class does not exist.
+    :raises errors.UnknownRequestedTraits: traits do not exist.
     :raises errors.TooHard: some trees cost too much to search, and without
         them the answer would be incomplete (no bound) or none.
     """
-    choices = choose(world, request, fence=fence)
+    choices = choose(snapshot, request, exclude_reserved=exclude_reserved)
     plan, parts = choices.plan, choices.plan.parts
     if randomize:
         np.random.default_rng().shuffle(choices.anchors)
     bound = min(
-        (each for each in (request.limit, max_candidates) if each is not None), default=None)
-    columns = choices.alone(bound)
+        (most for most in (request.limit, max_candidates) if most is not None), default=None)
+    columns = choices.combine_unambiguous(bound)
     if columns is None:
         in_turn = bound is not None and (bound == request.limit or strategy == "breadth-first")
         columns = (
-            _in_turn(choices, bound, randomize=randomize) if bound is not None and in_turn
-            else _one_by_one(choices, bound, randomize=randomize))
-        if plan.effort.left and (bound is None or not columns[0]):
-            raise errors.TooHard(plan.effort.left)
+            _search_in_turns(choices, bound, randomize=randomize) if bound is not None and in_turn
+            else _search_tree_by_tree(choices, bound, randomize=randomize))
+        if plan.budget.abandoned_trees and (bound is None or not columns[0]):
+            raise errors.TooHard(plan.budget.abandoned_trees)
         if randomize:
             order = random.sample(range(len(columns[0])), len(columns[0]))
             columns = [[column[at] for at in order] for column in columns]
-    return Candidates(parts, columns, plan.effort.steps, plan.effort.left)
+    return Candidates(parts, columns, plan.budget.steps, plan.budget.abandoned_trees)
 
 
 def choose(
-    world: World, request: CandidatesRequest, trace: Unnoted = UNNOTED, *, fence: bool = False
+    snapshot: CapacitySnapshot, request: CandidatesRequest, trace: NullTrace = NULL_TRACE, *,
+    exclude_reserved: bool = False,
 ) -> Choices:
-    """Filter: return what there is to combine.
+    """Filter the providers, and return the choices to combine.
 
-    :param trace: takes down what each filter left.
-    :param fence: pooled trees are left out unless the request names them.
-    :raises errors.UnknownResourceClass: a class does not exist.
-    :raises errors.UnknownTraits: traits do not exist.
+    :param trace: records what each filter left.
+    :param exclude_reserved: pooled trees are left out unless the request names them.
+    :raises errors.UnknownRequestedClass: a class does not exist.
+    :raises errors.UnknownRequestedTraits: traits do not exist.
     """
     for group in request.groups:
-        filters.class_ids(world, group.resources)
+        filters.resolve_class_ids(snapshot, group.resources)
     filters.check_traits(
-        world, (request.root_traits, *(group.traits for group in request.groups)))
-    kept = filters.fenced(world, request) if fence else None
-    parts = _parts(world, request, trace, kept)
-    anchors = np.flatnonzero(filters.anchors(world, parts, request, trace, kept))
-    return Choices(Plan.of(world, request, parts), anchors)
+        snapshot, (request.root_traits, *(group.traits for group in request.groups)))
+    reserved = filters.find_reserved(snapshot, request) if exclude_reserved else None
+    parts = _make_parts(snapshot, request, trace, reserved)
+    anchors = np.flatnonzero(filters.find_anchors(snapshot, parts, request, trace, reserved))
+    return Choices(Plan.build(snapshot, request, parts), anchors)
 
 
-def _parts(
-    world: World, request: CandidatesRequest, trace: Unnoted, kept: np.ndarray | None
-) -> list[Part]:
+def _make_parts(
+    snapshot: CapacitySnapshot, request: CandidatesRequest, trace: NullTrace,
+    reserved: Mask | None,
+) -> list[RequestPart]:
     parts = []
     for group in sorted(request.groups, key=lambda group: group.suffix != ""):
         if group.suffix:
-            parts.append(filters.granular_part(world, group, trace, kept))
+            parts.append(filters.make_granular_part(snapshot, group, trace, reserved))
         else:
-            parts.extend(filters.unsuffixed_parts(world, group, trace, kept))
+            parts.extend(filters.make_unsuffixed_parts(snapshot, group, trace, reserved))
     return parts
 
 
 class Choices:
     """The rows to choose from, by anchor."""
 
-    def __init__(self, plan: Plan, anchors: np.ndarray) -> None:
+    def __init__(self, plan: Plan, anchors: Rows) -> None:
         self.plan = plan
         self.anchors = anchors
-        root = plan.world.layout.root
-        self.rows: list[np.ndarray] = []
-        self.roots: list[np.ndarray] = []
+        root = plan.snapshot.layout.root
+        self.rows: list[Rows] = []
+        self.roots: list[Rows] = []
         for part in plan.parts:
             rows = np.flatnonzero(part.home)
             roots = root[rows]
-            if plan.world.layout.trees and len(roots) and (roots[1:] < roots[:-1]).any():
+            if plan.snapshot.layout.trees and len(roots) and (roots[1:] < roots[:-1]).any():
                 order = np.argsort(roots, kind="stable")
                 rows, roots = rows[order], roots[order]
             self.rows.append(rows)
             self.roots.append(roots)
 
-    def alone(self, bound: int | None) -> list[list[int]] | None:
+    def combine_unambiguous(self, bound: int | None) -> list[list[int]] | None:
         """Combine all trees at once where none leaves a choice.
 
         :returns: ``Candidates.columns``; None when some tree does leave one.
@@ -159,58 +162,58 @@ class Choices:
         plan, anchors = self.plan, self.anchors
         if any(part.away for part in plan.parts):
             return None
-        nested = bool(plan.world.layout.trees)
+        nested = bool(plan.snapshot.layout.trees)
         if plan.subtrees and nested:
             return None
         found: list[list[int]] = [[] for _ in (plan.parts if nested else plan.parts[:1])]
-        step = max(_BLOCK, _CELLS // len(plan.parts)) if plan.has_rules else len(anchors)
+        step = max(_BATCH, _CELLS // len(plan.parts)) if plan.has_rules else len(anchors)
         for start in range(0, len(anchors), step or 1):
             left = None if bound is None else bound - len(found[0])
             if left == 0:
                 break
-            block = anchors[start:start + step] if plan.has_rules else anchors[:left]
-            columns = [block for _ in plan.parts]
+            batch = anchors[start:start + step] if plan.has_rules else anchors[:left]
+            columns = [batch for _ in plan.parts]
             if nested:
                 for number, (rows, roots) in enumerate(zip(self.rows, self.roots, strict=True)):
-                    at = np.searchsorted(roots, block)
+                    at = np.searchsorted(roots, batch)
                     after = np.minimum(at + 1, len(roots) - 1)
-                    if (roots[after] == block)[after > at].any():
+                    if (roots[after] == batch)[after > at].any():
                         return None
                     columns[number] = rows[at]
-            keep = _legal(plan, columns)
+            keep = _judge(plan, columns)
             for rows_found, column in zip(found, columns, strict=False):
-                kept = column if keep is None else column[keep]
-                rows_found.extend(kept[:left].tolist())
+                legal = column if keep is None else column[keep]
+                rows_found.extend(legal[:left].tolist())
         return found if nested else found * len(plan.parts)
 
-    def blocks(self, size: int = _BLOCK, *, randomize: bool = False) -> Iterator[Block]:
-        """Prepare the anchors, a block at a time."""
-        # What sharing providers give among themselves, one tree gives for all.
+    def batches(self, size: int = _BATCH, *, randomize: bool = False) -> Iterator[AnchorBatch]:
+        """Prepare the anchors, a batch at a time."""
+        # Combinations of sharing providers alone are yielded by one tree for all.
         shared: set[Hashable] | None = (
             set() if all(part.away for part in self.plan.parts) else None)
         for start in range(0, len(self.anchors), size):
-            yield Block(
+            yield AnchorBatch(
                 self.plan, self.anchors[start:start + size], self.rows, self.roots,
                 shared=shared, shuffled=randomize)
 
-    def trees(self, *, randomize: bool = False) -> Iterator[Tree]:
-        """Prepare the trees, a block at a time."""
+    def trees(self, *, randomize: bool = False) -> Iterator[AnchorTree]:
+        """Prepare the trees, a batch at a time."""
         return itertools.chain.from_iterable(
-            block.trees() for block in self.blocks(randomize=randomize))
+            batch.trees() for batch in self.batches(randomize=randomize))
 
 
-def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
+def _judge(plan: Plan, columns: list[Rows]) -> Mask | None:
     """Judge combinations given as one column for each part; None: all are legal."""
-    keep: np.ndarray | None = None
+    keep: Mask | None = None
 
-    def require(condition: np.ndarray) -> None:
+    def require(condition: Mask) -> None:
         nonlocal keep
         keep = condition if keep is None else keep & condition
 
     parts = plan.parts
     for traits in plan.required:
         met = np.zeros(len(columns[0]), dtype=bool)
-        having = plan.meeting(traits)
+        having = plan.mask_of_any_trait(traits)
         for part, rows in zip(parts, columns, strict=True):
             if not part.granular:
                 met |= having[rows]
@@ -232,15 +235,15 @@ def _legal(plan: Plan, columns: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _have_room(
-    plan: Plan, class_id: int, demand: int, takers: list[tuple[np.ndarray, int]]
-) -> np.ndarray:
+    plan: Plan, class_id: int, demand: int, takers: list[tuple[Rows, int]]
+) -> Mask:
     """Return for each combination whether providers have room for what meets there.
 
     :param takers: for each part that asks for the class its rows and amount.
     """
-    column = plan.world.column(class_id)
+    column = plan.snapshot.column(class_id)
 
-    def room(rows: np.ndarray) -> np.ndarray:
+    def room(rows: Rows) -> Amounts:
         at = np.searchsorted(column.rows, rows)
         return np.minimum(column.free[at], column.max_unit[at])
 
@@ -256,102 +259,108 @@ def _have_room(
     begins = np.ones(rows.shape, dtype=bool)
     begins[1:] = rows[1:] != rows[:-1]
     before = np.maximum.accumulate(np.where(begins, totals - amounts, 0), axis=0)
-    return np.logical_and.reduce(totals - before <= room(rows), axis=0)
+    have_room: Mask = np.logical_and.reduce(totals - before <= room(rows), axis=0)
+    return have_room
 
 
-def _one_by_one(choices: Choices, bound: int | None, *, randomize: bool) -> list[list[int]]:
-    """Go through the trees: all of one before the next.
-
-    :returns: ``Candidates.columns``.
-    """
-    plan = choices.plan
-    unique, shapes = _Unique(plan), Shapes(plan.effort)
-    everything = itertools.chain.from_iterable(
-        unique.of(shapes.combinations(tree)) for tree in choices.trees(randomize=randomize))
-    return _columns(plan, itertools.islice(everything, bound))
-
-
-def _in_turn(choices: Choices, bound: int, *, randomize: bool) -> list[list[int]]:
-    """Go through the trees as far as is needed: one of each, then another of each.
+def _search_tree_by_tree(
+    choices: Choices, bound: int | None, *, randomize: bool
+) -> list[list[int]]:
+    """Search all of one tree before the next.
 
     :returns: ``Candidates.columns``.
     """
     plan = choices.plan
-    unique, shapes = _Unique(plan), Shapes(plan.effort)
-    begun: list[Tree] = []
+    unique, equivalence = _Unique(plan), EquivalenceClasses(plan.budget)
+    combinations = itertools.chain.from_iterable(
+        unique.drop_repeats(equivalence.combinations(tree))
+        for tree in choices.trees(randomize=randomize))
+    return _to_columns(plan, itertools.islice(combinations, bound))
+
+
+def _search_in_turns(choices: Choices, bound: int, *, randomize: bool) -> list[list[int]]:
+    """Take one combination of each tree, then another of each, up to ``bound``.
+
+    :returns: ``Candidates.columns``.
+    """
+    plan = choices.plan
+    unique, equivalence = _Unique(plan), EquivalenceClasses(plan.budget)
+    trees: list[AnchorTree] = []
     waiting: deque[Iterator[Combination]] = deque()
     found: list[Combination] = []
     if unique.is_each_trees_own:
-        # Often one of each is enough, and then no search need be begun.
-        firsts = _firsts(choices, shapes, bound, randomize=randomize)
+        # Often one of each is enough, and then no search is started.
+        firsts = _find_firsts(choices, equivalence, bound, randomize=randomize)
         columns = [np.concatenate(rows).tolist() for rows in zip(
-            *[block.columns for block in firsts], strict=True)] or [[] for _ in plan.parts]
+            *[batch.columns for batch in firsts], strict=True)] or [[] for _ in plan.parts]
         if len(columns[0]) == bound:
             return columns
         found.extend(zip(*columns, strict=True))
-        begun.extend(itertools.chain.from_iterable(block.trees for block in firsts))
-        waiting.extend(itertools.islice(shapes.combinations(tree, distinct=True), 1, None)
-                       for tree in begun)
+        trees.extend(itertools.chain.from_iterable(batch.trees for batch in firsts))
+        waiting.extend(itertools.islice(equivalence.combinations(tree, distinct=True), 1, None)
+                       for tree in trees)
     else:
         for tree in choices.trees(randomize=randomize) if bound else ():
-            combinations = unique.of(shapes.combinations(tree, distinct=True))
+            combinations = unique.drop_repeats(equivalence.combinations(tree, distinct=True))
             for first in combinations:
                 found.append(first)
-                begun.append(tree)
+                trees.append(tree)
                 waiting.append(combinations)
                 break
             if len(found) == bound:
                 break
-    found.extend(itertools.islice(_turns(waiting), bound - len(found)))
+    found.extend(itertools.islice(_alternate(waiting), bound - len(found)))
     if len(found) < bound:
-        already = set(found)
+        seen = set(found)
         waiting.extend(
-            (each for each in unique.of(shapes.combinations(tree)) if each not in already)
-            for tree in begun if shapes.symmetric(tree))
-        found.extend(itertools.islice(_turns(waiting), bound - len(found)))
-    return _columns(plan, found)
+            (combination for combination in unique.drop_repeats(equivalence.combinations(tree))
+             if combination not in seen)
+            for tree in trees if equivalence.has_equals(tree))
+        found.extend(itertools.islice(_alternate(waiting), bound - len(found)))
+    return _to_columns(plan, found)
 
 
-def _firsts(
-    choices: Choices, shapes: Shapes, bound: int, *, randomize: bool
-) -> list[Firsts]:
-    """Find the first combination of each tree, until there are so many."""
-    found: list[Firsts] = []
-    for block in choices.blocks(min(max(bound, _BLOCK), _LARGE_BLOCK), randomize=randomize):
+def _find_firsts(
+    choices: Choices, equivalence: EquivalenceClasses, bound: int, *, randomize: bool
+) -> list[FirstCombinations]:
+    """Find the first combination of each tree, until there are ``bound``."""
+    batches: list[FirstCombinations] = []
+    for batch in choices.batches(min(max(bound, _BATCH), _LARGE_BATCH), randomize=randomize):
         if bound == 0:
             break
-        firsts = block.firsts(shapes, bound)
+        firsts = batch.find_firsts(equivalence, bound)
         bound -= len(firsts)
-        found.append(firsts)
-    return found
+        batches.append(firsts)
+    return batches
 
 
-def _columns(plan: Plan, found: Iterable[Combination]) -> list[list[int]]:
+def _to_columns(plan: Plan, found: Iterable[Combination]) -> list[list[int]]:
     return [list(rows) for rows in zip(*found, strict=True)] or [[] for _ in plan.parts]
 
 
 class _Unique:
-    """Drops combinations that another tree has given.
+    """Drops combinations that another tree has yielded.
 
-    Only sharing providers are in several trees, so only combinations of
-    nothing but sharing providers can be given twice.
+    Only sharing providers serve several trees, so only combinations of
+    nothing but sharing providers can come twice.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._sharing = (
-            plan.world.sharing().keys() if all(part.away for part in plan.parts) else None)
+            plan.snapshot.sharing_providers().keys()
+            if all(part.away for part in plan.parts) else None)
         self._seen: set[Combination] = set()
 
     @property
     def is_each_trees_own(self) -> bool:
-        """Say whether no tree can give what another has given."""
+        """Say whether no tree can yield what another has yielded."""
         return self._sharing is None
 
-    def of(self, combinations: Iterator[Combination]) -> Iterator[Combination]:
-        """Return the combinations of one tree that no other tree has given."""
-        return combinations if self._sharing is None else self._first(combinations)
+    def drop_repeats(self, combinations: Iterator[Combination]) -> Iterator[Combination]:
+        """Return the combinations of one tree that no other tree has yielded."""
+        return combinations if self._sharing is None else self._drop_seen(combinations)
 
-    def _first(self, combinations: Iterable[Combination]) -> Iterator[Combination]:
+    def _drop_seen(self, combinations: Iterable[Combination]) -> Iterator[Combination]:
         assert self._sharing is not None
         for combination in combinations:
             if all(row in self._sharing for row in combination):
@@ -364,7 +373,7 @@ class _Unique:
 def take_turns(sources: Iterable[Iterator[Combination]]) -> Iterator[Combination]:
     """Take one from each source, then the next from each, until all are empty.
 
-    A source is not begun before its first turn.
+    A source is not started before its first turn.
     """
     waiting: deque[Iterator[Combination]] = deque()
     for source in sources:
@@ -372,10 +381,10 @@ def take_turns(sources: Iterable[Iterator[Combination]]) -> Iterator[Combination
             waiting.append(source)
             yield combination
             break
-    yield from _turns(waiting)
+    yield from _alternate(waiting)
 
 
-def _turns(waiting: deque[Iterator[Combination]]) -> Iterator[Combination]:
+def _alternate(waiting: deque[Iterator[Combination]]) -> Iterator[Combination]:
     """Take one from each source in turn, until all are empty."""
     while waiting:
         source = waiting.popleft()

@@ -33,7 +33,7 @@ class Subtree:
     def __init__(self, plan: Plan, options: list[list[int]], numbers: tuple[int, ...]) -> None:
         self._numbers = numbers
         self._options: dict[int, set[int]] = {}
-        lines = {row: plan.world.layout.ancestors(row)
+        lines = {row: plan.snapshot.layout.ancestors(row)
                  for number in numbers for row in options[number]}
         below: dict[int, dict[int, list[int]]] = {}
         self.below = below
@@ -80,7 +80,7 @@ class Subtree:
 
 def _can_meet(plan: Plan, options: dict[int, list[int]]) -> bool:
     """Say whether parts fit into these rows, as far as is easily seen."""
-    if plan.isolate and not matching.one_each(
+    if plan.isolate and not matching.can_have_one_each(
             plan, [rows for number, rows in options.items() if plan.parts[number].granular]):
         return False
     needs: dict[int, int] = defaultdict(int)
@@ -89,5 +89,5 @@ def _can_meet(plan: Plan, options: dict[int, list[int]]) -> bool:
         for class_id, amount in plan.contested[number]:
             needs[class_id] += amount
             takers[class_id].update(rows)
-    return all(matching.room_for(plan, class_id, amount, takers[class_id])
+    return all(matching.have_room(plan, class_id, amount, takers[class_id])
                for class_id, amount in needs.items())

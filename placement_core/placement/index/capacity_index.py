@@ -1,4 +1,4 @@
-"""Keeps the world of this process as fresh as the database."""
+"""Keeps the capacity snapshot of this process current with the database."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from placement_core.db.collector import no_garbage_collection
 from placement_core.db.database import Database
 from placement_core.placement import tables
 from placement_core.placement.index import loader
-from placement_core.placement.index.rows import Names, ProviderRow
-from placement_core.placement.index.world import World
+from placement_core.placement.index.records import NameIndex, ProviderRow
+from placement_core.placement.index.snapshot import CapacitySnapshot
 
 LOG = logging.getLogger(__name__)
 
-#: Up to so many changed providers are read by id, whatever the world's size;
-#: above, all are read once they are more than this share of it.
-_FEW = 500
+#: Up to this number, changed providers are read by id, whatever the snapshot's size;
+#: above it, all providers are read once the changed ones exceed this share of it.
+_ALWAYS_BY_ID = 500
 _RELOAD_ABOVE = 0.25
-#: What has names that the world knows.
-_NAMED = (kinds.RESOURCE_CLASS, kinds.TRAIT)
+#: The kinds of changes that can alter names in the snapshot.
+_KINDS_WITH_NAMES = (kinds.RESOURCE_CLASS, kinds.TRAIT)
 
 _REVISIONS = sa.select(tables.resource_providers.c.id, tables.resource_providers.c.revision)
 
 
 class CapacityIndex:
-    """Hands out the present world; loads it when it is first asked for.
+    """Returns the current snapshot; loads it on first use.
 
-    Any thread may ask. A process that was forked loads a world of its own.
+    Any thread may call it. A process that was forked loads a snapshot of its own.
     """
 
     def __init__(self, database: Database) -> None:
@@ -44,8 +44,8 @@ class CapacityIndex:
         """Drop everything; see ``Follower.forget``."""
         self._follower.forget()
 
-    def world(self, ctx: Context) -> World:
-        """Return a world with every change that was committed before the call.
+    def snapshot(self, ctx: Context) -> CapacitySnapshot:
+        """Return a snapshot with every change that was committed before the call.
 
         :raises errors.Unavailable: the database does not answer.
         """
@@ -57,47 +57,48 @@ class CapacityIndex:
         Anything but an empty list is a defect: a write that did not touch
         what it changed.
         """
-        world = self.world(ctx)
-        revisions, changed = _revisions(self._follower.own_context(ctx), world)
-        held = {entry.provider.id: entry.revision for entry in world.entries if entry is not None}
+        snapshot = self.snapshot(ctx)
+        revisions, changed = _revisions(self._follower.own_context(ctx), snapshot)
+        indexed = {entry.provider.id: entry.revision
+                   for entry in snapshot.entries if entry is not None}
         return sorted(
-            id_ for id_ in held.keys() | revisions.keys()
-            if id_ not in changed and held.get(id_) != revisions.get(id_))
+            id_ for id_ in indexed.keys() | revisions.keys()
+            if id_ not in changed and indexed.get(id_) != revisions.get(id_))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Reading:
-    """What one snapshot said; ``before`` None: ``changes`` are all there is."""
+class _IndexRead:
+    """What one read transaction returned; ``before`` None: ``changes`` has all providers."""
 
     vector: vector.Vector
-    names: Names
+    names: NameIndex
     changes: dict[int, ProviderRow | None]
-    before: World | None
+    before: CapacitySnapshot | None
 
 
-def _refresh(ctx: Context, before: Version[World] | None) -> Version[World]:
+def _refresh(ctx: Context, before: Version[CapacitySnapshot] | None) -> Version[CapacitySnapshot]:
     if before is None:
         with no_garbage_collection():
-            return _built(_read(ctx, None))
-    return _built(_read(ctx, before.value))
+            return _build_version(_read(ctx, None))
+    return _build_version(_read(ctx, before.value))
 
 
-def _built(reading: _Reading) -> Version[World]:
+def _build_version(reading: _IndexRead) -> Version[CapacitySnapshot]:
     if reading.before is None:
         LOG.info("loading the capacity index: %d providers", len(reading.changes))
-        world = World.build(
+        snapshot = CapacitySnapshot.build(
             (row for row in reading.changes.values() if row is not None),
             reading.names, reading.vector)
-        # The garbage collector need not visit the world again and again; what
-        # is in it has no cycles and goes by itself.
+        # Spare the garbage collector repeated visits to the snapshot: its objects
+        # form no cycles, so reference counts free them.
         gc.freeze()
     else:
-        world = reading.before.changed(reading.changes, reading.names, reading.vector)
-    return Version(reading.vector, world)
+        snapshot = reading.before.apply_changes(reading.changes, reading.names, reading.vector)
+    return Version(reading.vector, snapshot)
 
 
 @db.retry_writes
-def _read(ctx: Context, before: World | None) -> _Reading:
+def _read(ctx: Context, before: CapacitySnapshot | None) -> _IndexRead:
     with db.read(ctx) as session:
         now = vector.read_current(session)
         changed = None
@@ -105,24 +106,24 @@ def _read(ctx: Context, before: World | None) -> _Reading:
             changed = vector.read_changes(session, before.vector, now)
         if before is not None and changed is not None:
             ids = {ref for kind, ref in changed if kind == kinds.PROVIDER}
-            if len(ids) <= max(_FEW, _RELOAD_ABOVE * len(before.layout.row_of_id)):
-                changes = loader.some_providers(session, ids)
+            if len(ids) <= max(_ALWAYS_BY_ID, _RELOAD_ABOVE * len(before.layout.row_of_id)):
+                changes = loader.load_providers(session, ids)
                 names = before.names
-                named = any(kind in _NAMED for kind, _ in changed)
-                if named or not names.cover(changes.values()):
-                    names = loader.names(session)
-                return _Reading(now, names, changes, before)
-        rows = loader.every_provider(session)
-        return _Reading(now, loader.names(session), {row.id: row for row in rows}, None)
+                names_changed = any(kind in _KINDS_WITH_NAMES for kind, _ in changed)
+                if names_changed or not names.covers(changes.values()):
+                    names = loader.load_names(session)
+                return _IndexRead(now, names, changes, before)
+        rows = loader.load_all_providers(session)
+        return _IndexRead(now, loader.load_names(session), {row.id: row for row in rows}, None)
 
 
 @db.retry_writes
-def _revisions(ctx: Context, world: World) -> tuple[dict[int, int], set[int]]:
-    """Return all revisions, and the providers that changed since ``world``."""
+def _revisions(ctx: Context, snapshot: CapacitySnapshot) -> tuple[dict[int, int], set[int]]:
+    """Return all revisions, and the providers that changed since ``snapshot``."""
     with db.read(ctx) as session:
         revisions = {row.id: row.revision for row in session.execute(_REVISIONS)}
-        changed = None if world.vector is None else vector.read_changes(
-            session, world.vector, vector.read_current(session))
+        changed = None if snapshot.vector is None else vector.read_changes(
+            session, snapshot.vector, vector.read_current(session))
     if changed is None:
         return revisions, set(revisions)
     return revisions, {ref for kind, ref in changed if kind == kinds.PROVIDER}

@@ -1,4 +1,4 @@
-"""Immutable columns over the rows of a world.
+"""Immutable columns over the rows of a snapshot.
 
 A column holds values only for the rows that have them, sorted by row, so that
 hundreds of rare classes or traits cost what they hold. An edit copies the
@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from placement_core.placement.index.rows import Inventory
+from placement_core.placement.index.array_types import Amounts, Mask, Rows
+from placement_core.placement.index.records import InventoryRow
 
 #: The largest ``max_unit``, and so the largest amount that can fit anywhere.
 LARGEST_AMOUNT = 2**31 - 1
@@ -25,16 +26,16 @@ class RowSet:
 
     __slots__ = ("_mask", "rows")
 
-    def __init__(self, rows: np.ndarray) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.rows = rows
-        self._mask: np.ndarray | None = None
+        self._mask: Mask | None = None
 
     @classmethod
-    def of(cls, rows: Collection[int]) -> RowSet:
+    def from_rows(cls, rows: Collection[int]) -> RowSet:
         """Make a set of unsorted row numbers."""
         return cls(np.unique(np.fromiter(rows, dtype=np.intp, count=len(rows))))
 
-    def mask(self, size: int) -> np.ndarray:
+    def mask(self, size: int) -> Mask:
         """Return the set as booleans, for reading only."""
         mask = self._mask
         if mask is None or len(mask) != size:
@@ -44,7 +45,7 @@ class RowSet:
                 self._mask = mask
         return mask
 
-    def edited(self, added: Collection[int], removed: Collection[int]) -> RowSet:
+    def apply_edits(self, added: Collection[int], removed: Collection[int]) -> RowSet:
         """Return the set with rows added and removed."""
         rows = self.rows
         if removed:
@@ -59,7 +60,7 @@ class RowSet:
 NO_ROWS = RowSet(np.empty(0, dtype=np.intp))
 
 
-class Column:
+class InventoryColumn:
     """The inventories of one resource class.
 
     :ivar free: capacity less used, saturated to 32 bits: no amount, and no sum
@@ -71,13 +72,13 @@ class Column:
 
     def __init__(
         self,
-        rows: np.ndarray,
-        free: np.ndarray,
-        min_unit: np.ndarray,
-        max_unit: np.ndarray,
-        step_size: np.ndarray,
+        rows: Rows,
+        free: Amounts,
+        min_unit: Amounts,
+        max_unit: Amounts,
+        step_size: Amounts,
         *,
-        before: Column | None = None,
+        before: InventoryColumn | None = None,
     ) -> None:
         self.rows = rows
         self.free = free
@@ -89,7 +90,7 @@ class Column:
         else:
             self._all_steps_one = bool((step_size == 1).all())
 
-    def fitting(self, amount: int, size: int) -> np.ndarray:
+    def find_fitting(self, amount: int, size: int) -> Mask:
         """Return which rows can take ``amount`` at once, as booleans."""
         mask = np.zeros(size, dtype=bool)
         count = len(self.rows)
@@ -106,60 +107,60 @@ class Column:
             mask[self.rows] = fits
         return mask
 
-    def edited(self, edits: Mapping[int, Inventory | None]) -> Column:
+    def apply_edits(self, edits: Mapping[int, InventoryRow | None]) -> InventoryColumn:
         """Return the column with the values of some rows set, or removed (None)."""
-        kept = {row: value for row, value in edits.items() if value is not None}
-        rows = np.fromiter(kept, dtype=np.intp, count=len(kept))
-        values = _arrays(kept.values())
+        values_by_row = {row: value for row, value in edits.items() if value is not None}
+        rows = np.fromiter(values_by_row, dtype=np.intp, count=len(values_by_row))
+        values = _make_arrays(values_by_row.values())
         order = np.argsort(rows)
         rows, values = rows[order], [array[order] for array in values]
         old = (self.free, self.min_unit, self.max_unit, self.step_size)
-        at, known = _positions(self.rows, rows)
-        new = [_set(array, at[known], array_values[known])
+        at, present = _find_positions(self.rows, rows)
+        new = [_set_values(array, at[present], array_values[present])
                for array, array_values in zip(old, values, strict=True)]
         keys = self.rows
         gone = [row for row, value in edits.items() if value is None]
         if gone:
             staying = ~np.isin(keys, np.array(gone, dtype=np.intp))
             keys, new = keys[staying], [array[staying] for array in new]
-        if not known.all():
-            keys = np.concatenate((keys, rows[~known]))
+        if not present.all():
+            keys = np.concatenate((keys, rows[~present]))
             order = np.argsort(keys)
             keys = keys[order]
-            new = [np.concatenate((array, array_values[~known]))[order]
+            new = [np.concatenate((array, array_values[~present]))[order]
                    for array, array_values in zip(new, values, strict=True)]
-        return Column(keys, *new, before=self)
+        return InventoryColumn(keys, *new, before=self)
 
 
-NO_INVENTORY = Column(
+NO_INVENTORY = InventoryColumn(
     np.empty(0, dtype=np.intp), *(np.empty(0, dtype=np.int32) for _ in range(4)),
 )
 
 
-def free(inventory: Inventory) -> int:
+def compute_free(inventory: InventoryRow) -> int:
     """Return what is left of an inventory, within 32 bits."""
     return min(max(inventory.capacity - inventory.used, -LARGEST_AMOUNT), LARGEST_AMOUNT)
 
 
-def _arrays(values: Collection[Inventory]) -> list[np.ndarray]:
+def _make_arrays(values: Collection[InventoryRow]) -> list[Amounts]:
     count = len(values)
     return [
-        np.fromiter((free(value) for value in values), dtype=np.int32, count=count),
+        np.fromiter((compute_free(value) for value in values), dtype=np.int32, count=count),
         np.fromiter((value.min_unit for value in values), dtype=np.int32, count=count),
         np.fromiter((value.max_unit for value in values), dtype=np.int32, count=count),
         np.fromiter((value.step_size for value in values), dtype=np.int32, count=count),
     ]
 
 
-def _positions(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where ``wanted`` are in sorted ``keys``, and which are there."""
-    at = np.searchsorted(keys, wanted)
-    known = at < len(keys)
-    known[known] = keys[at[known]] == wanted[known]
-    return at, known
+def _find_positions(keys: Rows, rows: Rows) -> tuple[Rows, Mask]:
+    """Return where ``rows`` are in sorted ``keys``, and which are there."""
+    at = np.searchsorted(keys, rows)
+    present = at < len(keys)
+    present[present] = keys[at[present]] == rows[present]
+    return at, present
 
 
-def _set(array: np.ndarray, at: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _set_values(array: Amounts, at: Rows, values: Amounts) -> Amounts:
     """Return ``array`` with values set; itself when they are there already."""
     if np.array_equal(array[at], values):
         return array

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from placement_core.placement.index.array_types import Rows
 
-class Place(NamedTuple):
-    """Where a provider belongs."""
+
+class ProviderPosition(NamedTuple):
+    """The uuid of a provider, and its parent."""
 
     uuid: str
     parent_id: int | None
@@ -41,19 +43,19 @@ class Layout:
         self.parents: dict[int, int] = {}
         self.trees: dict[int, tuple[int, ...]] = {}
         self._vacant: list[int] = []
-        self._parent_rows: np.ndarray | None = None
+        self._parent_rows: Rows | None = None
 
     @property
-    def parent_rows(self) -> np.ndarray:
-        """Return the row of each row's parent; -1 for roots. Made when first asked for."""
+    def parent_rows(self) -> Rows:
+        """Return the row of each row's parent; -1 for roots. Computed on first use."""
         if self._parent_rows is None:
             rows = np.full(self.size, -1, dtype=np.intp)
             rows[list(self.parents)] = list(self.parents.values())
             self._parent_rows = rows
         return self._parent_rows
 
-    def changed(
-        self, placed: Mapping[int, Place], removed: Mapping[int, str]
+    def apply_changes(
+        self, placed: Mapping[int, ProviderPosition], removed: Mapping[int, str]
     ) -> tuple[Layout, set[int]]:
         """Return the layout with providers placed (new or moved) and removed.
 
@@ -105,19 +107,19 @@ class Layout:
         new._vacant = list(self._vacant)
         return new
 
-    def _give_rows(self, placed: Mapping[int, Place]) -> set[int]:
+    def _give_rows(self, placed: Mapping[int, ProviderPosition]) -> set[int]:
         """Give every placed provider a row; return all their rows."""
-        strangers = [id_ for id_ in _tree_order(placed) if id_ not in self.row_of_id]
-        missing = len(strangers) - len(self._vacant)
+        new_ids = [id_ for id_ in _tree_order(placed) if id_ not in self.row_of_id]
+        missing = len(new_ids) - len(self._vacant)
         if missing > 0:
-            # Room to spare, so that not every new provider moves every array.
+            # Spare rows, so that most new providers need no copy of the arrays.
             size = self.size + missing + max(16, self.size // 8)
             root = np.full(size, -1, dtype=np.intp)
             root[:self.size] = self.root
             self._vacant[:0] = range(size - 1, self.size - 1, -1)
             self.root, self.size = root, size
         self._vacant.sort(reverse=True)
-        for id_ in strangers:
+        for id_ in new_ids:
             row = self._vacant.pop()
             self.row_of_id[id_] = row
             self.row_of_uuid[placed[id_].uuid] = row
@@ -134,7 +136,7 @@ class Layout:
                 line.append(at)
                 at = parent
                 if len(line) > len(self.parents):
-                    # A loop, which only a damaged database has: cut it here.
+                    # Only a damaged database has a loop: cut it here.
                     del self.parents[at]
             root = roots.get(at, at)
             roots[at] = root
@@ -150,7 +152,7 @@ class Layout:
                 self.trees[root] = tuple(members)
 
 
-def _tree_order(placed: Mapping[int, Place]) -> list[int]:
+def _tree_order(placed: Mapping[int, ProviderPosition]) -> list[int]:
     """Return ids so that trees are consecutive, each parent before its children."""
     children: dict[int, list[int]] = {}
     tops = []

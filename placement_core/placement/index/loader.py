@@ -1,23 +1,22 @@
 """Reads providers with everything that belongs to them.
 
-Every function is called inside one snapshot: what it returns is one moment.
+Each function runs inside one read transaction, so what it returns is consistent.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, arrays
+from placement_core.db import Session, lists
 from placement_core.placement import tables
-from placement_core.placement.index.rows import Inventory, Names, ProviderRow
+from placement_core.placement.index.records import InventoryRow, NameIndex, ProviderRow
 
 _SATURATED = 2**63 - 1
-#: How many ids one statement names.
+#: How many ids one statement selects by.
 _BATCH = 500
 _FETCHED_AT_ONCE = 5000
 
@@ -60,64 +59,62 @@ _CLASSES = sa.select(tables.resource_classes.c.id, tables.resource_classes.c.nam
 _TRAIT_NAMES = sa.select(tables.traits.c.id, tables.traits.c.name)
 
 
-@functools.cache
-def _some(dialect: str) -> tuple[sa.Select[Any], ...]:
-    return tuple(statement.where(arrays.among(provider_id, "ids", dialect=dialect))
-                 for statement, provider_id in _EVERYTHING)
+_SOME = tuple(statement.where(lists.among(provider_id, "ids"))
+              for statement, provider_id in _EVERYTHING)
 
 
-def names(session: Session) -> Names:
+def load_names(session: Session) -> NameIndex:
     """Read all resource classes and traits."""
-    return Names(
+    return NameIndex(
         {row.id: row.name for row in session.execute(_CLASSES)},
         {row.id: row.name for row in session.execute(_TRAIT_NAMES)},
     )
 
 
-def every_provider(session: Session) -> list[ProviderRow]:
+def load_all_providers(session: Session) -> list[ProviderRow]:
     """Read all providers."""
     return _assemble(session, (
         _rows(session.execute(statement)) for statement, _ in _EVERYTHING))
 
 
-def some_providers(session: Session, ids: Collection[int]) -> dict[int, ProviderRow | None]:
+def load_providers(session: Session, ids: Collection[int]) -> dict[int, ProviderRow | None]:
     """Read the providers with these ids; None for those that are gone."""
-    found: dict[int, ProviderRow | None] = dict.fromkeys(ids)
+    providers: dict[int, ProviderRow | None] = dict.fromkeys(ids)
     ordered = sorted(ids)
     for start in range(0, len(ordered), _BATCH):
         batch = {"ids": ordered[start:start + _BATCH]}
         rows = _assemble(session, (
             _rows(session.execute(statement, batch))
-            for statement in _some(session.dialect)))
-        found.update((row.id, row) for row in rows)
-    return found
+            for statement in _SOME))
+        providers.update((row.id, row) for row in rows)
+    return providers
 
 
 def _rows(result: sa.CursorResult[Any]) -> Iterator[sa.Row[Any]]:
     """Yield rows, fetched many at a time: one by one each costs twice as much."""
-    for part in result.partitions(_FETCHED_AT_ONCE):
-        yield from part
+    for rows in result.partitions(_FETCHED_AT_ONCE):
+        yield from rows
 
 
 def _assemble(
     session: Session, results: Iterator[Iterable[Any]]
 ) -> list[ProviderRow]:
     """Join inventories, traits, memberships and providers, in this order."""
-    inventories: dict[int, list[Inventory]] = defaultdict(list)
+    inventories: dict[int, list[InventoryRow]] = defaultdict(list)
     saturated = False
     for id_, *values in next(results):
-        inventory = Inventory._make(values)
+        inventory = InventoryRow._make(values)
         inventories[id_].append(inventory)
         saturated |= not -_SATURATED < inventory.capacity < _SATURATED
     if saturated:
-        _put_exact_capacities(session, inventories)
+        _replace_saturated_capacities(session, inventories)
     traits: dict[int, list[int]] = defaultdict(list)
     for id_, trait_id in next(results):
         traits[id_].append(trait_id)
     aggregates: dict[int, list[str]] = defaultdict(list)
     for id_, uuid in next(results):
         aggregates[id_].append(uuid)
-    # Like providers share one set: most have the traits of their neighbour.
+    # Equal sets become one object: most providers have the same traits as others.
     trait_sets: dict[frozenset[int], frozenset[int]] = {}
     aggregate_sets: dict[frozenset[str], frozenset[str]] = {}
     rows = []
@@ -135,14 +132,16 @@ def _assemble(
     return rows
 
 
-def _put_exact_capacities(session: Session, inventories: dict[int, list[Inventory]]) -> None:
+def _replace_saturated_capacities(
+    session: Session, inventories: dict[int, list[InventoryRow]]
+) -> None:
     exact = {
         (row.resource_provider_id, row.resource_class_id):
             int((row.total - row.reserved) * row.allocation_ratio)
         for row in session.execute(_SATURATED_INVENTORIES)
     }
-    for id_, each in inventories.items():
+    for id_, rows in inventories.items():
         inventories[id_] = [
             inventory._replace(
                 capacity=exact.get((id_, inventory.class_id), inventory.capacity))
-            for inventory in each]
+            for inventory in rows]

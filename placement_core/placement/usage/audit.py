@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 
@@ -63,7 +63,7 @@ def _within(ids: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
     return sa.and_(ids > sa.bindparam("after"), ids <= sa.bindparam("until"))
 
 
-def _inventory_sums() -> sa.CompoundSelect:
+def _inventory_sums() -> sa.CompoundSelect[Any]:
     held = (
         sa.select(_allocations.c.resource_provider_id, _allocations.c.resource_class_id,
                   sa.func.sum(_allocations.c.used).label("held"))
@@ -97,7 +97,7 @@ def _inventory_sums() -> sa.CompoundSelect:
     return sa.union_all(with_inventory, without)
 
 
-def _counter_sums() -> sa.Select:
+def _counter_sums() -> sa.Select[Any]:
     """Build the statement that compares what consumers hold with the counters.
 
     With those of users, and of everybody where these have been summed up.
@@ -158,8 +158,8 @@ _CORRECT = (
     sa.update(_inventories).where(_inventories.c.id == sa.bindparam("inventory_id"))
     .values(used=sa.bindparam("new_used"), capacity=sa.bindparam("new_capacity"))
 )
-_HOLD_PROJECT = (
-    sa.update(_projects).where(_projects.c.id == sa.bindparam("held_id"))
+_LOCK_PROJECT = (
+    sa.update(_projects).where(_projects.c.id == sa.bindparam("of_id"))
     .values(updated_at=sa.bindparam("now"))
 )
 
@@ -197,8 +197,8 @@ def _ranges(ctx: Context, key: sa.Column[int]) -> Iterator[_Ids]:
 @db.retry_writes
 def _last(ctx: Context, statement: sa.Select[tuple[int]], after: int) -> int:
     with db.read_once(ctx) as session:
-        found: int | None = session.execute(statement, {"after": after}).scalar_one()
-    return locks.LARGEST_INTEGER if found is None else found
+        last_id: int | None = session.execute(statement, {"after": after}).scalar_one()
+    return locks.LARGEST_INTEGER if last_id is None else last_id
 
 
 # Inventories ----------------------------------------------------------------
@@ -225,16 +225,16 @@ def _repair_providers(ctx: Context, ids: _Ids, suspects: Sequence[int]) -> list[
     ids = max(ids[0], suspects[0] - 1), min(ids[1], suspects[-1])
     with db.write(ctx) as session:
         existing = session.execute(_EXISTING, {"suspects": suspects}).scalars().all()
-        locks.hold(session, dict.fromkeys(existing, 0))
-        found = [wrong for wrong in _wrong_inventories(session, ids)
+        locks.lock_providers(session, dict.fromkeys(existing, 0))
+        wrongs = [wrong for wrong in _wrong_inventories(session, ids)
                  if wrong.provider_id in suspects]
         corrections = {
             wrong.correction["inventory_id"]: wrong.correction
-            for wrong in found if wrong.correction}
+            for wrong in wrongs if wrong.correction}
         if corrections:
             session.execute(_CORRECT, list(corrections.values()))
     return [dataclasses.replace(wrong.finding, repaired=wrong.correction is not None)
-            for wrong in found]
+            for wrong in wrongs]
 
 
 class _Wrong(NamedTuple):
@@ -291,9 +291,9 @@ def _repair_counters(ctx: Context, ids: _Ids) -> list[Finding]:
         # Against other repairs. Claims may go on: they change both sides by the
         # same amount, and the difference is read in one statement.
         for project in suspects:
-            session.execute(_HOLD_PROJECT, {"held_id": project, "now": utcnow()})
-        wrong = [found for found in _wrong_counters(session, ids)
-                 if abs(found[1][0]) in suspects]
+            session.execute(_LOCK_PROJECT, {"of_id": project, "now": utcnow()})
+        wrong = [counter for counter in _wrong_counters(session, ids)
+                 if abs(counter[1][0]) in suspects]
         usage_counters.put(ctx, session, {key: difference for _, key, difference in wrong})
     return [dataclasses.replace(finding, repaired=True) for finding, _, _ in wrong]
 
@@ -331,8 +331,8 @@ def _repair_moves(ctx: Context, uuids: moves.Range) -> list[Finding]:
     with db.write(ctx) as session:
         # Whoever writes one of the consumers takes the pair's rows too.
         moves.lock_pairs(session, sorted(suspects))
-        wrong = [found for found in _wrong_moves(session, uuids)
-                 if found[1].pair.consumer_uuid in suspects]
+        wrong = [move for move in _wrong_moves(session, uuids)
+                 if move[1].pair.consumer_uuid in suspects]
         moves.write_pairs(session, [change for _, change in wrong])
     return [dataclasses.replace(finding, repaired=True) for finding, _ in wrong]
 
@@ -341,10 +341,10 @@ def _wrong_moves(
     session: db.Session, uuids: moves.Range
 ) -> Iterator[tuple[Finding, moves.PairChange]]:
     """Yield the pairs that are wrong, and what would put each right."""
-    for kept, right in moves.recounted_all(session, uuids):
-        if kept == right:
+    for stored, right in moves.recounted_all(session, uuids):
+        if stored == right:
             continue
-        where = f"what consumer {kept.consumer_uuid} holds a second time"
+        where = f"what consumer {stored.consumer_uuid} holds a second time"
         actual = 0 if right is None else sum(right.used.values())
-        yield (Finding("move", where, sum(kept.used.values()), actual),
-               moves.PairChange(kept, right))
+        yield (Finding("move", where, sum(stored.used.values()), actual),
+               moves.PairChange(stored, right))

@@ -14,10 +14,9 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import arrays, texts
+from placement_core.db import PreparedRead, lists, texts
 from placement_core.placement import tables
 from placement_core.placement.allocations import usage_counters
-from placement_core.placement.usage import usage_index
 from placement_core.plugin_api.counting import CONSUMERS
 
 #: {project: {resource class or CONSUMERS: used}}; what is 0 is not there.
@@ -48,55 +47,39 @@ def read(
     """
     if user_id is not None and not texts.is_storable(user_id):
         return {}
-    asked = None
+    storable_ids = None
     if project_ids is not None and len(project_ids) <= _MANY:
-        asked = sorted({each for each in project_ids if texts.is_storable(each)})
-        if not asked:
+        storable_ids = sorted({each for each in project_ids if texts.is_storable(each)})
+        if not storable_ids:
             return {}
-    left_out = sorted({each for each in without if texts.is_storable(each)})
-    with db.read_once(ctx) as session:
-        found = session.execute(
-            _statement(
-                session.dialect, some=asked is not None, user=user_id is not None,
-                without=bool(left_out), moves_once=moves_once),
-            {"projects": asked, "user": user_id, "without": left_out}).all()
-    wanted = None if project_ids is None else set(project_ids)
+    without_uuids = sorted({each for each in without if texts.is_storable(each)})
+    usage_rows = _prepare(
+        some=storable_ids is not None, user=user_id is not None,
+        without=bool(without_uuids), moves_once=moves_once,
+    ).fetch(ctx, {"projects": storable_ids, "user": user_id, "without": without_uuids})
+    project_set = None if project_ids is None else set(project_ids)
     totals: dict[str, dict[str, int]] = {}
-    for row in found:
-        if wanted is None or row.project in wanted:
+    for row in usage_rows:
+        if project_set is None or row.project in project_set:
             totals.setdefault(row.project, {})[row.name or CONSUMERS] = int(row.used)
     return totals
 
 
-def known(
-    ctx: Context, project_ids: Collection[str] | None = None, *, moves_once: bool = False
-) -> Totals:
-    """Return what ``read`` does, from the usage index: the cheap way for many projects.
-
-    It knows what is committed, whatever the transaction of ``ctx`` has done.
-    """
-    return usage_index.of(ctx.database).usages(ctx).by_project(
-        project_ids, moves_once=moves_once)
-
-
 @functools.cache
-def _statement(
-    dialect: str, *, some: bool, user: bool, without: bool, moves_once: bool
-) -> sa.Select[Any]:
+def _prepare(*, some: bool, user: bool, without: bool, moves_once: bool) -> PreparedRead:
     def narrowed(
         statement: sa.Select[Any], owner: Any, project: Any = _projects.c.id
     ) -> sa.Select[Any]:
         statement = statement.join(_projects, owner.c.project_id == project)
         if some:
-            statement = statement.where(
-                arrays.among(_projects.c.external_id, "projects", dialect=dialect))
+            statement = statement.where(lists.among(_projects.c.external_id, "projects"))
         if user:
             statement = statement.join(_users, _users.c.id == owner.c.user_id).where(
                 _users.c.external_id == sa.bindparam("user"))
         return statement
 
-    def left_out(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
-        return arrays.among(column, "without", dialect=dialect)
+    def is_without(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+        return lists.among(column, "without")
 
     def part(owner: Any, class_id: Any, used: Any) -> sa.Select[Any]:
         return sa.select(
@@ -106,24 +89,24 @@ def _statement(
     consumer = sa.literal_column(str(tables.CONSUMERS_ID))
     counted = part(_counters, _counters.c.resource_class_id, _counters.c.used)
     parts = [narrowed(counted, _counters)] if user else [
-        narrowed(counted.where(each.condition), _counters, each.number(_projects.c.id))
-        for each in usage_counters.PARTS]
+        narrowed(counted.where(share.condition), _counters, share.number(_projects.c.id))
+        for share in usage_counters.PARTS]
     moved = narrowed(part(_moves, _moves.c.resource_class_id, -_moves.c.used), _moves)
     if not moves_once:
         moved = moved.where(_moves.c.resource_class_id == tables.CONSUMERS_ID)
     if without:
         # Of a pair of which one half does not count, the other half does.
         moved = moved.where(sa.not_(sa.or_(
-            left_out(_moves.c.consumer_uuid), left_out(_moves.c.moved_from))))
+            is_without(_moves.c.consumer_uuid), is_without(_moves.c.moved_from))))
         held = part(_consumers, _allocations.c.resource_class_id, -_allocations.c.used).join(
             _allocations, _allocations.c.consumer_id == _consumers.c.uuid)
         parts += [
-            narrowed(held, _consumers).where(left_out(_consumers.c.uuid)),
+            narrowed(held, _consumers).where(is_without(_consumers.c.uuid)),
             narrowed(part(_consumers, consumer, sa.literal_column("-1")), _consumers).where(
-                left_out(_consumers.c.uuid))]
+                is_without(_consumers.c.uuid))]
     all_parts = sa.union_all(*parts, moved).subquery("parts")
     used = sa.func.sum(all_parts.c.used)
-    return (
+    return PreparedRead(
         sa.select(all_parts.c.project, _classes.c.name, used.label("used"))
         .outerjoin(_classes, _classes.c.id == all_parts.c.class_id)
         .group_by(all_parts.c.project, _classes.c.name)

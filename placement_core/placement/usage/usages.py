@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import PreparedRead, texts
-from placement_core.placement import records, rows, tables
+from placement_core.placement import lookups, records, tables
 from placement_core.placement.allocations import usage_counters
 
 #: As ``consumer_type``: consumers of every type, and those without one.
@@ -70,7 +70,7 @@ def for_provider(ctx: Context, uuid: str) -> records.ProviderUsages:
     :raises errors.ProviderNotFound:
     """
     with db.read(ctx) as session:
-        provider = rows.by_uuid(session, uuid)
+        provider = lookups.get_provider(session, uuid)
         usages = session.execute(_OF_PROVIDER, {"id": provider.id})
         return records.ProviderUsages(
             provider.generation, {row.name: row.used for row in usages})
@@ -88,18 +88,19 @@ def for_project(
     """
     if not texts.is_storable(project_id) or not texts.is_storable(user_id or ""):
         return []
-    found = (
+    counter_rows = (
         _OF_ANYBODY.fetch(ctx, {"project": project_id}) if user_id is None
         else _OF_USER.fetch(ctx, {"project": project_id, "user": user_id}))
     by_type: dict[str | None, tuple[dict[str, int], list[int]]] = {}
-    for type_name, class_name, class_id, used in found:
+    for type_name, class_name, class_id, used in counter_rows:
         resources, consumers = by_type.setdefault(type_name, ({}, []))
         if class_id == tables.CONSUMERS_ID:
             consumers.append(int(used))
         else:
             resources[class_name] = int(used)
-    wanted = {ALL_TYPES: by_type.keys(), UNKNOWN_TYPE: {None}}.get(consumer_type, {consumer_type})
+    type_names = {ALL_TYPES: by_type.keys(), UNKNOWN_TYPE: {None}}.get(
+        consumer_type, {consumer_type})
     return [
         records.TypeUsage(name, sum(consumers), resources)
-        for name, (resources, consumers) in by_type.items() if name in wanted
+        for name, (resources, consumers) in by_type.items() if name in type_names
     ]

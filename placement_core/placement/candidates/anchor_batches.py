@@ -1,7 +1,7 @@
-"""Some anchors at a time, and what there is to choose from at each.
+"""Batches of anchors, with the options of each.
 
-What can be told of all of them at once is told with arrays: who is like whom,
-and what the first combination of each is.
+Arrays answer for a whole batch at once which trees are equivalent, and what the
+first combination of each is.
 """
 
 from __future__ import annotations
@@ -10,52 +10,55 @@ import dataclasses
 import itertools
 import random
 from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from placement_core.placement.candidates.combine import Combination, Tree
+from placement_core.placement.candidates.combine import AnchorTree, Combination
+from placement_core.placement.candidates.equivalence import EquivalenceClasses
 from placement_core.placement.candidates.plans import Plan
-from placement_core.placement.candidates.shapes import Shapes
+from placement_core.placement.index.array_types import Rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Firsts:
+class FirstCombinations:
     """The first combinations of anchors, one of each that has any.
 
     :ivar columns: for each part the rows that serve it.
-    :ivar trees: those that were looked at, in the same order.
+    :ivar trees: the trees of these anchors, in the same order.
     """
 
-    columns: list[np.ndarray]
-    trees: Iterable[Tree]
+    columns: list[Rows]
+    trees: Iterable[AnchorTree]
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
 
-class Block:
-    """Some anchors, and what there is to choose from at each.
+class AnchorBatch:
+    """Some anchors, and the options of each.
 
     :param anchors: rows of roots; ascending, unless they are shuffled.
     :param rows: for each part the rows that can serve it, by their roots.
     :param roots: for each part the roots of ``rows``.
     :param shared: where all parts may be served by sharing providers: what
         these offer in the trees before, to be added to; None otherwise.
-    :param shuffled: the choices of an anchor are left to chance too.
+    :param shuffled: the options of an anchor are shuffled too.
     """
 
     def __init__(
-        self, plan: Plan, anchors: np.ndarray, rows: list[np.ndarray],
-        roots: list[np.ndarray], *, shared: set[Hashable] | None, shuffled: bool,
+        self, plan: Plan, anchors: Rows, rows: list[Rows],
+        roots: list[Rows], *, shared: set[Hashable] | None, shuffled: bool,
     ) -> None:
         self.plan = plan
         self.anchors = anchors
         self._shared = shared
         self._shuffled = shuffled
-        self._rows: list[np.ndarray] = []
+        self._rows: list[Rows] = []
         #: For each part where the rows of each anchor begin and end in ``_rows``.
-        self._begins: list[np.ndarray] = []
-        self._ends: list[np.ndarray] = []
+        self._begins: list[Rows] = []
+        self._ends: list[Rows] = []
         for part_rows, part_roots in zip(rows, roots, strict=True):
             low = np.searchsorted(part_roots, anchors)
             high = np.searchsorted(part_roots, anchors, side="right")
@@ -64,118 +67,123 @@ class Block:
             self._rows.append(part_rows[first:last])
             self._begins.append(low - first)
             self._ends.append(high - first)
-            plan.effort.steps += int((high - low).sum())
-        sharing = plan.world.sharing()
-        self._homes = set(plan.world.layout.root[list(sharing)].tolist())
+            plan.budget.steps += int((high - low).sum())
+        sharing = plan.snapshot.sharing_providers()
+        self._homes = set(plan.snapshot.layout.root[list(sharing)].tolist())
         self._visitors = self._find_visitors() if any(part.away for part in plan.parts) else None
         self._keys: list[Hashable] | None = None
 
-    def trees(self) -> Iterator[Tree]:
+    def trees(self) -> Iterator[AnchorTree]:
         """Return what each anchor offers."""
-        for at, options in enumerate(self._options()):
+        for at, options in enumerate(self._iterate_options()):
             if self._shuffled:
                 for rows in options:
                     random.shuffle(rows)
-            yield Tree(self.plan, options, own=self._is_old(options), beside=(self, at))
+            yield AnchorTree(self.plan, options, own=self._is_repeated(options), batch=(self, at))
 
-    def firsts(self, shapes: Shapes, most: int) -> Firsts:
-        """Find the first combination of each anchor, until there are so many."""
+    def find_firsts(self, equivalence: EquivalenceClasses, limit: int) -> FirstCombinations:
+        """Find the first combination of each anchor, until there are ``limit``."""
         if self._shuffled or self._visitors is not None:
-            return self._firsts_in_turn(shapes, most)
-        places = self._first_places(shapes, most)
-        having = np.flatnonzero(places[:, 0] >= 0)[:most]
-        self.plan.effort.steps += len(having)
+            return self._find_firsts_in_turn(equivalence, limit)
+        places = self._find_first_places(equivalence, limit)
+        having = np.flatnonzero(places[:, 0] >= 0)[:limit]
+        self.plan.budget.steps += len(having)
         columns = [rows[begins[having] + at] for rows, begins, at in zip(
             self._rows, self._begins, places[having].T, strict=True)]
         marks = np.zeros(len(self.anchors), dtype=bool)
         marks[having] = True
-        return Firsts(columns, itertools.compress(self.trees(), marks.tolist()))
+        return FirstCombinations(columns, itertools.compress(self.trees(), marks.tolist()))
 
-    def _firsts_in_turn(self, shapes: Shapes, most: int) -> Firsts:
+    def _find_firsts_in_turn(
+        self, equivalence: EquivalenceClasses, limit: int
+    ) -> FirstCombinations:
         found: list[Combination] = []
-        begun = []
+        trees = []
         for tree in self.trees():
-            first = shapes.first(tree)
+            first = equivalence.find_first(tree)
             if first is not None:
                 found.append(first)
-                begun.append(tree)
-                if len(found) == most:
+                trees.append(tree)
+                if len(found) == limit:
                     break
         rows = np.array(found, dtype=np.intp).reshape(len(found), len(self.plan.parts))
-        return Firsts(list(rows.T), begun)
+        return FirstCombinations(list(rows.T), trees)
 
-    def _first_places(self, shapes: Shapes, most: int) -> np.ndarray:
+    def _find_first_places(self, equivalence: EquivalenceClasses, limit: int) -> Rows:
         """Return where in its choices each anchor's first combination is, -1 for none.
 
-        :returns: a line for each anchor, until ``most`` have one.
+        :returns: a line for each anchor, until ``limit`` have one.
         """
         count = len(self.anchors)
         if not self.plan.has_rules:
             return np.zeros((count, len(self.plan.parts)), dtype=np.intp)
         numbers: dict[Hashable, int] = {}
-        kinds = np.array([numbers.setdefault(key, len(numbers)) for key in self._known_keys()])
-        _, news = np.unique(kinds, return_index=True)
-        of_kind = np.full((len(numbers), len(self.plan.parts)), -1, dtype=np.intp)
+        class_numbers = np.array(
+            [numbers.setdefault(key, len(numbers)) for key in self._list_keys()])
+        _, first_members = np.unique(class_numbers, return_index=True)
+        places = np.full((len(numbers), len(self.plan.parts)), -1, dtype=np.intp)
         found = 0
-        for new, until in itertools.pairwise([*news.tolist(), count]):
-            # All before the next new one are of kinds that are known by then.
-            places = shapes.first_places(self._tree(new))
-            if places is not None:
-                of_kind[kinds[new]] = places
-            found += int(np.count_nonzero(of_kind[kinds[new:until], 0] >= 0))
-            if found >= most:
-                return of_kind[kinds[:until]]
-        return of_kind[kinds]
+        end = count
+        for first, end in itertools.pairwise([*first_members.tolist(), count]):
+            # The classes of all anchors before the next first member are known by then.
+            first_places = equivalence.find_first_places(self._make_tree(first))
+            if first_places is not None:
+                places[class_numbers[first]] = first_places
+            found += int(np.count_nonzero(places[class_numbers[first:end], 0] >= 0))
+            if found >= limit:
+                break
+        places_by_anchor: Rows = places[class_numbers[:end]]
+        return places_by_anchor
 
-    def _tree(self, at: int) -> Tree:
-        """Return what an anchor offers that no sharing provider visits."""
-        return Tree(self.plan, [
+    def _make_tree(self, at: int) -> AnchorTree:
+        """Return the tree of an anchor that no sharing provider serves."""
+        return AnchorTree(self.plan, [
             rows[begins[at]:ends[at]].tolist()
             for rows, begins, ends in zip(self._rows, self._begins, self._ends, strict=True)],
-            beside=(self, at))
+            batch=(self, at))
 
-    def _is_old(self, options: list[list[int]]) -> bool:
-        """Say whether a tree before offered the same sharing providers.
+    def _is_repeated(self, options: list[list[int]]) -> bool:
+        """Say whether an earlier tree offered the same sharing providers.
 
         Among themselves they combine in the same ways in each of them.
         """
         if self._shared is None:
             return False
-        sharing = self.plan.world.sharing()
+        sharing = self.plan.snapshot.sharing_providers()
         offered = tuple([tuple(sorted([row for row in rows if row in sharing]))
                          for rows in options])
-        known = offered in self._shared
+        repeated = offered in self._shared
         self._shared.add(offered)
-        return known
+        return repeated
 
-    def _options(self) -> Iterator[list[list[int]]]:
+    def _iterate_options(self) -> Iterator[list[list[int]]]:
         """Return for each anchor the rows to choose from, by part."""
         rows = [part_rows.tolist() for part_rows in self._rows]
-        for at, spans in enumerate(self._spans()):
+        for at, spans in enumerate(self._iterate_spans()):
             options = [part_rows[span] for part_rows, span in zip(rows, spans, strict=True)]
             if self._visitors is not None:
                 at_home = int(self.anchors[at]) in self._homes
                 for home, away in zip(options, self._visitors[at], strict=True):
                     home.extend([row for row in away if row not in home] if at_home else away)
-                    self.plan.effort.steps += len(away)
+                    self.plan.budget.steps += len(away)
             yield options
 
-    def _spans(self) -> Iterator[tuple[slice, ...]]:
+    def _iterate_spans(self) -> Iterator[tuple[slice, ...]]:
         """Return for each anchor the slices of ``_rows``, by part."""
         return zip(*[
             itertools.starmap(slice, zip(begins.tolist(), ends.tolist(), strict=True))
             for begins, ends in zip(self._begins, self._ends, strict=True)], strict=True)
 
     def key(self, at: int) -> Hashable | None:
-        """Describe what there is to choose from: what reads the same combines the same.
+        """Describe the options of an anchor: equal descriptions have equal combinations.
 
         :returns: None where that is not known.
         """
         if self._shuffled or int(self.anchors[at]) in self._homes:
             return None
-        return self._visitors and self._visitors[at], self._known_keys()[at]
+        return self._visitors and self._visitors[at], self._list_keys()[at]
 
-    def _known_keys(self) -> list[Hashable]:
+    def _list_keys(self) -> list[Hashable]:
         """Return the key of each anchor, of what is its own."""
         if self._keys is None:
             self._keys = list(self._make_keys())
@@ -197,13 +205,13 @@ class Block:
                  for of_rows in described]
         return (tuple([text[span.start * size:span.stop * size]
                        for (text, size), span in zip(texts, spans, strict=True)])
-                for spans in self._spans())
+                for spans in self._iterate_spans())
 
-    def _describe(self, number: int) -> np.ndarray:
+    def _describe(self, number: int) -> npt.NDArray[np.int32]:
         """Describe the rows of a part: an array of facts for each."""
-        plan, layout, rows = self.plan, self.plan.world.layout, self._rows[number]
+        plan, layout, rows = self.plan, self.plan.snapshot.layout, self._rows[number]
         roots = layout.root[rows]
-        facts = [rows - roots]
+        facts: list[npt.NDArray[Any]] = [rows - roots]
         if any(number in numbers for numbers in plan.subtrees):
             above = layout.parent_rows[rows]
             while (above >= 0).any():
@@ -212,17 +220,17 @@ class Block:
         facts.extend(
             plan.useful_rooms(rows, class_id) for class_id, _ in plan.contested[number])
         if not plan.parts[number].granular:
-            facts.extend(plan.meeting(traits)[rows] for traits in plan.required)
+            facts.extend(plan.mask_of_any_trait(traits)[rows] for traits in plan.required)
         return np.stack(facts, axis=1).astype(np.int32)
 
     def _find_visitors(self) -> list[tuple[tuple[int, ...], ...]]:
         """Return the sharing providers that may be used, by anchor and part."""
-        plan, sharing = self.plan, self.plan.world.sharing()
+        plan, sharing = self.plan, self.plan.snapshot.sharing_providers()
         visitors = []
         for part in plan.parts:
             away: list[tuple[int, ...]] = [()] * len(self.anchors)
             for row in part.away:
-                reached = sharing[row].mask(plan.world.size)[self.anchors]
+                reached = sharing[row].mask(plan.snapshot.size)[self.anchors]
                 if part.closed is not None:
                     reached = reached & ~part.closed[self.anchors]
                 for at in np.flatnonzero(reached).tolist():

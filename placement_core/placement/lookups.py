@@ -1,4 +1,4 @@
-"""Finding provider rows by what clients call them."""
+"""Look-ups of providers by the uuid that a client sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_provider_uuid(text: str) -> bool:
     return 0 < len(text) <= 36 and text.isascii() and "\0" not in text
 
 
-def by_uuid(session: Session, uuid: str, *, purpose: str = "") -> sa.Row[Any]:
+def get_provider(session: Session, uuid: str, *, purpose: str = "") -> sa.Row[Any]:
     """Return (id, uuid, generation, parent_provider_id, root_provider_id).
 
     :param purpose: ends the message of the error.
@@ -39,20 +39,21 @@ def by_uuid(session: Session, uuid: str, *, purpose: str = "") -> sa.Row[Any]:
     raise errors.ProviderNotFound(uuid, purpose)
 
 
-def generation(session: Session, provider_id: int) -> int:
+def get_generation(session: Session, provider_id: int) -> int:
     """Return the generation of a provider whose row the session holds."""
-    return session.execute(_GENERATION, {"id": provider_id}).scalar_one()
+    generation: int = session.execute(_GENERATION, {"id": provider_id}).scalar_one()
+    return generation
 
 
-def of_provider(ctx: Context, read: PreparedRead, uuid: str) -> Sequence[Any]:
-    """Return what a statement selects of a provider.
+def fetch_of_provider(ctx: Context, read: PreparedRead, uuid: str) -> Sequence[Any]:
+    """Return the rows that a statement selects of a provider.
 
     :param read: outer joins from the provider of ``:uuid``, whose own row
         therefore comes in any case; its first column is the provider's uuid.
     :raises errors.ProviderNotFound: none has exactly this uuid.
     """
     if is_provider_uuid(uuid):
-        found = read.fetch(ctx, {"uuid": uuid})
-        if found and found[0].uuid == uuid:
-            return found
+        rows = read.fetch(ctx, {"uuid": uuid})
+        if rows and rows[0].uuid == uuid:
+            return rows
     raise errors.ProviderNotFound(uuid)

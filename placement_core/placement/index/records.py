@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
-class Inventory(NamedTuple):
+class InventoryRow(NamedTuple):
     """One class on one provider; ``capacity`` is exact, however large it is."""
 
     class_id: int
@@ -33,7 +33,7 @@ class ProviderRow:
     name: str
     generation: int
     parent_id: int | None
-    inventories: tuple[Inventory, ...] = ()
+    inventories: tuple[InventoryRow, ...] = ()
     traits: frozenset[int] = frozenset()
     aggregates: frozenset[str] = frozenset()
     created_at: datetime.datetime | None = None
@@ -42,7 +42,7 @@ class ProviderRow:
     pooled: bool = False
 
 
-class Names:
+class NameIndex:
     """Resource classes and traits, by id and by name."""
 
     __slots__ = ("class_ids", "class_names", "trait_ids", "trait_names")
@@ -53,9 +53,9 @@ class Names:
         self.class_ids = {name: id_ for id_, name in classes.items()}
         self.trait_ids = {name: id_ for id_, name in traits.items()}
 
-    def cover(self, rows: Iterable[ProviderRow | None]) -> bool:
+    def covers(self, rows: Iterable[ProviderRow | None]) -> bool:
         """Say whether every class and trait of these providers has its name here."""
         return all(
             row.traits <= self.trait_names.keys()
-            and all(each.class_id in self.class_names for each in row.inventories)
+            and all(inventory.class_id in self.class_names for inventory in row.inventories)
             for row in rows if row is not None)
