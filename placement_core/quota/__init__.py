@@ -1,6 +1,6 @@
 """Quota: whether a project may have more.
 
-``decisions`` brings together what is allowed (a limit driver), who is bound by
-whom (a catalog driver), how limits are read (an enforcement model) and what is
-used (the usage index).
+``decisions`` combines the limits (a limit driver), the tree of projects (a catalog
+driver), the way limits bind in a tree (an enforcement model) and the usage (the usage
+index).
 """

@@ -1,7 +1,7 @@
-"""Does it fit? Asked before something is made, decided without taking anything.
+"""Checks of quota: does a request fit into the limits? Nothing is claimed.
 
-Between the answer and what is made of it others may take the room: so whoever makes
-something without the guard asks again afterwards (``rechecks``).
+Others may use up the room between a check and what the caller creates; so a caller
+that creates something without the guard checks again afterwards (``rechecks``).
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from placement_core.context import Context
 from placement_core.plugin_api.counting import Count
 from placement_core.quota import errors
 from placement_core.quota.queries import Measure, QuotaQueries
-from placement_core.quota.records import Bound, Overrun
+from placement_core.quota.records import ExceededLimit, LimitUsage
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class CheckResult:
     """Whether a request fits.
 
-    :ivar overruns: the limits that it does not fit into; none: it fits.
-    :ivar measure: what was found out to say so.
+    :ivar exceeded_limits: the limits that it would exceed; none: it fits.
+    :ivar measure: the limits and the usage that this was judged by.
     """
 
-    overruns: Sequence[Overrun]
+    exceeded_limits: Sequence[ExceededLimit]
     measure: Measure
 
     @property
     def fits(self) -> bool:
-        """Say whether nothing stands in the way."""
-        return not self.overruns
+        """Say whether the request exceeds no limit."""
+        return not self.exceeded_limits
 
     @property
     def count(self) -> Count | None:
-        """Return how usage was counted; None: no limit made it necessary."""
+        """Return the usage that was counted; None: no limit binds, so none was."""
         return self.measure.count
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CountAnswer(Answer):
+class CountCheckResult(CheckResult):
     """How many of several equal items fit.
 
     :ivar fitting: how many, of those that were asked for; it may be fewer than the
-        fewest that will do, and then ``overruns`` says what stops those.
+        fewest that will do, and then ``exceeded_limits`` says what stops those.
     :ivar held_by: the limits that one more would exceed; none: all fit.
     """
 
     fitting: int
-    held_by: Sequence[Overrun]
+    held_by: Sequence[ExceededLimit]
 
 
 def check(
     ctx: Context, queries: QuotaQueries, *, project_id: str, deltas: Mapping[str, int],
     user_id: str | None = None,
-) -> Answer:
+) -> CheckResult:
     """Say whether a project may have so much more.
 
     :param deltas: {resource name: amount from 0 on}; 0 asks whether a limit is
@@ -69,18 +69,18 @@ def check(
     :raises errors.Unavailable: limits, catalog or usage are not known now.
     Source: nova ``check_deltas``; differs: the caller's project plays no part (N4).
     """
-    measure = measured(ctx, queries, project_id, deltas, user_id)
-    return Answer(queries.overruns(measure, deltas), measure)
+    measure = measure_request(ctx, queries, project_id, deltas, user_id)
+    return CheckResult(queries.exceeded_limits(measure, deltas), measure)
 
 
 def check_many(
     ctx: Context, queries: QuotaQueries, *, project_id: str, per_item: Mapping[str, int],
     min_count: int, max_count: int, user_id: str | None = None,
-) -> CountAnswer:
+) -> CountCheckResult:
     """Say how many of several equal items a project may have.
 
-    Worked out of what is free, with one count (N1: the reference asks again for each
-    number from the largest down).
+    Computed from what is free, with one count (N1: the reference checks each number
+    again, from the largest down).
 
     :param per_item: {resource name: amount from 0 on} of one item.
     :param min_count: how many there have to be, 1 or more.
@@ -90,22 +90,22 @@ def check_many(
     """
     if min_count > max_count:
         raise errors.InvalidCounts(min_count, max_count)
-    measure = measured(ctx, queries, project_id, per_item, user_id)
-    fitting = int(min(max_count, largest(measure, per_item)))
+    measure = measure_request(ctx, queries, project_id, per_item, user_id)
+    fitting = int(min(max_count, count_fitting(measure, per_item)))
     needed = {name: amount * min_count for name, amount in per_item.items()}
     held_by = [
-        bound.overrun(per_item[name] * (fitting + 1))
-        for name, bounds in sorted(measure.bounds.items()) for bound in bounds
-        if fitting < max_count and bound.breaks(per_item[name] * (fitting + 1))]
-    return CountAnswer(
-        queries.overruns(measure, needed), measure, fitting, held_by)
+        usage.as_exceeded(per_item[name] * (fitting + 1))
+        for name, usages in sorted(measure.limit_usages.items()) for usage in usages
+        if fitting < max_count and usage.is_exceeded_by(per_item[name] * (fitting + 1))]
+    return CountCheckResult(
+        queries.exceeded_limits(measure, needed), measure, fitting, held_by)
 
 
-def measured(
+def measure_request(
     ctx: Context, queries: QuotaQueries, project_id: str, names: Mapping[str, int],
     user_id: str | None,
 ) -> Measure:
-    """Count what binds a request.
+    """Return the limits that bind a request, and the usage that counts against them.
 
     :raises errors.Error: as ``check``.
     """
@@ -116,17 +116,17 @@ def measured(
     return measure
 
 
-def largest(measure: Measure, per_item: Mapping[str, int]) -> Amount:
-    """Return how many items fit into all bounds; ``UNLIMITED`` where none binds."""
+def count_fitting(measure: Measure, per_item: Mapping[str, int]) -> Amount:
+    """Return how many items fit into all limits; ``UNLIMITED`` where none binds."""
     return min(
-        (_items(bound, per_item[name])
-         for name, bounds in measure.bounds.items() for bound in bounds),
+        (_count_items(usage, per_item[name])
+         for name, usages in measure.limit_usages.items() for usage in usages),
         default=amounts.UNLIMITED)
 
 
-def _items(bound: Bound, per_item: int) -> Amount:
-    if bound.breaks(0):
+def _count_items(usage: LimitUsage, per_item: int) -> Amount:
+    if usage.is_exceeded_by(0):
         return 0
-    if per_item == 0 or bound.limit == amounts.UNLIMITED:
+    if per_item == 0 or usage.limit == amounts.UNLIMITED:
         return amounts.UNLIMITED
-    return int(bound.free) // per_item
+    return int(usage.free) // per_item

@@ -1,10 +1,9 @@
-"""Ending held claims whose time is over, and the gate that does so for writes.
+"""Expiry of held claims: a periodic sweep, and a gate that expires them for writes.
 
-Each claim ends in a transaction of its own: its consumer's row is taken, then the row
-of the hold by the database's clock, then what it holds is deleted as ever. So of two
-who sweep, of a sweep and a confirmation, of a sweep and a DELETE exactly one wins.
-Nobody has to sweep for the sake of those who want the room: a write that is about to
-be refused does it for them.
+Each claim ends in a transaction of its own, which locks the consumer's row, then ends the
+claim's row if it is due by the database's clock, then deletes the allocations. So of two
+sweeps, of a sweep and a confirmation, or of a sweep and a DELETE exactly one wins. Writes
+do not depend on the sweep: one that is about to be refused expires due claims itself.
 """
 
 from __future__ import annotations
@@ -22,54 +21,56 @@ from placement_core.placement.allocations import Check, Gate, WriteRequest, cons
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.quota import errors, held_claims
-from placement_core.quota.records import Claim, Overrun, Sweep
+from placement_core.quota.records import Claim, ExceededLimit, Sweep
 
 LOG = logging.getLogger(__name__)
 
-#: So many due claims are looked for at a time.
+#: How many due claims one statement reads.
 _BATCH = 100
-#: So many of them a write ends at most that wants their room.
+#: How many of them a write that needs their room ends at most.
 _MOST_FOR_A_WRITE = 100
-#: What claims may be in the way of, beside quota.
+#: Refusals, beside quota, that expiring claims may resolve.
 _FOR_WANT_OF_ROOM = (
     placement_errors.CapacityExceeded, placement_errors.InventoryInUse, placement_errors.Fenced)
 
 
 class HeldClaimsGate(Gate):
-    """Lets held claims that are due give way to writes; a reshape takes those it moves along."""
+    """Expires due claims that are in the way of writes; keeps those held that a reshape moves."""
 
     def __init__(self, catalog: CatalogDriver) -> None:
         self._catalog = catalog
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
-        """Return who keeps the claims held that a reshape moves."""
-        return Check() if request.inventories is None else _Carrying()
+        """Return the check that keeps claims held; only a reshape needs one."""
+        return Check() if request.inventories is None else _CarryHeldClaims()
 
     def make_room(
         self, ctx: Context, request: WriteRequest, refusal: core_errors.Error
     ) -> bool:
-        """End claims that are due in the way of a write; say whether any were there.
+        """Expire due claims that are in the way of a write; say whether there were any.
 
-        Also if it was somebody else who ended them just now: there is room all the same.
-        Those that are written themselves are in nobody's way.
+        Also where another process ended them just now, because that made room, too. Claims
+        of consumers that the write replaces are not in its way.
         """
         projects: Collection[str] = ()
         if isinstance(refusal, errors.QuotaExceeded):
-            projects = _counted(ctx, self._catalog, refusal.overruns)
+            projects = _find_counted_projects(ctx, self._catalog, refusal.exceeded_limits)
         elif not isinstance(refusal, _FOR_WANT_OF_ROOM):
             return False
         providers = {*(request.inventories or ()),
                      *(uuid for write in request.writes for uuid in write.allocations)}
-        rows = {row.id: row for row in _due(ctx, most=_MOST_FOR_A_WRITE, providers=providers)}
+        rows = {row.id: row for row in _list_due(
+            ctx, most=_MOST_FOR_A_WRITE, providers=providers)}
         if projects:
-            rows |= {row.id: row for row in _due(ctx, most=_MOST_FOR_A_WRITE, projects=projects)}
+            rows |= {row.id: row for row in _list_due(
+                ctx, most=_MOST_FOR_A_WRITE, projects=projects)}
         written = {write.consumer_uuid for write in request.writes}
-        swept = _end(
+        swept = _end_claims(
             ctx, [row for row in rows.values() if row.consumer_uuid not in written], Sweep())
         return bool(swept.ended or swept.others)
 
 
-class _Carrying(Check):
+class _CarryHeldClaims(Check):
     def consumers_locked(self, session: db.Session, writes: Sequence[AllocationWrite]) -> None:
         """Keep claims held whose allocations are written anew."""
         held_claims.carry(session, writes)
@@ -79,23 +80,23 @@ def sweep(
     ctx: Context, *, most: int | None = None,
     progress: Callable[[Sweep], None] = lambda _swept: None,
 ) -> Sweep:
-    """End the claims whose time is over, and forget those that ended long ago.
+    """End the claims that are due, and remove the rows of those that ended long ago.
 
-    Any number may do so at the same time.
+    Any number of processes may do so at the same time.
 
     :param most: how many to end at most, from 1 on.
-    :param progress: called with all so far after each batch but the last.
+    :param progress: called after each batch but the last, with the result so far.
     """
     _forget_old(ctx)
     swept = Sweep()
     after = 0
     while True:
         size = _BATCH if most is None else min(_BATCH, most - len(swept.ended))
-        found = _due(ctx, after=after, most=size)
-        _end(ctx, found, swept)
-        if len(found) < size or len(swept.ended) == most:
+        rows = _list_due(ctx, after=after, most=size)
+        _end_claims(ctx, rows, swept)
+        if len(rows) < size or len(swept.ended) == most:
             return swept
-        after = found[-1].id
+        after = rows[-1].id
         progress(swept)
 
 
@@ -105,32 +106,33 @@ def _forget_old(ctx: Context) -> None:
         held_claims.forget_old(session)
 
 
-def _counted(
-    ctx: Context, catalog: CatalogDriver, overruns: Sequence[Overrun]
+def _find_counted_projects(
+    ctx: Context, catalog: CatalogDriver, exceeded_limits: Sequence[ExceededLimit]
 ) -> set[str]:
     """Return the projects whose usage counts against limits that would be exceeded."""
-    projects = {overrun.node_id for overrun in overruns}
-    for node_id in {each.node_id for each in overruns if each.scope == "subtree"}:
+    projects = {exceeded.node_id for exceeded in exceeded_limits}
+    for node_id in {exceeded.node_id for exceeded in exceeded_limits
+                    if exceeded.scope == "subtree"}:
         try:
             projects.update(node.id for node in catalog.subtree(ctx, node_id))
         except core_errors.Unavailable as error:
-            # The refusal was known before that; it is the better answer.
+            # The caller is better served by the first refusal than by this error.
             LOG.warning("the projects below %s are not known now: %s", node_id, error)
     return projects
 
 
-def _due(
+def _list_due(
     ctx: Context, *, most: int, after: int = 0, providers: Collection[str] | None = None,
     projects: Collection[str] | None = None,
 ) -> Sequence[sa.Row[Any]]:
     with db.read_once(ctx) as session:
-        return held_claims.due(
+        return held_claims.list_due(
             session, after=after, most=most, providers=providers, projects=projects)
 
 
-def _end(ctx: Context, found: Sequence[sa.Row[Any]], swept: Sweep) -> Sweep:
-    """End claims, each by itself; add to ``swept`` what became of them."""
-    for row in found:
+def _end_claims(ctx: Context, rows: Sequence[sa.Row[Any]], swept: Sweep) -> Sweep:
+    """End claims, each in its own transaction; add the outcomes to ``swept``."""
+    for row in rows:
         try:
             ended = _expire(ctx, row)
         except core_errors.Unavailable as error:
@@ -142,28 +144,28 @@ def _end(ctx: Context, found: Sequence[sa.Row[Any]], swept: Sweep) -> Sweep:
             swept.others += 1
             continue
         swept.ended.append(ended)
-        metrics.claim_became("expired")
+        metrics.count_claim("expired")
         LOG.info("the claim %s of project %s expired; given back: %s", ended.consumer_uuid,
-                 ended.project_id, _said(ended.allocations))
+                 ended.project_id, _describe(ended.allocations))
     return swept
 
 
 @db.retry_writes
 def _expire(ctx: Context, row: sa.Row[Any]) -> Claim | None:
-    """End one claim and give back what it holds; None: somebody else was first."""
+    """End one claim and delete its allocations; None: another process was first."""
     uuid = row.consumer_uuid
     with db.write(ctx) as session:
         consumers.lock(session, uuid)
-        own = held_claims.own_holdings(session, [row]).get(uuid)
-        # What was deleted or rewritten is not the claim's any more: only the row ends.
-        if not held_claims.end(session, row, remembered=own is not None) or own is None:
+        holdings = held_claims.read_own_holdings(session, [row]).get(uuid)
+        # Allocations that were deleted or rewritten since are not the claim's: only its row ends.
+        if not held_claims.end(session, row, remembered=holdings is not None) or holdings is None:
             return None
         allocations.delete(ctx, uuid)
-    return Claim(uuid, row.project_id, row.user_id, own.consumer_type, "expired",
-                 row.expires_at, own.allocations)
+    return Claim(uuid, row.project_id, row.user_id, holdings.consumer_type, "expired",
+                 row.expires_at, holdings.allocations)
 
 
-def _said(held: Mapping[str, Mapping[str, int]]) -> str:
+def _describe(allocations: Mapping[str, Mapping[str, int]]) -> str:
     return "; ".join(
         f"{', '.join(f'{amount} {name}' for name, amount in sorted(resources.items()))} on {uuid}"
-        for uuid, resources in sorted(held.items()))
+        for uuid, resources in sorted(allocations.items()))

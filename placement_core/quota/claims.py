@@ -1,11 +1,11 @@
 """Claims: quota and capacity taken in one transaction, for good or held for a time.
 
-A claim goes by the uuid of its consumer. One that is held ends by itself unless it is
-confirmed in time; confirmed, it is a consumer like any other, and nothing of the hold
-is left. Whoever writes a held consumer's allocations by another way (PUT or POST
-/allocations) has taken it over: it counts as confirmed from then on, and never expires.
-A reshape only moves what is held: the claim stays held, and expires when it was to. A
-consumer that was deleted (DELETE /allocations) is no claim any more.
+A claim is identified by the uuid of its consumer. A held claim expires unless it is
+confirmed in time; once confirmed it is a consumer like any other, without a row in
+``held_claims``. A write of a held consumer's allocations by another route (PUT or POST
+/allocations) takes the claim over: it counts as confirmed from then on, and never expires.
+A reshape only moves what is held: the claim stays held, with its deadline. A consumer
+that was deleted (DELETE /allocations) is no claim any more.
 """
 
 from __future__ import annotations
@@ -20,29 +20,38 @@ from placement_core import db, metrics
 from placement_core.context import Context
 from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.allocations import Check, Gate, WriteRequest, consumers
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.records import AllocationWrite, NewInventories
-from placement_core.quota import errors, held_claims, recheck_order
+from placement_core.quota import errors, held_claims
+from placement_core.quota.recheck_order import AnswerPruner
 from placement_core.quota.records import Claim, ClaimState
 
 
 class Claims:
-    """Every write of allocations from outside, judged by whoever has to."""
+    """Every write of allocations from outside, with the gates that may refuse it."""
 
-    def __init__(self, gates: Sequence[Gate], enforcing: Sequence[Gate]) -> None:
+    def __init__(
+        self, gates: Sequence[Gate], enforcing: Sequence[Gate], pruner: AnswerPruner,
+        owners: Owners,
+    ) -> None:
         """Make it for all writes.
 
-        :param gates: who judges writes of allocations.
-        :param enforcing: who judges claims: limits hold them whatever the guard's mode is.
+        :param gates: for writes of allocations.
+        :param enforcing: for claims, which limits bind whatever the guard's mode is.
+        :param pruner: of the answers of re-checks, which claims may be told of.
+        :param owners: remembers whom consumers belong to.
         """
         self._gates = gates
         self._enforcing = enforcing
+        self._pruner = pruner
+        self._owners = owners
 
     def replace(self, ctx: Context, writes: Sequence[AllocationWrite]) -> None:
         """Make consumers hold exactly what ``writes`` say, all of them or none.
 
         :raises errors.QuotaExceeded, errors.Fenced: and what ``allocations.replace`` raises.
         """
-        allocations.replace(ctx, writes, self._gates)
+        allocations.replace(ctx, writes, self._gates, self._owners)
 
     def reshape(
         self, ctx: Context, inventories: NewInventories, writes: Sequence[AllocationWrite]
@@ -53,7 +62,7 @@ class Claims:
 
         :raises errors.Fenced: and what ``allocations.reshape`` raises.
         """
-        allocations.reshape(ctx, inventories, writes, self._gates)
+        allocations.reshape(ctx, inventories, writes, self._gates, self._owners)
 
     def delete(self, ctx: Context, consumer_uuid: str) -> None:
         """Take everything away from a consumer, whatever its generation.
@@ -65,43 +74,38 @@ class Claims:
     def claim(
         self, ctx: Context, write: AllocationWrite, *, hold_seconds: int | None = None
     ) -> Claim:
-        """Take what a new consumer shall hold, if capacity and limits allow it.
+        """Allocate what a new consumer asks for, if capacity and limits allow it.
 
         :param write: of a consumer that holds nothing yet, whatever generation it names.
-        :param hold_seconds: until then, by the database's clock, it has to be confirmed;
-            None: it is taken for good.
+        :param hold_seconds: the time to confirm it, by the database's clock; None: it is
+            taken for good.
         :raises errors.ClaimExists: the consumer holds something already.
         :raises errors.QuotaExceeded, errors.CannotAllocate,
             errors.AllocationForUnknownProvider, errors.UnknownResourceClass,
             errors.Fenced: nothing was changed.
         """
-        deadline = _Deadline(hold_seconds)
         try:
-            allocations.replace(ctx, [write], [*self._enforcing, deadline])
+            *_, deadline = allocations.replace(
+                ctx, [write], [*self._enforcing, _DeadlineGate(hold_seconds)], self._owners)
         except placement_errors.ConsumerGenerationConflict:
             raise errors.ClaimExists(write.consumer_uuid) from None
-        expires_at = deadline.last.expires_at
-        recheck_order.prune_sometimes(ctx)
-        metrics.claim_became("taken" if expires_at is None else "held")
+        assert isinstance(deadline, _SetDeadline)  # the last gate's
+        expires_at = deadline.expires_at
+        self._pruner.prune_if_due(ctx)
+        metrics.count_claim("taken" if expires_at is None else "held")
         return Claim(
             write.consumer_uuid, write.project_id, write.user_id, write.consumer_type,
             "confirmed" if expires_at is None else "held", expires_at, write.allocations)
 
 
-class _Deadline(Gate):
-    """Sets the deadline of one new claim.
-
-    :ivar last: its part in the last attempt, which is the one that was committed.
-    """
-
-    last: _SetDeadline
+class _DeadlineGate(Gate):
+    """Sets the deadline of one new claim."""
 
     def __init__(self, seconds: int | None) -> None:
         self._seconds = seconds
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
-        self.last = _SetDeadline(request.writes[0], self._seconds)
-        return self.last
+        return _SetDeadline(request.writes[0], self._seconds)
 
 
 class _SetDeadline(Check):
@@ -117,19 +121,18 @@ class _SetDeadline(Check):
 
     def applied(self, session: db.Session) -> None:
         write = self._write
-        # What is left of an earlier claim of this consumer says nothing about this one.
+        # The row of an earlier claim of this consumer may be left.
         held_claims.forget(session, write.consumer_uuid)
         if self._seconds is not None:
-            self.expires_at = held_claims.make(
+            self.expires_at = held_claims.insert(
                 session, write.consumer_uuid, write.project_id, write.user_id, self._seconds)
 
 
 @db.retry_writes
-def get(ctx: Context, consumer_uuid: str) -> Claim:
-    """Return a claim.
+def get(ctx: Context, consumer_uuid: str, owners: Owners | None = None) -> Claim:
+    """Return a claim; one that expired can be read for a day.
 
-    What expired is shown as such for a day.
-
+    :param owners: as ``allocations.list_for_consumer``.
     :raises errors.ClaimNotFound: nothing is held in that name.
     """
     if not consumers.is_consumer_uuid(consumer_uuid):
@@ -137,15 +140,16 @@ def get(ctx: Context, consumer_uuid: str) -> Claim:
     with db.read(ctx) as session:
         row = held_claims.find(session, consumer_uuid)
         if row is not None:
-            own = held_claims.own_holdings(session, [row]).get(row.consumer_uuid)
-            if own is not None or row.ended_at is not None:
-                return _of_row(row, own)
-        held = allocations.list_for_consumer(ctx, consumer_uuid)
-    if held is None:
+            holdings = held_claims.read_own_holdings(session, [row]).get(row.consumer_uuid)
+            if holdings is not None or row.ended_at is not None:
+                return _from_row(row, holdings)
+        consumer = allocations.list_for_consumer(ctx, consumer_uuid, owners)
+    if consumer is None:
         raise errors.ClaimNotFound(consumer_uuid)
     return Claim(
-        held.consumer_uuid, held.project_id, held.user_id, held.consumer_type, "confirmed", None,
-        {uuid: share.resources for uuid, share in held.providers.items()})
+        consumer.consumer_uuid, consumer.project_id, consumer.user_id, consumer.consumer_type,
+        "confirmed", None,
+        {uuid: share.resources for uuid, share in consumer.providers.items()})
 
 
 @db.retry_writes
@@ -155,28 +159,30 @@ def list_(
 ) -> tuple[list[Claim], int | None]:
     """Return a page of the claims that are held, or expired not long ago.
 
-    In the order in which they were made. Confirmed ones are consumers like others,
-    and not listed.
+    They come in the order of creation. Confirmed claims are consumers like others, and
+    not listed.
 
-    :param after: where the page before ended.
-    :returns: the claims, and where this page ends; None: there are no more.
+    :param after: the marker that the page before ended with.
+    :returns: the claims, and the marker of the next page; None: there are no more.
     """
     with db.read(ctx) as session:
-        rows = held_claims.page(
+        rows = held_claims.list_page(
             session, project_id=project_id, state=state, after=after, most=most + 1)
         more = len(rows) > most
         rows = rows[:most]
-        own = held_claims.own_holdings(session, [row for row in rows if row.ended_at is None])
-    return [_of_row(row, own.get(row.consumer_uuid)) for row in rows], (
+        holdings = held_claims.read_own_holdings(
+            session, [row for row in rows if row.ended_at is None])
+    return [_from_row(row, holdings.get(row.consumer_uuid)) for row in rows], (
         rows[-1].id if more else None)
 
 
 @db.retry_writes
-def confirm(ctx: Context, consumer_uuid: str) -> Claim:
-    """Keep for good what a claim holds; return it.
+def confirm(ctx: Context, consumer_uuid: str, owners: Owners | None = None) -> Claim:
+    """Confirm a claim, which then never expires; return it.
 
     May be repeated: a claim that is confirmed already stays so.
 
+    :param owners: as ``get``.
     :raises errors.ClaimExpired: it is too late.
     :raises errors.ClaimNotFound: nothing is held in that name.
     """
@@ -184,12 +190,12 @@ def confirm(ctx: Context, consumer_uuid: str) -> Claim:
         raise errors.ClaimNotFound(consumer_uuid)
     with db.write(ctx) as session:
         was_held = held_claims.confirm(session, consumer_uuid)
-        found = get(ctx, consumer_uuid)
-        if found.state != "confirmed":
+        claim = get(ctx, consumer_uuid, owners)
+        if claim.state != "confirmed":
             raise errors.ClaimExpired(consumer_uuid)
     if was_held:
-        metrics.claim_became("confirmed")
-    return found
+        metrics.count_claim("confirmed")
+    return claim
 
 
 @db.retry_writes
@@ -210,12 +216,16 @@ def release(ctx: Context, consumer_uuid: str) -> None:
             allocations.delete(ctx, consumer_uuid)
         except placement_errors.NoAllocations:
             raise errors.ClaimNotFound(consumer_uuid) from None
-    metrics.claim_became("released")
+    metrics.count_claim("released")
 
 
-def _of_row(row: sa.Row[Any], own: held_claims.OwnHoldings | None) -> Claim:
-    """Return the claim of a row, which speaks for it or is remembered."""
-    over = row.ended_at is not None or row.late or own is None
+def _from_row(row: sa.Row[Any], holdings: held_claims.OwnHoldings | None) -> Claim:
+    """Return the claim of a row.
+
+    :param holdings: what it still holds; None: nothing.
+    """
+    is_over = row.ended_at is not None or row.late or holdings is None
     return Claim(
-        row.consumer_uuid, row.project_id, row.user_id, own.consumer_type if own else None,
-        "expired" if over else "held", row.expires_at, own.allocations if own else {})
+        row.consumer_uuid, row.project_id, row.user_id,
+        holdings.consumer_type if holdings else None, "expired" if is_over else "held",
+        row.expires_at, holdings.allocations if holdings else {})

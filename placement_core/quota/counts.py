@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from placement_core.plugin_api.counting import Count
 
 
-def used(count: Count | None, project_ids: Iterable[str], units: Collection[str]) -> int:
+def sum_used(count: Count | None, project_ids: Iterable[str], units: Collection[str]) -> int:
     """Return what projects use of some units together.
 
     :param count: None: nothing was counted.
@@ -21,12 +21,12 @@ def used(count: Count | None, project_ids: Iterable[str], units: Collection[str]
         for unit in units)
 
 
-def together(first: Count, second: Count) -> Count:
+def merge(first: Count, second: Count) -> Count:
     """Return two counts of different projects as one; the user's is that of the first."""
     missing = {cell.uuid: cell for cell in (*first.missing_cells, *second.missing_cells)}
     seconds = dict(first.seconds)
-    for name, took in second.seconds.items():
-        seconds[name] = seconds.get(name, 0.0) + took
+    for name, taken in second.seconds.items():
+        seconds[name] = seconds.get(name, 0.0) + taken
     return Count(
         {**first.projects, **second.projects},
         "+".join(sorted({first.source, second.source})),

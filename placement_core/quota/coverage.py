@@ -1,4 +1,4 @@
-"""Limits that nobody is held to: registered, and not read or not counted by this service."""
+"""Registered limits that bind nobody, because this service does not read or count them."""
 
 from __future__ import annotations
 
@@ -25,84 +25,87 @@ def find_gaps(
 ) -> list[str]:
     """Return a sentence for everything that keeps registered limits from being enforced.
 
-    :param judged_elsewhere: names of limits that are held to without being counted here.
+    :param judged_elsewhere: names of limits that are enforced without being counted here.
     :raises errors.Unavailable: limits or the catalog are not known now.
     """
-    rules = queries.rules
+    source = queries.source
     registered = list(queries.limits.registered(ctx) or ())
-    region_id = rules.region_id
+    region_id = source.region_id
     if region_id is not None and queries.catalog.region(ctx, region_id) is None:
         return [f"[quota] region = {region_id}: the catalog has no such region, so no limit "
                 "binds anybody."]
     try:
         key = limit_sources.find(
-            ctx, queries.catalog, queries.limits, rules.service_type, region_id)
+            ctx, queries.catalog, queries.limits, source.service_type, region_id)
     except (AmbiguousService, AmbiguousRegion) as error:
         return [str(error)]
     if key is None:
-        return _of_no_service(ctx, queries, registered)
+        return _list_without_service(ctx, queries, registered)
     names = limit_sources.effective(ctx, queries.limits, key, ()).defaults.keys()
     return [
-        *_unread(queries, key, registered),
-        *_uncounted(ctx, queries, sorted(names - set(judged_elsewhere)))]
+        *_list_unread(queries, key, registered),
+        *_list_uncounted(ctx, queries, sorted(names - set(judged_elsewhere)))]
 
 
 class GapLog:
     """Logs gaps once each, and again when one comes back. For one thread."""
 
     def __init__(self, find: Callable[[Context], Iterable[str]]) -> None:
-        """Make it of what finds gaps."""
+        """Make it.
+
+        :param find: returns the present gaps.
+        """
         self._find = find
-        self._known: frozenset[str] = frozenset()
+        self._logged: frozenset[str] = frozenset()
 
     def update(self, ctx: Context) -> None:
         """Log the gaps that were not there the last time."""
-        present = frozenset(self._find(ctx))
-        for gap in sorted(present - self._known):
+        gaps = frozenset(self._find(ctx))
+        for gap in sorted(gaps - self._logged):
             LOG.warning("%s", gap)
-        self._known = present
+        self._logged = gaps
 
 
-def _of_no_service(
+def _list_without_service(
     ctx: Context, queries: QuotaQueries, registered: Iterable[RegisteredName]
 ) -> list[str]:
     if not registered:
         return []
-    types = {each.id: each.type for each in queries.catalog.services(ctx)}
-    named = sorted({types.get(each.service_id, each.service_id) for each in registered})
-    return [f"[quota] service_type = {queries.rules.service_type}: the catalog has no such "
-            f"service, so no limit binds anybody; limits are registered for {', '.join(named)}."]
+    types = {service.id: service.type for service in queries.catalog.services(ctx)}
+    service_types = sorted({types.get(limit.service_id, limit.service_id) for limit in registered})
+    return [f"[quota] service_type = {queries.source.service_type}: the catalog has no such "
+            "service, so no limit binds anybody; limits are registered for "
+            f"{', '.join(service_types)}."]
 
 
-def _unread(
+def _list_unread(
     queries: QuotaQueries, key: ServiceKey, registered: Iterable[RegisteredName]
 ) -> Iterator[str]:
     """Name the limits of the service that are registered where nobody reads them.
 
-    Where a region is configured, other regions may have limits of their own on what
-    this one limits, too.
+    Where a region is configured, other regions may register the same resources.
     """
-    of_service = [each for each in registered if each.service_id == key.service_id]
+    of_service = [limit for limit in registered if limit.service_id == key.service_id]
     read: dict[str, str | None] = {}
     for region_id in key.region_ids:
-        for each in of_service:
-            if each.region_id == region_id:
-                read.setdefault(each.resource_name, region_id)
-    configured = queries.rules.region_id
+        for limit in of_service:
+            if limit.region_id == region_id:
+                read.setdefault(limit.resource_name, region_id)
+    configured = queries.source.region_id
     unread: dict[str | None, list[str]] = {}
-    for each in of_service:
-        name = each.resource_name
-        if name not in read or (configured is None and read[name] != each.region_id):
-            unread.setdefault(each.region_id, []).append(name)
+    for limit in of_service:
+        name = limit.resource_name
+        if name not in read or (configured is None and read[name] != limit.region_id):
+            unread.setdefault(limit.region_id, []).append(name)
     for region_id, names in sorted(unread.items(), key=lambda item: item[0] or ""):
         where = "without a region" if region_id is None else f"in region {region_id}"
         yield (
-            f"Limits of service {queries.rules.service_type} ({key.service_id}) that are "
+            f"Limits of service {queries.source.service_type} ({key.service_id}) that are "
             f"registered {where} bind nobody: {', '.join(sorted(names))}. "
-            f"{_reading(key, configured)}")
+            f"{_explain_reading(key, configured)}")
 
 
-def _reading(key: ServiceKey, configured: str | None) -> str:
+def _explain_reading(key: ServiceKey, configured: str | None) -> str:
     if configured is not None:
         return f"[quota] region = {configured}: the limits of that region alone count."
     if len(key.region_ids) > 1:
@@ -111,29 +114,29 @@ def _reading(key: ServiceKey, configured: str | None) -> str:
     return "[quota] region is empty: limits without a region count."
 
 
-def _uncounted(ctx: Context, queries: QuotaQueries, names: Iterable[str]) -> Iterator[str]:
+def _list_uncounted(ctx: Context, queries: QuotaQueries, names: Iterable[str]) -> Iterator[str]:
     """Name the limits that are read, and whose usage nobody counts."""
     resources = queries.decisions.resources
     unknown = [name for name in names if not resources.knows(name)]
     if unknown:
         yield (f"Limits are registered that nothing is held to: {', '.join(unknown)}. Say in "
                "[quota] resource_map what they count.")
-    known = [name for name in names if resources.knows(name)]
-    classes = _Classes(ctx, queries)
-    for name in known:
+    counted = [name for name in names if resources.knows(name)]
+    classes = _ResourceClasses(ctx, queries)
+    for name in counted:
         missing = sorted(unit for unit in resources.units(name) if not classes.exist(unit))
         if missing:
             yield (f"Limits on {name} count {' and '.join(missing)}, and there is no such "
                    "resource class.")
-    beyond = [name for name in known if not queries.countable(name)]
-    if beyond:
-        yield (f"Limits are registered that nothing is held to: {', '.join(beyond)}. The "
+    uncountable = [name for name in counted if not queries.countable(name)]
+    if uncountable:
+        yield (f"Limits are registered that nothing is held to: {', '.join(uncountable)}. The "
                "counting driver does not count them: see [quota] count_usage_from_placement.")
 
 
 @dataclasses.dataclass(slots=True)
-class _Classes:
-    """Which resource classes there are; custom ones as far as our own database has them."""
+class _ResourceClasses:
+    """Which resource classes exist; of custom ones, those in our own database."""
 
     ctx: Context
     queries: QuotaQueries
@@ -146,7 +149,8 @@ class _Classes:
         if not resource_classes.is_custom_name(unit):
             return False
         if not self.queries.counting.transactional:
-            return True  # nobody here knows those of a remote placement
+            return True  # those of a remote placement are not known here
         if self.custom is None:
-            self.custom = frozenset(each.name for each in resource_classes.list_(self.ctx))
+            self.custom = frozenset(
+                resource_class.name for resource_class in resource_classes.list_(self.ctx))
         return unit in self.custom

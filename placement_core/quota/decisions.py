@@ -1,4 +1,4 @@
-"""Does a claim fit the limits that bind its project? Decided without taking anything."""
+"""Does a claim fit the limits that bind its project? Decided without locking anything."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from placement_core import amounts
 from placement_core.amounts import Amount
+from placement_core.caches import BoundedCache
 from placement_core.changes import revisions
 from placement_core.context import Context
 from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex, Usages
@@ -19,11 +20,10 @@ from placement_core.quota import limit_sources
 from placement_core.quota.limit_sources import ServiceKey
 from placement_core.quota.resources import Resources
 
-#: So many projects' bounds are kept; beyond that they are made anew.
-_MOST_KEPT = 4096
+#: What binds so many projects, users and subtrees is cached.
+_MOST_CACHED = 4096
 
-
-#: Returns what counts against a bound, units summed up.
+#: Returns the usage of some units, summed up, that counts against a limit.
 Used = Callable[[Binding, Collection[str]], int]
 
 
@@ -31,7 +31,7 @@ Used = Callable[[Binding, Collection[str]], int]
 class Decision:
     """The answer to one question.
 
-    :ivar excesses: the bounds that the deltas would break; none: it fits.
+    :ivar excesses: the limits that the deltas would exceed; none: it fits.
     """
 
     project_id: str
@@ -39,29 +39,30 @@ class Decision:
 
     @property
     def fits(self) -> bool:
-        """Say whether nothing stands in the way."""
+        """Say whether no limit would be exceeded."""
         return not self.excesses
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bounds:
+class ProjectLimits:
     """What binds a project, as far as limits and the catalog decide it.
 
     :ivar lineage: the project, last, and what is above it.
+    :ivar effective: the limits of the nodes of the lineage.
     :ivar subtrees: {node: the projects below it, itself included}, of each node
-        that is bound with its subtree.
-    :ivar revision: of limits and catalog, as the usage index counts, when this was made.
-    :ivar state: the same as the database says it, from before this was made.
-    :ivar known: {resource name: the bounds of it}, as far as somebody asked.
-    :ivar alone: {node: itself}, likewise.
+        whose limit binds its subtree.
+    :ivar revision: of limits and catalog in the usage index, when they were read.
+    :ivar state: the same as the database has it, read before they were.
+    :ivar bindings: {resource name: what binds it}, computed when it is first needed.
+    :ivar alone: {node: the set of itself}, likewise.
     """
 
     lineage: Sequence[Node]
-    limits: EffectiveLimits
+    effective: EffectiveLimits
     subtrees: Mapping[str, ProjectSet]
     revision: int
     state: str = ""
-    known: dict[str, list[Binding]] = dataclasses.field(
+    bindings: dict[str, list[Binding]] = dataclasses.field(
         default_factory=dict, compare=False, repr=False)
     alone: dict[str, ProjectSet] = dataclasses.field(
         default_factory=dict, compare=False, repr=False)
@@ -72,7 +73,7 @@ class Bounds:
         return self.lineage[-1].id
 
     def counted(self, binding: Binding) -> ProjectSet:
-        """Return the projects whose usage counts against one of the bounds."""
+        """Return the projects whose usage counts against one of the limits."""
         node_id = binding.node_id
         if binding.scope == "subtree":
             return self.subtrees[node_id]
@@ -80,11 +81,10 @@ class Bounds:
 
 
 class Decisions:
-    """Judges claims. Any thread may ask.
+    """Judges claims; for any number of threads.
 
-    While limits and catalog are in the service's own database and do not
-    change, what binds a project is made once; a decision then asks the database
-    one question.
+    Where limits and catalog are in the service's own database, what binds a project is
+    cached until they change; a decision then costs one statement.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Decisions:
         self.unregistered = unregistered
         self.cacheable = catalog.local and limits.transactional
         self._lock = threading.Lock()
-        self._kept = _Kept(-1)
+        self._cache = _RevisionCache(-1)
 
     def decide(
         self, ctx: Context, *, project_id: str, deltas: Mapping[str, int], service_id: str,
@@ -112,7 +112,7 @@ class Decisions:
     ) -> Decision:
         """Say whether a project may have so much more of what placement allocates.
 
-        :param deltas: {resource name: amount}; 0 asks whether a bound is broken
+        :param deltas: {resource name: amount}; 0 asks whether a limit is exceeded
             already.
         :raises errors.UnknownResource: nothing is counted by a name.
         :raises errors.Unavailable: limits or the catalog are not known now.
@@ -123,34 +123,34 @@ class Decisions:
             self.resources.units(name)
         usages = self._usage.usages(ctx)
         key = ServiceKey(service_id, (region_id,))
-        bounds = self.bounds(ctx, project_id, key, usages.revision)
-        return self.decided(usages, bounds, deltas)
+        limits = self.project_limits(ctx, project_id, key, usages.revision)
+        return self.decided(usages, limits, deltas)
 
     def decided(
-        self, usages: Usages, bounds: Bounds, deltas: Mapping[str, int]
+        self, usages: Usages, limits: ProjectLimits, deltas: Mapping[str, int]
     ) -> Decision:
-        """Decide on usages and bounds that were fetched before."""
+        """Decide by usages and limits that were fetched before."""
         return Decision(
-            bounds.project_id, self.judge(bounds, deltas, self.used(usages, bounds)))
+            limits.project_id, self.judge(limits, deltas, self.used(usages, limits)))
 
-    def used(self, usages: Usages, bounds: Bounds) -> Used:
-        """Return how to look up what counts against bounds, in the usage index."""
+    def used(self, usages: Usages, limits: ProjectLimits) -> Used:
+        """Return a function that looks up what counts against limits in the usage index."""
         return lambda binding, units: sum(
-            usages.total(bounds.counted(binding), unit) for unit in units)
+            usages.total(limits.counted(binding), unit) for unit in units)
 
     def judge(
-        self, bounds: Bounds, deltas: Mapping[str, int], used: Used
+        self, limits: ProjectLimits, deltas: Mapping[str, int], used: Used
     ) -> list[Excess]:
-        """Return the bounds that a claim would break.
+        """Return the limits that a claim would exceed.
 
         :param deltas: {resource name: amount}.
-        :param used: returns what counts against a bound, units summed up.
         """
         excesses = []
         for name in sorted(deltas):
             units = self.resources.units(name)
-            bindings = self.bindings(bounds, name)
-            usage = {(each.node_id, each.scope): used(each, units) for each in bindings}
+            bindings = self.bindings(limits, name)
+            usage = {
+                (binding.node_id, binding.scope): used(binding, units) for binding in bindings}
             excesses.extend(self.model.judge(name, bindings, usage, deltas[name]))
         return excesses
 
@@ -161,123 +161,126 @@ class Decisions:
 
         :raises errors.Error: as ``limit_sources.find``.
         """
-        kept = self._kept_at(self._usage.revision(ctx))
-        asked = (service_type, region_id)
-        if asked not in kept.service_keys:
-            self._state(ctx, kept)
-            kept.service_keys[asked] = self._found_key(ctx, service_type, region_id)
-        return kept.service_keys[asked]
+        cache = self._cache_of(self._usage.revision(ctx))
+        source = (service_type, region_id)
+        if source not in cache.service_keys:
+            self._read_state(ctx, cache)
+            cache.service_keys[source] = self._find_key(ctx, service_type, region_id)
+        return cache.service_keys[source]
 
-    def _found_key(
+    def _find_key(
         self, ctx: Context, service_type: str, region_id: str | None
     ) -> ServiceKey | None:
         return limit_sources.find(
             ctx, self._catalog, self._limits, service_type, region_id)
 
-    def bounds(
+    def project_limits(
         self, ctx: Context, project_id: str, key: ServiceKey | None,
         revision: int | None = None,
-    ) -> Bounds:
+    ) -> ProjectLimits:
         """Return what binds a project.
 
         :param key: None: no limits are registered.
-        :param revision: which one the caller saw; None: any that is known. A
-            caller that keeps what it got compares ``Bounds.revision`` later.
+        :param revision: the one that the caller saw; None: the usage index's present one.
+            A caller that keeps the result compares ``ProjectLimits.revision`` later.
         :raises errors.Unavailable: limits or the catalog are not known now.
         """
         if revision is None:
             revision = self._usage.revision(ctx)
-        kept = self._kept_at(revision)
-        state = self._state(ctx, kept)
+        cache = self._cache_of(revision)
+        state = self._read_state(ctx, cache)
         if key is None:
             return _unbound(project_id, revision, state)
-        question = (project_id, key)
-        known = kept.bounds.get(question)
-        if known is None:
-            known = kept.bounds[question] = self._made(
-                ctx, project_id, key, revision, state, kept.subtrees)
-        return known
+        limits = cache.project_limits.get((project_id, key))
+        if limits is None:
+            limits = self._read_project_limits(
+                ctx, project_id, key, revision, state, cache.subtrees)
+            cache.project_limits.put((project_id, key), limits)
+        return limits
 
-    def bounds_anew(
+    def read_project_limits(
         self, ctx: Context, project_id: str, service_type: str, region_id: str | None
-    ) -> Bounds:
-        """Return what binds a project, for who finds out by itself when to ask again.
+    ) -> ProjectLimits:
+        """Return what binds a project, for a caller with a cache of its own.
 
-        Its revision says nothing.
+        The revision of the result means nothing.
 
         :raises errors.Error: as ``limit_sources.find``.
         """
-        key = self._found_key(ctx, service_type, region_id)
+        key = self._find_key(ctx, service_type, region_id)
         return (_unbound(project_id, 0, "") if key is None
-                else self._made(ctx, project_id, key, 0, "", {}))
+                else self._read_project_limits(
+                    ctx, project_id, key, 0, "", BoundedCache(_MOST_CACHED)))
 
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, key: ServiceKey | None, revision: int
     ) -> Mapping[str, Amount]:
         """Return what was set for a user in a project, by resource name; mostly nothing.
 
-        :param revision: of the bounds it is used with.
+        :param revision: of the project's limits that it is used with.
         :raises errors.Unavailable: limits are not known now.
         """
         if key is None:
             return {}
-        kept = self._kept_at(revision)
-        question = (project_id, user_id, key)
-        if question not in kept.user_limits:
-            kept.user_limits[question] = limit_sources.user_limits(
-                ctx, self._limits, key, project_id, user_id)
-        return kept.user_limits[question]
+        cache = self._cache_of(revision).user_limits
+        limits = cache.get((project_id, user_id, key))
+        if limits is None:
+            limits = limit_sources.user_limits(ctx, self._limits, key, project_id, user_id)
+            cache.put((project_id, user_id, key), limits)
+        return limits
 
     def present(self, ctx: Context) -> Usages:
         """Return the present usages, with the revision of limits and catalog as of now."""
         return self._usage.usages(ctx)
 
     def present_under_locks(self, ctx: Context) -> Usages:
-        """Return the present usages, to somebody who just locked the limit nodes."""
+        """Return the present usages to a caller that has just locked the limit nodes."""
         return self._usage.renewed_usages(ctx)
 
-    def is_current(self, bounds: Bounds, usages: Usages) -> bool:
-        """Say whether bounds are still what limits and catalog say.
+    def is_current(self, limits: ProjectLimits, usages: Usages) -> bool:
+        """Say whether a project's limits are still what limits and catalog say.
 
-        Where those are remote, they are as old as their drivers' options allow.
+        Remote ones are as old as their drivers' options allow.
         """
-        return not self.cacheable or bounds.revision == usages.revision
+        return not self.cacheable or limits.revision == usages.revision
 
-    def is_current_in(self, bounds: Bounds, state: str) -> bool:
-        """Say the same to somebody who read the state of limits and catalog."""
-        return not self.cacheable or bounds.state == state
+    def is_current_in(self, limits: ProjectLimits, state: str) -> bool:
+        """Say the same to a caller that read the state of limits and catalog."""
+        return not self.cacheable or limits.state == state
 
     def forget(self) -> None:
-        """Make all bounds anew: limits or the catalog have changed."""
+        """Empty the cache: limits or the catalog have changed."""
         with self._lock:
-            self._kept = _Kept(-1)
+            self._cache = _RevisionCache(-1)
 
-    def bindings(self, bounds: Bounds, name: str) -> list[Binding]:
-        """Return the bounds of one resource, the project's own first, then upwards."""
-        found = bounds.known.get(name)
-        if found is None:
-            found = bounds.known[name] = self.bindings_of(bounds.lineage, bounds.limits, name)
-        return found
+    def bindings(self, limits: ProjectLimits, name: str) -> list[Binding]:
+        """Return what binds one resource, the project's own limit first, then upwards."""
+        bindings = limits.bindings.get(name)
+        if bindings is None:
+            bindings = limits.bindings[name] = self.bindings_of(
+                limits.lineage, limits.effective, name)
+        return bindings
 
     def bindings_of(
         self, lineage: Sequence[Node], limits: EffectiveLimits, name: str
     ) -> list[Binding]:
         """Return the same for the last project of a lineage.
 
-        :param limits: of the nodes of the lineage, and perhaps of others.
+        :param limits: of the nodes of the lineage; may have those of others.
         """
-        set_for = {node.id: found[name] for node in lineage
-                   if (found := limits.overrides.get(node.id)) is not None and name in found}
+        set_for = {
+            node.id: overrides[name] for node in lineage
+            if (overrides := limits.overrides.get(node.id)) is not None and name in overrides}
         return self.model.bindings(
             lineage, set_for, limits.defaults.get(name, self.unregistered))
 
-    def names(self, bounds: Bounds, units: Collection[str]) -> list[str]:
-        """Return the names by which a claim of some units is judged.
+    def names(self, limits: ProjectLimits, units: Collection[str]) -> list[str]:
+        """Return the names of limits that a claim of some units is judged by.
 
-        The registered ones; and where nothing may be had that is not registered, the
-        resource classes that none of those counts.
+        The registered ones; and where unregistered resources may not be used, the resource
+        classes that none of those counts.
         """
-        names = list(bounds.limits.defaults)
+        names = list(limits.effective.defaults)
         if self.unregistered != amounts.UNLIMITED:
             counted = {unit for name in names if self.resources.knows(name)
                        for unit in self.resources.units(name)}
@@ -285,80 +288,84 @@ class Decisions:
                       if unit not in counted and unit != CONSUMERS)
         return names
 
-    def bound_nodes(self, bounds: Bounds) -> set[str]:
-        """Return the nodes that a registered limit binds the project by."""
-        return {binding.node_id for name in bounds.limits.defaults
-                for binding in self.bindings(bounds, name)}
+    def bound_nodes(self, limits: ProjectLimits) -> set[str]:
+        """Return the nodes whose limits bind the project."""
+        return {binding.node_id for name in limits.effective.defaults
+                for binding in self.bindings(limits, name)}
 
-    def _kept_at(self, revision: int) -> _Kept:
+    def _cache_of(self, revision: int) -> _RevisionCache:
         if not self.cacheable:
-            return _Kept(revision)
+            return _RevisionCache(revision)
         with self._lock:
-            if self._kept.revision != revision or max(
-                    len(self._kept.bounds), len(self._kept.user_limits)) >= _MOST_KEPT:
-                self._kept = _Kept(revision)
-            return self._kept
+            if self._cache.revision != revision:
+                self._cache = _RevisionCache(revision)
+            return self._cache
 
-    def _state(self, ctx: Context, kept: _Kept) -> str:
-        """Return the state that what is kept is of, or newer.
+    def _read_state(self, ctx: Context, cache: _RevisionCache) -> str:
+        """Return the state of limits and catalog that a cache is of, or an older one.
 
-        Asked before the first of it is made: a change since then will be seen as one.
+        It is read before the first entry is: a change since then will be seen as one.
         """
-        if not kept.state and self.cacheable:
-            kept.state = revisions.ask(ctx, revisions.LIMITS)
-        return kept.state
+        if not cache.state and self.cacheable:
+            cache.state = revisions.ask(ctx, revisions.LIMITS)
+        return cache.state
 
-    def _made(
+    def _read_project_limits(
         self, ctx: Context, project_id: str, key: ServiceKey, revision: int, state: str,
-        subtrees: dict[str, ProjectSet],
-    ) -> Bounds:
+        subtree_cache: BoundedCache[str, ProjectSet],
+    ) -> ProjectLimits:
         """Return what binds a project.
 
-        :param subtrees: those that are known; what is read is added.
+        :param subtree_cache: of subtrees; those that are read are added.
         """
         lineage: Sequence[Node] = (
             self._catalog.lineage(ctx, project_id) if self.model.hierarchical
             else (Node(project_id, None),))
-        limits = limit_sources.effective(
+        effective = limit_sources.effective(
             ctx, self._limits, key, [node.id for node in lineage])
-        made = Bounds(lineage, limits, {}, revision, state)
-        bound = {binding.node_id for name in limits.defaults
-                 for binding in self.bindings(made, name) if binding.scope == "subtree"}
+        project_limits = ProjectLimits(lineage, effective, {}, revision, state)
+        bound = {binding.node_id for name in effective.defaults
+                 for binding in self.bindings(project_limits, name) if binding.scope == "subtree"}
+        subtrees = subtree_cache.get_many(bound)
         unread = bound - subtrees.keys()
         top = next((node.id for node in lineage if node.id in unread), None)
         if top is not None:
-            # That of the highest has those of the others in it.
-            below = dict(_members(self._catalog.subtree(ctx, top)))
+            # The subtree of the highest has those of the others in it.
+            below = dict(_iterate_subtrees(self._catalog.subtree(ctx, top)))
             for node_id in unread:
                 subtrees[node_id] = ProjectSet(below.get(node_id, [node_id]))
-        return dataclasses.replace(
-            made, subtrees={node_id: subtrees[node_id] for node_id in bound})
+                subtree_cache.put(node_id, subtrees[node_id])
+        return dataclasses.replace(project_limits, subtrees=subtrees)
 
 
-def _unbound(project_id: str, revision: int, state: str) -> Bounds:
-    return Bounds((Node(project_id, None),), EffectiveLimits({}, {}), {}, revision, state)
+def _unbound(project_id: str, revision: int, state: str) -> ProjectLimits:
+    return ProjectLimits((Node(project_id, None),), EffectiveLimits({}, {}), {}, revision, state)
 
 
-class _Kept:
-    """What was made of limits and catalog, while they do not change."""
+class _RevisionCache:
+    """What was read of limits and catalog at one revision; for any number of threads.
+
+    :ivar state: of limits and catalog, from before the first entry; "": not read yet.
+    """
 
     def __init__(self, revision: int) -> None:
         self.revision = revision
         self.state = ""
-        self.bounds: dict[tuple[str, ServiceKey], Bounds] = {}
+        self.project_limits = BoundedCache[tuple[str, ServiceKey], ProjectLimits](_MOST_CACHED)
         #: {node: the projects below it, itself included}; the projects share them.
-        self.subtrees: dict[str, ProjectSet] = {}
-        self.user_limits: dict[tuple[str, str, ServiceKey], Mapping[str, Amount]] = {}
+        self.subtrees = BoundedCache[str, ProjectSet](_MOST_CACHED)
+        self.user_limits = BoundedCache[
+            tuple[str, str, ServiceKey], Mapping[str, Amount]](_MOST_CACHED)
         #: {(type of service, region): its key}.
         self.service_keys: dict[tuple[str, str | None], ServiceKey | None] = {}
 
 
-def _members(subtree: Sequence[Node]) -> Iterator[tuple[str, list[str]]]:
+def _iterate_subtrees(subtree: Sequence[Node]) -> Iterator[tuple[str, list[str]]]:
     """Yield for each node of a subtree the nodes below it, itself included."""
     members: dict[str, list[str]] = {}
     for node in reversed(subtree):
-        mine = members.setdefault(node.id, [])
-        mine.append(node.id)
+        node_ids = members.setdefault(node.id, [])
+        node_ids.append(node.id)
         if node is not subtree[0] and node.parent_id is not None:
-            members.setdefault(node.parent_id, []).extend(mine)
+            members.setdefault(node.parent_id, []).extend(node_ids)
     yield from members.items()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from placement_core import errors
 from placement_core.plugin_api.counting import MissingCell
-from placement_core.quota.records import Overrun
+from placement_core.quota.records import ExceededLimit
 
 
 class UnknownResource(errors.Invalid):
@@ -137,14 +137,14 @@ class AmbiguousRegion(errors.Unavailable):
 class QuotaExceeded(errors.OverLimit):
     """A claim does not fit into limits that bind its project.
 
-    :ivar overruns: each of them.
+    :ivar exceeded_limits: each of them.
     """
 
     code = "placement.quota.exceeded"
 
-    def __init__(self, overruns: Sequence[Overrun]) -> None:
-        super().__init__("; ".join(each.sentence() for each in overruns) + ".")
-        self.overruns = overruns
+    def __init__(self, exceeded_limits: Sequence[ExceededLimit]) -> None:
+        super().__init__("; ".join(each.sentence() for each in exceeded_limits) + ".")
+        self.exceeded_limits = exceeded_limits
 
 
 class ClaimNotFound(errors.NotFound):

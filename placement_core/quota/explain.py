@@ -1,4 +1,4 @@
-"""Why a request does not fit, and what would have to go; or how much more would."""
+"""Why a request does not fit, and what would have to be deleted; or how much more fits."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.quota import top_consumers
-from placement_core.quota.checks import Answer, CountAnswer
+from placement_core.quota.checks import CheckResult, CountCheckResult
 from placement_core.quota.queries import Measure, QuotaQueries
-from placement_core.quota.records import Bound, Overrun
-from placement_core.quota.top_consumers import Holder
+from placement_core.quota.records import ExceededLimit, LimitUsage
+from placement_core.quota.top_consumers import TopConsumer
 
-#: So many consumers are looked at to make room; who has more small ones sees that it
-#: is not enough.
+#: So many consumers are read to make room; where more, smaller ones would be needed, the
+#: answer says that these are not enough.
 _MOST = 1000
-#: So many are named in a sentence.
+#: So many consumers are named in a sentence.
 _NAMED = 3
 
 
@@ -29,8 +29,8 @@ class Stop:
     :ivar enough: their amounts together are at least what is too many.
     """
 
-    overrun: Overrun
-    holders: Sequence[Holder]
+    exceeded_limit: ExceededLimit
+    holders: Sequence[TopConsumer]
     enough: bool
     sentence: str
 
@@ -45,19 +45,19 @@ class More:
 
     resource_name: str
     amount: Amount
-    bound: Bound | None
+    bound: LimitUsage | None
     sentence: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Explanation:
+class QuotaExplanation:
     """An answer, and its reasons.
 
     :ivar stops: the limits that stop the request, or the last of its items.
     :ivar more: by resource name, where all of it fits.
     """
 
-    answer: Answer
+    answer: CheckResult
     stops: Sequence[Stop]
     more: Sequence[More]
 
@@ -68,91 +68,92 @@ class Explanation:
 
 
 def explain(
-    ctx: Context, queries: QuotaQueries, answer: Answer, asked: Mapping[str, int],
+    ctx: Context, queries: QuotaQueries, answer: CheckResult, asked: Mapping[str, int],
     *, visible: Collection[str] | None = None,
-) -> Explanation:
+) -> QuotaExplanation:
     """Return the reasons of an answer.
 
     :param asked: {resource name: amount} of all that was asked for, every item.
     :param visible: the projects whose consumers the caller may see; None: all.
     """
-    names = _Names(ctx, queries)
-    overruns: Sequence[Overrun] = answer.overruns
-    if isinstance(answer, CountAnswer):
-        overruns = queries.overruns(answer.measure, asked)
-    if overruns:
-        return Explanation(answer, [
-            _stop(ctx, queries, answer.measure, each, names, visible) for each in overruns], [])
-    return Explanation(answer, [], [
-        _more(queries, answer.measure, name, amount, names)
+    names = _DisplayNames(ctx, queries)
+    exceeded_limits: Sequence[ExceededLimit] = answer.exceeded_limits
+    if isinstance(answer, CountCheckResult):
+        exceeded_limits = queries.exceeded_limits(answer.measure, asked)
+    if exceeded_limits:
+        return QuotaExplanation(answer, [
+            _explain_stop(ctx, queries, answer.measure, exceeded, names, visible)
+            for exceeded in exceeded_limits], [])
+    return QuotaExplanation(answer, [], [
+        _explain_more(queries, answer.measure, name, amount, names)
         for name, amount in sorted(asked.items())])
 
 
-def _stop(
-    ctx: Context, queries: QuotaQueries, measure: Measure, overrun: Overrun, names: _Names,
-    visible: Collection[str] | None,
+def _explain_stop(
+    ctx: Context, queries: QuotaQueries, measure: Measure, exceeded: ExceededLimit,
+    names: _DisplayNames, visible: Collection[str] | None,
 ) -> Stop:
-    bounds = measure.subject.bounds
-    counted = set(bounds.subtrees[overrun.node_id].project_ids if overrun.scope == "subtree"
-                  else [overrun.node_id])
+    bounds = measure.subject.project_limits
+    project_ids = set(bounds.subtrees[exceeded.node_id].project_ids if exceeded.scope == "subtree"
+                  else [exceeded.node_id])
     if visible is not None:
-        counted &= set(visible)
-    chosen: list[Holder] = []
+        project_ids &= set(visible)
+    consumers: list[TopConsumer] = []
     room = 0
-    if counted:
-        for holder in top_consumers.largest(
-                ctx, queries.cells, counted,
-                queries.decisions.resources.units(overrun.resource_name), most=_MOST,
-                user_id=overrun.user_id):
-            if room >= overrun.over_by:
+    if project_ids:
+        for consumer in top_consumers.find_largest(
+                ctx, queries.cells, project_ids,
+                queries.decisions.resources.units(exceeded.resource_name), most=_MOST,
+                user_id=exceeded.user_id):
+            if room >= exceeded.over_by:
                 break
-            chosen.append(holder)
-            room += holder.amount
-    enough = room >= overrun.over_by
-    return Stop(overrun, chosen, enough, (
-        f"{names.whose(overrun)} stops it: limit {amounts.to_wire(overrun.limit)} "
-        f"{overrun.resource_name}, {overrun.used} used, {overrun.asked} asked, "
-        f"{overrun.over_by} too many; {_remedy(chosen, enough, names)}"))
+            consumers.append(consumer)
+            room += consumer.amount
+    enough = room >= exceeded.over_by
+    return Stop(exceeded, consumers, enough, (
+        f"{names.whose(exceeded)} stops it: limit {amounts.to_wire(exceeded.limit)} "
+        f"{exceeded.resource_name}, {exceeded.used} used, {exceeded.asked} asked, "
+        f"{exceeded.over_by} too many; {_describe_remedy(consumers, enough, names)}"))
 
 
-def _remedy(chosen: Sequence[Holder], enough: bool, names: _Names) -> str:
-    if not chosen:
+def _describe_remedy(consumers: Sequence[TopConsumer], enough: bool, names: _DisplayNames) -> str:
+    if not consumers:
         return "what would have to go cannot be seen from here."
     if not enough:
-        return f"deleting all {len(chosen)} consumers that can be seen from here would not do."
-    said = ", ".join(
-        f"{each.uuid} of {names.title(each.project_id)} ({each.amount})"
-        for each in chosen[:_NAMED])
-    more = len(chosen) - _NAMED
-    return f"deleting {said}{f' and {more} more' if more > 0 else ''} would do."
+        return f"deleting all {len(consumers)} consumers that can be seen from here would not do."
+    named_consumers = ", ".join(
+        f"{consumer.uuid} of {names.title(consumer.project_id)} ({consumer.amount})"
+        for consumer in consumers[:_NAMED])
+    more = len(consumers) - _NAMED
+    return f"deleting {named_consumers}{f' and {more} more' if more > 0 else ''} would do."
 
 
-def _more(
-    queries: QuotaQueries, measure: Measure, name: str, asked: int, names: _Names
+def _explain_more(
+    queries: QuotaQueries, measure: Measure, name: str, asked: int, names: _DisplayNames
 ) -> More:
     subject = measure.subject
-    bound = min(measure.bounds[name], key=lambda each: each.free, default=None)
-    if bound is None and subject.unregistered([name]):
+    tightest = min(measure.limit_usages[name], key=lambda usage: usage.free, default=None)
+    if tightest is None and subject.unregistered([name]):
         return More(name, amounts.UNLIMITED, None, (
             f"No limit on {name} is registered for {queries.describe_source(subject.key)}: "
             "nothing binds the project."))
-    if bound is None or bound.limit == amounts.UNLIMITED:
+    if tightest is None or tightest.limit == amounts.UNLIMITED:
         return More(name, amounts.UNLIMITED, None, f"No limit on {name} binds the project.")
-    left = int(bound.free) - asked
-    return More(name, left, bound, (
-        f"It fits; {left} more {name} would, then {names.whose(bound)} stops it: limit "
-        f"{amounts.to_wire(bound.limit)}, {bound.used} used."))
+    free = int(tightest.free) - asked
+    return More(name, free, tightest, (
+        f"It fits; {free} more {name} would, then {names.whose(tightest)} stops it: limit "
+        f"{amounts.to_wire(tightest.limit)}, {tightest.used} used."))
 
 
-class _Names:
-    """What people call projects and domains."""
+class _DisplayNames:
+    """The names of projects and domains, for sentences."""
 
     def __init__(self, ctx: Context, queries: QuotaQueries) -> None:
         self._ctx = ctx
         self._catalog = queries.catalog
         self._titles: dict[str, str] = {}
 
-    def whose(self, bound: Bound | Overrun) -> str:
+    def whose(self, bound: LimitUsage | ExceededLimit) -> str:
         """Return whose limit it is."""
         title = self.title(bound.node_id)
         return title if bound.user_id is None else f"the limit of user {bound.user_id} in {title}"
@@ -167,7 +168,7 @@ class _Names:
         project = self._catalog.project(self._ctx, node_id)
         if project is not None:
             domain = self._catalog.domain(self._ctx, project.domain_id)
-            named = domain.name if domain is not None else project.domain_id
-            return f"project {project.name} ({node_id}) in domain {named}"
+            domain_name = domain.name if domain is not None else project.domain_id
+            return f"project {project.name} ({node_id}) in domain {domain_name}"
         domain = self._catalog.domain(self._ctx, node_id)
         return f"project {node_id}" if domain is None else f"domain {domain.name} ({node_id})"

@@ -1,14 +1,14 @@
 """Rows of ``held_claims``: statements, and what a row and its allocations mean.
 
-A row is *live* until it ends. It speaks for the allocations that its claim wrote, and
-for no others: whoever rewrites what the consumer holds has taken it over. So the row
-keeps the transaction that wrote them, which every allocation has too
-(``allocations.txn``); a consumer's generation would not do, because it begins anew
-with a consumer that was deleted and made again. A reshape takes nothing over: it moves
-what others hold, and the row goes with it (``carry``).
+A row is *live* until it ends. It stands for the allocations that its claim wrote, and
+for no others: a later write of the consumer's allocations takes the claim over. So the row
+has the transaction that wrote them, which every allocation has too
+(``allocations.txn``); a consumer's generation would not do, because it starts again
+when the consumer is deleted and created anew. A reshape does not take a claim over: it
+moves the allocations, and updates the row (``carry``).
 
-Locks: whoever makes or ends a row takes its consumer's row first, where there is one; a
-confirmation takes nothing but the row.
+Locks: inserting or ending a row locks its consumer's row first, where there is one; a
+confirmation locks only the row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, arrays, clock
+from placement_core.db import Session, clock, lists
 from placement_core.placement import tables as placement_tables
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import tables
@@ -31,10 +31,9 @@ _allocations, _providers, _classes, _consumers, _types = (
     placement_tables.resource_classes, placement_tables.consumers,
     placement_tables.consumer_types)
 
-#: For so long it is remembered that a claim expired.
+#: How long the row of an expired claim is kept.
 _REMEMBERED_SECONDS = 86_400
 
-_DIALECTS = ("postgresql", "mysql", "sqlite")
 #: Computed once for a statement, so that an index can be used.
 _NOW = sa.select(clock.now()).scalar_subquery()
 _REMEMBERED_SINCE = sa.select(
@@ -47,7 +46,7 @@ _own = sa.exists().where(
     _allocations.c.consumer_id == _rows.c.consumer_uuid, _allocations.c.txn == _rows.c.txn)
 
 _FORGET = sa.delete(_rows).where(_of_consumer)
-_MAKE = sa.insert(_rows).inline().values(
+_INSERT = sa.insert(_rows).inline().values(
     consumer_uuid=sa.bindparam("consumer_uuid"), project_id=sa.bindparam("project_id"),
     user_id=sa.bindparam("user_id"), txn=sa.bindparam("txn"),
     expires_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer)))
@@ -61,15 +60,11 @@ _END = sa.update(_rows).where(*_end).values(ended_at=clock.now())
 _DROP = sa.delete(_rows).where(*_end)
 _FORGET_OLD = sa.delete(_rows).where(_rows.c.ended_at <= _REMEMBERED_SINCE)
 
-_CARRIED = {
-    dialect: sa.select(_rows.c.consumer_uuid, _rows.c.project_id, _rows.c.user_id).where(
-        arrays.among(_rows.c.consumer_uuid, "uuids", dialect=dialect), _live, _own)
-    for dialect in _DIALECTS}
-_CARRY = {
-    dialect: sa.update(_rows).where(
-        arrays.among(_rows.c.consumer_uuid, "uuids", dialect=dialect), _live, _own,
-    ).values(txn=sa.bindparam("new_txn"))
-    for dialect in _DIALECTS}
+_CARRIED = sa.select(_rows.c.consumer_uuid, _rows.c.project_id, _rows.c.user_id).where(
+    lists.among(_rows.c.consumer_uuid, "uuids"), _live, _own)
+_CARRY = sa.update(_rows).where(
+    lists.among(_rows.c.consumer_uuid, "uuids"), _live, _own,
+).values(txn=sa.bindparam("new_txn"))
 
 _HELD = (
     sa.select(
@@ -87,18 +82,14 @@ _DUE = (
     sa.select(_rows)
     .where(_live, _rows.c.expires_at <= _NOW, _rows.c.id > sa.bindparam("after"))
     .order_by(_rows.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
-_DUE_ON = {
-    dialect: _DUE.where(sa.exists(
-        sa.select(_allocations.c.id)
-        .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
-        .where(_allocations.c.consumer_id == _rows.c.consumer_uuid,
-               arrays.among(_providers.c.uuid, "providers", dialect=dialect))))
-    for dialect in _DIALECTS}
-_DUE_OF = {
-    dialect: _DUE.where(arrays.among(_rows.c.project_id, "projects", dialect=dialect))
-    for dialect in _DIALECTS}
+_DUE_ON = _DUE.where(sa.exists(
+    sa.select(_allocations.c.id)
+    .join(_providers, _providers.c.id == _allocations.c.resource_provider_id)
+    .where(_allocations.c.consumer_id == _rows.c.consumer_uuid,
+           lists.among(_providers.c.uuid, "providers"))))
+_DUE_OF = _DUE.where(lists.among(_rows.c.project_id, "projects"))
 
-#: What lists show: rows that speak for something, and those that are remembered.
+#: What lists show: rows that stand for allocations, and those of expired claims.
 _LIST = (
     sa.select(_rows, (_rows.c.expires_at <= _NOW).label("late"))
     .where(sa.or_(~_live, _own), _rows.c.id > sa.bindparam("after"))
@@ -120,11 +111,11 @@ class OwnHoldings:
     allocations: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
 
 
-def make(
+def insert(
     session: Session, consumer_uuid: str, project_id: str, user_id: str, seconds: int
 ) -> datetime.datetime:
-    """Hold what the session's transaction allocates; return until when."""
-    session.execute(_MAKE, {
+    """Insert the row of what the session's transaction allocates; return its deadline."""
+    session.execute(_INSERT, {
         "consumer_uuid": consumer_uuid, "project_id": project_id, "user_id": user_id,
         "txn": session.txn, "seconds": seconds})
     row = find(session, consumer_uuid)
@@ -149,9 +140,9 @@ def confirm(session: Session, consumer_uuid: str) -> bool:
 
 
 def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:
-    """Let rows speak for what their consumers hold from now on, too.
+    """Let rows stand for the allocations that their consumers get from this transaction.
 
-    A consumer that gets another owner, or nothing, is not held any more.
+    A consumer that gets another owner, or no allocations, is not held any more.
     """
     owners = {write.consumer_uuid: (write.project_id, write.user_id)
               for write in writes if write.allocations}
@@ -159,16 +150,16 @@ def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:
         return
     uuids = sorted(
         row.consumer_uuid for row in session.execute(
-            _CARRIED[session.dialect], {"uuids": sorted(owners)})
+            _CARRIED, {"uuids": sorted(owners)})
         if owners[row.consumer_uuid] == (row.project_id, row.user_id))
     if uuids:
-        session.execute(_CARRY[session.dialect], {"uuids": uuids, "new_txn": session.txn})
+        session.execute(_CARRY, {"uuids": uuids, "new_txn": session.txn})
 
 
 def end(session: Session, row: sa.Row[Any], *, remembered: bool) -> bool:
     """End a row if it still is live and its time is over; say whether that happened.
 
-    :param remembered: keep it for a while, so that it can be told what became of it.
+    :param remembered: keep the row for a while, so that the claim reads as expired.
     """
     statement = _END if remembered else _DROP
     return session.execute(
@@ -180,42 +171,42 @@ def forget_old(session: Session) -> None:
     session.execute(_FORGET_OLD)
 
 
-def own_holdings(session: Session, found: Sequence[sa.Row[Any]]) -> dict[str, OwnHoldings]:
+def read_own_holdings(session: Session, rows: Sequence[sa.Row[Any]]) -> dict[str, OwnHoldings]:
     """Return what the claims of rows wrote and still hold, by consumer.
 
-    A consumer whose allocations are gone or somebody else's is left out.
+    A consumer whose allocations were deleted or rewritten since is left out.
     """
-    txns = {row.consumer_uuid: row.txn for row in found}
-    held: dict[str, OwnHoldings] = {}
+    txns = {row.consumer_uuid: row.txn for row in rows}
+    holdings: dict[str, OwnHoldings] = {}
     if txns:
         for row in session.execute(_HELD, {"uuids": sorted(txns)}):
             if txns[row.consumer_id] == row.txn:
-                own = held.setdefault(row.consumer_id, OwnHoldings(row.consumer_type))
+                own = holdings.setdefault(row.consumer_id, OwnHoldings(row.consumer_type))
                 on_provider = own.allocations.setdefault(row.uuid, {})
                 on_provider[row.resource_class] = row.used
-    return held
+    return holdings
 
 
-def due(
+def list_due(
     session: Session, *, after: int, most: int, providers: Collection[str] | None = None,
     projects: Collection[str] | None = None,
 ) -> list[sa.Row[Any]]:
     """Return live rows whose time is over, in the order of their ids.
 
     :param after: the id of the last one seen.
-    :param providers: only of consumers that hold something on one of these.
+    :param providers: only of consumers with allocations on one of these.
     :param projects: only of these.
     """
     statement, parameters = _DUE, {"after": after, "most": most}
-    given: Mapping[str, list[str]] = {}
+    list_parameters: Mapping[str, list[str]] = {}
     if providers is not None:
-        statement, given = _DUE_ON[session.dialect], {"providers": sorted(providers)}
+        statement, list_parameters = _DUE_ON, {"providers": sorted(providers)}
     elif projects is not None:
-        statement, given = _DUE_OF[session.dialect], {"projects": sorted(projects)}
-    return list(session.execute(statement, {**parameters, **given}))
+        statement, list_parameters = _DUE_OF, {"projects": sorted(projects)}
+    return list(session.execute(statement, {**parameters, **list_parameters}))
 
 
-def page(
+def list_page(
     session: Session, *, project_id: str | None, state: str | None, after: int, most: int
 ) -> list[sa.Row[Any]]:
     """Return rows for a list, in the order of their ids; ``late``: as in ``find``."""

@@ -20,6 +20,18 @@ from placement_core.quota import errors
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class LimitSource:
+    """Whose limits count, as the options say.
+
+    :ivar service_type: a type of service in the catalog.
+    :ivar region_id: None: it is not configured.
+    """
+
+    service_type: str
+    region_id: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ServiceKey:
     """Whose limits are meant: those of a service in a region, or in none.
 

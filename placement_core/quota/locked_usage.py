@@ -7,14 +7,14 @@ usage index is for large ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core.changes import revisions
 from placement_core.changes.tables import revisions as revision_rows
-from placement_core.db import Session, TransactionConflict, arrays
+from placement_core.db import PreparedRead, Session, TransactionConflict, lists
 from placement_core.placement import tables
 from placement_core.placement.allocations import usage_counters
 from placement_core.plugin_api.counting import CONSUMERS
@@ -38,7 +38,7 @@ def _branch(
                      first.label("first"), second.label("second"))
 
 
-def _used(dialect: str) -> sa.Select[Any]:
+def _used() -> sa.Select[Any]:
     """Build what projects use, by the ids of their rows.
 
     By ids, and named afterwards: a plan that was made while there were few projects would
@@ -47,11 +47,11 @@ def _used(dialect: str) -> sa.Select[Any]:
     rows = sa.union_all(
         *(sa.select(part.number(_counters.c.project_id).label("project_id"),
                     _counters.c.resource_class_id, _counters.c.used)
-          .where(arrays.among(_counters.c.project_id, part.parameter, dialect=dialect),
+          .where(lists.among(_counters.c.project_id, part.parameter),
                  part.condition)
           for part in usage_counters.PARTS),
         sa.select(_moves.c.project_id, _moves.c.resource_class_id, -_moves.c.used)
-        .where(arrays.among(_moves.c.project_id, "ids", dialect=dialect))).subquery()
+        .where(lists.among(_moves.c.project_id, "ids"))).subquery()
     sums = (
         sa.select(rows.c.project_id, rows.c.resource_class_id,
                   sa.cast(sa.func.sum(rows.c.used), sa.BigInteger).label("used"))
@@ -60,14 +60,12 @@ def _used(dialect: str) -> sa.Select[Any]:
         sums.outerjoin(_classes, _classes.c.id == sums.c.resource_class_id))
 
 
-_READ = {
-    dialect: sa.union_all(
-        _branch(_REVISION, _NO_TEXT, revision_rows.c.serial, revision_rows.c.txn)
-        .where(revision_rows.c.name == revisions.LIMITS),
-        _branch(_PROJECT, _projects.c.external_id, _projects.c.id)
-        .where(arrays.among(_projects.c.id, "ids", dialect=dialect)),
-        _used(dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_READ = PreparedRead(sa.union_all(
+    _branch(_REVISION, _NO_TEXT, revision_rows.c.serial, revision_rows.c.txn)
+    .where(revision_rows.c.name == revisions.LIMITS),
+    _branch(_PROJECT, _projects.c.external_id, _projects.c.id)
+    .where(lists.among(_projects.c.id, "ids")),
+    _used()))
 
 
 def read(
@@ -82,19 +80,17 @@ def read(
     :returns: usages are {(project, resource class or CONSUMERS): used}.
     :raises TransactionConflict: the rows are others: the database is another one now.
     """
-    revision, found = "", {}
+    revision, present = "", {}
     used: dict[tuple[str, str], int] = {}
     names = {id_: name for name, id_ in project_ids.items()}
-    rows: Sequence[Any] = session.execute(
-        _READ[session.dialect], usage_counters.ids(names)).all()
-    for what, text, first, second in rows:
+    for what, text, first, second in _READ.fetch_in(session, usage_counters.ids(names)):
         if what == _USED:
             key = names[first], text or CONSUMERS
             used[key] = used.get(key, 0) + second
         elif what == _PROJECT:
-            found[first] = text
+            present[first] = text
         else:
             revision = revisions.text(first, second)
-    if found != names:
+    if present != names:
         raise TransactionConflict
     return revision, used

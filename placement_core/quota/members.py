@@ -1,4 +1,4 @@
-"""May a server group have another member? Counted for each user, as nova does."""
+"""Members of server groups, limited for each user, as nova does it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESOURCE_NAME = "server_group_members"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Members:
+class ServerGroupMembers:
     """The members of a user in a server group, and whether there may be more.
 
     :ivar limit: the user's own, or else the project's, or else the default.
@@ -35,7 +35,7 @@ class Members:
 def check(
     ctx: Context, queries: QuotaQueries, *, project_id: str, user_id: str,
     uuids: Collection[str], asked: int = 0,
-) -> Members:
+) -> ServerGroupMembers:
     """Say how many members a user has in a server group, and whether there may be more.
 
     :param uuids: of the group's instances; those of others, and dead ones, do not count.
@@ -45,7 +45,7 @@ def check(
     :raises errors.Unavailable: limits, catalog or members are not known now.
     """
     subject = queries.subject(ctx, project_id, user_id)
-    limits = subject.bounds.limits
+    limits = subject.project_limits.effective
     limit = subject.of_user.get(RESOURCE_NAME)
     if limit is None:
         limit = limits.overrides.get(project_id, {}).get(RESOURCE_NAME)
@@ -53,4 +53,4 @@ def check(
         limit = limits.defaults.get(RESOURCE_NAME, queries.decisions.unregistered)
     count = queries.counting.server_group_members(ctx, uuids, user_id)
     queries.require_cells(count.missing_cells)
-    return Members(limit, asked, count)
+    return ServerGroupMembers(limit, asked, count)

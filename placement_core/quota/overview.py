@@ -1,7 +1,7 @@
-"""Quota of every project at once: each source is asked one question, however many there are.
+"""Quota of all projects at once: each source is asked one question, however many they are.
 
-What binds whom is the same until limits or the catalog change; so it is kept, as arrays,
-and an answer is what was counted, laid over them.
+What binds a project does not change until limits or the catalog do; so it is cached as
+arrays, to which an overview adds the usage that was counted.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ NO_LIMIT = amounts.to_wire(amounts.UNLIMITED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Column:
-    """One resource of the projects of an overview, in their order (see ``usage.Share``).
+class ResourceColumn:
+    """One resource of the projects of an overview, in their order (see ``usage.ResourceQuota``).
 
     :ivar limits: as the APIs spell them, ``NO_LIMIT`` included.
     :ivar used: None: nothing counts this resource.
     :ivar free: spelt likewise; None likewise.
-    :ivar held_by: whose limit leaves no more than that; None: nothing binds the project.
+    :ivar held_by: the node whose limit leaves no more than that; None: none binds the
+        project.
     """
 
     limits: Sequence[int]
@@ -55,16 +56,16 @@ class Overview:
 
     project_ids: Sequence[str]
     names: Mapping[str, str]
-    resources: Mapping[str, Column]
+    resources: Mapping[str, ResourceColumn]
     count: Count | None
 
 
 class Overviews:
-    """Makes overviews. Any thread may ask."""
+    """Makes overviews; for any number of threads."""
 
     def __init__(self, queries: QuotaQueries) -> None:
         self._queries = queries
-        self._kept: tuple[int, _Forest] | None = None
+        self._cached: tuple[int, _Forest] | None = None
 
     def make(self, ctx: Context, visible: Collection[str] | None = None) -> Overview:
         """Return the quota of all projects: the catalog's, and those that use something.
@@ -77,29 +78,29 @@ class Overviews:
         """
         queries = self._queries
         revision = queries.decisions.present(ctx).revision
-        forest = self._known(revision) or _Forest.read(ctx, queries)
+        forest = self._get_cached(revision) or _Forest.read(ctx, queries)
         names = list(filter(queries.countable, forest.limits.defaults))
         count = None
         if names and visible is None:
             count = queries.counting.count_all(ctx, units=queries.units(names))
             forest = forest.with_strangers(queries.decisions, count.projects.keys())
         if queries.decisions.cacheable:
-            self._kept = revision, forest
+            self._cached = revision, forest
         if names and visible is not None:
             count = queries.counting.count(
-                ctx, forest.counted(visible, names), units=queries.units(names))
+                ctx, forest.list_counted(visible, names), units=queries.units(names))
             forest = forest.with_more_strangers(queries.decisions, [
                 project_id for project_id, used in count.projects.items() if any(used.values())])
         rows = forest.rows_of(visible)
-        usage = {} if count is None else forest.usage(count, queries.units(names))
+        usage = {} if count is None else forest.sum_usage(count, queries.units(names))
         return Overview([forest.project_ids[row] for row in rows], forest.names, {
-            name: forest.columns[name].over([
+            name: forest.columns[name].with_usage([
                 usage[unit] for unit in queries.units([name])] if name in names else None, rows)
             for name in sorted(forest.columns)}, count)
 
-    def _known(self, revision: int) -> _Forest | None:
-        kept = self._kept
-        return kept[1] if kept is not None and kept[0] == revision else None
+    def _get_cached(self, revision: int) -> _Forest | None:
+        cached = self._cached
+        return cached[1] if cached is not None and cached[0] == revision else None
 
 
 class _Forest:
@@ -119,14 +120,14 @@ class _Forest:
         self._strangers = frozenset(strangers)
         ids = [*nodes, *sorted(self._strangers)]
         self._place = {node_id: place for place, node_id in enumerate(ids)}
-        lineages = _lineages(nodes)
+        lineages = _find_lineages(nodes)
         trees = lineages if decisions.model.hierarchical else {}
         of_projects = [trees.get(each) or (Node(each, None),) for each in self.project_ids]
         self._levels = list(self._by_level(lineages.values()))
         self._rows = np.array(
             [self._place[project_id] for project_id in self.project_ids], dtype=np.intp)
         self.columns = {
-            name: _Bounds(decisions, of_projects, limits, name, self._place, self._rows)
+            name: _ResourceLimits(decisions, of_projects, limits, name, self._place, self._rows)
             for name in limits.defaults}
 
     @classmethod
@@ -145,7 +146,7 @@ class _Forest:
 
         :param project_ids: of those that use something.
         """
-        strangers = {each for each in project_ids if each not in self._nodes}
+        strangers = {project_id for project_id in project_ids if project_id not in self._nodes}
         if strangers == self._strangers:
             return self
         return _Forest(decisions, self._nodes, self.names, self.limits, strangers)
@@ -162,40 +163,41 @@ class _Forest:
             row for row, project_id in enumerate(self.project_ids)
             if visible is None or project_id in visible], dtype=np.intp)
 
-    def counted(self, visible: Collection[str], names: Iterable[str]) -> list[str]:
+    def list_counted(self, visible: Collection[str], names: Iterable[str]) -> list[str]:
         """Return the projects whose usage is in what some of them see, sorted."""
         rows = self.rows_of(visible)
-        whole = np.zeros(len(self._place), dtype=bool)
-        own = np.zeros(len(self._place), dtype=bool)
-        own[self._rows[rows]] = True
+        subtrees = np.zeros(len(self._place), dtype=bool)
+        alone = np.zeros(len(self._place), dtype=bool)
+        alone[self._rows[rows]] = True
         for name in names:
             nodes, subtree = self.columns[name].bounding(rows)
-            own[nodes[~subtree]] = True
-            whole[nodes[subtree]] = True
+            alone[nodes[~subtree]] = True
+            subtrees[nodes[subtree]] = True
         # From the top: what is below a node that counts as a whole counts, too.
         for children, parents in reversed(self._levels):
-            whole[children] |= whole[parents]
-        unknown = {each for each in visible if each not in self._place}
+            subtrees[children] |= subtrees[parents]
+        unknown = {project_id for project_id in visible if project_id not in self._place}
         return sorted({*unknown, *(
-            node_id for node_id, counts in zip(self._place, own | whole, strict=True)
+            node_id for node_id, counts in zip(self._place, alone | subtrees, strict=True)
             if counts)})
 
-    def usage(
+    def sum_usage(
         self, count: Count, units: Iterable[str]
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return what each node uses itself, and with all that is below it, by unit."""
-        known = [(self._place[each], used) for each, used in count.projects.items()
-                 if each in self._place]
-        places = np.array([place for place, _ in known], dtype=np.intp)
-        found = {}
+        places_used = [
+            (self._place[project_id], used) for project_id, used in count.projects.items()
+            if project_id in self._place]
+        places = np.array([place for place, _ in places_used], dtype=np.intp)
+        usage = {}
         for unit in units:
             own = np.zeros(len(self._place), dtype=np.int64)
-            own[places] = [used.get(unit, 0) for _, used in known]
+            own[places] = [used.get(unit, 0) for _, used in places_used]
             total = own.copy()
             for children, parents in self._levels:
                 np.add.at(total, parents, total[children])
-            found[unit] = own, total
-        return found
+            usage[unit] = own, total
+        return usage
 
     def _by_level(
         self, lineages: Iterable[Sequence[Node]]
@@ -211,7 +213,7 @@ class _Forest:
             yield np.array(children, dtype=np.intp), np.array(parents, dtype=np.intp)
 
 
-class _Bounds:
+class _ResourceLimits:
     """What binds each project by one resource."""
 
     def __init__(
@@ -219,10 +221,10 @@ class _Bounds:
         limits: EffectiveLimits, name: str, place: Mapping[str, int], rows: np.ndarray,
     ) -> None:
         default = limits.defaults[name]
-        set_for = [limits.overrides.get(lineage[-1].id, {}) for lineage in lineages]
-        self._limits = [amounts.to_wire(found.get(name, default)) for found in set_for]
+        overrides = [limits.overrides.get(lineage[-1].id, {}) for lineage in lineages]
+        self._limits = [amounts.to_wire(found.get(name, default)) for found in overrides]
         self._sources: list[Source] = [
-            "set" if name in found else "default" for found in set_for]
+            "set" if name in found else "default" for found in overrides]
         found = [
             (row, place[binding.node_id], binding.scope == "subtree", int(binding.limit))
             for row, lineage in enumerate(lineages)
@@ -246,9 +248,9 @@ class _Bounds:
         binds = np.isin(self._bound[self._owners], rows)
         return self._nodes[binds], self._subtree[binds]
 
-    def over(
+    def with_usage(
         self, usage: Sequence[tuple[np.ndarray, np.ndarray]] | None, rows: np.ndarray
-    ) -> Column:
+    ) -> ResourceColumn:
         """Return some rows of the column, with what is used of its units.
 
         :param usage: None: nobody counts them.
@@ -256,7 +258,7 @@ class _Bounds:
         limits = [self._limits[row] for row in rows]
         sources = [self._sources[row] for row in rows]
         if usage is None:
-            return Column(limits, sources, None, None, [None] * len(rows))
+            return ResourceColumn(limits, sources, None, None, [None] * len(rows))
         own = np.sum([of_unit for of_unit, _ in usage], axis=0)
         total = np.sum([of_unit for _, of_unit in usage], axis=0)
         free = np.full(len(self._rows), NO_LIMIT)
@@ -271,12 +273,12 @@ class _Bounds:
             first[self._owners[tightest[::-1]]] = tightest[::-1]
             free[self._bound] = np.maximum(least, 0)
             holders[self._bound] = self._ids[self._nodes[first]]
-        return Column(limits, sources, own[self._rows[rows]].tolist(), free[rows].tolist(),
+        return ResourceColumn(limits, sources, own[self._rows[rows]].tolist(), free[rows].tolist(),
                       holders[rows].tolist())
 
 
 def _nodes(ctx: Context, catalog: CatalogDriver) -> dict[str, Node]:
-    return {each.id: Node(each.id, None, is_domain=True) for each in catalog.domains(ctx)}
+    return {domain.id: Node(domain.id, None, is_domain=True) for domain in catalog.domains(ctx)}
 
 
 def _limits(
@@ -287,17 +289,17 @@ def _limits(
     return limit_sources.effective_of_many(ctx, queries.limits, key, nodes)
 
 
-def _lineages(nodes: Mapping[str, Node]) -> dict[str, tuple[Node, ...]]:
+def _find_lineages(nodes: Mapping[str, Node]) -> dict[str, tuple[Node, ...]]:
     """Return each node and what is above it, the root first; loops are cut."""
-    found: dict[str, tuple[Node, ...]] = {}
+    lineages: dict[str, tuple[Node, ...]] = {}
     for node in nodes.values():
-        way: list[Node] = []
-        above: Node | None = node
-        while above is not None and above.id not in found and above not in way:
-            way.append(above)
-            above = nodes.get(above.parent_id) if above.parent_id is not None else None
-        lineage = found.get(above.id, ()) if above is not None else ()
-        for each in reversed(way):
-            lineage = (*lineage, each)
-            found[each.id] = lineage
-    return found
+        path: list[Node] = []
+        ancestor: Node | None = node
+        while ancestor is not None and ancestor.id not in lineages and ancestor not in path:
+            path.append(ancestor)
+            ancestor = nodes.get(ancestor.parent_id) if ancestor.parent_id is not None else None
+        lineage = lineages.get(ancestor.id, ()) if ancestor is not None else ()
+        for path_node in reversed(path):
+            lineage = (*lineage, path_node)
+            lineages[path_node.id] = lineage
+    return lineages

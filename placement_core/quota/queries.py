@@ -1,4 +1,4 @@
-"""Who is bound by what, and how much of it is used: what every answer about quota is made of."""
+"""What binds a project, and how much of it is used: the base of every answer about quota."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 
 from placement_core import amounts
 from placement_core.amounts import Amount
+from placement_core.caches import BoundedCache
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
 from placement_core.db import texts
@@ -16,51 +17,50 @@ from placement_core.plugin_api.counting import Count, CountingDriver, MissingCel
 from placement_core.plugin_api.enforcement import Binding
 from placement_core.plugin_api.limits import LimitDriver
 from placement_core.quota import counts, errors, limit_sources
-from placement_core.quota.decisions import Bounds, Decisions
-from placement_core.quota.guard import Rules
-from placement_core.quota.limit_sources import ServiceKey
-from placement_core.quota.records import Bound, Overrun
+from placement_core.quota.decisions import Decisions, ProjectLimits
+from placement_core.quota.limit_sources import LimitSource, ServiceKey
+from placement_core.quota.records import ExceededLimit, LimitUsage
 
 OnMissingCell = Literal["refuse", "allow", "last_known"]
 
 #: So many projects are remembered to exist.
-_MOST_KNOWN = 100_000
+_MOST_PROJECTS = 100_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Subject:
-    """Where a project, or a user in it, stands: what binds it.
+    """A project, or a user in it, with the limits that bind it.
 
     :ivar key: whose limits; None: the catalog has no such service.
-    :ivar of_user: what was set for the user, by resource name.
+    :ivar of_user: the limits of the user, by resource name.
     """
 
     key: ServiceKey | None
-    bounds: Bounds
+    project_limits: ProjectLimits
     user_id: str | None
     of_user: Mapping[str, Amount]
 
     @property
     def project_id(self) -> str:
         """Return the project that is bound."""
-        return self.bounds.project_id
+        return self.project_limits.project_id
 
     def unregistered(self, names: Iterable[str]) -> list[str]:
-        """Return those of some names that no limit is registered for."""
-        return sorted(set(names) - self.bounds.limits.defaults.keys())
+        """Return which of some names have no registered limit."""
+        return sorted(set(names) - self.project_limits.effective.defaults.keys())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Measure:
     """What binds a project, and what is used of it.
 
-    :ivar bounds: {resource name: the project's own bound first, then upwards, the
+    :ivar limit_usages: {resource name: the project's own limit first, then upwards, the
         user's last}; a name without any may be had without end.
     :ivar count: how it was counted; None: nothing had to be.
     """
 
     subject: Subject
-    bounds: Mapping[str, Sequence[Bound]]
+    limit_usages: Mapping[str, Sequence[LimitUsage]]
     count: Count | None
 
     @property
@@ -71,9 +71,9 @@ class Measure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaQueries:
-    """Brings what is allowed and what is used together. Any thread may ask.
+    """Answers questions about limits and usage; for any number of threads.
 
-    :ivar rules: whose limits count.
+    :ivar source: whose limits count.
     """
 
     decisions: Decisions
@@ -81,37 +81,39 @@ class QuotaQueries:
     catalog: CatalogDriver
     limits: LimitDriver
     cells: CellDatabases
-    rules: Rules
+    source: LimitSource
     on_missing_cell: OnMissingCell
-    _known: dict[str, int] = dataclasses.field(default_factory=dict, repr=False)
+    #: {project: the revision of limits and catalog at which it existed}
+    _existing: BoundedCache[str, int] = dataclasses.field(
+        default_factory=lambda: BoundedCache(_MOST_PROJECTS), repr=False)
 
     def subject(self, ctx: Context, project_id: str, user_id: str | None = None) -> Subject:
-        """Return what binds a project, and a user in it, by what was committed before.
+        """Return a project, and a user in it, with their limits as they were committed.
 
         :raises errors.UnknownProject: the catalog has projects, but not this one, and
             it uses nothing.
-        :raises errors.ImpossibleId: no database can keep one of the ids.
+        :raises errors.ImpossibleId: no database can store one of the ids.
         :raises errors.Unavailable: limits or the catalog are not known now.
         """
         if not texts.is_storable(project_id) or not texts.is_storable(user_id or ""):
             raise errors.ImpossibleId
         usages = self.decisions.present(ctx)
         key = self.service_key(ctx)
-        bounds = self.decisions.bounds(ctx, project_id, key, usages.revision)
+        limits = self.decisions.project_limits(ctx, project_id, key, usages.revision)
         if not usages.has_usage(project_id):
-            self._require(ctx, bounds)
+            self._require_project(ctx, limits)
         of_user: Mapping[str, Amount] = {}
         if user_id is not None:
-            of_user = self.decisions.user_limits(ctx, project_id, user_id, key, bounds.revision)
-        return Subject(key, bounds, user_id, of_user)
+            of_user = self.decisions.user_limits(ctx, project_id, user_id, key, limits.revision)
+        return Subject(key, limits, user_id, of_user)
 
     def service_key(self, ctx: Context) -> ServiceKey | None:
         """Return whose limits count; None: the catalog has no such service."""
-        return self.decisions.service_key(ctx, self.rules.service_type, self.rules.region_id)
+        return self.decisions.service_key(ctx, self.source.service_type, self.source.region_id)
 
     def describe_source(self, key: ServiceKey | None) -> str:
         """Return whose limits count, for people; it can follow the word "for"."""
-        return limit_sources.describe(self.rules.service_type, key)
+        return limit_sources.describe(self.source.service_type, key)
 
     def countable(self, name: str) -> bool:
         """Say whether the counting driver counts what a name stands for."""
@@ -144,56 +146,56 @@ class QuotaQueries:
         self, ctx: Context, subject: Subject, names: Collection[str],
         *, without: Collection[str] = (), everything: bool = False,
     ) -> Measure:
-        """Count what is used of the bounds on some names.
+        """Count the usage that counts against the limits on some names.
 
         One usage question; a second one only where a limit was set for the user.
 
         :param names: that can be counted.
-        :param without: consumers (instances) that shall not count.
+        :param without: consumers (instances) that do not count.
         :param everything: count what nothing binds, too: what the project uses itself,
             and the user in it.
         :raises errors.Unavailable: nothing could be counted at all.
         """
-        bindings = {name: self.decisions.bindings(subject.bounds, name) for name in names}
+        bindings = {name: self.decisions.bindings(subject.project_limits, name) for name in names}
         of_user = {name: limit for name, limit in subject.of_user.items()
                    if name in bindings and limit != amounts.UNLIMITED}
-        wanted = set(names) if everything else {
-            name for name, found in bindings.items() if found} | of_user.keys()
+        counted_names = set(names) if everything else {
+            name for name, of_name in bindings.items() if of_name} | of_user.keys()
         count = None
-        if wanted:
-            projects = {
-                project for found in bindings.values() for binding in found
-                for project in subject.bounds.counted(binding).project_ids}
+        if counted_names:
+            project_ids = {
+                project for of_name in bindings.values() for binding in of_name
+                for project in subject.project_limits.counted(binding).project_ids}
             if everything:
-                projects.add(subject.project_id)
+                project_ids.add(subject.project_id)
             for_user = bool(of_user) or (everything and subject.user_id is not None)
             count = self._count(
-                ctx, subject, projects, self.units(wanted), for_user, without)
+                ctx, subject, project_ids, self.units(counted_names), for_user, without)
         return Measure(subject, {
-            name: [*self._bounds(subject, name, found, count),
-                   *self._bound_of_user(subject, name, of_user, count)]
-            for name, found in bindings.items()}, count)
+            name: [*self._list_limit_usages(subject, name, of_name, count),
+                   *self._list_user_limit_usages(subject, name, of_user, count)]
+            for name, of_name in bindings.items()}, count)
 
-    def overruns(self, measure: Measure, deltas: Mapping[str, int]) -> list[Overrun]:
-        """Return the bounds that a request would break, as the enforcement model judges.
+    def exceeded_limits(self, measure: Measure, deltas: Mapping[str, int]) -> list[ExceededLimit]:
+        """Return the limits that a request would exceed, as the enforcement model judges.
 
         :param deltas: {resource name: amount}, of the names that were measured.
         """
         units = self.decisions.resources.units
-        used = {(units(name), bound.node_id, bound.scope): bound.used
-                for name, bounds in measure.bounds.items() for bound in bounds}
+        used = {(units(name), usage.node_id, usage.scope): usage.used
+                for name, usages in measure.limit_usages.items() for usage in usages}
         excesses = self.decisions.judge(
-            measure.subject.bounds, deltas,
+            measure.subject.project_limits, deltas,
             lambda binding, units: used[frozenset(units), binding.node_id, binding.scope])
-        found = [
-            Overrun(each.binding.node_id, each.resource_name, each.binding.scope,
-                    each.binding.source, each.binding.limit, each.usage, each.delta)
-            for each in excesses]
+        exceeded = [
+            ExceededLimit(excess.binding.node_id, excess.resource_name, excess.binding.scope,
+                    excess.binding.source, excess.binding.limit, excess.usage, excess.delta)
+            for excess in excesses]
         for name in sorted(deltas):
-            found += (
-                bound.overrun(deltas[name]) for bound in measure.bounds[name]
-                if bound.scope == "user" and bound.breaks(deltas[name]))
-        return found
+            exceeded += (
+                usage.as_exceeded(deltas[name]) for usage in measure.limit_usages[name]
+                if usage.scope == "user" and usage.is_exceeded_by(deltas[name]))
+        return exceeded
 
     def require_cells(self, missing: Iterable[MissingCell]) -> None:
         """Check that a count lacks no cell that must not be missing.
@@ -208,53 +210,54 @@ class QuotaQueries:
             raise errors.MissingCells(lacking)
 
     def _count(
-        self, ctx: Context, subject: Subject, projects: set[str], units: set[str],
+        self, ctx: Context, subject: Subject, project_ids: set[str], units: set[str],
         for_user: bool, without: Collection[str],
     ) -> Count:
         project_id = subject.project_id
         if not for_user:
-            return self.counting.count(ctx, sorted(projects), units=units, without=without)
+            return self.counting.count(ctx, sorted(project_ids), units=units, without=without)
         own = self.counting.count(
             ctx, [project_id], units=units, user_id=subject.user_id, without=without)
-        others = sorted(projects - {project_id})
+        others = sorted(project_ids - {project_id})
         if not others:
             return own
-        return counts.together(
+        return counts.merge(
             own, self.counting.count(ctx, others, units=units, without=without))
 
-    def _bounds(
+    def _list_limit_usages(
         self, subject: Subject, name: str, bindings: Sequence[Binding], count: Count | None
-    ) -> list[Bound]:
+    ) -> list[LimitUsage]:
         units = self.decisions.resources.units(name)
         return [
-            Bound(binding.node_id, name, binding.scope, binding.source, binding.limit,
-                  counts.used(count, subject.bounds.counted(binding).project_ids, units))
+            LimitUsage(
+                binding.node_id, name, binding.scope, binding.source, binding.limit,
+                counts.sum_used(
+                    count, subject.project_limits.counted(binding).project_ids, units))
             for binding in bindings]
 
-    def _bound_of_user(
+    def _list_user_limit_usages(
         self, subject: Subject, name: str, of_user: Mapping[str, Amount], count: Count | None
-    ) -> list[Bound]:
+    ) -> list[LimitUsage]:
         if name not in of_user:
             return []
         assert count is not None and count.user is not None  # of_user had it asked for
-        return [Bound(
+        return [LimitUsage(
             subject.project_id, name, "user", "set", of_user[name],
             sum(count.user.get(unit, 0) for unit in self.decisions.resources.units(name)),
             subject.user_id)]
 
-    def _require(self, ctx: Context, bounds: Bounds) -> None:
+    def _require_project(self, ctx: Context, limits: ProjectLimits) -> None:
         """Check that a project exists that uses nothing."""
-        project_id, known = bounds.project_id, self._known
-        if known.get(project_id) == bounds.revision or _has_a_place(bounds.lineage[-1]):
+        project_id = limits.project_id
+        if (self._existing.get(project_id) == limits.revision
+                or _is_in_catalog(limits.lineage[-1])):
             return
         exists = self.catalog.project(ctx, project_id) or self.catalog.domain(ctx, project_id)
-        # A catalog without any project is not meant to know them.
+        # A catalog without any project does not manage projects.
         if not exists and self.catalog.depth(ctx):
             raise errors.UnknownProject(project_id)
-        if len(known) >= _MOST_KNOWN:
-            known.clear()
-        known[project_id] = bounds.revision
+        self._existing.put(project_id, limits.revision)
 
 
-def _has_a_place(node: Node) -> bool:
+def _is_in_catalog(node: Node) -> bool:
     return node.is_domain or node.parent_id is not None

@@ -1,10 +1,10 @@
-"""Who came first: the order of claims that re-checks decide by, and what they answered.
+"""The order of claims that re-checks decide by, and the answers that they gave.
 
 A claim is as old as its instance mapping; one without is younger than all that have one,
-and as old as its consumer. While a claim is young it is a rival: it was made, and its
-own re-check is yet to come. Whatever is older counts, answered or not: so what is never
-re-checked (nova's ``recheck_quota`` may be off) is not overlooked for long, and neither
-is who was refused and did not go; and the rows of ``rechecked_claims`` can go.
+and as old as its consumer. While a claim is young it is a rival: it exists, and its own
+re-check is yet to come. An older one counts, answered or not: so a claim that is never
+re-checked (nova's ``recheck_quota`` may be off), or that was refused and not removed, is
+not overlooked for long, and the rows of ``rechecked_claims`` can be deleted.
 Source: requirement Q9, spec nova_quota N6.
 """
 
@@ -33,11 +33,10 @@ from placement_core.quota import errors, tables
 YOUNG = datetime.timedelta(minutes=10)
 #: Clocks differ.
 _KEPT = 2 * YOUNG
-#: Nova's texts about so many claims are read, some kilobytes each; the others are taken
-#: for requests of their own.
+#: The build requests of so many claims are read, some kilobytes each; each of the other
+#: claims is taken for a request of its own.
 _MOST_NAMED = 256
 _PRUNE_EVERY_SECONDS = 60.0
-_pruned_at = -_PRUNE_EVERY_SECONDS
 
 LOG = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ Place = tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Claim:
+class YoungClaim:
     """A young claim."""
 
     uuid: str
@@ -65,11 +64,11 @@ class Claim:
 class EarlierRequest:
     """The young claims of one request that came before another, and whose re-check is yet to come.
 
-    They stay or go together. Who made what is known of nova's instances
+    They stay or go together. Which claims one request made is known of nova's instances
     (``build_requests``); every other claim is taken for a request of its own.
     """
 
-    claims: Sequence[Claim]
+    claims: Sequence[YoungClaim]
 
     @property
     def uuids(self) -> Set[str]:
@@ -78,12 +77,12 @@ class EarlierRequest:
 
     @property
     def project_id(self) -> str:
-        """Whose claims they are."""
+        """The project of the claims."""
         return self.claims[0].project_id
 
     @property
     def user_id(self) -> str | None:
-        """Who made them."""
+        """The user who made them."""
         return self.claims[0].user_id
 
 
@@ -96,7 +95,7 @@ class Rivals:
     """
 
     left_out: Set[str]
-    unanswered: Sequence[Claim]
+    unanswered: Sequence[YoungClaim]
 
 
 def place(
@@ -111,24 +110,26 @@ def place(
     """
     places: dict[str, Place] = {}
     missing = set(uuids)
-    for rank, (where, statement) in enumerate(((cells.api(ctx), _MAPPED), (ctx, _CONSUMED))):
-        if missing:
-            places |= {row.uuid: (rank, row.id) for row in _asked(
-                where, statement, uuids=sorted(missing)) if row.project_id == project_id}
-            missing -= places.keys()
+    for rank, (database_ctx, statement) in enumerate((
+            (cells.api(ctx), _MAPPED), (ctx, _CONSUMED))):
+        places |= {
+            row.uuid: (rank, row.id)
+            for row in _fetch(database_ctx, statement, {"uuids": sorted(missing)})
+            if row.project_id == project_id}
+        missing -= places.keys()
     if missing:
         raise errors.UnknownConsumers(project_id, sorted(missing))
     return min(places.values())
 
 
-def of_request(
+def find_rivals(
     ctx: Context, cells: CellDatabases, first: Place, uuids: Collection[str],
     project_ids: Collection[str],
 ) -> Rivals:
     """Return the rivals of a request.
 
-    What does not count against it came later and was not accepted: if it fits without
-    them, they are the ones to go. Or it was refused: it is on its way out.
+    Claims that came later and were not accepted do not count against it: if it fits
+    without them, they are the ones to go. Nor do refused claims, which will be removed.
 
     :param first: where the request stands.
     :param uuids: its own claims.
@@ -139,7 +140,7 @@ def of_request(
         young.pop(uuid, None)
     answers = _answers(ctx, young)
     refused = {uuid for uuid, stays in answers.items() if not stays}
-    # What moves was there before, whatever consumer holds it for now.
+    # Allocations that move existed before, whatever consumer holds them now.
     moving = _moving(ctx, {*refused, *(young.keys() - answers.keys())})
     unanswered = sorted(
         (claim for uuid, claim in young.items() if uuid not in answers and uuid not in moving),
@@ -149,18 +150,18 @@ def of_request(
 
 
 def earlier_requests(
-    ctx: Context, cells: CellDatabases, others: Rivals, first: Place
+    ctx: Context, cells: CellDatabases, rivals: Rivals, first: Place
 ) -> list[EarlierRequest]:
     """Return the requests that came before one and whose re-check is yet to come.
 
-    They count as far as they may stay. The first one comes first, with all of its claims.
+    They come in their order, each with all of its claims.
     """
-    named = [claim.uuid for claim in others.unanswered[:_MOST_NAMED]]
-    names = build_requests.reservation_ids(ctx, cells, named)
-    requests: dict[str, list[Claim]] = {}
-    for claim in others.unanswered:
-        requests.setdefault(names.get(claim.uuid, claim.uuid), []).append(claim)
-    return [EarlierRequest(made) for made in requests.values() if made[0].place < first]
+    uuids = [claim.uuid for claim in rivals.unanswered[:_MOST_NAMED]]
+    reservation_ids = build_requests.list_reservation_ids(ctx, cells, uuids)
+    requests: dict[str, list[YoungClaim]] = {}
+    for claim in rivals.unanswered:
+        requests.setdefault(reservation_ids.get(claim.uuid, claim.uuid), []).append(claim)
+    return [EarlierRequest(claims) for claims in requests.values() if claims[0].place < first]
 
 
 @db.retry_writes
@@ -171,19 +172,19 @@ def acceptances(ctx: Context, row_ids: Collection[int]) -> dict[int, int]:
 
 
 def accept(session: Session, row_ids: Collection[int], uuids: Collection[str]) -> None:
-    """Note that claims are there to stay: they count for every rival from now on.
+    """Record that claims stay: they count for every rival from now on.
 
     :param row_ids: of the nodes that bind them, which the session holds
-        (``nodes.hold``): rivals that are counting now will count again.
+        (``LimitNodes.lock``): rivals that are counting now will count again.
     """
     session.execute_write(_RAISE, {"ids": sorted(set(row_ids))})
     _answer(session, uuids, stays=True)
-    # Whatever a question asked twice at once wrote.
+    # The same re-check may have been refused at the same time.
     session.execute_write(_STAY, {"uuids": sorted(set(uuids))})
 
 
 def refuse(session: Session, uuids: Collection[str]) -> None:
-    """Note that claims have to go, unless they were accepted: they count for no rival.
+    """Record that claims have to go, unless they were accepted: they count for no rival.
 
     :param session: holds the nodes that bind them, so that rivals answer one by one.
     """
@@ -205,16 +206,21 @@ def prune(ctx: Context) -> int:
         return session.execute(_PRUNE, {"before": utcnow() - _KEPT}).rowcount
 
 
-def prune_sometimes(ctx: Context) -> None:
-    """Do so once a minute; called after a transaction that answered."""
-    global _pruned_at
-    if time.monotonic() - _pruned_at < _PRUNE_EVERY_SECONDS:
-        return
-    _pruned_at = time.monotonic()
-    try:
-        prune(ctx)
-    except core_errors.Error:
-        LOG.warning("old answers of re-checks could not be removed", exc_info=True)
+class AnswerPruner:
+    """Removes old answers now and then; for any number of threads."""
+
+    def __init__(self) -> None:
+        self._pruned_at = -_PRUNE_EVERY_SECONDS
+
+    def prune_if_due(self, ctx: Context) -> None:
+        """Remove old answers, once a minute; called after a transaction that answered."""
+        if time.monotonic() - self._pruned_at < _PRUNE_EVERY_SECONDS:
+            return
+        self._pruned_at = time.monotonic()
+        try:
+            prune(ctx)
+        except core_errors.Error:
+            LOG.warning("old answers of re-checks could not be removed", exc_info=True)
 
 
 _RAISE = (
@@ -264,35 +270,35 @@ def _answer(session: Session, uuids: Collection[str], *, stays: bool) -> None:
         for uuid in sorted(set(uuids))])
 
 
-def _young(ctx: Context, api: Context, project_ids: Collection[str]) -> dict[str, Claim]:
+def _young(ctx: Context, api: Context, project_ids: Collection[str]) -> dict[str, YoungClaim]:
     """Return the young claims of some projects by their uuids."""
-    asked = {"since": utcnow() - YOUNG, "project_ids": sorted(project_ids)}
-    consumers = {row.uuid: _claim(1, row) for row in _asked(ctx, _YOUNG_CONSUMERS, **asked)}
-    mapped = {row.uuid for row in _asked(api, _MAPPED, uuids=sorted(consumers))}
+    parameters = {"since": utcnow() - YOUNG, "project_ids": sorted(project_ids)}
+    of_consumers = {row.uuid: _claim(1, row) for row in _fetch(ctx, _YOUNG_CONSUMERS, parameters)}
+    mapped_uuids = {row.uuid for row in _fetch(api, _MAPPED, {"uuids": sorted(of_consumers)})}
     return {
-        **{row.uuid: _claim(0, row) for row in _asked(api, _YOUNG_MAPPED, **asked)},
-        **{uuid: claim for uuid, claim in consumers.items() if uuid not in mapped}}
+        **{row.uuid: _claim(0, row) for row in _fetch(api, _YOUNG_MAPPED, parameters)},
+        **{uuid: claim for uuid, claim in of_consumers.items() if uuid not in mapped_uuids}}
 
 
-def _claim(rank: int, row: sa.Row[Any]) -> Claim:
-    return Claim(row.uuid, (rank, row.id), row.project_id, row.user_id)
+def _claim(rank: int, row: sa.Row[Any]) -> YoungClaim:
+    return YoungClaim(row.uuid, (rank, row.id), row.project_id, row.user_id)
 
 
 def _answers(ctx: Context, uuids: Collection[str]) -> dict[str, bool]:
     """Return which claims stay, of those whose re-check was answered."""
     return {row.consumer_uuid: bool(row.stays)
-            for row in _asked(ctx, _ANSWERS, uuids=sorted(uuids))}
+            for row in _fetch(ctx, _ANSWERS, {"uuids": sorted(uuids)})}
 
 
 def _moving(ctx: Context, uuids: Collection[str]) -> set[str]:
-    return {row[0] for row in _asked(ctx, _MOVING, uuids=sorted(uuids))}
+    return {row[0] for row in _fetch(ctx, _MOVING, {"uuids": sorted(uuids)})}
 
 
 @db.retry_writes
-def _asked(
-    ctx: Context, statement: sa.Executable, **parameters: Any
+def _fetch(
+    ctx: Context, statement: sa.Executable, parameters: Mapping[str, Any]
 ) -> Sequence[sa.Row[Any]]:
-    """Return what a statement selects; nothing where it asks about nothing."""
+    """Return the rows of a statement; none, without asking, where a list is empty."""
     if not all(parameters.values()):
         return ()
     with db.read_once(ctx) as session:

@@ -19,7 +19,7 @@ Source = Literal["set", "default"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bound:
+class LimitUsage:
     """A limit that binds a project, or a user in it, and what is used of it.
 
     :ivar node_id: the project or domain whose limit it is.
@@ -37,23 +37,23 @@ class Bound:
 
     @property
     def free(self) -> Amount:
-        """Return how much more there is; less than 0: it is exceeded already."""
+        """Return how much is left; less than 0: it is exceeded already."""
         return self.limit - self.used
 
-    def breaks(self, delta: int) -> bool:
+    def is_exceeded_by(self, delta: int) -> bool:
         """Say whether so much more would exceed it."""
         return amounts.is_over(self.limit, self.used, delta)
 
-    def overrun(self, asked: int) -> Overrun:
+    def as_exceeded(self, asked: int) -> ExceededLimit:
         """Return it as what so much more would exceed."""
-        return Overrun(
+        return ExceededLimit(
             self.node_id, self.resource_name, self.scope, self.source, self.limit, self.used,
             asked, self.user_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Overrun:
-    """A limit that a request does not fit into.
+class ExceededLimit:
+    """A limit that a request would exceed.
 
     :ivar node_id: the project or domain whose limit it is.
     :ivar user_id: whose limit it is, where users have one.
@@ -86,7 +86,7 @@ class Overrun:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """What a consumer holds, for a time or for good.
+    """The allocations of a consumer, held for a time or for good.
 
     :ivar consumer_uuid: also the name of the claim.
     :ivar state: ``held`` until ``expires_at``, ``confirmed``, or ``expired``.
@@ -107,11 +107,11 @@ class Claim:
 
 @dataclasses.dataclass(slots=True)
 class Sweep:
-    """What became of claims whose time is over; it grows while they are swept.
+    """The outcome of a sweep of claims that are due; it grows while they are swept.
 
-    :ivar ended: those that were ended now, with what they gave back.
-    :ivar others: how many somebody else confirmed, released or ended meanwhile, or
-        had taken over before.
+    :ivar ended: those that were ended now, with the allocations that were deleted.
+    :ivar others: how many another process confirmed, released or ended meanwhile, or
+        a write had taken over before.
     :ivar failed: the consumers of those that could not be ended now.
     """
 

@@ -1,4 +1,4 @@
-"""The tables of quota: what claims lock, hold for a time, and were promised."""
+"""The tables of quota: limit nodes, held claims, and the answers of re-checks."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ _MYSQL: dict[str, Any] = {
     "mysql_collate": "utf8mb4_bin",
 }
 
-#: A row for each domain or project that a limit binds claims by: claims that count
-#: against the same node take its row, and so wait for each other. ``accepted`` rises
-#: when a re-check that the node binds is answered with yes.
+#: A row for each domain or project whose limits bind claims: claims that count against
+#: the same node lock its row, and so wait for each other. Accepting a re-check that the
+#: node binds increments ``accepted``.
 limit_nodes = sa.Table(
     "limit_nodes", metadata,
     sa.Column("id", sa.Integer, primary_key=True, nullable=False),
@@ -27,9 +27,9 @@ limit_nodes = sa.Table(
     **_MYSQL,
 )
 
-#: Claims that end by themselves unless they are confirmed in time. ``txn`` is that of
-#: the allocations that the claim wrote: others are not its own. What has ended is
-#: kept for a while, so that a late confirmation can be told why it is refused.
+#: Claims that expire unless they are confirmed in time. ``txn`` is that of the allocations
+#: that the claim wrote; others are not its own. The row of an ended claim is kept for a
+#: while, so that a late confirmation is refused with the reason.
 held_claims = sa.Table(
     "held_claims", metadata,
     sa.Column("id", sa.Integer, primary_key=True, nullable=False),
@@ -45,7 +45,7 @@ held_claims = sa.Table(
     **_MYSQL,
 )
 
-#: Consumers (instances) whose re-check was answered: they stay, or have to go.
+#: Consumers (instances) that were re-checked: they stay, or have to go.
 rechecked_claims = sa.Table(
     "rechecked_claims", metadata,
     sa.Column("consumer_uuid", sa.String(36), primary_key=True),

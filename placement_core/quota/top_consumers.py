@@ -1,6 +1,6 @@
-"""Who holds how much: the largest consumers of some projects.
+"""The largest consumers of some projects.
 
-As far as it is written here: in our allocations, and in nova's API database.
+Read from our allocations, and from nova's API database.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _mappings = cell_tables.instance_mappings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Holder:
+class TopConsumer:
     """A consumer (an instance), and how much it has of what was asked about."""
 
     uuid: str
@@ -35,39 +35,39 @@ class Holder:
     amount: int
 
 
-def largest(
+def find_largest(
     ctx: Context, cells: CellDatabases, project_ids: Collection[str], units: Collection[str],
     *, most: int, user_id: str | None = None,
-) -> list[Holder]:
-    """Return who has most of some units, the largest first.
+) -> list[TopConsumer]:
+    """Return the consumers that have most of some units, the largest first.
 
-    Consumers and instances have one each: the youngest come first. Where classes are
-    counted too, those say who is largest.
+    Of consumers and instances each has one, so the youngest come first. Where classes are
+    counted too, their amounts decide.
 
     :param user_id: only what is this user's.
     """
     classes = sorted(set(units) - {CONSUMERS, INSTANCES})
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "project_ids": sorted(filter(texts.is_storable, project_ids)), "most": most}
     if user_id is not None:
-        asked["user_id"] = user_id
+        parameters["user_id"] = user_id
     if classes:
-        asked["classes"] = classes
-        found = _asked(ctx, _of_classes, asked)
+        parameters["classes"] = classes
+        rows = _fetch(ctx, _of_classes, parameters)
     elif CONSUMERS in units:
-        found = _asked(ctx, _of_consumers, asked)
+        rows = _fetch(ctx, _of_consumers, parameters)
     else:
-        found = _asked(cells.api(ctx), _of_instances, asked)
-    return [Holder(row.uuid, row.project_id, int(row.amount)) for row in found]
+        rows = _fetch(cells.api(ctx), _of_instances, parameters)
+    return [TopConsumer(row.uuid, row.project_id, int(row.amount)) for row in rows]
 
 
 @db.retry_writes
-def _asked(ctx: Context, make: Any, parameters: dict[str, Any]) -> Sequence[sa.Row[Any]]:
+def _fetch(ctx: Context, make: Any, parameters: dict[str, Any]) -> Sequence[sa.Row[Any]]:
     with db.read_once(ctx) as session:
         return session.execute(make(of_user="user_id" in parameters), parameters).all()
 
 
-def _held(amount: sa.ColumnElement[Any], *, of_user: bool) -> sa.Select[Any]:
+def _select_consumers(amount: sa.ColumnElement[Any], *, of_user: bool) -> sa.Select[Any]:
     statement = (
         sa.select(_consumers.c.uuid, _projects.c.external_id.label("project_id"),
                   amount.label("amount"))
@@ -85,7 +85,7 @@ def _held(amount: sa.ColumnElement[Any], *, of_user: bool) -> sa.Select[Any]:
 def _of_classes(*, of_user: bool) -> sa.Select[Any]:
     amount = sa.func.sum(_allocations.c.used)
     return (
-        _held(amount, of_user=of_user)
+        _select_consumers(amount, of_user=of_user)
         .join(_allocations, _allocations.c.consumer_id == _consumers.c.uuid)
         .join(_classes, _classes.c.id == _allocations.c.resource_class_id)
         .where(_classes.c.name.in_(sa.bindparam("classes", expanding=True)))
@@ -95,7 +95,7 @@ def _of_classes(*, of_user: bool) -> sa.Select[Any]:
 
 @functools.cache
 def _of_consumers(*, of_user: bool) -> sa.Select[Any]:
-    return _held(sa.literal_column("1"), of_user=of_user).order_by(
+    return _select_consumers(sa.literal_column("1"), of_user=of_user).order_by(
         _consumers.c.id.desc())
 
 
