@@ -20,7 +20,7 @@ State = Literal["created", "changed", "unchanged", "refused", "skipped"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class RegisterResult:
     """What became of one resource.
 
     :ivar old_default: None: it was not registered.
@@ -37,64 +37,66 @@ class Outcome:
 
 @db.retry_writes
 def register(
-    ctx: Context, catalog: CatalogDriver, given: Sequence[Mapping[str, Any]]
-) -> list[Outcome]:
+    ctx: Context, catalog: CatalogDriver, items: Sequence[Mapping[str, Any]]
+) -> list[RegisterResult]:
     """Register resources, and change the defaults of those that are registered already.
 
     All or nothing: if one is refused, because limits refer to it, none is
     touched. Resources that are not given stay as they are, and so do descriptions.
 
-    :param given: as for ``registered.create_many``.
+    :param items: as for ``registered.create_many``.
     :returns: one for each, in the order they came.
     :raises errors.InvalidLimit: one makes no sense.
     :raises errors.UnknownReference: a service or region does not exist.
     :raises errors.DuplicateLimit: one is given twice.
     """
-    wanted = [registered.record(item) for item in given]
-    keys = [registered.key_of(limit) for limit in wanted]
+    new_limits = [registered.parse(item) for item in items]
+    keys = [registered.key_of(limit) for limit in new_limits]
     if len(set(keys)) < len(keys):
         raise errors.DuplicateLimit("registered_limit", "it is given twice")
     with references.deciding(
             ctx, catalog, lambda: references.check(ctx, catalog, keys)) as (session, _):
-        rows = registered.find(session, keys)
-        before = {key: registered.of_row(row) for key, row in rows.items()}
-        after = {key: _merged(before.get(key), limit)
-                 for key, limit in zip(keys, wanted, strict=True)}
+        rows = registered.find_rows(session, keys)
+        before = {key: registered.from_row(row) for key, row in rows.items()}
+        after = {key: _merge(before.get(key), limit)
+                 for key, limit in zip(keys, new_limits, strict=True)}
         changed = [key for key in keys if key in before and after[key] != before[key]]
         refused = _in_use(session, rows, changed)
         if not refused:
-            registered.store(ctx, session, [after[key] for key in keys if key not in before])
+            registered.insert(ctx, session, [after[key] for key in keys if key not in before])
             for key in changed:
-                registered.change(ctx, session, rows[key].id, before[key], after[key])
-    return [_outcome(before.get(key), after[key], key in refused, bool(refused)) for key in keys]
+                registered.update_row(ctx, session, rows[key].id, before[key], after[key])
+    return [_result(before.get(key), after[key], key in refused, bool(refused)) for key in keys]
 
 
 def _in_use(
     session: db.Session, rows: Mapping[Key, sa.Row[Any]], changed: Sequence[Key]
 ) -> set[Key]:
-    used = registered.in_use(session, [rows[key].id for key in changed])
-    return {key for key in changed if rows[key].id in used}
+    used_row_ids = registered.in_use(session, [rows[key].id for key in changed])
+    return {key for key in changed if rows[key].id in used_row_ids}
 
 
-def _merged(before: RegisteredLimit | None, wanted: RegisteredLimit) -> RegisteredLimit:
+def _merge(before: RegisteredLimit | None, new: RegisteredLimit) -> RegisteredLimit:
     """Return a registered limit as it is to be."""
     if before is None:
-        return wanted
-    description = before.description if wanted.description is None else wanted.description
+        return new
+    description = before.description if new.description is None else new.description
     return dataclasses.replace(
-        before, default_limit=wanted.default_limit, description=description)
+        before, default_limit=new.default_limit, description=description)
 
 
-def _outcome(
+def _result(
     before: RegisteredLimit | None, after: RegisteredLimit, refused: bool, none_done: bool
-) -> Outcome:
-    old = None if before is None else before.default_limit
+) -> RegisterResult:
+    old_default = None if before is None else before.default_limit
     if after == before:
-        return Outcome(after.resource_name, "unchanged", old, after.default_limit)
+        return RegisterResult(after.resource_name, "unchanged", old_default, after.default_limit)
     if refused:
-        return Outcome(after.resource_name, "refused", old, after.default_limit,
-                       "limits refer to it: delete them first, or keep the default")
+        return RegisterResult(
+            after.resource_name, "refused", old_default, after.default_limit,
+            "limits refer to it: delete them first, or keep the default")
     if none_done:
-        return Outcome(after.resource_name, "skipped", old, after.default_limit)
-    return Outcome(after.resource_name, "created" if before is None else "changed", old,
-                   after.default_limit)
+        return RegisterResult(after.resource_name, "skipped", old_default, after.default_limit)
+    return RegisterResult(
+        after.resource_name, "created" if before is None else "changed", old_default,
+        after.default_limit)

@@ -28,9 +28,9 @@ _registered, _limits, _user_limits = (
 
 #: How rows of each kind are read, and what they become.
 _KINDS: dict[sa.Table, tuple[sa.Select[Any], Callable[[sa.Row[Any]], AnyLimit]]] = {
-    _user_limits: (users.ALL, users.of_row),
-    _limits: (limits.ALL, limits.of_row),
-    _registered: (sa.select(_registered), registered.of_row),
+    _user_limits: (users.ALL, users.from_row),
+    _limits: (limits.ALL, limits.from_row),
+    _registered: (sa.select(_registered), registered.from_row),
 }
 #: How many rows, or nodes, one statement names.
 _BATCH = 500
@@ -99,9 +99,9 @@ def audit(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
     with db.read(ctx) as session:
         stored = [record(row) for select, record in reversed(_KINDS.values())
                   for row in session.execute(select)]
-    known = _Known(ctx, catalog)
-    found = (_leftover(limit, known) for limit in stored)
-    return [leftover for leftover in found if leftover is not None]
+    lookup = _CatalogLookup(ctx, catalog)
+    leftovers = (_leftover(limit, lookup) for limit in stored)
+    return [leftover for leftover in leftovers if leftover is not None]
 
 
 def repair(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
@@ -109,17 +109,17 @@ def repair(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
 
     :raises errors.Unavailable: the catalog cannot be asked; nothing was deleted.
     """
-    found = audit(ctx, catalog)
-    if found:
-        _remove_leftovers(ctx, found)
-    return found
+    leftovers = audit(ctx, catalog)
+    if leftovers:
+        _remove_leftovers(ctx, leftovers)
+    return leftovers
 
 
 # Deleting -----------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Found:
+class _StoredLimit:
     """A row of some kind: its key, and what it says."""
 
     table: sa.Table
@@ -138,15 +138,15 @@ def _remove_of_registered(
 ) -> None:
     """Delete the registered limits that have one of some values, and their limits."""
     _remove(ctx, session, [
-        each for table in _KINDS for each in _read(session, table, column, values)])
+        stored for table in _KINDS for stored in _read(session, table, column, values)])
 
 
 @db.retry_writes
-def _remove_leftovers(ctx: Context, found: Sequence[Leftover]) -> None:
+def _remove_leftovers(ctx: Context, leftovers: Sequence[Leftover]) -> None:
     """Delete what ``audit`` found, and has not been deleted meanwhile."""
     ids: dict[Kind, list[str]] = {"registered_limit": [], "limit": [], "user_limit": []}
-    for each in found:
-        ids[each.kind].append(each.limit_id)
+    for leftover in leftovers:
+        ids[leftover.kind].append(leftover.limit_id)
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.LIMITS)
         _remove_of_registered(ctx, session, _registered.c.uuid, ids["registered_limit"])
@@ -157,23 +157,23 @@ def _remove_leftovers(ctx: Context, found: Sequence[Leftover]) -> None:
 
 def _read(
     session: Session, table: sa.Table, column: sa.Column[Any], values: Sequence[str]
-) -> list[_Found]:
+) -> list[_StoredLimit]:
     """Return the rows of a kind whose column has one of some values."""
     select, record = _KINDS[table]
     statement = select.where(column.in_(sa.bindparam("values", expanding=True)))
     return [
-        _Found(table, row.id, record(row))
+        _StoredLimit(table, row.id, record(row))
         for batch in _batches(values)
         for row in session.execute(statement.order_by(table.c.id), {"values": batch})]
 
 
-def _remove(ctx: Context, session: Session, found: Sequence[_Found]) -> None:
+def _remove(ctx: Context, session: Session, stored_limits: Sequence[_StoredLimit]) -> None:
     """Delete rows, those that refer to others first, and say so in the history."""
     for table in _KINDS:
         statement = sa.delete(table).where(table.c.id.in_(sa.bindparam("ids", expanding=True)))
-        for batch in _batches([each.id for each in found if each.table is table]):
+        for batch in _batches([stored.id for stored in stored_limits if stored.table is table]):
             session.execute(statement, {"ids": batch})
-    history.write(ctx, session, [history.deleted(each.limit) for each in found])
+    history.write(ctx, session, [history.deleted(stored.limit) for stored in stored_limits])
 
 
 def _batches(values: Sequence[T]) -> Iterator[list[T]]:
@@ -184,7 +184,7 @@ def _batches(values: Sequence[T]) -> Iterator[list[T]]:
 # Finding leftovers --------------------------------------------------------------
 
 
-class _Known:
+class _CatalogLookup:
     """Who exists, as far as it was asked for: lists first, single questions to be sure.
 
     A list may be cut short by whoever answers. So what is missing from it is
@@ -212,13 +212,13 @@ class _Known:
         return self._exist[what, id_]
 
 
-def _leftover(limit: AnyLimit, known: _Known) -> Leftover | None:
+def _leftover(limit: AnyLimit, lookup: _CatalogLookup) -> Leftover | None:
     """Return what a limit refers to in vain, if anything."""
     project_id = getattr(limit, "project_id", None)
     domain_id = getattr(limit, "domain_id", None)
     for what, id_ in (("service", limit.service_id), ("region", limit.region_id),
                       ("domain", domain_id), ("project", project_id)):
-        if id_ is not None and not known.exists(what, id_):
+        if id_ is not None and not lookup.exists(what, id_):
             return Leftover(
                 history.kind(limit), limit.id, limit.service_id, limit.region_id,
                 limit.resource_name, project_id, domain_id, getattr(limit, "user_id", None),

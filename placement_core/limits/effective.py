@@ -78,7 +78,7 @@ def _read(rows: Iterable[sa.Row[Any]]) -> EffectiveLimits:
 
 
 @db.retry_writes
-def of_user(
+def read_user_limits(
     ctx: Context, project_id: str, user_id: str, *, service_id: str, region_id: str | None
 ) -> Mapping[str, Amount]:
     """Return what was set for a user in a project, by resource name; mostly nothing."""

@@ -57,8 +57,8 @@ def check(
             "registered_ids": sorted(stored), "node_ids": sorted(forest.nodes)}):
         stored[row.registered_limit_id][row.node_id] = row.resource_limit
     for resource, changed in changes.items():
-        after = {**stored[resource.registered_limit_id], **changed}
-        values = {node_id: value for node_id, value in after.items() if value is not None}
+        limits = {**stored[resource.registered_limit_id], **changed}
+        values = {node_id: value for node_id, value in limits.items() if value is not None}
         _judge(model, forest, resource, values, changed.keys())
 
 
@@ -76,8 +76,8 @@ def check_moved(
             row.registered_limit_id, row.service_id, regions.id_(row.region_key),
             row.resource_name, row.default_limit)
         values.setdefault(resource, {})[row.node_id] = row.resource_limit
-    for resource, found in values.items():
-        _judge(model, forest, resource, found, [node_id])
+    for resource, limits in values.items():
+        _judge(model, forest, resource, limits, [node_id])
 
 
 def _judge(

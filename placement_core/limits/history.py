@@ -33,7 +33,7 @@ _MARKED = sa.select(_history.c.id).where(_history.c.id == sa.bindparam("marker")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """A change that is about to be committed."""
 
     action: Action
@@ -42,19 +42,19 @@ class Entry:
     new_value: int | None
 
 
-def created(limit: AnyLimit) -> Entry:
+def created(limit: AnyLimit) -> HistoryEntry:
     """Return the entry of a limit that was made."""
-    return Entry("created", limit, None, value(limit))
+    return HistoryEntry("created", limit, None, value(limit))
 
 
-def updated(before: AnyLimit, after: AnyLimit) -> Entry:
+def updated(before: AnyLimit, after: AnyLimit) -> HistoryEntry:
     """Return the entry of a limit that was changed."""
-    return Entry("updated", after, value(before), value(after))
+    return HistoryEntry("updated", after, value(before), value(after))
 
 
-def deleted(limit: AnyLimit) -> Entry:
+def deleted(limit: AnyLimit) -> HistoryEntry:
     """Return the entry of a limit that is gone."""
-    return Entry("deleted", limit, value(limit), None)
+    return HistoryEntry("deleted", limit, value(limit), None)
 
 
 def value(limit: AnyLimit) -> int:
@@ -69,7 +69,7 @@ def kind(limit: AnyLimit) -> Kind:
     return "limit" if isinstance(limit, Limit) else "user_limit"
 
 
-def write(ctx: Context, session: Session, entries: Sequence[Entry]) -> None:
+def write(ctx: Context, session: Session, entries: Sequence[HistoryEntry]) -> None:
     """Write down changes, with who made them."""
     if not entries:
         return
@@ -104,14 +104,14 @@ def list_(
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such change.
     """
-    wanted = {
+    filters = {
         "kind": kind, "limit_uuid": limit_id, "service_id": service_id,
         "region_key": region_id, "resource_name": resource_name, "project_id": project_id,
         "domain_id": domain_id, "user_id": user_id,
     }
     values: dict[str, Any] = {
-        name: wish for name, wish in wanted.items() if wish is not None}
-    if not all(texts.is_storable(wish) for wish in values.values()):
+        name: value for name, value in filters.items() if value is not None}
+    if not all(texts.is_storable(value) for value in values.values()):
         return []
     statement = _statement(tuple(values), marker is not None, limit is not None)
     if marker is not None:
@@ -119,12 +119,12 @@ def list_(
     if limit is not None:
         values["most"] = limit
     with db.read_once(ctx) as session:
-        found = list(session.execute(statement, values))
-    if not found and marker is not None:
+        rows = list(session.execute(statement, values))
+    if not rows and marker is not None:
         with db.read_once(ctx) as session:
             if session.execute(_MARKED, {"marker": marker}).first() is None:
                 raise errors.UnknownMarker(marker)
-    return [_record(row) for row in found]
+    return [_record(row) for row in rows]
 
 
 @db.retry_writes
@@ -144,11 +144,11 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> int:
 
 
 @functools.cache
-def _statement(names: tuple[str, ...], marked: bool, bounded: bool) -> sa.Select[Any]:
+def _statement(names: tuple[str, ...], before_marker: bool, limited: bool) -> sa.Select[Any]:
     statement = _ALL.where(*(_history.c[name] == sa.bindparam(name) for name in names))
-    if marked:
+    if before_marker:
         statement = statement.where(_history.c.id < sa.bindparam("marker"))
-    if bounded:
+    if limited:
         statement = statement.limit(_MOST)
     return statement
 

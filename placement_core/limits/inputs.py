@@ -49,11 +49,11 @@ def parse_node(item: Mapping[str, Any]) -> tuple[str, str]:
 
     :raises errors.InvalidLimit: not exactly one of the two is given.
     """
-    given = [name for name in ("project_id", "domain_id") if item.get(name) is not None]
-    if len(given) != 1:
+    fields = [name for name in ("project_id", "domain_id") if item.get(name) is not None]
+    if len(fields) != 1:
         raise errors.InvalidLimit(
             "project_id", "exactly one of project_id and domain_id has to be given")
-    return given[0].removesuffix("_id"), parse_text(item, given[0], longest=_LONGEST_ID)
+    return fields[0].removesuffix("_id"), parse_text(item, fields[0], longest=_LONGEST_ID)
 
 
 def parse_value(item: Mapping[str, Any], field: str) -> int:
@@ -61,12 +61,12 @@ def parse_value(item: Mapping[str, Any], field: str) -> int:
 
     :raises errors.InvalidLimit: not an integer from -1 to 2147483647. 5.0 is one.
     """
-    found = item.get(field)
-    if (isinstance(found, bool) or not isinstance(found, (int, float))
-            or found != found // 1 or not SMALLEST <= found <= GREATEST):
+    value = item.get(field)
+    if (isinstance(value, bool) or not isinstance(value, (int, float))
+            or value != value // 1 or not SMALLEST <= value <= GREATEST):
         raise errors.InvalidLimit(
-            field, f"{found!r} is not an integer from {SMALLEST} to {GREATEST}")
-    return int(found)
+            field, f"{value!r} is not an integer from {SMALLEST} to {GREATEST}")
+    return int(value)
 
 
 def parse_project_id(item: Mapping[str, Any]) -> str:
@@ -76,10 +76,10 @@ def parse_project_id(item: Mapping[str, Any]) -> str:
 
 def parse_resource_name(item: Mapping[str, Any]) -> str:
     """Return the name of an item's resource."""
-    found = parse_text(item, "resource_name")
-    if not found.strip():
+    name = parse_text(item, "resource_name")
+    if not name.strip():
         raise errors.InvalidLimit("resource_name", "it is blank")
-    return found
+    return name
 
 
 def parse_description(item: Mapping[str, Any]) -> str | None:
@@ -93,12 +93,12 @@ def parse_text(
     item: Mapping[str, Any], field: str, *, shortest: int = 1, longest: int = _LONGEST_TEXT
 ) -> str:
     """Return a field that has to be text of some length."""
-    found = item.get(field)
-    if (not isinstance(found, str) or not shortest <= len(found) <= longest
-            or not texts.is_storable(found)):
+    text = item.get(field)
+    if (not isinstance(text, str) or not shortest <= len(text) <= longest
+            or not texts.is_storable(text)):
         raise errors.InvalidLimit(
             field, f"expected a text of {shortest} to {longest} characters, without NUL")
-    return found
+    return text
 
 
 def new_id() -> str:

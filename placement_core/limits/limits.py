@@ -29,7 +29,7 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 _registered, _limits = tables.registered_limits, tables.limits
 
 #: Limits with the service, region and name that they have from their registered limit.
-#: ``of_row`` relies on the order of the columns up to ``description``.
+#: ``from_row`` relies on the order of the columns up to ``description``.
 ALL = sa.select(
     _limits.c.uuid, _limits.c.node_id, _limits.c.is_domain, _registered.c.service_id,
     _registered.c.region_key, _registered.c.resource_name, _limits.c.resource_limit,
@@ -46,7 +46,7 @@ _TAKEN = sa.select(_limits.c.registered_limit_id, _limits.c.node_id).where(
     _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
     _limits.c.node_id.in_(sa.bindparam("node_ids", expanding=True)))
 
-_LISTING = queries.Listing(ALL, _limits, {
+_LIST_QUERY = queries.ListQuery(ALL, _limits, {
     "service_id": queries.Field(_registered.c.service_id),
     "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
     "resource_name": queries.Field(_registered.c.resource_name),
@@ -56,7 +56,7 @@ _LISTING = queries.Listing(ALL, _limits, {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Wanted:
+class _NewLimit:
     """A limit that is to be made.
 
     :ivar what: how its node was named: ``project`` or ``domain``.
@@ -84,14 +84,14 @@ class _Subjects:
 @db.retry_writes
 def create_many(
     ctx: Context, catalog: CatalogDriver, model: EnforcementModel,
-    given: Sequence[Mapping[str, Any]],
+    items: Sequence[Mapping[str, Any]],
 ) -> list[Limit]:
     """Set limits, all or nothing; return them in the order they came.
 
     Limits of one call are judged together: a parent's is the new one, wherever
     it stands among them.
 
-    :param given: project_id or domain_id, service_id, resource_name,
+    :param items: project_id or domain_id, service_id, resource_name,
         resource_limit; may have region_id, description. A project_id may name a domain.
     :raises errors.InvalidLimit: one makes no sense.
     :raises errors.UnknownReference: a service, region, project or domain does not exist.
@@ -99,33 +99,33 @@ def create_many(
     :raises errors.DuplicateLimit: one is set already, or given twice.
     :raises errors.HierarchyClash: one does not fit into its tree.
     """
-    if not given:
+    if not items:
         return []
-    wanted = [
-        _Wanted(inputs.parse_key(item), *inputs.parse_node(item),
+    new_limits = [
+        _NewLimit(inputs.parse_key(item), *inputs.parse_node(item),
                 inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
-        for item in given]
-    keys = [each.key for each in wanted]
+        for item in items]
+    keys = [new.key for new in new_limits]
 
     def ask() -> _Subjects:
         references.check(ctx, catalog, keys)
-        nodes = references.resolve(ctx, catalog, [(each.what, each.node_id) for each in wanted])
+        nodes = references.resolve(ctx, catalog, [(new.what, new.node_id) for new in new_limits])
         return _Subjects(nodes, _forest(ctx, catalog, model, nodes))
 
     with references.deciding(ctx, catalog, ask) as (session, subjects):
-        rows = registered.require(session, keys)
-        identities = [(rows[each.key].id, each.node_id) for each in wanted]
+        rows = registered.require_rows(session, keys)
+        identities = [(rows[new.key].id, new.node_id) for new in new_limits]
         _refuse_duplicates(session, identities)
         if subjects.forest is not None:
             changes: dict[hierarchy.Resource, dict[str, int | None]] = {}
-            for each in wanted:
-                resource = _resource(rows[each.key].id, rows[each.key])
-                changes.setdefault(resource, {})[each.node_id] = each.value
+            for new in new_limits:
+                resource = _resource(rows[new.key].id, rows[new.key])
+                changes.setdefault(resource, {})[new.node_id] = new.value
             hierarchy.check(session, model, subjects.forest, changes)
-        made = [_record(each, subjects.nodes[each.node_id]) for each in wanted]
-        _store(session, made, identities)
-        history.write(ctx, session, [history.created(limit) for limit in made])
-    return made
+        limits = [_record(new, subjects.nodes[new.node_id]) for new in new_limits]
+        _insert(session, limits, identities)
+        history.write(ctx, session, [history.created(limit) for limit in limits])
+    return limits
 
 
 @db.retry_writes
@@ -135,7 +135,7 @@ def get(ctx: Context, id_: str) -> Limit:
     :raises errors.LimitNotFound: there is none of that id.
     """
     with db.read_once(ctx) as session:
-        return of_row(_find(session, id_))
+        return from_row(_find(session, id_))
 
 
 @db.retry_writes
@@ -150,8 +150,8 @@ def list_(
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such limit.
     """
-    return [of_row(row) for row in queries.list_(
-        ctx, _LISTING, filters, visible=visible, marker=marker, limit=limit)]
+    return [from_row(row) for row in queries.list_(
+        ctx, _LIST_QUERY, filters, visible=visible, marker=marker, limit=limit)]
 
 
 @db.retry_writes
@@ -169,7 +169,7 @@ def update(
     with references.deciding(
             ctx, catalog, lambda: _forest_of(ctx, catalog, model, id_)) as (session, forest):
         row = _find(session, id_)
-        before = of_row(row)
+        before = from_row(row)
         after = _changed(before, changes)
         if after == before:
             return before
@@ -196,14 +196,14 @@ def delete(ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: s
             hierarchy.check(session, model, forest, {
                 _resource(row.registered_limit_id, row): {row.node_id: None}})
         session.execute(_DELETE, {"of_id": row.id})
-        history.write(ctx, session, [history.deleted(of_row(row))])
+        history.write(ctx, session, [history.deleted(from_row(row))])
 
 
-def of_row(row: sa.Row[Any]) -> Limit:
+def from_row(row: sa.Row[Any]) -> Limit:
     """Return the record of a row of ``ALL``."""
     # By place: lists have thousands of rows, and names cost more than the rest.
-    found: Sequence[Any] = row
-    uuid, node_id, is_domain, service_id, region_key, name, value, description, *_ = found
+    values: Sequence[Any] = row
+    uuid, node_id, is_domain, service_id, region_key, name, value, description, *_ = values
     return Limit(
         uuid, None if is_domain else node_id, node_id if is_domain else None, service_id,
         regions.id_(region_key), name, value, description)
@@ -252,8 +252,8 @@ def _refuse_duplicates(session: Session, identities: Sequence[tuple[int, str]]) 
         raise errors.DuplicateLimit("limit")
 
 
-def _store(
-    session: Session, made: Sequence[Limit], identities: Sequence[tuple[int, str]]
+def _insert(
+    session: Session, limits: Sequence[Limit], identities: Sequence[tuple[int, str]]
 ) -> None:
     session.execute(_INSERT, [
         {
@@ -261,14 +261,14 @@ def _store(
             "is_domain": limit.domain_id is not None, "resource_limit": limit.resource_limit,
             "description": limit.description,
         }
-        for limit, (registered_id, node_id) in zip(made, identities, strict=True)])
+        for limit, (registered_id, node_id) in zip(limits, identities, strict=True)])
 
 
-def _record(wanted: _Wanted, node: Node) -> Limit:
+def _record(new: _NewLimit, node: Node) -> Limit:
     return Limit(
         inputs.new_id(), None if node.is_domain else node.id, node.id if node.is_domain else None,
-        wanted.key.service_id, wanted.key.region_id, wanted.key.resource_name, wanted.value,
-        wanted.description)
+        new.key.service_id, new.key.region_id, new.key.resource_name, new.value,
+        new.description)
 
 
 def _changed(before: Limit, changes: Mapping[str, Any]) -> Limit:

@@ -15,7 +15,7 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 
 @db.retry_writes
 def update_project(
-    ctx: Context, model: EnforcementModel, id_: str, **changes: Unpack[projects.Changes]
+    ctx: Context, model: EnforcementModel, id_: str, **changes: Unpack[projects.ProjectChanges]
 ) -> Project:
     """Change a project; one that is moved brings its limits, and those below it, along.
 

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, lists, texts
+from placement_core.db import Session, lists, patterns, texts
 from placement_core.limits import errors
 from placement_core.limits.records import Filter
 
 #: Statements are built once for each way to ask; clients choose the way.
 _KEPT_STATEMENTS = 256
-
-#: What patterns give a meaning of its own.
-_LIKE_MARKS = re.compile(r"[/%_]")
-_GLOB_MARKS = re.compile(r"[\[*?]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ class Field:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class ListQuery:
     """A kind of list.
 
     :ivar select: the rows, unordered.
@@ -56,7 +51,7 @@ class Listing:
 
 
 def list_(
-    ctx: Context, listing: Listing, filters: Sequence[Filter], *,
+    ctx: Context, listing: ListQuery, filters: Sequence[Filter], *,
     visible: Collection[str] | None = None, marker: str | None = None, limit: int | None = None,
 ) -> list[sa.Row[Any]]:
     """Return the rows of a page.
@@ -68,18 +63,18 @@ def list_(
     """
     if visible is not None and not visible:
         return []
-    if not all(texts.is_storable(each.value) for each in filters if each.value is not None):
+    if not all(texts.is_storable(filter_.value)
+               for filter_ in filters if filter_.value is not None):
         return []
     if marker is not None and not texts.is_storable(marker):
         raise errors.UnknownMarker(marker)
-    shape = tuple((each.field, "missing" if each.value is None else each.operator)
-                  for each in filters)
-    dialect = ctx.database.dialect
-    statement = _statement(listing, shape, visible is not None, marker is not None,
-                           limit is not None, dialect)
+    shape = tuple((filter_.field, "missing" if filter_.value is None else filter_.operator)
+                  for filter_ in filters)
+    statement = _statement(
+        listing, shape, visible is not None, marker is not None, limit is not None)
     values: dict[str, Any] = {
-        f"value{place}": _operand(each, dialect)
-        for place, each in enumerate(filters) if each.value is not None}
+        f"value{place}": filter_.value
+        for place, filter_ in enumerate(filters) if filter_.value is not None}
     if visible is not None:
         values["visible"] = sorted(visible)
     if marker is not None:
@@ -87,12 +82,12 @@ def list_(
     if limit is not None:
         values["most"] = limit
     with db.read_once(ctx) as session:
-        found = list(session.execute(statement, values))
-    if not found and marker is not None:
+        rows = list(session.execute(statement, values))
+    if not rows and marker is not None:
         with db.read_once(ctx) as session:
             if session.execute(_marked(listing), {"marker": marker}).first() is None:
                 raise errors.UnknownMarker(marker)
-    return found
+    return rows
 
 
 def by_id(session: Session, statement: sa.Select[Any], id_: str) -> sa.Row[Any] | None:
@@ -109,8 +104,8 @@ def by_id(session: Session, statement: sa.Select[Any], id_: str) -> sa.Row[Any] 
 
 @functools.lru_cache(_KEPT_STATEMENTS)
 def _statement(
-    listing: Listing, shape: tuple[tuple[str, str], ...], seen: bool, marked: bool,
-    bounded: bool, dialect: str,
+    listing: ListQuery, shape: tuple[tuple[str, str], ...], restricted: bool, after_marker: bool,
+    limited: bool,
 ) -> sa.Select[Any]:
     statement = listing.select.order_by(listing.table.c.id)
     for place, (name, operator) in enumerate(shape):
@@ -119,49 +114,34 @@ def _statement(
             statement = statement.where(field.column == "")
             continue
         statement = statement.where(
-            _condition(field.column, operator, sa.bindparam(f"value{place}", type_=sa.String),
-                       dialect))
+            _condition(field.column, operator, f"value{place}"))
         if field.only is not None:
             statement = statement.where(field.only)
-    if seen:
+    if restricted:
         assert listing.node is not None
         statement = statement.where(lists.among_many(listing.node, "visible"))
-    if marked:
+    if after_marker:
         statement = statement.where(listing.table.c.id > _marked(listing).scalar_subquery())
-    if bounded:
+    if limited:
         statement = statement.limit(sa.bindparam("most", type_=sa.Integer))
     return statement
 
 
-def _marked(listing: Listing) -> sa.Select[Any]:
+def _marked(listing: ListQuery) -> sa.Select[Any]:
     other = listing.table.alias("marked")
     return sa.select(other.c.id).where(other.c.uuid == sa.bindparam("marker"))
 
 
 def _condition(
-    column: sa.ColumnElement[Any], operator: str, operand: sa.BindParameter[str], dialect: str
+    column: sa.ColumnElement[Any], operator: str, parameter: str
 ) -> sa.ColumnElement[bool]:
-    given: sa.ColumnElement[str] = operand
-    if operator.startswith("i"):
-        column, given = sa.func.lower(column), sa.func.lower(operand)
-    if operator in ("equals", "iequals"):
-        return column == given
-    if dialect == "sqlite" and not operator.startswith("i"):
-        # LIKE does not tell a from A there.
-        return column.op("GLOB", is_comparison=True)(given)
-    return column.like(given, escape="/")
-
-
-def _operand(filter_: Filter, dialect: str) -> str:
-    """Return what a column is compared with: a text or a pattern."""
-    assert filter_.value is not None
-    operator = filter_.operator.removeprefix("i")
-    if operator == "equals":
-        return filter_.value
-    if dialect == "sqlite" and not filter_.operator.startswith("i"):
-        anything, text = "*", _GLOB_MARKS.sub(r"[\g<0>]", filter_.value)
-    else:
-        anything, text = "%", _LIKE_MARKS.sub(r"/\g<0>", filter_.value)
-    before = "" if operator == "startswith" else anything
-    after = "" if operator == "endswith" else anything
-    return f"{before}{text}{after}"
+    """Build the comparison of a column; operators with an ``i`` in front ignore case."""
+    ignore_case = operator.startswith("i")
+    operator = operator.removeprefix("i")
+    if operator != "equals":
+        return patterns.matches(
+            column, parameter, cast("patterns.Where", operator), ignore_case=ignore_case)
+    value = sa.bindparam(parameter, type_=sa.String)
+    if ignore_case:
+        return sa.func.lower(column) == sa.func.lower(value)
+    return column == value

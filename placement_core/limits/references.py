@@ -40,8 +40,9 @@ def check(ctx: Context, catalog: CatalogDriver, keys: Iterable[Key]) -> None:
 
     :raises errors.UnknownReference: one does not.
     """
-    asked = list(keys)
-    exist(ctx, catalog, [key.service_id for key in asked], [key.region_id for key in asked])
+    checked_keys = list(keys)
+    exist(ctx, catalog, [key.service_id for key in checked_keys],
+          [key.region_id for key in checked_keys])
 
 
 def exist(
@@ -67,18 +68,18 @@ def resolve(
     :param named: ("project" | "domain", id); what is named as a project may be a domain.
     :raises errors.UnknownReference: one does not exist.
     """
-    found: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     for what, id_ in dict.fromkeys(named):
-        if id_ in found and (what == "project" or found[id_].is_domain):
+        if id_ in nodes and (what == "project" or nodes[id_].is_domain):
             continue
         project = catalog.project(ctx, id_) if what == "project" else None
         if project is not None:
-            found[id_] = Node(id_, project.parent_id)
+            nodes[id_] = Node(id_, project.parent_id)
         elif catalog.domain(ctx, id_) is not None:
-            found[id_] = Node(id_, None, is_domain=True)
+            nodes[id_] = Node(id_, None, is_domain=True)
         else:
             raise errors.UnknownReference(what, id_)
-    return found
+    return nodes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,13 +93,13 @@ class Forest:
 
     def around(self, node_ids: Iterable[str]) -> dict[str, Node]:
         """Return some nodes and everything above them, by id."""
-        kept: dict[str, Node] = {}
+        nodes: dict[str, Node] = {}
         for node_id in node_ids:
             node = self.nodes.get(node_id)
-            while node is not None and node.id not in kept:
-                kept[node.id] = node
+            while node is not None and node.id not in nodes:
+                nodes[node.id] = node
                 node = self.nodes[node.parent_id] if node.parent_id is not None else None
-        return kept
+        return nodes
 
 
 def forest(ctx: Context, catalog: CatalogDriver, node_ids: Iterable[str]) -> Forest:
@@ -110,8 +111,8 @@ def forest(ctx: Context, catalog: CatalogDriver, node_ids: Iterable[str]) -> For
         root = catalog.lineage(ctx, node_id)[0]
         for node in catalog.subtree(ctx, root.id):
             # A root above which the catalog is damaged has nobody above it here.
-            known = node.parent_id in nodes
-            nodes[node.id] = node if known else dataclasses.replace(node, parent_id=None)
+            has_parent = node.parent_id in nodes
+            nodes[node.id] = node if has_parent else dataclasses.replace(node, parent_id=None)
         # A node that came or went between the two questions stands alone.
         nodes.setdefault(node_id, Node(node_id, None))
     return Forest(nodes)

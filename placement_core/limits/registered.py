@@ -39,7 +39,7 @@ _UPDATE = (
             description=sa.bindparam("new_description")))
 _DELETE = sa.delete(_registered).where(_registered.c.id == sa.bindparam("of_id"))
 
-_LISTING = queries.Listing(_ALL, _registered, {
+_LIST_QUERY = queries.ListQuery(_ALL, _registered, {
     "service_id": queries.Field(_registered.c.service_id),
     "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
     "resource_name": queries.Field(_registered.c.resource_name),
@@ -48,23 +48,23 @@ _LISTING = queries.Listing(_ALL, _registered, {
 
 @db.retry_writes
 def create_many(
-    ctx: Context, catalog: CatalogDriver, given: Sequence[Mapping[str, Any]]
+    ctx: Context, catalog: CatalogDriver, items: Sequence[Mapping[str, Any]]
 ) -> list[RegisteredLimit]:
     """Register resources, all or nothing; return them in the order they came.
 
-    :param given: service_id, resource_name, default_limit; may have region_id, description.
+    :param items: service_id, resource_name, default_limit; may have region_id, description.
     :raises errors.InvalidLimit: one makes no sense.
     :raises errors.UnknownReference: a service or region does not exist.
     :raises errors.DuplicateLimit: one is registered already, or given twice.
     """
-    made = [record(item) for item in given]
-    keys = [key_of(limit) for limit in made]
+    new_limits = [parse(item) for item in items]
+    keys = [key_of(limit) for limit in new_limits]
     with references.deciding(
             ctx, catalog, lambda: references.check(ctx, catalog, keys)) as (session, _):
-        if len(set(keys)) < len(keys) or find(session, keys):
+        if len(set(keys)) < len(keys) or find_rows(session, keys):
             raise errors.DuplicateLimit("registered_limit")
-        store(ctx, session, made)
-    return made
+        insert(ctx, session, new_limits)
+    return new_limits
 
 
 @db.retry_writes
@@ -74,7 +74,7 @@ def get(ctx: Context, id_: str) -> RegisteredLimit:
     :raises errors.RegisteredLimitNotFound: there is none of that id.
     """
     with db.read_once(ctx) as session:
-        return of_row(_find(session, id_))
+        return from_row(_find(session, id_))
 
 
 @db.retry_writes
@@ -88,8 +88,8 @@ def list_(
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such registered limit.
     """
-    return [of_row(row) for row in queries.list_(
-        ctx, _LISTING, filters, marker=marker, limit=limit)]
+    return [from_row(row) for row in queries.list_(
+        ctx, _LIST_QUERY, filters, marker=marker, limit=limit)]
 
 
 @db.retry_writes
@@ -106,20 +106,20 @@ def update(
     :raises errors.DuplicateLimit: another one has that service, region and name.
     """
     services = [inputs.parse_service_id(changes)] if "service_id" in changes else []
-    named = [inputs.parse_region_id(changes)] if "region_id" in changes else []
+    region_ids = [inputs.parse_region_id(changes)] if "region_id" in changes else []
     with references.deciding(
-            ctx, catalog, lambda: references.exist(ctx, catalog, services, named)
+            ctx, catalog, lambda: references.exist(ctx, catalog, services, region_ids)
     ) as (session, _):
         row = _find(session, id_)
-        before = of_row(row)
+        before = from_row(row)
         after = _changed(before, changes)
         if after == before:
             return before
         if in_use(session, [row.id]):
             raise errors.RegisteredLimitInUse(id_)
-        if key_of(after) != key_of(before) and find(session, [key_of(after)]):
+        if key_of(after) != key_of(before) and find_rows(session, [key_of(after)]):
             raise errors.DuplicateLimit("registered_limit")
-        change(ctx, session, row.id, before, after)
+        update_row(ctx, session, row.id, before, after)
     return after
 
 
@@ -136,56 +136,56 @@ def delete(ctx: Context, id_: str) -> None:
         if in_use(session, [row.id]):
             raise errors.RegisteredLimitInUse(id_)
         session.execute(_DELETE, {"of_id": row.id})
-        history.write(ctx, session, [history.deleted(of_row(row))])
+        history.write(ctx, session, [history.deleted(from_row(row))])
 
 
 # For the neighbours: inside a transaction that holds the revision ---------------
 
 
-def find(session: Session, keys: Iterable[Key]) -> dict[Key, sa.Row[Any]]:
+def find_rows(session: Session, keys: Iterable[Key]) -> dict[Key, sa.Row[Any]]:
     """Return the rows of registered limits, by what they are found by."""
-    wanted = set(keys)
-    found = session.execute(_BY_NAMES, {
-        "services": sorted({key.service_id for key in wanted}),
-        "names": sorted({key.resource_name for key in wanted})})
-    rows = {key_of(of_row(row)): row for row in found}
-    return {key: row for key, row in rows.items() if key in wanted}
+    wanted_keys = set(keys)
+    candidates = session.execute(_BY_NAMES, {
+        "services": sorted({key.service_id for key in wanted_keys}),
+        "names": sorted({key.resource_name for key in wanted_keys})})
+    rows = {key_of(from_row(row)): row for row in candidates}
+    return {key: row for key, row in rows.items() if key in wanted_keys}
 
 
-def require(session: Session, keys: Sequence[Key]) -> dict[Key, sa.Row[Any]]:
+def require_rows(session: Session, keys: Sequence[Key]) -> dict[Key, sa.Row[Any]]:
     """Return the rows of registered limits that limits are made for.
 
     :raises errors.NoRegisteredLimit: one was never registered.
     """
-    found = find(session, keys)
+    rows = find_rows(session, keys)
     for key in keys:
-        if key not in found:
+        if key not in rows:
             raise errors.NoRegisteredLimit(key.service_id, key.region_id, key.resource_name)
-    return found
+    return rows
 
 
 def in_use(session: Session, row_ids: Sequence[int]) -> set[int]:
     """Return which of some rows limits of projects, domains or users refer to."""
-    return {found for statement in _REFERRED_TO.values()
-            for found in session.execute(statement, {"ids": list(row_ids)}).scalars()}
+    return {row_id for statement in _REFERRED_TO.values()
+            for row_id in session.execute(statement, {"ids": list(row_ids)}).scalars()}
 
 
-def store(ctx: Context, session: Session, made: Sequence[RegisteredLimit]) -> None:
+def insert(ctx: Context, session: Session, new_limits: Sequence[RegisteredLimit]) -> None:
     """Insert registered limits, and say so in the history.
 
     :raises errors.DuplicateLimit: the database takes two of their names for equal.
     """
-    if not made:
+    if not new_limits:
         return
     try:
-        session.execute(_INSERT, [_values(limit) for limit in made])
+        session.execute(_INSERT, [_values(limit) for limit in new_limits])
     except db_exception.DBDuplicateEntry:
         # Names that differ in blanks at their end are equal on MySQL.
         raise errors.DuplicateLimit("registered_limit") from None
-    history.write(ctx, session, [history.created(limit) for limit in made])
+    history.write(ctx, session, [history.created(limit) for limit in new_limits])
 
 
-def change(
+def update_row(
     ctx: Context, session: Session, row_id: int, before: RegisteredLimit, after: RegisteredLimit
 ) -> None:
     """Update a row, and say so in the history."""
@@ -193,13 +193,13 @@ def change(
     del values["uuid"]
     try:
         session.execute(
-            _UPDATE, {"of_id": row_id} | {f"new_{name}": new for name, new in values.items()})
+            _UPDATE, {"of_id": row_id} | {f"new_{name}": value for name, value in values.items()})
     except db_exception.DBDuplicateEntry:
         raise errors.DuplicateLimit("registered_limit") from None
     history.write(ctx, session, [history.updated(before, after)])
 
 
-def record(item: Mapping[str, Any]) -> RegisteredLimit:
+def parse(item: Mapping[str, Any]) -> RegisteredLimit:
     """Return the new registered limit that an item describes.
 
     :raises errors.InvalidLimit: it makes no sense.
@@ -215,7 +215,7 @@ def key_of(limit: RegisteredLimit) -> Key:
     return Key(limit.service_id, limit.region_id, limit.resource_name)
 
 
-def of_row(row: sa.Row[Any]) -> RegisteredLimit:
+def from_row(row: sa.Row[Any]) -> RegisteredLimit:
     """Return the record of a row."""
     return RegisteredLimit(
         row.uuid, row.service_id, regions.id_(row.region_key), row.resource_name,
@@ -231,7 +231,7 @@ def _find(session: Session, id_: str) -> sa.Row[Any]:
 
 def _changed(before: RegisteredLimit, changes: Mapping[str, Any]) -> RegisteredLimit:
     item = dataclasses.asdict(before) | dict(changes)
-    return dataclasses.replace(record(item), id=before.id)
+    return dataclasses.replace(parse(item), id=before.id)
 
 
 def _values(limit: RegisteredLimit) -> dict[str, Any]:

@@ -46,7 +46,7 @@ _TAKEN = sa.select(
     _user_limits.c.project_id.in_(sa.bindparam("project_ids", expanding=True)),
     _user_limits.c.user_id.in_(sa.bindparam("user_ids", expanding=True)))
 
-_LISTING = queries.Listing(ALL, _user_limits, {
+_LIST_QUERY = queries.ListQuery(ALL, _user_limits, {
     "service_id": queries.Field(_registered.c.service_id),
     "region_id": queries.Field(_registered.c.region_key, _registered.c.region_key != ""),
     "resource_name": queries.Field(_registered.c.resource_name),
@@ -57,44 +57,45 @@ _LISTING = queries.Listing(ALL, _user_limits, {
 
 @db.retry_writes
 def create_many(
-    ctx: Context, catalog: CatalogDriver, given: Sequence[Mapping[str, Any]]
+    ctx: Context, catalog: CatalogDriver, items: Sequence[Mapping[str, Any]]
 ) -> list[UserLimit]:
     """Set limits of users, all or nothing; return them in the order they came.
 
     Users are not looked up: nobody here knows them.
 
-    :param given: project_id, user_id, service_id, resource_name, resource_limit;
+    :param items: project_id, user_id, service_id, resource_name, resource_limit;
         may have region_id, description.
     :raises errors.InvalidLimit: one makes no sense.
     :raises errors.UnknownReference: a service, region or project does not exist.
     :raises errors.NoRegisteredLimit: its resource was never registered.
     :raises errors.DuplicateLimit: one is set already, or given twice.
     """
-    if not given:
+    if not items:
         return []
-    made = [_record(item) for item in given]
-    keys = [inputs.Key(limit.service_id, limit.region_id, limit.resource_name) for limit in made]
+    new_limits = [_record(item) for item in items]
+    keys = [inputs.Key(limit.service_id, limit.region_id, limit.resource_name)
+            for limit in new_limits]
 
     def ask() -> None:
         references.check(ctx, catalog, keys)
-        for project_id in dict.fromkeys(limit.project_id for limit in made):
+        for project_id in dict.fromkeys(limit.project_id for limit in new_limits):
             if catalog.project(ctx, project_id) is None:
                 raise errors.UnknownReference("project", project_id)
 
     with references.deciding(ctx, catalog, ask) as (session, _):
-        rows = registered.require(session, keys)
+        rows = registered.require_rows(session, keys)
         identities = [(rows[key].id, limit.project_id, limit.user_id)
-                      for key, limit in zip(keys, made, strict=True)]
+                      for key, limit in zip(keys, new_limits, strict=True)]
         taken = session.execute(_TAKEN, {
-            "registered_ids": sorted({each for each, _, _ in identities}),
-            "project_ids": sorted({limit.project_id for limit in made}),
-            "user_ids": sorted({limit.user_id for limit in made})})
+            "registered_ids": sorted({registered_id for registered_id, _, _ in identities}),
+            "project_ids": sorted({limit.project_id for limit in new_limits}),
+            "user_ids": sorted({limit.user_id for limit in new_limits})})
         if (len(set(identities)) < len(identities)
                 or set(identities) & {tuple(row) for row in taken}):
             raise errors.DuplicateLimit("user_limit")
-        _store(session, made, [rows[key].id for key in keys])
-        history.write(ctx, session, [history.created(limit) for limit in made])
-    return made
+        _insert(session, new_limits, [rows[key].id for key in keys])
+        history.write(ctx, session, [history.created(limit) for limit in new_limits])
+    return new_limits
 
 
 @db.retry_writes
@@ -104,7 +105,7 @@ def get(ctx: Context, id_: str) -> UserLimit:
     :raises errors.UserLimitNotFound: there is none of that id.
     """
     with db.read_once(ctx) as session:
-        return of_row(_find(session, id_))
+        return from_row(_find(session, id_))
 
 
 @db.retry_writes
@@ -118,8 +119,8 @@ def list_(
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such limit.
     """
-    return [of_row(row) for row in queries.list_(
-        ctx, _LISTING, filters, marker=marker, limit=limit)]
+    return [from_row(row) for row in queries.list_(
+        ctx, _LIST_QUERY, filters, marker=marker, limit=limit)]
 
 
 @db.retry_writes
@@ -133,7 +134,7 @@ def update(ctx: Context, id_: str, changes: Mapping[str, Any]) -> UserLimit:
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.LIMITS)
         row = _find(session, id_)
-        before = of_row(row)
+        before = from_row(row)
         after = _changed(before, changes)
         if after == before:
             return before
@@ -153,10 +154,10 @@ def delete(ctx: Context, id_: str) -> None:
         revisions.raise_(session, revisions.LIMITS)
         row = _find(session, id_)
         session.execute(_DELETE, {"of_id": row.id})
-        history.write(ctx, session, [history.deleted(of_row(row))])
+        history.write(ctx, session, [history.deleted(from_row(row))])
 
 
-def of_row(row: sa.Row[Any]) -> UserLimit:
+def from_row(row: sa.Row[Any]) -> UserLimit:
     """Return the record of a row of ``ALL``."""
     return UserLimit(
         row.uuid, row.project_id, row.user_id, row.service_id, regions.id_(row.region_key),
@@ -170,8 +171,8 @@ def _find(session: Session, id_: str) -> sa.Row[Any]:
     return row
 
 
-def _store(
-    session: Session, made: Sequence[UserLimit], registered_ids: Sequence[int]
+def _insert(
+    session: Session, new_limits: Sequence[UserLimit], registered_ids: Sequence[int]
 ) -> None:
     try:
         session.execute(_INSERT, [
@@ -180,9 +181,9 @@ def _store(
                 "project_id": limit.project_id, "user_id": limit.user_id,
                 "resource_limit": limit.resource_limit, "description": limit.description,
             }
-            for limit, registered_id in zip(made, registered_ids, strict=True)])
+            for limit, registered_id in zip(new_limits, registered_ids, strict=True)])
     except db_exception.DBDuplicateEntry:
-        # Ids that differ in blanks at their end are equal on MySQL.
+        # Ids that differ in trailing blanks are equal on MySQL.
         raise errors.DuplicateLimit("user_limit") from None
 
 
