@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from placement_core import errors
 from placement_core.plugin_api.reservations import DoesNotFit
-from placement_core.quota.records import Overrun
+from placement_core.quota.records import ExceededLimit
 
 
 class LeaseNotFound(errors.NotFound):
@@ -130,26 +130,26 @@ class PolicyRefused(errors.Forbidden):
 class OverQuota(PolicyRefused):
     """More is reserved for instances than a limit allows at all.
 
-    :ivar overruns: each of them; nothing counts as used.
+    :ivar exceeded_limits: each of them; nothing counts as used.
     """
 
     code = "reservations.policy.quota"
 
-    def __init__(self, overruns: Sequence[Overrun]) -> None:
+    def __init__(self, exceeded_limits: Sequence[ExceededLimit]) -> None:
         super().__init__("The reserved instances are larger than the quota: " + "; ".join(
             f"{each.resource_name}: {each.asked} reserved, {each.node_id} may have {each.limit}"
-            for each in overruns) + ".")
-        self.overruns = overruns
+            for each in exceeded_limits) + ".")
+        self.exceeded_limits = exceeded_limits
 
 
 class OverBudget(PolicyRefused):
     """The leases of a project would hold more over time than a limit allows.
 
-    :ivar overruns: each of them, in hours, rounded up.
+    :ivar exceeded_limits: each of them, in hours, rounded up.
     """
 
     code = "reservations.policy.budget"
 
-    def __init__(self, overruns: Sequence[Overrun]) -> None:
-        super().__init__("; ".join(each.sentence() for each in overruns) + ".")
-        self.overruns = overruns
+    def __init__(self, exceeded_limits: Sequence[ExceededLimit]) -> None:
+        super().__init__("; ".join(each.sentence() for each in exceeded_limits) + ".")
+        self.exceeded_limits = exceeded_limits

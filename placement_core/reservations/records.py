@@ -261,7 +261,7 @@ class Notification:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Holding:
+class HostHistoryEntry:
     """What a reservation held of a host, from when to when.
 
     :ivar size: of one slot; of the host, for a whole one.

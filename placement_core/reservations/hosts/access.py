@@ -1,4 +1,4 @@
-"""The fence: keeps claims off the hosts of the freepool that no reservation lets in.
+"""The fence: refuses claims on hosts of the freepool that no reservation admits.
 
 A claim is let onto a host by
 
@@ -64,15 +64,15 @@ _OF_HOSTS = (
     .order_by(_hosts.c.provider_id, _reservations.c.id))
 
 
-class PoolFence(Gate):
+class HostAccessGate(Gate):
     """Lets consumers onto hosts of the freepool."""
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
         """Return who decides about an attempt."""
-        return _FenceCheck()
+        return _HostAccessCheck()
 
 
-class _FenceCheck(Check):
+class _HostAccessCheck(Check):
     judges_reserved_trees = True
 
     def decide(self, ctx: Context, write: PlannedWrite) -> None:
@@ -94,7 +94,7 @@ class _FenceCheck(Check):
             # Without a row, the host has left the freepool since the claim asked.
             if tree.root_id in by_root:
                 rows = by_root[tree.root_id]
-                _Host(rows[0], [row for row in rows if row.id], tree.held).judge(tree.entrants)
+                _Host(rows[0], [row for row in rows if row.id], tree.held).check(tree.entrants)
 
 
 class _Host:
@@ -108,11 +108,12 @@ class _Host:
         self._held = held
         #: {class name: {consumer: slots}}
         self._slots: dict[str, dict[str, int]] = collections.defaultdict(dict)
-        for each in held:
-            if each.provider_id == host.reservation_provider_id:
-                self._slots[each.resource_class][each.consumer_uuid] = each.used
+        for allocation in held:
+            if allocation.provider_id == host.reservation_provider_id:
+                self._slots[allocation.resource_class][allocation.consumer_uuid] = (
+                    allocation.used)
 
-    def judge(self, entrants: Mapping[str, str]) -> None:
+    def check(self, entrants: Mapping[str, str]) -> None:
         """Refuse the first of some consumers, {uuid: project}, that is not let in."""
         for consumer, project in sorted(entrants.items()):
             of_project = [row for row in self._reservations if row.project_id == project]
@@ -121,33 +122,37 @@ class _Host:
             taken = [row for row in self._reservations
                      if consumer in self._slots.get(row.class_name, ())]
             if taken:
-                self._judge_slots(consumer, taken)
+                self._check_slots(consumer, taken)
                 continue
             unnamed = [row for row in of_project if not row.has_class]
             if not unnamed:
                 raise Fenced(self._refusal(consumer, project, of_project))
-            used = self._used(each for each in self._held if each.project_id == project)
-            self._compare(
+            used = self._sum_used(
+                allocation for allocation in self._held if allocation.project_id == project)
+            self._check_within(
                 f"project {project} would have", used, unnamed, [row.slots for row in unnamed])
 
-    def _judge_slots(self, consumer: str, taken: Sequence[sa.Row[Any]]) -> None:
-        own = self._used(each for each in self._held if each.consumer_uuid == consumer)
-        self._compare(f"consumer {consumer} would have", own, taken,
+    def _check_slots(self, consumer: str, taken: Sequence[sa.Row[Any]]) -> None:
+        own = self._sum_used(allocation for allocation in self._held
+                             if allocation.consumer_uuid == consumer)
+        self._check_within(f"consumer {consumer} would have", own, taken,
                       [self._slots[row.class_name][consumer] for row in taken])
         sharing: Collection[str] = {
             uuid for row in taken for uuid in self._slots[row.class_name]}
-        every = self._used(each for each in self._held if each.consumer_uuid in sharing)
-        self._compare("the consumers of these slots would have", every, taken,
+        of_all = self._sum_used(allocation for allocation in self._held
+                               if allocation.consumer_uuid in sharing)
+        self._check_within("the consumers of these slots would have", of_all, taken,
                       [row.slots for row in taken])
 
-    def _compare(
+    def _check_within(
         self, who: str, used: Size, reservations: Sequence[sa.Row[Any]], slots: Sequence[int]
     ) -> None:
         size = Size(*(
             sum(count * amount for count, amount in zip(slots, amounts, strict=True))
             for amounts in zip(*(
                 (row.vcpus, row.memory_mb, row.disk_gb) for row in reservations), strict=True)))
-        if any(have > most for have, most in zip(used.amounts(), size.amounts(), strict=True)):
+        if any(amount > limit for amount, limit in
+               zip(used.amounts(), size.amounts(), strict=True)):
             named = ", ".join(row.id for row in reservations)
             raise Fenced(
                 f"Host {self._name} is kept for reservations: {who} {used} there, and "
@@ -165,9 +170,9 @@ class _Host:
                 f"{classes}.")
 
     @staticmethod
-    def _used(held: Iterable[Held]) -> Size:
+    def _sum_used(held: Iterable[Held]) -> Size:
         amounts = [0, 0, 0]
-        for each in held:
-            if each.resource_class in _COUNTED:
-                amounts[_COUNTED[each.resource_class]] += each.used
+        for allocation in held:
+            if allocation.resource_class in _COUNTED:
+                amounts[_COUNTED[allocation.resource_class]] += allocation.used
         return Size(*amounts)

@@ -24,8 +24,8 @@ _providers = placement_tables.resource_providers
 
 _CALLED = sa.select(
     _providers.c.id, _providers.c.uuid, _providers.c.name, _providers.c.parent_provider_id,
-).where(sa.or_(_providers.c.uuid == sa.bindparam("said"),
-               _providers.c.name == sa.bindparam("said")))
+).where(sa.or_(_providers.c.uuid == sa.bindparam("name_or_uuid"),
+               _providers.c.name == sa.bindparam("name_or_uuid")))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,38 +58,38 @@ class HostCandidates:
         """
         if not 0 < len(name) <= _LONGEST_NAME or not texts.is_storable(name):
             raise UnknownHost(name)
-        providers = _providers_called(ctx, name)
+        providers = _find_providers(ctx, name)
         listing = self._nodes.list_(ctx, named=name)
-        nodes = _nodes_called(listing.nodes, name)
+        nodes = _filter_nodes(listing.nodes, name)
         for node in nodes:
             _require_inventories(node, name)
         by_uuid = _by_uuid(providers, nodes)
         if not by_uuid and listing.missing:
             raise compute_errors.CellsMissing([cell.name for cell in listing.missing])
-        uuid, known = _only_one(by_uuid, name)
+        uuid, compute_node = _require_one(by_uuid, name)
         _require_roots(providers, name)
-        known = known or self._node(ctx, uuid)
-        if known is None:
+        compute_node = compute_node or self._find_node(ctx, uuid)
+        if compute_node is None:
             return HostCandidate(uuid, providers[0].name or uuid, {})
-        _require_inventories(known, name)
-        return self._of_node(ctx, uuid, known)
+        _require_inventories(compute_node, name)
+        return self._make_candidate(ctx, uuid, compute_node)
 
-    def _node(self, ctx: Context, uuid: str) -> ComputeNode | None:
+    def _find_node(self, ctx: Context, uuid: str) -> ComputeNode | None:
         try:
             return self._nodes.get(ctx, uuid)
         except compute_errors.ComputeNodeNotFound:
             return None
 
-    def _of_node(self, ctx: Context, uuid: str, node: ComputeNode) -> HostCandidate:
+    def _make_candidate(self, ctx: Context, uuid: str, node: ComputeNode) -> HostCandidate:
         return HostCandidate(uuid, node.hypervisor_hostname or node.host or uuid, {
             "hypervisor_type": node.hypervisor_type,
             "hypervisor_version": node.hypervisor_version,
-            "cpu_info": self._nodes.cpu_info(ctx, node),
+            "cpu_info": self._nodes.read_cpu_info(ctx, node),
             "service_name": node.host,
         })
 
 
-def _nodes_called(nodes: Sequence[ComputeNode], name: str) -> list[ComputeNode]:
+def _filter_nodes(nodes: Sequence[ComputeNode], name: str) -> list[ComputeNode]:
     """Return the nodes of that name; if there are none, those of a service of that host."""
     return ([node for node in nodes if node.hypervisor_hostname == name]
             or [node for node in nodes if node.host == name])
@@ -103,7 +103,7 @@ def _by_uuid(
     return by_uuid | {node.uuid: node for node in nodes if node.uuid is not None}
 
 
-def _only_one(
+def _require_one(
     by_uuid: Mapping[str, ComputeNode | None], name: str
 ) -> tuple[str, ComputeNode | None]:
     if len(by_uuid) > 1:
@@ -128,18 +128,18 @@ def _require_inventories(node: ComputeNode, name: str) -> None:
 
 
 @db.retry_writes
-def _providers_called(ctx: Context, said: str) -> list[sa.Row[Any]]:
+def _find_providers(ctx: Context, name_or_uuid: str) -> list[sa.Row[Any]]:
     """Return the providers whose name or uuid that is."""
-    said = _canonical(said)
+    name_or_uuid = _canonical(name_or_uuid)
     with db.read_once(ctx) as session:
         # An adopted MySQL table compares without regard to case.
-        return [row for row in session.execute(_CALLED, {"said": said})
-                if said in (row.name, row.uuid)]
+        return [row for row in session.execute(_CALLED, {"name_or_uuid": name_or_uuid})
+                if name_or_uuid in (row.name, row.uuid)]
 
 
-def _canonical(said: str) -> str:
+def _canonical(name: str) -> str:
     """Return the spelling of a uuid that providers have; anything else as it is."""
     try:
-        return str(uuids.UUID(said))
+        return str(uuids.UUID(name))
     except ValueError:
-        return said
+        return name

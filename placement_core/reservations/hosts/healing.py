@@ -26,11 +26,11 @@ from placement_core.context import Context
 from placement_core.db import Session
 from placement_core.plugin_api.reservations import (
     Amounts,
-    Asked,
     Demand,
     DoesNotFit,
     NotChangeable,
     ReservationPlugin,
+    ReservationSpec,
     Share,
     Slots,
     WholeHosts,
@@ -41,8 +41,8 @@ from placement_core.reservations.leases import notifications
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import R_ACTIVE, R_PENDING, Lease, Reservation
 from placement_core.reservations.scheduling import planner, pool_queries
-from placement_core.reservations.scheduling.planner import Granted, Wanted
-from placement_core.reservations.scheduling.pools import Free, Pool
+from placement_core.reservations.scheduling.planner import Grant, ReservationRequest
+from placement_core.reservations.scheduling.pools import FreeCapacity, Pool
 from placement_core.reservations.store import bookings, lease_rows
 
 LOG = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ _MISSING = (
            _leases.c.deleted_at.is_(None), _leases.c.end_at > sa.bindparam("now_at"),
            _leases.c.start_at < sa.bindparam("horizon_at")))
 
-_PROMISED = sa.update(_hosts).values(promised=True).where(
+_MARK_BOOKED = sa.update(_hosts).values(promised=True).where(
     _hosts.c.id.in_(sa.bindparam("host_ids", expanding=True)), sa.not_(_hosts.c.promised))
 
 
@@ -224,15 +224,15 @@ class Healing:
                 or len(left[reservation.id]) < len(shares[reservation.id])]
         if not hurt:
             return []
-        wanted = [
-            Wanted(self._plugins[reservation.resource_type], Asked(
+        requests = [
+            ReservationRequest(self._plugins[reservation.resource_type], ReservationSpec(
                 reservation.id, lease.project_id, reservation.fields, left[reservation.id],
                 started=reservation.status == R_ACTIVE))
             for reservation in hurt]
         pool = pool_queries.read(
-            session, wanted, window, cleaning_seconds=self._cleaning_seconds,
+            session, requests, window, cleaning_seconds=self._cleaning_seconds,
             without=[reservation.id for reservation in hurt])
-        outcomes = _together(pool, window, wanted) or _one_by_one(pool, window, wanted)
+        outcomes = _together(pool, window, requests) or _one_by_one(pool, window, requests)
         repairs = [
             _Repair.of(reservation, shares[reservation.id], after, missing=missing)
             for reservation, (after, missing) in zip(hurt, outcomes, strict=True)]
@@ -244,47 +244,49 @@ _Outcome = tuple[Sequence[Share], bool]
 
 
 def _together(
-    pool: Pool, window: Window, wanted: Sequence[Wanted]
+    pool: Pool, window: Window, requests: Sequence[ReservationRequest]
 ) -> list[_Outcome] | None:
     """Give all reservations what they need, or none of them."""
     try:
-        return [(granted.shares, False) for granted in planner.plan(pool, window, wanted)]
+        return [(granted.shares, False) for granted in planner.plan(pool, window, requests)]
     except (DoesNotFit, NotChangeable, core_errors.Invalid):
         return None
 
 
-def _one_by_one(pool: Pool, window: Window, wanted: Sequence[Wanted]) -> list[_Outcome]:
+def _one_by_one(
+    pool: Pool, window: Window, requests: Sequence[ReservationRequest]
+) -> list[_Outcome]:
     """Give each reservation as much as there is, beside what the others hold."""
-    holding = {want.asked.reservation_id: want.asked.held for want in wanted}
+    holding = {request.spec.reservation_id: request.spec.held for request in requests}
     outcomes = []
-    for want in wanted:
+    for request in requests:
         others = [share for id_, shares in holding.items()
-                  if id_ != want.asked.reservation_id for share in shares]
+                  if id_ != request.spec.reservation_id for share in shares]
         shares, missing = _as_much_as_fits(
-            pool.beside(others, window.start, window.end), window, want)
-        holding[want.asked.reservation_id] = shares
+            pool.beside(others, window.start, window.end), window, request)
+        holding[request.spec.reservation_id] = shares
         outcomes.append((shares, missing))
     return outcomes
 
 
-def _as_much_as_fits(pool: Pool, window: Window, wanted: Wanted) -> _Outcome:
-    held = sum(share.slots for share in wanted.asked.held)
+def _as_much_as_fits(pool: Pool, window: Window, request: ReservationRequest) -> _Outcome:
+    held = sum(share.slots for share in request.spec.held)
     try:
-        [demand] = planner.needs(pool, [wanted])
+        [demand] = planner.needs(pool, [request])
         if isinstance(demand, Amounts):
-            return wanted.asked.held, False
-        target = amount = planner.target(demand)
+            return request.spec.held, False
+        target = amount = planner.required_count(demand)
         while amount > held:
             try:
-                [granted] = planner.plan(pool, window, [wanted], [_less(demand, amount)])
+                [granted] = planner.plan(pool, window, [request], [_less(demand, amount)])
             except DoesNotFit as refusal:
                 amount -= refusal.missing.get("slots") or refusal.missing["hosts"]
             else:
                 return granted.shares, amount < target
     except (NotChangeable, core_errors.Invalid) as error:
-        LOG.debug("reservation %s: %s", wanted.asked.reservation_id, error)
-        return wanted.asked.held, True
-    return wanted.asked.held, held < target
+        LOG.debug("reservation %s: %s", request.spec.reservation_id, error)
+        return request.spec.held, True
+    return request.spec.held, held < target
 
 
 def _less(demand: WholeHosts | Slots, amount: int) -> Demand:
@@ -305,7 +307,7 @@ def _without_lost(
     for of_reservation in shares.values():
         for share in of_reservation:
             on_hosts[share.host_id].append(share)
-    pool = _promised(session, window, without=shares)
+    pool = _read_pool(session, window, without=shares)
     free = pool.free(window.start, window.end)
     lost = {
         host_id for host_id, row in zip(on_hosts, pool.rows(on_hosts), strict=True)
@@ -315,7 +317,7 @@ def _without_lost(
             for id_, of_reservation in shares.items()}
 
 
-def _has_room(free: Free, row: int, shares: Iterable[Share]) -> bool:
+def _has_room(free: FreeCapacity, row: int, shares: Iterable[Share]) -> bool:
     """Say whether a host has room for shares beside what others hold of it."""
     if any(share.whole for share in shares):
         return bool(free.untouched[row])
@@ -325,7 +327,7 @@ def _has_room(free: Free, row: int, shares: Iterable[Share]) -> bool:
 
 def _overfull(session: Session, window: Window) -> list[int]:
     """Return the hosts of which more is promised at some moment than they have."""
-    pool = _promised(session, window)
+    pool = _read_pool(session, window)
     steps = pool.timelines.steps(window.start, window.end)
     free = pool.free_in_steps(steps.things, steps.amounts)
     # Of a whole host nothing else is promised; how large it is does not matter.
@@ -334,7 +336,7 @@ def _overfull(session: Session, window: Window) -> list[int]:
     return host_ids
 
 
-def _promised(
+def _read_pool(
     session: Session, window: Window, *, without: Collection[str] = ()
 ) -> Pool:
     """Return what is promised of the pool.
@@ -362,7 +364,7 @@ def _healed(lease: Lease, repairs: Iterable[_Repair], now: datetime.datetime) ->
 
 def _write(session: Session, lease: Lease, repair: _Repair, now: datetime.datetime) -> None:
     """Write down what becomes of a reservation; the pool's row and the lease's are taken."""
-    granted = Granted(repair.after)
+    granted = Grant(repair.after)
     if repair.was.status == R_ACTIVE:
         left = Window(max(now, lease.start_at), lease.end_at)
         gone = _slots(repair.before).keys() - _slots(repair.after).keys()
@@ -370,7 +372,7 @@ def _write(session: Session, lease: Lease, repair: _Repair, now: datetime.dateti
         bookings.extend(session, [(repair.was, repair.before, granted)], left)
     elif repair.moves:
         bookings.replace(session, [(repair.was, granted)], lease.window)
-    session.execute(_PROMISED, {"host_ids": sorted(_slots(repair.after))})
+    session.execute(_MARK_BOOKED, {"host_ids": sorted(_slots(repair.after))})
     lease_rows.set_health(session, repair.is_, now)
 
 

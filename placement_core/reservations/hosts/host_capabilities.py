@@ -68,15 +68,15 @@ _REQUIREMENTS = (
            _allocations.c.end_second > sa.bindparam("now")))
 
 
-def checked(given: Mapping[str, object]) -> dict[str, str | None]:
-    """Return capabilities as they are kept; None: there shall be none.
+def check(capabilities: Mapping[str, object]) -> dict[str, str | None]:
+    """Return capabilities as they are stored; None: remove it.
 
     :raises InvalidLease: a name or a value cannot be kept.
     """
-    return {name: _checked(name, value) for name, value in given.items()}
+    return {name: _check(name, value) for name, value in capabilities.items()}
 
 
-def _checked(name: str, value: object) -> str | None:
+def _check(name: str, value: object) -> str | None:
     if not 0 < len(name) <= LONGEST_NAME or not texts.is_storable(name):
         raise InvalidLease(
             f"The name of a property has 1 to {LONGEST_NAME} characters, and no NUL.", name)
@@ -101,13 +101,13 @@ def of_host(session: Session, host_id: int) -> dict[str, str]:
             for row in session.execute(_HAS, {"of_host": host_id})}
 
 
-def put(session: Session, host_id: int, wanted: Mapping[str, str | None]) -> None:
+def put(session: Session, host_id: int, capabilities: Mapping[str, str | None]) -> None:
     """Give a host capabilities, and take those that are None."""
-    if not wanted:
+    if not capabilities:
         return
     ids = {row.property_name: row.id
-           for row in session.execute(_KNOWN, {"names": sorted(wanted)})}
-    new = {name: str(uuids.uuid4()) for name, value in wanted.items()
+           for row in session.execute(_KNOWN, {"names": sorted(capabilities)})}
+    new = {name: str(uuids.uuid4()) for name, value in capabilities.items()
            if value is not None and name not in ids}
     if new:
         session.execute(_ADD_NAMES, [
@@ -116,10 +116,10 @@ def put(session: Session, host_id: int, wanted: Mapping[str, str | None]) -> Non
     if ids:
         session.execute(_REMOVE, {"of_host": host_id, "property_ids": sorted(ids.values())})
     ids |= new
-    kept = [{"computehost_id": host_id, "property_id": ids[name], "capability_value": value}
-            for name, value in wanted.items() if value is not None]
-    if kept:
-        session.execute(_ADD, kept)
+    rows = [{"computehost_id": host_id, "property_id": ids[name], "capability_value": value}
+            for name, value in capabilities.items() if value is not None]
+    if rows:
+        session.execute(_ADD, rows)
 
 
 def remove(session: Session, host_id: int) -> None:
@@ -136,13 +136,13 @@ def require_unused(session: Session, host_id: int, names: Collection[str], now: 
     if not names:
         return
     used = {name for row in session.execute(_REQUIREMENTS, {"of_host": host_id, "now": now})
-            for name in _named(row) if name in names}
+            for name in _property_names(row) if name in names}
     if used:
         raise CapabilityInUse(
             f"{', '.join(sorted(used))} cannot change: reservations that hold this host now or "
             "later ask for that.")
 
 
-def _named(row: sa.Row[Any]) -> frozenset[str]:
+def _property_names(row: sa.Row[Any]) -> frozenset[str]:
     return frozenset().union(*(
         requirements.keys(requirements.parse(text, "")) for text in row if text))

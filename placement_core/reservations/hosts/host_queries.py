@@ -106,7 +106,7 @@ def allocations(
         else:
             row = row_of(session, key_of(host_id))
             hosts, asked_at = [with_capabilities(session, [row])[0]], row.asked_at
-        if not all(texts.is_storable(said) for said in (lease_id, reservation_id) if said):
+        if not all(texts.is_storable(id_) for id_ in (lease_id, reservation_id) if id_):
             return hosts, []
         statement, parameters = _HELD, dict[str, Any]()
         if host_id is not None:

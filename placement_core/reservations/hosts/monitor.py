@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -54,10 +55,10 @@ class Monitor:
         What is promised of them is not touched: that is for healing.
         """
         resized = sizes.refresh(ctx)
-        asked = self._cells.cells(ctx)
-        if not asked:
+        cells = self._cells.cells(ctx)
+        if not cells:
             return resized
-        seen = health.ask(ctx, self._cells, asked, self._silent_seconds)
+        seen = health.check(ctx, self._cells, cells, self._silent_seconds)
         return resized + _note(ctx, seen)
 
 
@@ -82,7 +83,7 @@ def _write(ctx: Context, seen: Health) -> list[str]:
     return [host.name for host in news]
 
 
-def _news(session: Session, seen: Health) -> Mapping[sa.Row, str]:
+def _news(session: Session, seen: Health) -> Mapping[sa.Row[Any], str]:
     """Return the hosts that are not as they were seen: why they are down, empty if not."""
     news = {}
     for host in session.execute(_SERVED):

@@ -21,8 +21,8 @@ from placement_core.db import Session, failures, texts
 from placement_core.placement import (
     errors as placement_errors,
     locks,
+    lookups,
     providers,
-    rows,
     tables as placement_tables,
 )
 from placement_core.placement.allocations import reserved_trees
@@ -96,13 +96,13 @@ class HostRegistry:
         :raises HostExists, HostInUse: it is there, or carries allocations.
         :raises errors.Unavailable: a cell does not answer that may have it.
         """
-        checked = host_capabilities.checked(capabilities)
+        values = host_capabilities.check(capabilities)
         if trust_id is not None and not (
                 len(trust_id) <= _LONGEST_TRUST_ID and texts.is_storable(trust_id)):
             raise InvalidLease(
                 f"A trust_id has at most {_LONGEST_TRUST_ID} characters.", "trust_id")
         candidate = self._candidates.find(ctx, name)
-        return _enter(ctx, candidate, checked, trust_id, self._provisioner)
+        return _register(ctx, candidate, values, trust_id, self._provisioner)
 
     def change(
         self, ctx: Context, host_id: str, capabilities: Mapping[str, object], *,
@@ -119,11 +119,12 @@ class HostRegistry:
         """
         if not capabilities and name is None and reservable is None and reason is None:
             raise InvalidLease("No data to update: there is nothing in the body.", "body")
-        checked = host_capabilities.checked(capabilities)
+        values = host_capabilities.check(capabilities)
         if reason is not None:
             _check_reason(reason)
-        host, hurts = _change(ctx, host_queries.key_of(host_id), checked, name, reservable, reason)
-        if hurts:
+        host, affects_leases = _change(
+            ctx, host_queries.key_of(host_id), values, name, reservable, reason)
+        if affects_leases:
             try:
                 self._healing.heal(ctx)
             except core_errors.Unavailable as error:
@@ -138,14 +139,14 @@ class HostRegistry:
         :raises HostNotFound:
         :raises HostInUse: leases hold it now or later, or it carries allocations.
         """
-        _leave(ctx, host_queries.key_of(host_id), self._provisioner)
+        _remove(ctx, host_queries.key_of(host_id), self._provisioner)
 
 
 # Entering, changing, leaving ---------------------------------------------------------
 
 
 @db.retry_writes
-def _enter(
+def _register(
     ctx: Context, candidate: HostCandidate, capabilities: Mapping[str, str | None],
     trust_id: str | None, provisioner: Provisioner,
 ) -> Host:
@@ -154,12 +155,12 @@ def _enter(
         revisions.raise_(session, revisions.POOL)
         revisions.raise_(session, revisions.POOL_HOSTS)
         try:
-            root = rows.by_uuid(session, candidate.provider_uuid)
+            root = lookups.get_provider(session, candidate.provider_uuid)
         except placement_errors.ProviderNotFound:
             raise UnknownHost(candidate.name) from None
-        _refuse_known(session, root.id, candidate.name)
-        tree = _hold_tree(session, root.id)
-        _refuse_consumers(session, tree, candidate.name)
+        _check_not_registered(session, root.id, candidate.name)
+        tree = _lock_tree(session, root.id)
+        _check_unused(session, tree, candidate.name)
         reserved_trees.mark(session, root.id)
         child = providers.create(ctx, name=_child_name(candidate), parent_uuid=root.uuid)
         result = session.execute(_ADD, {
@@ -204,13 +205,13 @@ def _change(
             **sizes.of_tree(session, tree),
         ), {"of_id": host_id})
         changed = host_queries.row_of(session, host_id)
-        hurts = any(getattr(row, column) != getattr(changed, column)
+        affects_leases = any(getattr(row, column) != getattr(changed, column)
                     for column in ("reservable", *sizes.COLUMNS.values()))
-        return host_queries.with_capabilities(session, [changed])[0], hurts
+        return host_queries.with_capabilities(session, [changed])[0], affects_leases
 
 
 @db.retry_writes
-def _leave(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
+def _remove(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.POOL)
         revisions.raise_(session, revisions.POOL_HOSTS)
@@ -222,7 +223,7 @@ def _leave(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
         if any(occupied.host_id == host_id
                for occupied in occupancy.find(session, cleaning_seconds=0)):
             raise HostInUse(f"A lease that holds host {host.name} has yet to be ended.")
-        _refuse_consumers(session, _hold_tree(session, row.provider_id), host.name)
+        _check_unused(session, _lock_tree(session, row.provider_id), host.name)
         reserved_trees.unmark(session, row.provider_id)
         child = session.execute(_UUID, {"of_id": row.reservation_provider_id}).scalar()
         if child is not None:
@@ -245,9 +246,9 @@ def _split_fields(
 def _service(
     row: sa.Row[Any], reservable: bool | None, reason: str | None
 ) -> Mapping[str, object]:
-    """Return the columns that say whether a host is in service, as they shall be."""
-    wanted = bool(row.reservable) if reservable is None else reservable
-    if wanted:
+    """Return the new values of the columns that say whether a host is in service."""
+    in_service = bool(row.reservable) if reservable is None else reservable
+    if in_service:
         if reason is not None:
             raise InvalidLease("A host that is in service needs no reason for that.", "reason")
         return {"reservable": True, "down_reason": None}
@@ -267,7 +268,7 @@ def _check_reason(reason: str) -> None:
             f"Reasons that begin with {BY_MONITOR!r} are those of the monitor.", "reason")
 
 
-def _refuse_known(session: Session, provider_id: int, name: str) -> None:
+def _check_not_registered(session: Session, provider_id: int, name: str) -> None:
     for row in session.execute(_KNOWN, {"of_provider": provider_id, "of_name": name}):
         if row.provider_id == provider_id:
             raise HostExists(f"{name} is in the freepool already, as host {row.id}.")
@@ -275,10 +276,10 @@ def _refuse_known(session: Session, provider_id: int, name: str) -> None:
             raise HostExists(f"Host {row.id} of the freepool is called {name} already.")
 
 
-def _hold_tree(session: Session, root_id: int) -> set[int]:
-    """Take the rows of a tree of providers; return their ids."""
+def _lock_tree(session: Session, root_id: int) -> set[int]:
+    """Lock the rows of a tree of providers; return their ids."""
     tree = sizes.tree_of(session, root_id)
-    locks.hold(session, dict.fromkeys(tree, 0))
+    locks.lock_providers(session, dict.fromkeys(tree, 0))
     # Nothing joins or leaves it now, for that takes a row of it. What did so before we
     # held them makes us begin again.
     if sizes.tree_of(session, root_id) != tree:
@@ -286,11 +287,11 @@ def _hold_tree(session: Session, root_id: int) -> set[int]:
     return tree
 
 
-def _refuse_consumers(session: Session, tree: Iterable[int], name: str) -> None:
+def _check_unused(session: Session, tree: Iterable[int], name: str) -> None:
     consumers = session.execute(_CONSUMERS, {"tree": sorted(tree)}).scalar_one()
     if consumers:
-        named = "1 consumer has" if consumers == 1 else f"{consumers} consumers have"
-        raise HostInUse(f"{named} allocations on {name}, or on what is nested in it.")
+        consumers_have = "1 consumer has" if consumers == 1 else f"{consumers} consumers have"
+        raise HostInUse(f"{consumers_have} allocations on {name}, or on what is nested in it.")
 
 
 def _child_name(candidate: HostCandidate) -> str:

@@ -96,6 +96,6 @@ def _outdated(session: Session) -> dict[sa.Row[Any], dict[str, int]]:
     capacities: dict[int, list[tuple[str, int]]] = {row.id: [] for row in present}
     for row in session.execute(_ALL_CAPACITIES):
         capacities[row.id].append((row.name, row.capacity))
-    wanted = {row: _sizes(capacities[row.id]) for row in present}
-    return {row: sizes for row, sizes in wanted.items()
+    expected = {row: _sizes(capacities[row.id]) for row in present}
+    return {row: sizes for row, sizes in expected.items()
             if any(getattr(row, column) != amount for column, amount in sizes.items())}

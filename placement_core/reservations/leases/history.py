@@ -16,12 +16,12 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, arrays, clock, texts
+from placement_core.db import Session, clock, lists, texts
 from placement_core.plugin_api.reservations import Size, Window
 from placement_core.reservations import records, tables
 from placement_core.reservations.errors import InvalidLease
 from placement_core.reservations.leases import rendered_texts
-from placement_core.reservations.records import Holding
+from placement_core.reservations.records import HostHistoryEntry
 from placement_core.reservations.store import lease_rows
 
 _leases, _reservations, _held, _hosts, _notices = (
@@ -32,8 +32,8 @@ _SECONDS_A_DAY = 86_400
 #: Later than any start.
 _NEVER = 2**40
 
-#: ``Holding.marker``: a lease's number, a reservation's place in it, a host, a start. Without
-#: the start, as it was once: all of the host.
+#: ``HostHistoryEntry.marker``: a lease's number, a reservation's place in it, a host, a
+#: start. Older markers have no start: they stand for all of the host.
 _MARKER = re.compile("([0-9]{1,18})-([0-9]{1,9})-([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 # The name that a row has is that of a host which is gone; its id may be another's by now.
@@ -89,6 +89,8 @@ _OLD_LEASES = (
 _OLD_NOTICES = (
     sa.select(_notices.c.id).where(_notices.c.at < _LONG_AGO).order_by(_notices.c.at)
     .limit(_MOST))
+_RESERVATIONS = sa.select(_reservations.c.id).where(
+    lists.among(_reservations.c.lease_id, "ids"))
 #: What a lease consists of, in the order in which it can be removed.
 _PARTS = (
     (tables.instance_reservations, "reservation_id"),
@@ -102,7 +104,7 @@ _PARTS = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """What was removed: so many of each."""
 
     leases: int
@@ -115,7 +117,7 @@ def page(
     ctx: Context, *, project_id: str | None = None, host: str | None = None,
     since: datetime.datetime | None = None, until: datetime.datetime | None = None,
     after: str | None = None, limit: int | None = None,
-) -> list[Holding]:
+) -> list[HostHistoryEntry]:
     """Return who held which hosts, in the order in which their leases were made.
 
     What is held now is among it; what has not begun is not.
@@ -135,11 +137,11 @@ def page(
         return []
     names = tuple(values)
     if after is not None:
-        marked = _MARKER.fullmatch(after)
-        if marked is None:
+        match = _MARKER.fullmatch(after)
+        if match is None:
             raise InvalidLease(f"{after[:64]} is no marker of the history.", "marker")
         keys = ("after_lease", "after_position", "after_host", "after_start")
-        values |= zip(keys, map(int, marked.groups(default=str(_NEVER))), strict=True)
+        values |= zip(keys, map(int, match.groups(default=str(_NEVER))), strict=True)
         names += ("after",)
     if limit is not None:
         values["most"] = limit
@@ -154,8 +156,8 @@ def _page(names: tuple[str, ...], bounded: bool) -> sa.Select[Any]:
     return statement.limit(_MOST) if bounded else statement
 
 
-def _holding(row: sa.Row[Any]) -> Holding:
-    return Holding(
+def _holding(row: sa.Row[Any]) -> HostHistoryEntry:
+    return HostHistoryEntry(
         row.computehost_id, row.name_of_host or "", row.lease_id, row.lease_name,
         row.project_id, row.user_id, row.reservation_id, row.resource_type, row.slots,
         Size(row.vcpus, row.memory_mb, row.disk_gb), bool(row.whole),
@@ -169,23 +171,23 @@ def keep_name(session: Session, host_id: int, name: str) -> None:
     session.execute(_KEEP_NAME, {"of_host": host_id, "name": name})
 
 
-def remove_old(ctx: Context, *, keep_days: int, most: int = 1000) -> Pruned:
+def remove_old(ctx: Context, *, keep_days: int, most: int = 1000) -> PruneResult:
     """Remove all that was over long ago; any number may do so at the same time.
 
     :param most: how many leases, and how many notices and texts, one transaction removes.
     :returns: how many were removed.
     """
-    removed = Pruned(0, 0, 0)
+    removed = PruneResult(0, 0, 0)
     while True:
         pruned = prune(ctx, keep_days=keep_days, most=most)
-        removed = Pruned(removed.leases + pruned.leases, removed.notices + pruned.notices,
+        removed = PruneResult(removed.leases + pruned.leases, removed.notices + pruned.notices,
                          removed.texts + pruned.texts)
         if max(pruned.leases, pruned.notices, pruned.texts) < most:
             return removed
 
 
 @db.retry_writes
-def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
+def prune(ctx: Context, *, keep_days: int, most: int) -> PruneResult:
     """Remove what was over long ago: leases with all that is theirs, and notices.
 
     Texts of leases that were deleted go at once: nobody is shown these.
@@ -199,31 +201,25 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> Pruned:
     with db.write(ctx) as session:
         notices = list(session.execute(_OLD_NOTICES, parameters).scalars())
         if notices:
-            session.execute(_removing(_notices, "id", session.dialect), {"ids": notices})
-        old = list(session.execute(_OLD_LEASES, parameters).scalars())
-        if old:
-            _remove(session, old)
+            session.execute(_build_delete(_notices, "id"), {"ids": notices})
+        lease_ids = list(session.execute(_OLD_LEASES, parameters).scalars())
+        if lease_ids:
+            _remove(session, lease_ids)
         texts_removed = rendered_texts.remove_needless(session, most)
-    return Pruned(len(old), len(notices), texts_removed)
+    return PruneResult(len(lease_ids), len(notices), texts_removed)
 
 
 def _remove(session: Session, lease_ids: Sequence[str]) -> None:
     # The leases' rows first, as everybody who changes one.
     lease_rows.lock_all(session, lease_ids)
     reservation_ids = list(session.execute(
-        _RESERVATIONS[session.dialect], {"ids": lease_ids}).scalars())
+        _RESERVATIONS, {"ids": lease_ids}).scalars())
     for table, key in _PARTS:
         ids = reservation_ids if key == "reservation_id" else lease_ids
         if ids:
-            session.execute(_removing(table, key, session.dialect), {"ids": ids})
+            session.execute(_build_delete(table, key), {"ids": ids})
 
 
 @functools.cache
-def _removing(table: sa.Table, key: str, dialect: str) -> sa.Delete:
-    return sa.delete(table).where(arrays.among(table.c[key], "ids", dialect=dialect))
-
-
-_RESERVATIONS = {
-    dialect: sa.select(_reservations.c.id).where(
-        arrays.among(_reservations.c.lease_id, "ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+def _build_delete(table: sa.Table, key: str) -> sa.Delete:
+    return sa.delete(table).where(lists.among_many(table.c[key], "ids"))

@@ -49,7 +49,7 @@ def find(session: Session, lease_id: str, project_id: str | None) -> lease_rows.
     return present
 
 
-class Filters(TypedDict, total=False):
+class LeaseFilters(TypedDict, total=False):
     """Which leases are wanted, and in which order; no filter: all.
 
     * ``project_id``, ``status``, ``name``: of them.
@@ -74,7 +74,7 @@ class Filters(TypedDict, total=False):
 
 
 @db.retry_writes
-def page(ctx: Context, **filters: Unpack[Filters]) -> list[Lease]:
+def page(ctx: Context, **filters: Unpack[LeaseFilters]) -> list[Lease]:
     """Return leases that were not deleted.
 
     :raises InvalidLease: ``after`` is no lease that can be seen.
@@ -84,7 +84,7 @@ def page(ctx: Context, **filters: Unpack[Filters]) -> list[Lease]:
 
 
 @db.retry_writes
-def versions(ctx: Context, **filters: Unpack[Filters]) -> Sequence[Any]:
+def versions(ctx: Context, **filters: Unpack[LeaseFilters]) -> Sequence[Any]:
     """Return which leases ``page`` would, as rows of an id and a version.
 
     Of a lease that has the same version as before, everything is as before.
@@ -95,7 +95,7 @@ def versions(ctx: Context, **filters: Unpack[Filters]) -> Sequence[Any]:
 
 
 @db.retry_writes
-def texts_of(ctx: Context, format_: int, **filters: Unpack[Filters]) -> Sequence[Any]:
+def texts_of(ctx: Context, format_: int, **filters: Unpack[LeaseFilters]) -> Sequence[Any]:
     """Return what ``versions`` does, with what was written of each lease in that version.
 
     :param format_: that of the texts, which are None where there is none.
@@ -104,43 +104,44 @@ def texts_of(ctx: Context, format_: int, **filters: Unpack[Filters]) -> Sequence
     return _page(ctx, filters, {"format": format_})
 
 
-def _page(ctx: Context, filters: Filters, values: Mapping[str, Any]) -> Sequence[Any]:
-    wanted: dict[str, Any] = {**values} | {
+def _page(ctx: Context, filters: LeaseFilters, values: Mapping[str, Any]) -> Sequence[Any]:
+    parameters: dict[str, Any] = {**values} | {
         name: filters[name] for name in ("project_id", "status", "name", "host_id")
         if filters.get(name) is not None}
-    if not all(texts.is_storable(value) for value in wanted.values() if isinstance(value, str)):
+    if not all(texts.is_storable(value) for value in parameters.values()
+               if isinstance(value, str)):
         return []
     if (limit := filters.get("limit")) is not None:
-        wanted["most"] = limit
+        parameters["most"] = limit
     if (overlaps := filters.get("overlaps")) is not None:
-        wanted |= {"starts": lease_rows.naive(overlaps.start_at),
-                   "ends": lease_rows.naive(overlaps.end_at)}
+        parameters |= {"starts": lease_rows.naive(overlaps.start_at),
+                       "ends": lease_rows.naive(overlaps.end_at)}
     sort_key = filters.get("sort_key", "number")
     if (after := filters.get("after")) is not None:
-        last = _marked(ctx, after, wanted.get("project_id"))
-        wanted |= {"last_number": last.number, "last_value": last._asdict()[sort_key]}
-    chosen = _chosen(
-        frozenset(wanted) - {"last_value"}, sort_key, filters.get("descending", False))
-    return chosen.fetch(ctx, wanted)
+        last = _read_marker(ctx, after, parameters.get("project_id"))
+        parameters |= {"last_number": last.number, "last_value": last._asdict()[sort_key]}
+    statement = _build_page(
+        frozenset(parameters) - {"last_value"}, sort_key, filters.get("descending", False))
+    return statement.fetch(ctx, parameters)
 
 
-def _marked(ctx: Context, lease_id: str, project_id: str | None) -> Any:
+def _read_marker(ctx: Context, lease_id: str, project_id: str | None) -> Any:
     """Return the lease after which a page begins: what it can be sorted by.
 
     :raises InvalidLease: it cannot be seen.
     """
-    rows = _MARKED.fetch(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
+    rows = _MARKER.fetch(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
     if not rows or project_id not in (None, rows[0].project_id):
         raise errors.InvalidLease(f"There is no lease {lease_id[:64]}.", "marker")
     return rows[0]
 
 
-_MARKED = PreparedRead(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
+_MARKER = PreparedRead(sa.select(*_SORT_KEYS.values(), _leases.c.project_id).where(
     _leases.c.id == sa.bindparam("lease_id")))
 
 
 @functools.lru_cache(256)
-def _chosen(names: frozenset[str], sort_key: str, descending: bool) -> PreparedRead:
+def _build_page(names: frozenset[str], sort_key: str, descending: bool) -> PreparedRead:
     column, number = _SORT_KEYS[sort_key], _leases.c.number
     statement = sa.select(_leases.c.id, _leases.c.version).where(lease_rows.EXISTING, *(
         _leases.c[name] == sa.bindparam(name)

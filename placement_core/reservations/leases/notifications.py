@@ -24,7 +24,7 @@ from placement_core import db
 from placement_core.changes import revisions
 from placement_core.changes.tables import revisions as _revisions
 from placement_core.context import Context
-from placement_core.db import arrays, clock, texts
+from placement_core.db import clock, lists, texts
 from placement_core.reservations import tables
 from placement_core.reservations.records import BEFORE_END, END, START, Lease, Notification
 
@@ -50,11 +50,10 @@ _SET_LAST = (
     sa.update(_revisions)
     .where(_revisions.c.name == revisions.NOTICES)
     .values(serial=sa.bindparam("last")))
-_GIVE = {
-    dialect: sa.update(_notices)
-    .where(arrays.among(_notices.c.id, "ids", dialect=dialect))
-    .values(position=_notices.c.id + sa.bindparam("shift", type_=sa.BigInteger))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_SET_POSITIONS = (
+    sa.update(_notices)
+    .where(lists.among(_notices.c.id, "ids"))
+    .values(position=_notices.c.id + sa.bindparam("shift", type_=sa.BigInteger)))
 
 
 def add(ctx: Context, event: str, lease: Lease) -> None:
@@ -66,7 +65,7 @@ def add(ctx: Context, event: str, lease: Lease) -> None:
     with db.write(ctx) as session:
         session.execute(_INSERT, {
             "lease_id": lease.id, "project_id": lease.project_id, "event": event,
-            "payload": json.dumps(lease, default=_plain)})
+            "payload": json.dumps(lease, default=_to_json)})
 
 
 @db.retry_writes
@@ -81,9 +80,10 @@ def page(
 
     :param after: the position of the last one of the page before.
     """
-    wanted = {"project_id": project_id, "lease_id": lease_id}
-    values: dict[str, Any] = {name: wish for name, wish in wanted.items() if wish is not None}
-    if not all(texts.is_storable(wish) for wish in values.values()):
+    filters = {"project_id": project_id, "lease_id": lease_id}
+    values: dict[str, Any] = {
+        name: value for name, value in filters.items() if value is not None}
+    if not all(texts.is_storable(value) for value in values.values()):
         return []
     _give_positions(ctx)
     statement = _page(tuple(values), limit is not None)
@@ -101,11 +101,11 @@ def _give_positions(ctx: Context) -> None:
     with db.read_once(ctx) as session:
         if session.execute(_ANY_NEW).first() is None:
             return
-    while _give_some(ctx) == _BATCH:
+    while _give_positions_to_batch(ctx) == _BATCH:
         pass
 
 
-def _give_some(ctx: Context) -> int:
+def _give_positions_to_batch(ctx: Context) -> int:
     """Give positions to some; return to how many."""
     with db.write(ctx) as session:
         revisions.raise_(session, revisions.NOTICES)
@@ -115,7 +115,7 @@ def _give_some(ctx: Context) -> int:
         if ids:
             # The distances of the ids stay: then one statement does for all.
             shift = session.execute(_LAST).scalar_one() - ids[0]
-            session.execute(_GIVE[session.dialect], {"ids": ids, "shift": shift})
+            session.execute(_SET_POSITIONS, {"ids": ids, "shift": shift})
             session.execute(_SET_LAST, {"last": ids[-1] + shift})
     return len(ids)
 
@@ -130,7 +130,7 @@ def _page(names: tuple[str, ...], bounded: bool) -> sa.Select[Any]:
     return statement.limit(sa.bindparam("most", type_=sa.Integer)) if bounded else statement
 
 
-def _plain(value: object) -> object:
+def _to_json(value: object) -> object:
     """Return a part of a lease as JSON has it, where that is not the same."""
     if isinstance(value, datetime.datetime):
         return value.isoformat()

@@ -17,7 +17,7 @@ from placement_core.reservations.leases.requests import LeaseRequests
 from placement_core.reservations.leases.updates import HoldingChange
 from placement_core.reservations.records import Lease, LeaseChange, NewLease
 from placement_core.reservations.scheduling import planner, pool_queries
-from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.planner import Grant, ReservationRequest
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.store import bookings, lease_rows
 
@@ -31,7 +31,7 @@ class NewLeasePlan:
 
     dates: LeaseDates
     pool: Pool
-    granted: Sequence[Granted]
+    grants: Sequence[Grant]
     at: datetime.datetime
 
     @property
@@ -42,7 +42,7 @@ class NewLeasePlan:
     @property
     def shares(self) -> list[Sequence[Share]]:
         """Return what each reservation holds of hosts."""
-        return [granted.shares for granted in self.granted]
+        return [grants.shares for grants in self.grants]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,11 +77,13 @@ class ChangeDoesNotFit(Exception):
     :ivar after: the lease as it should have been.
     """
 
-    def __init__(self, why: DoesNotFit, after: Lease, wanted: Sequence[Wanted]) -> None:
+    def __init__(
+        self, why: DoesNotFit, after: Lease, requests: Sequence[ReservationRequest]
+    ) -> None:
         super().__init__(str(why))
         self.why = why
         self.after = after
-        self.wanted = wanted
+        self.requests = requests
 
 
 class LeasePlanner:
@@ -99,7 +101,7 @@ class LeasePlanner:
         self._minutes_before_end = minutes_before_end
 
     def plan_new(
-        self, session: Session, new: NewLease, wanted: Sequence[Wanted]
+        self, session: Session, new: NewLease, requests: Sequence[ReservationRequest]
     ) -> NewLeasePlan:
         """Plan a lease that is asked for.
 
@@ -108,9 +110,9 @@ class LeasePlanner:
         now = pool_queries.current_time(session)
         lease_dates = dates.resolve_new(new, now, self._minutes_before_end)
         pool = pool_queries.read(
-            session, wanted, lease_dates.window, cleaning_seconds=self._cleaning_seconds)
+            session, requests, lease_dates.window, cleaning_seconds=self._cleaning_seconds)
         return NewLeasePlan(
-            lease_dates, pool, planner.plan(pool, lease_dates.window, wanted), now)
+            lease_dates, pool, planner.plan(pool, lease_dates.window, requests), now)
 
     def plan_change(
         self, session: Session, present: lease_rows.LeaseSnapshot, change: LeaseChange
@@ -132,23 +134,23 @@ class LeasePlanner:
         held = bookings.read_shares(session, before)
         if updates.needs_no_more(before, after):
             pool = None
-            granted = [Granted(held[reservation.id]) for reservation in after.reservations]
+            grants = [Grant(held[reservation.id]) for reservation in after.reservations]
         else:
-            wanted = self._requests.wanted_of(after, held)
-            pool, granted = self._plan_again(session, after, left, wanted)
+            requests = self._requests.requests_of(after, held)
+            pool, grants = self._replan(session, after, left, requests)
             after = updates.without_missing(after)
         return LeaseChangePlan(before, after, left, [
             HoldingChange(reservation, held[reservation.id], grant)
-            for reservation, grant in zip(after.reservations, granted, strict=True)
+            for reservation, grant in zip(after.reservations, grants, strict=True)
         ], pool, now)
 
-    def _plan_again(
-        self, session: Session, after: Lease, left: Window, wanted: Sequence[Wanted]
-    ) -> tuple[Pool, list[Granted]]:
+    def _replan(
+        self, session: Session, after: Lease, left: Window, requests: Sequence[ReservationRequest]
+    ) -> tuple[Pool, list[Grant]]:
         pool = pool_queries.read(
-            session, wanted, left, cleaning_seconds=self._cleaning_seconds,
+            session, requests, left, cleaning_seconds=self._cleaning_seconds,
             without=[reservation.id for reservation in after.reservations])
         try:
-            return pool, planner.plan(pool, left, wanted)
+            return pool, planner.plan(pool, left, requests)
         except DoesNotFit as refusal:
-            raise ChangeDoesNotFit(refusal, after, wanted) from None
+            raise ChangeDoesNotFit(refusal, after, requests) from None

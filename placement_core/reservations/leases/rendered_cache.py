@@ -14,9 +14,8 @@ from typing import NamedTuple, Unpack
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db.database import Database
 from placement_core.reservations.leases import lease_queries
-from placement_core.reservations.leases.lease_queries import Filters
+from placement_core.reservations.leases.lease_queries import LeaseFilters
 from placement_core.reservations.leases.rendered_texts import LeaseRenderer
 from placement_core.reservations.store import lease_rows
 
@@ -35,65 +34,29 @@ class _Listed(NamedTuple):
     new: dict[str, int]
 
 
-class RenderedLeases:
-    """The texts of leases. Any thread may ask.
+class LeaseTexts:
+    """The texts of leases that a process remembers, of one renderer. Any thread may ask.
 
     :param most_bytes: if the texts had more, those that were made first are forgotten.
     """
 
-    def __init__(self, renderer: LeaseRenderer, most_bytes: int = _MOST_BYTES) -> None:
-        self._renderer = renderer
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        #: {id of a lease: its version, and the text}. Who changes it holds the lock.
+        #: {id of a lease: its version, and the text}. Whoever changes it holds the lock.
         self._texts: dict[str, tuple[int, bytes]] = {}
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def page(self, ctx: Context, **filters: Unpack[Filters]) -> list[tuple[str, bytes]]:
-        """Return leases that were not deleted: their ids and texts.
+    def __len__(self) -> int:
+        return len(self._texts)
 
-        :param filters: those of ``lease_queries.page``, whose errors it raises.
-        """
-        listed = self._look(ctx, filters, stored=not self._texts)
-        if listed.new:
-            many = len(listed.new) > _MUCH * len(listed.ids)
-            listed = db.retry_writes(self._read)(ctx, filters, stored=many)
-        return [(id_, listed.texts[id_]) for id_ in listed.ids]
+    def get(self, lease_id: str, version: int) -> bytes | None:
+        """Return the text of a lease in a version."""
+        known = self._texts.get(lease_id)
+        return known[1] if known is not None and known[0] == version else None
 
-    def _read(self, ctx: Context, filters: Filters, *, stored: bool) -> _Listed:
-        # In one snapshot, so that what is read is of the versions that are listed.
-        with db.read(ctx) as session:
-            listed = self._look(ctx, filters, stored=stored)
-            leases = lease_rows.read(session, list(listed.new))
-        texts = {lease.id: self._renderer.render(lease) for lease in leases}
-        listed.texts.update(texts)
-        self._keep((id_, listed.new[id_], text) for id_, text in texts.items())
-        return listed
-
-    def _look(self, ctx: Context, filters: Filters, *, stored: bool) -> _Listed:
-        """Look at a list once.
-
-        :param stored: ask for the texts that are in the database, too.
-        """
-        rows = (lease_queries.texts_of(ctx, self._renderer.format, **filters) if stored
-                else lease_queries.versions(ctx, **filters))
-        listed = _Listed([], {}, {})
-        learnt: list[tuple[str, int, bytes]] = []
-        for id_, version, *text in rows:
-            listed.ids.append(id_)
-            known = self._texts.get(id_)
-            if known is not None and known[0] == version:
-                listed.texts[id_] = known[1]
-            elif text and text[0] is not None:
-                listed.texts[id_] = made = text[0].encode()
-                learnt.append((id_, version, made))
-            else:
-                listed.new[id_] = version
-        self._keep(learnt)
-        return listed
-
-    def _keep(self, texts: Iterable[tuple[str, int, bytes]]) -> None:
-        """Know texts from now on: ids, versions and texts."""
+    def put(self, texts: Iterable[tuple[str, int, bytes]]) -> None:
+        """Remember texts: ids, versions and texts."""
         with self._lock:
             for id_, version, text in texts:
                 _, before = self._texts.pop(id_, (0, b""))
@@ -104,7 +67,55 @@ class RenderedLeases:
                     self._bytes -= len(forgotten)
 
 
-def of(database: Database, renderer: LeaseRenderer) -> RenderedLeases:
-    """Return what is shown of the leases of a database: one for all who ask in a process."""
-    shown: RenderedLeases | None = database.kept.get(RenderedLeases)
-    return shown or database.kept.setdefault(RenderedLeases, RenderedLeases(renderer))
+class RenderedLeases:
+    """Leases as a renderer shows them.
+
+    :param texts: those that are known already.
+    """
+
+    def __init__(self, renderer: LeaseRenderer, texts: LeaseTexts) -> None:
+        self._renderer = renderer
+        self._texts = texts
+
+    def page(self, ctx: Context, **filters: Unpack[LeaseFilters]) -> list[tuple[str, bytes]]:
+        """Return leases that were not deleted: their ids and texts.
+
+        :param filters: those of ``lease_queries.page``, whose errors it raises.
+        """
+        listed = self._look(ctx, filters, stored=not self._texts)
+        if listed.new:
+            many = len(listed.new) > _MUCH * len(listed.ids)
+            listed = db.retry_writes(self._read)(ctx, filters, stored=many)
+        return [(id_, listed.texts[id_]) for id_ in listed.ids]
+
+    def _read(self, ctx: Context, filters: LeaseFilters, *, stored: bool) -> _Listed:
+        # In one snapshot, so that what is read is of the versions that are listed.
+        with db.read(ctx) as session:
+            listed = self._look(ctx, filters, stored=stored)
+            leases = lease_rows.read(session, list(listed.new))
+        texts = {lease.id: self._renderer.render(lease) for lease in leases}
+        listed.texts.update(texts)
+        self._texts.put((id_, listed.new[id_], text) for id_, text in texts.items())
+        return listed
+
+    def _look(self, ctx: Context, filters: LeaseFilters, *, stored: bool) -> _Listed:
+        """Look at a list once.
+
+        :param stored: ask for the texts that are in the database, too.
+        """
+        rows = (lease_queries.texts_of(ctx, self._renderer.format, **filters) if stored
+                else lease_queries.versions(ctx, **filters))
+        listed = _Listed([], {}, {})
+        learnt: list[tuple[str, int, bytes]] = []
+        for id_, version, *text in rows:
+            listed.ids.append(id_)
+            known = self._texts.get(id_, version)
+            if known is not None:
+                listed.texts[id_] = known
+            elif text and text[0] is not None:
+                listed.texts[id_] = made = text[0].encode()
+                learnt.append((id_, version, made))
+            else:
+                listed.new[id_] = version
+        self._texts.put(learnt)
+        return listed

@@ -17,7 +17,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import Session, arrays
+from placement_core.db import Session, arrays, lists
 from placement_core.reservations import tables
 from placement_core.reservations.records import Lease
 from placement_core.reservations.store import lease_rows
@@ -77,32 +77,32 @@ def _newer(written: Any) -> sa.ColumnElement[bool]:
         sa.and_(_texts.c.format == written.format, _texts.c.version < written.version))
 
 
-def _write_by_conflict(insert: Any) -> sa.Executable:
+def _upsert_on_conflict(insert: postgresql.Insert | sqlite.Insert) -> sa.Insert:
     written = insert.excluded
-    return insert.on_conflict_do_update(
+    upsert: sa.Insert = insert.on_conflict_do_update(
         index_elements=[_texts.c.number], where=_newer(written),
         set_={name: written[name] for name in ("lease_id", "version", "format", "text")})
+    return upsert
 
 
-def _write_on_mysql() -> sa.Executable:
+def _upsert_on_mysql() -> sa.Insert:
     insert = mysql.insert(_texts).inline()
     written = insert.inserted
     # Assignments see what those before them have set. What is left after the version either
     # differs still, and is set, or is the same already.
-    return insert.on_duplicate_key_update([
+    upsert: sa.Insert = insert.on_duplicate_key_update([
         (name, sa.func.if_(_newer(written), written[name], _texts.c[name]))
         for name in ("text", "version", "format", "lease_id")])
+    return upsert
 
 
-_WRITE = {
-    "mysql": _write_on_mysql(),
-    "postgresql": _write_by_conflict(arrays.insert(
+_UPSERT = {
+    "mysql": _upsert_on_mysql(),
+    "postgresql": _upsert_on_conflict(arrays.insert(
         postgresql.insert(_texts).inline(), _texts, _texts.c.keys())),
-    "sqlite": _write_by_conflict(sqlite.insert(_texts).inline()),
+    "sqlite": _upsert_on_conflict(sqlite.insert(_texts).inline()),
 }
-_REMOVE = {
-    dialect: sa.delete(_texts).where(arrays.among(_texts.c.number, "numbers", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_REMOVE = sa.delete(_texts).where(lists.among(_texts.c.number, "numbers"))
 
 
 def fill(ctx: Context, renderer: LeaseRenderer) -> int:
@@ -110,18 +110,18 @@ def fill(ctx: Context, renderer: LeaseRenderer) -> int:
 
     Any number may do so at the same time: the newest text of a lease stays.
     """
-    made, after = 0, 0
+    count, after = 0, 0
     while True:
-        rows = _make(ctx, renderer, after)
+        rows = _render_missing(ctx, renderer, after)
         if rows:
             _write(ctx, rows)
-            made, after = made + len(rows), rows[-1]["number"]
+            count, after = count + len(rows), rows[-1]["number"]
         if len(rows) < _BATCH:
-            return made
+            return count
 
 
 @db.retry_writes
-def _make(ctx: Context, renderer: LeaseRenderer, after: int) -> list[_Row]:
+def _render_missing(ctx: Context, renderer: LeaseRenderer, after: int) -> list[_Row]:
     """Make the next texts that are missing, of leases with higher numbers than ``after``."""
     # In one snapshot, so that what is read is of the versions that were found.
     with db.read(ctx) as session:
@@ -139,7 +139,7 @@ def _write(ctx: Context, rows: Sequence[_Row]) -> None:
     # In the order of their numbers, so that two who write the same wait for each other.
     with db.write(ctx) as session:
         session.execute(
-            _WRITE[session.dialect],
+            _UPSERT[session.dialect],
             arrays.columns(rows) if session.dialect == "postgresql" else rows)
 
 
@@ -152,5 +152,5 @@ def remove_needless(session: Session, most: int) -> int:
     # who changes one.
     numbers = list(session.execute(_NEEDLESS, {"most": most}).scalars())
     if numbers:
-        session.execute(_REMOVE[session.dialect], {"numbers": numbers})
+        session.execute(_REMOVE, {"numbers": numbers})
     return len(numbers)

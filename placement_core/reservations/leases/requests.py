@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placement_core.plugin_api.reservations import (
-    Asked,
     NotChangeable,
     ReservationPlugin,
+    ReservationSpec,
     Share,
 )
 from placement_core.reservations import errors, records
@@ -26,7 +26,7 @@ from placement_core.reservations.records import (
     NewReservation,
     Reservation,
 )
-from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.planner import ReservationRequest
 
 
 class LeaseRequests:
@@ -43,7 +43,9 @@ class LeaseRequests:
         self._schemas = {name: PluginSchemas(plugin) for name, plugin in plugins.items()}
         self._max_reservations = max_reservations
 
-    def wanted(self, project_id: str, reservations: Sequence[NewReservation]) -> list[Wanted]:
+    def check(
+        self, project_id: str, reservations: Sequence[NewReservation]
+    ) -> list[ReservationRequest]:
         """Return what new reservations want.
 
         :raises InvalidLease, InvalidReservation: they make no sense.
@@ -51,21 +53,23 @@ class LeaseRequests:
         if not 1 <= len(reservations) <= self._max_reservations:
             raise errors.InvalidLease(
                 f"A lease has 1 to {self._max_reservations} reservations.", "reservations")
-        wanted = []
+        requests = []
         for reservation in reservations:
             plugin = self._plugin(reservation.resource_type)
             self._schemas[reservation.resource_type].check_new(reservation.given)
-            wanted.append(Wanted(plugin, Asked(
+            requests.append(ReservationRequest(plugin, ReservationSpec(
                 str(uuid.uuid4()), project_id, plugin.values(reservation.given))))
-        return wanted
+        return requests
 
-    def wanted_of(self, lease: Lease, held: Mapping[str, Sequence[Share]]) -> list[Wanted]:
+    def requests_of(
+        self, lease: Lease, held: Mapping[str, Sequence[Share]]
+    ) -> list[ReservationRequest]:
         """Return what the reservations of a lease want.
 
         :param held: what each has up to now, by its id.
         """
         return [
-            Wanted(self._plugin(reservation.resource_type), Asked(
+            ReservationRequest(self._plugin(reservation.resource_type), ReservationSpec(
                 reservation.id, lease.project_id, reservation.fields, held[reservation.id],
                 started=reservation.status == records.R_ACTIVE))
             for reservation in lease.reservations]
@@ -77,16 +81,17 @@ class LeaseRequests:
 
         :raises InvalidLease, InvalidReservation, NotChangeable:
         """
-        known = {reservation.id: reservation for reservation in lease.reservations}
+        reservations = {reservation.id: reservation for reservation in lease.reservations}
         changed: dict[str, Mapping[str, Any]] = {}
         for request in change.reservations:
             if not request.id:
                 raise errors.InvalidLease("Missing parameter reservation ID", "reservations")
-            reservation = known.pop(request.id, None)
+            reservation = reservations.pop(request.id, None)
             if reservation is None:
                 raise errors.InvalidLease(
                     "Please enter valid reservation IDs, each once: the lease has "
-                    f"{', '.join(each.id for each in lease.reservations)}.", "reservations")
+                    f"{', '.join(reservation.id for reservation in lease.reservations)}.",
+                    "reservations")
             fields = self._changed_values(reservation, request)
             if fields != reservation.fields:
                 if reservation.status == records.R_ERROR:

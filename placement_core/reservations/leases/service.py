@@ -41,13 +41,13 @@ from placement_core.reservations.leases.plans import (
     NewLeasePlan,
 )
 from placement_core.reservations.leases.requests import LeaseRequests, changes_besides
-from placement_core.reservations.policy.rules import Judgement, LeaseRules
+from placement_core.reservations.policy.rules import AdmissionCheck, LeaseRules
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import Lease, LeaseChange, NewLease, NewReservation
 from placement_core.reservations.scheduling import availability, pool_queries
-from placement_core.reservations.scheduling.availability import FreeStep, NextFit
+from placement_core.reservations.scheduling.availability import FittingWindow, FreeStep
 from placement_core.reservations.scheduling.booking_index import BookingIndex
-from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.store import bookings, lease_rows
 
@@ -83,51 +83,55 @@ class Leases:
         :raises NoRoom: it does not fit; with the time at which it would.
         :raises PolicyRefused: a rule of the site.
         """
-        wanted = self._requests.wanted(new.project_id, new.reservations)
+        requests = self._requests.check(new.project_id, new.reservations)
         try:
-            judgement = self._prepare_new(ctx, new, wanted)
-            return db.retry_writes(self._create)(ctx, new, wanted, judgement)
+            check = self._prepare_new(ctx, new, requests)
+            return db.retry_writes(self._create)(ctx, new, requests, check)
         except DoesNotFit as refusal:
-            raise self._no_room(ctx, refusal, new.start_at, new.end_at, wanted) from None
+            raise self._no_room(ctx, refusal, new.start_at, new.end_at, requests) from None
 
     def what_if(self, ctx: Context, new: NewLease) -> None:
         """Say what ``create`` would say, and write nothing.
 
         :raises NoRoom, PolicyRefused, InvalidLease, InvalidReservation:
         """
-        wanted = self._requests.wanted(new.project_id, new.reservations)
+        requests = self._requests.check(new.project_id, new.reservations)
         try:
-            judgement = self._prepare_new(ctx, new, wanted)
-            db.retry_writes(self._judge_new)(ctx, new, wanted, judgement)
+            check = self._prepare_new(ctx, new, requests)
+            db.retry_writes(self._judge_new)(ctx, new, requests, check)
         except DoesNotFit as refusal:
-            raise self._no_room(ctx, refusal, new.start_at, new.end_at, wanted) from None
+            raise self._no_room(ctx, refusal, new.start_at, new.end_at, requests) from None
 
     def _prepare_new(
-        self, ctx: Context, new: NewLease, wanted: Sequence[Wanted]
-    ) -> Judgement:
+        self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest]
+    ) -> AdmissionCheck:
         return self._rules.prepare(
-            ctx, new, plan=lambda: db.retry_writes(self._plan_new)(ctx, new, wanted).shares)
+            ctx, new, plan=lambda: db.retry_writes(self._plan_new)(ctx, new, requests).shares)
 
-    def _plan_new(self, ctx: Context, new: NewLease, wanted: Sequence[Wanted]) -> NewLeasePlan:
+    def _plan_new(
+        self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest]
+    ) -> NewLeasePlan:
         with db.read(ctx) as session:
-            return self._planner.plan_new(session, new, wanted)
+            return self._planner.plan_new(session, new, requests)
 
     def _judge_new(
-        self, ctx: Context, new: NewLease, wanted: Sequence[Wanted], judgement: Judgement
+        self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest],
+        check: AdmissionCheck,
     ) -> None:
         with db.read(ctx) as session:
-            plan = self._planner.plan_new(session, new, wanted)
-            judgement.decide(ctx, plan.window, plan.shares)
+            plan = self._planner.plan_new(session, new, requests)
+            check.decide(ctx, plan.window, plan.shares)
 
     def _create(
-        self, ctx: Context, new: NewLease, wanted: Sequence[Wanted], judgement: Judgement
+        self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest],
+        check: AdmissionCheck,
     ) -> Lease:
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
-            plan = self._planner.plan_new(session, new, wanted)
-            judgement.decide(ctx, plan.window, plan.shares)
+            plan = self._planner.plan_new(session, new, requests)
+            check.decide(ctx, plan.window, plan.shares)
             return self._commit_new(ctx, session, plan, updates.new_lease(
-                new, plan.dates, wanted, plan.at))
+                new, plan.dates, requests, plan.at))
 
     def _commit_new(
         self, ctx: Context, session: Session, plan: NewLeasePlan, lease: Lease
@@ -136,7 +140,7 @@ class Leases:
         lease = lease_rows.insert(session, lease)
         session.record_change(kinds.LEASE, lease.number)
         bookings.insert(
-            session, zip(lease.reservations, plan.granted, strict=True), lease.window)
+            session, zip(lease.reservations, plan.grants, strict=True), lease.window)
         pool_queries.mark_booked(session, plan.pool, itertools.chain(*plan.shares))
         for reservation in lease.reservations:
             self._provisioner.create(ctx, lease, reservation)
@@ -148,47 +152,49 @@ class Leases:
     def next_fit(
         self, ctx: Context, project_id: str, reservations: Sequence[NewReservation], *,
         since: datetime.datetime | None, seconds: int,
-    ) -> NextFit | None:
+    ) -> FittingWindow | None:
         """Return when a lease of these reservations fits; None: at no time that was tried.
 
         :param since: no earlier than then; None: from now on.
         :raises InvalidLease, InvalidReservation: the request makes no sense.
         """
-        wanted = self._requests.wanted(project_id, reservations)
+        requests = self._requests.check(project_id, reservations)
         dates.check_fit(since, seconds)
-        return db.retry_writes(self._next_fit)(ctx, wanted, since, lambda _: seconds)
+        return db.retry_writes(self._next_fit)(ctx, requests, since, lambda _: seconds)
 
     def _next_fit(
-        self, ctx: Context, wanted: Sequence[Wanted], since: datetime.datetime | None,
-        seconds: Callable[[datetime.datetime], int], instead: Lease | None = None,
-    ) -> NextFit | None:
+        self, ctx: Context, requests: Sequence[ReservationRequest],
+        since: datetime.datetime | None, seconds: Callable[[datetime.datetime], int],
+        instead: Lease | None = None,
+    ) -> FittingWindow | None:
         """Return when reservations fit.
 
         :param seconds: how long, if it begins then.
         :param instead: of which they are: what it holds is free.
         """
-        promises = self._booking_index.present(ctx).without(
+        bookings_ = self._booking_index.present(ctx).without(
             None if instead is None else instead.number)
         with db.read(ctx) as session:
             now = pool_queries.current_time(session)
             begin = now if since is None else max(since.replace(microsecond=0), now)
             start = int(begin.timestamp())
             pool = pool_queries.read_future(
-                session, wanted, start, promises, cleaning_seconds=self._cleaning_seconds,
+                session, requests, start, bookings_, cleaning_seconds=self._cleaning_seconds,
                 without=() if instead is None else [
                     reservation.id for reservation in instead.reservations])
-        return availability.next_fit(pool, start, seconds(begin), wanted)
+        return availability.next_fit(pool, start, seconds(begin), requests)
 
     def _no_room(
         self, ctx: Context, refusal: DoesNotFit, start_at: datetime.datetime | None,
-        end_at: datetime.datetime, wanted: Sequence[Wanted], instead: Lease | None = None,
+        end_at: datetime.datetime, requests: Sequence[ReservationRequest],
+        instead: Lease | None = None,
     ) -> DoesNotFit:
         """Return a refusal with the time at which the same lease fits."""
         def seconds(begin: datetime.datetime) -> int:
             return max(1, int((end_at - (start_at or begin)).total_seconds()))
 
         try:
-            fit = db.retry_writes(self._next_fit)(ctx, wanted, start_at, seconds, instead)
+            fit = db.retry_writes(self._next_fit)(ctx, requests, start_at, seconds, instead)
         except core_errors.Unavailable:
             # Why it does not fit now is known already.
             return refusal
@@ -199,10 +205,10 @@ class Leases:
         return availability.timeline(db.retry_writes(self._pool)(ctx, window), window)
 
     def _pool(self, ctx: Context, window: Window) -> Pool:
-        promises = self._booking_index.present(ctx).promises
+        bookings_ = self._booking_index.present(ctx).bookings
         with db.read(ctx) as session:
             return pool_queries.read_future(
-                session, (), window.start, promises, cleaning_seconds=self._cleaning_seconds)
+                session, (), window.start, bookings_, cleaning_seconds=self._cleaning_seconds)
 
     # Changing --------------------------------------------------------------------
 
@@ -218,18 +224,18 @@ class Leases:
             return db.retry_writes(self._rename)(ctx, lease_id, change.name, project_id)
         if change.end_now:
             ended = db.retry_writes(self._end_now)(ctx, lease_id, change, project_id)
-            self._rules.ended(ctx, ended)
+            self._rules.notify_end(ctx, ended)
             return ended
         try:
-            judgement = self._prepare_change(ctx, lease_id, change, project_id)
-            return db.retry_writes(self._change)(ctx, lease_id, change, project_id, judgement)
+            check = self._prepare_change(ctx, lease_id, change, project_id)
+            return db.retry_writes(self._change)(ctx, lease_id, change, project_id, check)
         except ChangeDoesNotFit as refused:
             after = refused.after
             if after.status != records.PENDING:
                 # It begins when it began.
                 raise refused.why from None
             raise self._no_room(
-                ctx, refused.why, after.start_at, after.end_at, refused.wanted,
+                ctx, refused.why, after.start_at, after.end_at, refused.requests,
                 after) from None
 
     def _rename(
@@ -268,7 +274,7 @@ class Leases:
 
     def _prepare_change(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
-    ) -> Judgement:
+    ) -> AdmissionCheck:
         before = lease_queries.get(ctx, lease_id, project_id=project_id)
         return self._rules.prepare(
             ctx, self._requests.as_new(before, change), before,
@@ -286,7 +292,7 @@ class Leases:
 
     def _change(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None,
-        judgement: Judgement,
+        check: AdmissionCheck,
     ) -> Lease:
         with db.write(ctx) as session:
             revisions.raise_(session, revisions.POOL)
@@ -295,7 +301,7 @@ class Leases:
             plan = self._planner.plan_change(session, present, change)
             if plan is None:
                 return present.lease
-            judgement.decide(ctx, plan.window, plan.shares)
+            check.decide(ctx, plan.window, plan.shares)
             self._commit_change(ctx, session, plan)
         return plan.after
 
@@ -321,7 +327,7 @@ class Leases:
         """
         ended = db.retry_writes(self._delete)(ctx, lease_id, project_id)
         if ended is not None:
-            self._rules.ended(ctx, ended)
+            self._rules.notify_end(ctx, ended)
 
     def _delete(self, ctx: Context, lease_id: str, project_id: str | None) -> Lease | None:
         """Delete a lease; return it if it has ended by that."""

@@ -18,7 +18,7 @@ from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, clock
-from placement_core.plugin_api.reservations import Asked, ReservationPlugin, Share
+from placement_core.plugin_api.reservations import ReservationPlugin, ReservationSpec, Share
 from placement_core.reservations import errors, records, tables
 from placement_core.reservations.leases import notifications
 from placement_core.reservations.policy.rules import LeaseRules
@@ -106,7 +106,7 @@ class Transitions:
             db.retry_writes(self._postpone)(ctx, attempt)
             return False
         if ended is not None:
-            self._rules.ended(ctx, ended)
+            self._rules.notify_end(ctx, ended)
         return True
 
     def fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> bool:
@@ -153,7 +153,8 @@ class Transitions:
         for reservation in lease.reservations:
             plugin = self._plugins.get(reservation.resource_type)
             if plugin is not None:
-                plugin.started(ctx, _asked(lease, reservation, held[reservation.id]), lease.window)
+                plugin.started(
+                    ctx, _spec_of(lease, reservation, held[reservation.id]), lease.window)
             self._provisioner.start(ctx, lease, reservation, held[reservation.id])
 
     def _check_free(
@@ -189,7 +190,7 @@ class Transitions:
             plugin = self._plugins.get(reservation.resource_type)
             if plugin is not None:
                 plugin.before_end(
-                    ctx, _asked(lease, reservation, held[reservation.id]), lease.window)
+                    ctx, _spec_of(lease, reservation, held[reservation.id]), lease.window)
             self._provisioner.prepare_end(ctx, lease, reservation, held[reservation.id])
         notifications.add(ctx, notifications.ENDS_SOON, lease)
 
@@ -254,16 +255,16 @@ def end(
     for reservation in ended.reservations:
         plugin = plugins.get(reservation.resource_type)
         if plugin is not None and reservation.id in in_force:
-            plugin.ended(ctx, _asked(lease, reservation, held[reservation.id]), lease.window)
+            plugin.ended(ctx, _spec_of(lease, reservation, held[reservation.id]), lease.window)
         provisioner.end(ctx, ended, reservation, held[reservation.id],
                         was_in_force=reservation.id in in_force)
     notifications.add(ctx, notification, ended)
     return ended
 
 
-def _asked(lease: Lease, reservation: Reservation, held: Sequence[Share]) -> Asked:
+def _spec_of(lease: Lease, reservation: Reservation, held: Sequence[Share]) -> ReservationSpec:
     """Return a reservation as its plugin is told of it."""
-    return Asked(
+    return ReservationSpec(
         reservation.id, lease.project_id, reservation.fields, held,
         started=reservation.status == records.R_ACTIVE)
 

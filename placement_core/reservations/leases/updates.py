@@ -1,6 +1,6 @@
-"""A lease begins to be, or becomes another: what it is then, and how that is written down.
+"""New and changed leases: what the record of one is, and how a change is written.
 
-``after`` and what is held come from planning; nothing is decided here.
+``after`` and the shares come from planning; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from placement_core.plugin_api.reservations import Share, Window
 from placement_core.reservations import records
 from placement_core.reservations.leases.dates import LeaseDates
 from placement_core.reservations.records import Event, Lease, NewLease, Reservation
-from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.planner import Grant, ReservationRequest
 from placement_core.reservations.store import bookings, lease_rows
 
 
@@ -29,7 +29,7 @@ class HoldingChange:
 
     reservation: Reservation
     before: Sequence[Share]
-    after: Granted
+    after: Grant
 
     @property
     def differs(self) -> bool:
@@ -40,7 +40,7 @@ class HoldingChange:
 def new_event(
     lease_id: str, event_type: str, due_at: datetime.datetime, now: datetime.datetime
 ) -> Event:
-    """Return an event that nobody knew of."""
+    """Return a new event."""
     return Event(
         str(uuid.uuid4()), lease_id, event_type, due_at, records.UNDONE, None, now, None)
 
@@ -51,9 +51,10 @@ def is_in_force(lease: Lease) -> bool:
 
 
 def new_lease(
-    new: NewLease, lease_dates: LeaseDates, wanted: Sequence[Wanted], now: datetime.datetime
+    new: NewLease, lease_dates: LeaseDates, requests: Sequence[ReservationRequest],
+    now: datetime.datetime,
 ) -> Lease:
-    """Return a lease that begins to be, without its number."""
+    """Return a new lease, without its number."""
     id_, window = str(uuid.uuid4()), lease_dates.window
     events = [new_event(id_, records.START, window.start_at, now)]
     if lease_dates.before_end_at is not None:
@@ -61,11 +62,12 @@ def new_lease(
     events.append(new_event(id_, records.END, window.end_at, now))
     reservations = [
         Reservation(
-            want.asked.reservation_id, id_, want.plugin.resource_type,
-            lease_rows.resource_id(want.plugin.resource_type, want.asked.reservation_id),
-            records.R_PENDING, False, False, want.asked.values,
-            lease_rows.made_of(want.plugin.resource_type, want.asked.reservation_id), now, None)
-        for want in wanted]
+            request.spec.reservation_id, id_, request.plugin.resource_type,
+            lease_rows.resource_id(request.plugin.resource_type, request.spec.reservation_id),
+            records.R_PENDING, False, False, request.spec.values,
+            lease_rows.initial_made(request.plugin.resource_type, request.spec.reservation_id),
+            now, None)
+        for request in requests]
     return Lease(
         0, id_, new.name, new.user_id, new.project_id, window.start_at, window.end_at,
         records.PENDING, False, None, reservations, events, now, None)
@@ -96,7 +98,7 @@ def apply_change(
     after = dataclasses.replace(
         before, name=before.name if name is None else name, start_at=lease_dates.window.start_at,
         end_at=lease_dates.window.end_at, status=status, reservations=reservations,
-        events=_events(before, lease_dates, now))
+        events=_resolve_events(before, lease_dates, now))
     return after if after == before else dataclasses.replace(after, updated_at=now)
 
 
@@ -138,29 +140,29 @@ def write(
         "name": after.name, "start_at": lease_rows.naive(after.start_at),
         "end_at": lease_rows.naive(after.end_at), "status": after.status,
         "degraded": after.degraded, "updated_at": lease_rows.naive(now)})
-    known = {event.id: event for event in before.events}
+    events_before = {event.id: event for event in before.events}
     for event in after.events:
-        if event.id not in known:
+        if event.id not in events_before:
             lease_rows.insert_events(session, [event])
-        elif event != known[event.id]:
+        elif event != events_before[event.id]:
             lease_rows.reschedule(session, after.id, event.event_type, event.due_at, now)
 
 
-def _events(before: Lease, lease_dates: LeaseDates, now: datetime.datetime) -> list[Event]:
-    """Return the events of a lease with other terms; those that move are armed again."""
+def _resolve_events(before: Lease, lease_dates: LeaseDates, now: datetime.datetime) -> list[Event]:
+    """Return the events of a lease with other dates; those that move are to be done again."""
     due = {records.START: lease_dates.window.start_at,
            records.BEFORE_END: lease_dates.before_end_at,
            records.END: lease_dates.window.end_at}
-    known = {event.event_type: event for event in before.events}
+    events_before = {event.event_type: event for event in before.events}
     events = []
     for event_type, at in due.items():
         if at is None:
             continue
-        known_event = known.get(event_type)
-        if known_event is None:
-            known_event = new_event(before.id, event_type, at, now)
-        elif known_event.due_at != at:
-            known_event = dataclasses.replace(
-                known_event, due_at=at, status=records.UNDONE, problem=None, updated_at=now)
-        events.append(known_event)
+        event = events_before.get(event_type)
+        if event is None:
+            event = new_event(before.id, event_type, at, now)
+        elif event.due_at != at:
+            event = dataclasses.replace(
+                event, due_at=at, status=records.UNDONE, problem=None, updated_at=now)
+        events.append(event)
     return events

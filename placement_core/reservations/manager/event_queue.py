@@ -26,7 +26,7 @@ import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import PreparedRead, arrays, clock
+from placement_core.db import PreparedRead, clock, lists
 from placement_core.reservations import errors, records, tables
 from placement_core.reservations.leases.transitions import EventAttempt
 from placement_core.reservations.records import EventWork
@@ -51,7 +51,7 @@ _ORDER = (_events.c.due_at, sa.case(
     else_=2))
 
 
-#: Not IN: a list is a parameter that a PreparedRead does not know.
+#: Not IN: SQLAlchemy makes a parameter of a list, and nobody would give it its value.
 _open = sa.or_(*(_events.c.status == status for status in _OPEN))
 _free = sa.or_(_events.c.deadline_at.is_(None), _events.c.deadline_at <= _NOW)
 
@@ -64,11 +64,10 @@ _DUE = PreparedRead(
                               _events.c.event_type == records.END)),
         _events.c.due_at <= _NOW)
     .order_by(*_ORDER, _events.c.id).limit(sa.bindparam("window", type_=sa.Integer)))
-_HOSTS = {
-    dialect: sa.select(_reservations.c.lease_id, _allocations.c.computehost_id)
+_HOSTS = (
+    sa.select(_reservations.c.lease_id, _allocations.c.computehost_id)
     .join(_allocations, _allocations.c.reservation_id == _reservations.c.id)
-    .where(arrays.among(_reservations.c.lease_id, "leases", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+    .where(lists.among(_reservations.c.lease_id, "leases")))
 _LOCK = (
     sa.select(_events.c.id, _events.c.lease_id, _events.c.event_type, _events.c.attempt,
               _events.c.due_at, clock.now().label("at"))
@@ -124,7 +123,7 @@ def dequeue(
         are none.
     """
     for _ in range(_TRIES):
-        event_ids = _in_turn(ctx, most, cleaning_seconds)
+        event_ids = _find_ready(ctx, most, cleaning_seconds)
         attempts = _dequeue(ctx, owner, event_ids, seconds) if event_ids else []
         if attempts or not event_ids:
             return attempts
@@ -132,25 +131,25 @@ def dequeue(
 
 
 @db.retry_writes
-def _in_turn(ctx: Context, most: int, cleaning_seconds: int) -> list[str]:
+def _find_ready(ctx: Context, most: int, cleaning_seconds: int) -> list[str]:
     """Return the ids of events that are free and have nothing to wait for, in order."""
     window = _WINDOW
     while True:
         due = _DUE.fetch(ctx, {"window": window})
-        event_ids = _without_waiting(ctx, due, cleaning_seconds)
+        event_ids = _select_ready(ctx, due, cleaning_seconds)
         # Of what is due, all that comes before an event is in the window, too.
         if len(event_ids) >= most or len(due) < window:
             return event_ids[:most]
         window *= 4
 
 
-def _without_waiting(
+def _select_ready(
     ctx: Context, due: Sequence[Any], cleaning_seconds: int
 ) -> list[str]:
     starts = {row.lease_id: row for row in due if row.event_type == records.START}
     befores = {row.lease_id for row in due
                if row.event_type == records.BEFORE_END and not row.failures}
-    waiting = _waiting_for_hosts(ctx, starts, cleaning_seconds)
+    waiting = _find_waiting(ctx, starts, cleaning_seconds)
     event_ids = []
     for row in due:
         lease = row.lease_id
@@ -168,7 +167,7 @@ def _without_waiting(
     return event_ids
 
 
-def _waiting_for_hosts(
+def _find_waiting(
     ctx: Context, starts: Mapping[str, Any], cleaning_seconds: int
 ) -> set[str]:
     """Return the leases that cannot start because others have not ended on their hosts."""
@@ -179,7 +178,7 @@ def _waiting_for_hosts(
         if not occupied:
             return set()
         hosts: dict[str, list[int]] = {}
-        for row in session.execute(_HOSTS[session.dialect], {"leases": sorted(starts)}):
+        for row in session.execute(_HOSTS, {"leases": sorted(starts)}):
             hosts.setdefault(row.lease_id, []).append(row.computehost_id)
     return {
         lease for lease, start in starts.items()
@@ -255,7 +254,8 @@ def list_(ctx: Context, *, status: str | None = None) -> list[EventWork]:
 
     :param status: only these; None: all that are not done.
     """
-    statuses = [status] if status else [known for known in _STATUSES if known != records.DONE]
+    statuses = [status] if status else [
+        open_status for open_status in _STATUSES if open_status != records.DONE]
     with db.read_once(ctx) as session:
         return [
             EventWork(row.id, row.lease_id, row.event_type, _aware(row.due_at), row.status,

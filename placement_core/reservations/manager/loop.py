@@ -36,7 +36,7 @@ _STOP_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class PeriodicTask:
     """Something that is done again and again, beside the events.
 
     :ivar seconds: between the end of one time and the begin of the next.
@@ -67,15 +67,15 @@ class _Trouble:
     what: str
     there: bool = False
 
-    def met(self, error: Exception) -> None:
+    def report(self, error: Exception) -> None:
         """Say what is wrong, unless that was said."""
         if not self.there:
             self.there = True
-            known = isinstance(error, errors.Error)
+            is_expected = isinstance(error, errors.Error)
             LOG.warning("%s does not work, and is tried again: %s", self.what,
-                        error if known else type(error).__name__, exc_info=not known)
+                        error if is_expected else type(error).__name__, exc_info=not is_expected)
 
-    def over(self) -> None:
+    def clear(self) -> None:
         """Say that it works, if that is new."""
         if self.there:
             self.there = False
@@ -91,19 +91,19 @@ class Manager:
     """Carries out what is due until it is stopped.
 
     :param make_context: makes the context of one piece of work.
-    :param steps: what is done beside events, each in a thread of its own.
+    :param tasks: what is done beside events, each in a thread of its own.
     :ivar owner: the name of this manager in the rows of the events that it has.
     """
 
     def __init__(
         self, owner: str, make_context: Callable[[], Context], transitions: Transitions,
-        pace: Pace, steps: Sequence[Step] = (),
+        pace: Pace, tasks: Sequence[PeriodicTask] = (),
     ) -> None:
         self.owner = owner
         self.pace = pace
         self._make_context = make_context
         self._transitions = transitions
-        self._steps = steps
+        self._tasks = tasks
         self._most = _AHEAD * pace.threads
         self._taken: queue.SimpleQueue[tuple[EventAttempt, float] | None] = queue.SimpleQueue()
         #: How many events this manager has; who changes it holds the lock.
@@ -125,8 +125,8 @@ class Manager:
         """Carry out what is due until ``stop``."""
         workers = [threading.Thread(target=self._work, name=f"events-{number}", daemon=True)
                    for number in range(self.pace.threads)]
-        repeaters = [threading.Thread(target=self._repeat, args=(step,), name=step.name,
-                                      daemon=True) for step in self._steps]
+        repeaters = [threading.Thread(target=self._repeat, args=(task,), name=task.name,
+                                      daemon=True) for task in self._tasks]
         for thread in (*workers, *repeaters):
             thread.start()
         try:
@@ -147,10 +147,10 @@ class Manager:
             try:
                 pause = self._take()
             except Exception as error:  # noqa: BLE001  whatever it is, the next one may be answered.
-                trouble.met(error)
+                trouble.report(error)
                 pause = self.pace.poll_seconds
             else:
-                trouble.over()
+                trouble.clear()
             if time.monotonic() - alive >= _HEARTBEAT_SECONDS:
                 alive = time.monotonic()
                 LOG.info("manager %s is alive: %d events done, %d failed, %d begun", self.owner,
@@ -198,8 +198,8 @@ class Manager:
                               attempt.lease_id)
             with self._lock:
                 self._pending -= 1
-                wanted = self._pending <= self._most // 2
-            if wanted:
+                has_room = self._pending <= self._most // 2
+            if has_room:
                 self._wake.put(None)
 
     def _execute(self, attempt: EventAttempt, began: float) -> None:
@@ -222,7 +222,7 @@ class Manager:
             if done:
                 with self._lock:
                     self._done += 1
-                metrics.lease_event_done(
+                metrics.count_lease_event(
                     attempt.event_type, attempt.late_seconds + time.monotonic() - began)
                 LOG.info("%s of lease %s is done", attempt.event_type, attempt.lease_id)
 
@@ -248,22 +248,22 @@ class Manager:
             return
         with self._lock:
             self._failed += 1
-        metrics.lease_event_failed(attempt.event_type, "failed" if again else "given_up")
+        metrics.count_failed_lease_event(attempt.event_type, "failed" if again else "given_up")
         LOG.log(logging.WARNING if again else logging.ERROR, "%s of lease %s failed%s: %s",
                 attempt.event_type, attempt.lease_id,
                 f"; it is tried again in {_AGAIN_SECONDS} s" if again else
                 " for the last time; see `placement-core events retry "
                 f"{attempt.event_id}`", problem)
 
-    def _repeat(self, step: Step) -> None:
-        """Do a step again and again."""
-        trouble = _Trouble(f"the manager's {step.name}")
+    def _repeat(self, task: PeriodicTask) -> None:
+        """Do a task again and again."""
+        trouble = _Trouble(f"the manager's {task.name}")
         while True:
             try:
-                step.do(self._make_context())
+                task.do(self._make_context())
             except Exception as error:  # noqa: BLE001  whatever it is, the next time may go better.
-                trouble.met(error)
+                trouble.report(error)
             else:
-                trouble.over()
-            if self._over.wait(step.seconds):
+                trouble.clear()
+            if self._over.wait(task.seconds):
                 return

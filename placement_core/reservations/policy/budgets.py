@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, arrays
+from placement_core.db import Session, lists
 from placement_core.plugin_api.reservations import Share, Window
 from placement_core.reservations import tables
 
@@ -73,16 +73,16 @@ def read_sums(
     """
     by_project: dict[str, Sums] = {}
     own = dict.fromkeys(BUDGETS, 0)
-    for row in session.execute(_HELD[session.dialect], {
+    for row in session.execute(_SUMS, {
             "project_ids": sorted(project_ids), "since": since, "own": lease_id or ""}):
         by_project[row[0]] = {
-            name: int(row[1 + place]) for place, name in enumerate(BUDGETS)}
-        for place, name in enumerate(BUDGETS, 1 + len(BUDGETS)):
-            own[name] += int(row[place])
+            name: int(row[1 + column]) for column, name in enumerate(BUDGETS)}
+        for column, name in enumerate(BUDGETS, 1 + len(BUDGETS)):
+            own[name] += int(row[column])
     return by_project, own
 
 
-def _statement(dialect: str) -> sa.Select[Any]:
+def _build_sums() -> sa.Select[Any]:
     since = sa.bindparam("since", type_=sa.BigInteger)
     begin = sa.case((_held.c.start_second > since, _held.c.start_second), else_=since)
     seconds = sa.cast(_held.c.end_second - begin, _WIDE)
@@ -94,13 +94,13 @@ def _statement(dialect: str) -> sa.Select[Any]:
     return (
         sa.select(
             _leases.c.project_id, *map(sa.func.sum, sums),
-            *(sa.func.sum(sa.case((is_own, each), else_=0)) for each in sums))
+            *(sa.func.sum(sa.case((is_own, amount), else_=0)) for amount in sums))
         .join(_reservations, _reservations.c.lease_id == _leases.c.id)
         .join(_held, _held.c.reservation_id == _reservations.c.id)
         .where(
-            arrays.among(_leases.c.project_id, "project_ids", dialect=dialect),
+            lists.among(_leases.c.project_id, "project_ids"),
             _held.c.end_second > since, _held.c.end_second > _held.c.start_second)
         .group_by(_leases.c.project_id))
 
 
-_HELD = {dialect: _statement(dialect) for dialect in ("postgresql", "mysql", "sqlite")}
+_SUMS = _build_sums()

@@ -21,7 +21,7 @@ from oslo_config import cfg
 
 from placement_core import db, errors
 from placement_core.context import Context
-from placement_core.db import Session, arrays
+from placement_core.db import Session, lists
 from placement_core.plugin_api.reservations import Share
 from placement_core.reservations import tables
 from placement_core.reservations.errors import PolicyRefused
@@ -40,17 +40,12 @@ _HOLDINGS = (
     .join(_reservations, _reservations.c.id == _held.c.reservation_id)
     .where(_reservations.c.lease_id == sa.bindparam("lease_id"))
     .order_by(_held.c.computehost_id))
-_NAMES = {
-    dialect: sa.select(_hosts.c.id, _hosts.c.name).where(
-        arrays.among(_hosts.c.id, "ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
-_EXTRAS = {
-    dialect: sa.select(
-        _capabilities.c.computehost_id, _names.c.property_name,
-        _capabilities.c.capability_value)
+_NAMES = sa.select(_hosts.c.id, _hosts.c.name).where(lists.among_many(_hosts.c.id, "ids"))
+_EXTRAS = (
+    sa.select(_capabilities.c.computehost_id, _names.c.property_name,
+              _capabilities.c.capability_value)
     .join(_names, _names.c.id == _capabilities.c.property_id)
-    .where(arrays.among(_capabilities.c.computehost_id, "ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+    .where(lists.among_many(_capabilities.c.computehost_id, "ids")))
 
 #: What is held of hosts: (host's id, how many slots).
 _Holding = tuple[int, int]
@@ -79,29 +74,29 @@ class ExternalService:
         return self._create is not None or self._update is not None
 
     def check(
-        self, ctx: Context, asked: NewLease, before: Lease | None,
+        self, ctx: Context, new: NewLease, before: Lease | None,
         plan: Callable[[], Sequence[Sequence[Share]] | None],
     ) -> None:
         """Ask whether a lease may be made, or changed.
 
-        :param asked: as it shall be, with the time at which it starts.
+        :param new: the lease as it shall be, with the time at which it starts.
         :raises PolicyRefused: with the reason that it gave.
         :raises errors.Unavailable: it says neither yes nor no.
         """
         url = self._create if before is None else self._update
         if url is None:
             return
-        found = plan()
-        if found is None:
+        reservations = plan()
+        if reservations is None:
             return
-        planned = [[(share.host_id, share.slots) for share in shares] for shares in found]
-        held = {} if before is None else _holdings(ctx, before)
-        hosts = _described(ctx, {
+        planned = [[(share.host_id, share.slots) for share in shares] for shares in reservations]
+        held = {} if before is None else _read_holdings(ctx, before)
+        hosts = _describe_hosts(ctx, {
             host_id for holdings in (*planned, *held.values()) for host_id, _ in holdings})
-        question = {"context": self._context(asked.user_id, asked.project_id),
-                    "lease": _asked(asked, before, planned, hosts)}
+        question = {"context": self._context(new.user_id, new.project_id),
+                    "lease": _render_new(new, before, planned, hosts)}
         if before is not None:
-            question["current_lease"] = _lease(before, held, hosts)
+            question["current_lease"] = _render_lease(before, held, hosts)
         status, reason = self._post(url, question)
         if status == 403:
             raise PolicyRefused(reason or "The lease was refused without a reason.")
@@ -110,17 +105,17 @@ class ExternalService:
                 f"The service that judges leases ([enforcement]) answered {status}; expected "
                 "204 or 403.")
 
-    def ended(self, ctx: Context, lease: Lease) -> None:
+    def notify_end(self, ctx: Context, lease: Lease) -> None:
         """Tell that a lease has ended; what goes wrong is logged."""
         if self._end is None:
             return
         try:
-            held = _holdings(ctx, lease)
-            hosts = _described(ctx, {
+            held = _read_holdings(ctx, lease)
+            hosts = _describe_hosts(ctx, {
                 host_id for holdings in held.values() for host_id, _ in holdings})
             status, _ = self._post(self._end, {
                 "context": self._context(lease.user_id, lease.project_id),
-                "lease": _lease(lease, held, hosts)})
+                "lease": _render_lease(lease, held, hosts)})
         except errors.Error as error:
             LOG.warning("nobody was told that the lease %s has ended: %s", lease.id, error)
             return
@@ -166,12 +161,12 @@ def _reason(response: Any) -> str:
         document = response.json()
     except ValueError:
         return ""
-    said = document.get("message") if isinstance(document, dict) else None
-    return said[:_LONGEST_REASON] if isinstance(said, str) else ""
+    message = document.get("message") if isinstance(document, dict) else None
+    return message[:_LONGEST_REASON] if isinstance(message, str) else ""
 
 
 @db.retry_writes
-def _holdings(ctx: Context, lease: Lease) -> dict[str, list[_Holding]]:
+def _read_holdings(ctx: Context, lease: Lease) -> dict[str, list[_Holding]]:
     """Return what a lease holds of hosts, by reservation."""
     by_reservation: defaultdict[str, list[_Holding]] = defaultdict(list)
     with db.read_once(ctx) as session:
@@ -181,63 +176,63 @@ def _holdings(ctx: Context, lease: Lease) -> dict[str, list[_Holding]]:
 
 
 @db.retry_writes
-def _described(ctx: Context, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """Return what is told of hosts, by id; those that left the pool are missing."""
-    wanted = sorted(ids)
-    if not wanted:
+def _describe_hosts(ctx: Context, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """Return hosts as the service is sent them, by id, without those that left the pool."""
+    host_ids = sorted(ids)
+    if not host_ids:
         return {}
     with db.read(ctx) as session:
-        return _described_in(session, wanted)
+        return _describe_hosts_in(session, host_ids)
 
 
-def _described_in(session: Session, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+def _describe_hosts_in(session: Session, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     hosts: dict[int, dict[str, Any]] = {
         row.id: {"id": str(row.id), "hypervisor_hostname": row.name, "extra": {}}
-        for row in session.execute(_NAMES[session.dialect], {"ids": ids})}
-    for row in session.execute(_EXTRAS[session.dialect], {"ids": ids}):
+        for row in session.execute(_NAMES, {"ids": ids})}
+    for row in session.execute(_EXTRAS, {"ids": ids}):
         hosts[row.computehost_id]["extra"][row.property_name] = row.capability_value
     return hosts
 
 
-def _asked(
-    asked: NewLease, before: Lease | None, planned: Sequence[Sequence[_Holding]],
+def _render_new(
+    new: NewLease, before: Lease | None, planned: Sequence[Sequence[_Holding]],
     hosts: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return a lease as it shall be."""
-    shown = _terms(asked)
+    """Return the document of a lease as it shall be."""
+    document = _render_dates(new)
     if before is not None:
-        shown["id"] = before.id
-    if asked.before_end_at is not None:
-        shown["before_end_date"] = _date(asked.before_end_at)
-    shown["reservations"] = [
-        {**each.given, "resource_type": each.resource_type,
-         "allocations": _allocations(holdings, hosts)}
-        for each, holdings in zip(asked.reservations, planned, strict=True)]
-    return shown
+        document["id"] = before.id
+    if new.before_end_at is not None:
+        document["before_end_date"] = _date(new.before_end_at)
+    document["reservations"] = [
+        {**reservation.given, "resource_type": reservation.resource_type,
+         "allocations": _render_allocations(holdings, hosts)}
+        for reservation, holdings in zip(new.reservations, planned, strict=True)]
+    return document
 
 
-def _lease(
+def _render_lease(
     lease: Lease, held: Mapping[str, Sequence[_Holding]],
     hosts: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return a lease as it is."""
+    """Return the document of a lease as it is."""
     return {
-        **_terms(lease), "id": lease.id, "status": lease.status, "trust_id": lease.trust_id,
+        **_render_dates(lease), "id": lease.id, "status": lease.status, "trust_id": lease.trust_id,
         "reservations": [
             {**reservation.fields, "id": reservation.id,
              "resource_type": reservation.resource_type, "status": reservation.status,
-             "allocations": _allocations(held.get(reservation.id, ()), hosts)}
+             "allocations": _render_allocations(held.get(reservation.id, ()), hosts)}
             for reservation in lease.reservations]}
 
 
-def _terms(lease: Lease | NewLease) -> dict[str, Any]:
+def _render_dates(lease: Lease | NewLease) -> dict[str, Any]:
     assert lease.start_at is not None  # "now" was replaced
     return {
         "name": lease.name, "user_id": lease.user_id, "project_id": lease.project_id,
         "start_date": _date(lease.start_at), "end_date": _date(lease.end_at)}
 
 
-def _allocations(
+def _render_allocations(
     holdings: Iterable[_Holding], hosts: Mapping[int, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     return [

@@ -17,7 +17,7 @@ from placement_core.reservations.records import PoolHost
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class ComputeCall:
     """A call that has to be made.
 
     :ivar name: a method of ``ComputeDriver``.
@@ -55,14 +55,14 @@ KNOWN = COUNTING | UNDOING | {
 # The freepool ---------------------------------------------------------------
 
 
-def host_enters(host_id: int, name: str) -> list[Call]:
+def host_enters(host_id: int, name: str) -> list[ComputeCall]:
     """Return what lets a host into the freepool."""
-    return [Call("add_to_freepool", {"host": name}, host_id)]
+    return [ComputeCall("add_to_freepool", {"host": name}, host_id)]
 
 
-def host_leaves(host_id: int, name: str) -> list[Call]:
+def host_leaves(host_id: int, name: str) -> list[ComputeCall]:
     """Return what lets a host out of the freepool."""
-    return [Call("remove_from_freepool", {"host": name}, host_id)]
+    return [ComputeCall("remove_from_freepool", {"host": name}, host_id)]
 
 
 # Instance reservations ------------------------------------------------------
@@ -71,7 +71,7 @@ def host_leaves(host_id: int, name: str) -> list[Call]:
 def make_slots(
     id_: str, project_id: str, fields: Mapping[str, Any], resource_class: str, *,
     in_aggregate: bool, had_group: bool,
-) -> list[Call]:
+) -> list[ComputeCall]:
     """Return what makes an instance reservation, or makes it another one.
 
     :param fields: of the reservation: ``vcpus`` and so on.
@@ -80,67 +80,68 @@ def make_slots(
     :param had_group: an earlier release made a server group for it.
     """
     size = {name: fields[name] for name in ("vcpus", "memory_mb", "disk_gb")}
-    flavor = Call("put_flavor", {
+    flavor = ComputeCall("put_flavor", {
         "reservation_id": id_, **size, "in_aggregate": in_aggregate,
         "resource_class": resource_class})
-    group = [Call("remove_server_group", {"reservation_id": id_})] if had_group else []
+    group = [ComputeCall("remove_server_group", {"reservation_id": id_})] if had_group else []
     return [*group, flavor, *(make_slot_aggregate(id_, project_id) if in_aggregate else ())]
 
 
-def make_slot_aggregate(id_: str, project_id: str | None) -> list[Call]:
+def make_slot_aggregate(id_: str, project_id: str | None) -> list[ComputeCall]:
     """Return what makes the aggregate of an instance reservation.
 
     :param project_id: to which it is open; None: there is no freepool beside which it is closed.
     """
-    return [Call("put_slot_aggregate", {"reservation_id": id_, "project_id": project_id})]
+    return [ComputeCall("put_slot_aggregate", {"reservation_id": id_, "project_id": project_id})]
 
 
-def add_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[Call]:
+def add_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[ComputeCall]:
     """Return what lets hosts into a reservation's aggregate."""
     return [_on("add_host", id_, host) for host in hosts]
 
 
-def remove_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[Call]:
+def remove_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[ComputeCall]:
     """Return what takes hosts out of a reservation's aggregate."""
     return [_on("remove_host", id_, host) for host in hosts]
 
 
-def grant_slots(id_: str, project_id: str) -> list[Call]:
+def grant_slots(id_: str, project_id: str) -> list[ComputeCall]:
     """Return what lets a project use an instance reservation."""
-    return [Call("grant_flavor", {"reservation_id": id_, "project_id": project_id})]
+    return [ComputeCall("grant_flavor", {"reservation_id": id_, "project_id": project_id})]
 
 
-def end_slots(id_: str, project_id: str, *, was_in_force: bool) -> list[Call]:
+def end_slots(id_: str, project_id: str, *, was_in_force: bool) -> list[ComputeCall]:
     """Return what takes an instance reservation away."""
     reservation = {"reservation_id": id_}
     servers = [
-        Call("revoke_flavor", {**reservation, "project_id": project_id}),
-        Call("delete_flavor_servers", reservation)]
-    return [*(servers if was_in_force else ()), Call("remove_aggregate", reservation),
-            Call("remove_flavor", reservation), Call("remove_server_group", reservation)]
+        ComputeCall("revoke_flavor", {**reservation, "project_id": project_id}),
+        ComputeCall("delete_flavor_servers", reservation)]
+    return [*(servers if was_in_force else ()), ComputeCall("remove_aggregate", reservation),
+            ComputeCall("remove_flavor", reservation),
+            ComputeCall("remove_server_group", reservation)]
 
 
 # Host reservations ----------------------------------------------------------
 
 
-def make_hosts(id_: str, project_id: str) -> list[Call]:
+def make_hosts(id_: str, project_id: str) -> list[ComputeCall]:
     """Return what makes a host reservation."""
-    return [Call("put_host_aggregate", {"reservation_id": id_, "project_id": project_id})]
+    return [ComputeCall("put_host_aggregate", {"reservation_id": id_, "project_id": project_id})]
 
 
-def take_hosts(id_: str, hosts: Iterable[PoolHost], *, freepool: bool) -> list[Call]:
+def take_hosts(id_: str, hosts: Iterable[PoolHost], *, freepool: bool) -> list[ComputeCall]:
     """Return what gives hosts to a host reservation.
 
     :param freepool: there is one, out of which they come.
     """
     return [
         call for host in hosts for call in (
-            Call("delete_preemptible_servers", {"host": host.name}, host.id),
+            ComputeCall("delete_preemptible_servers", {"host": host.name}, host.id),
             _on("add_host", id_, host),
             *(host_leaves(host.id, host.name) if freepool else ()))]
 
 
-def give_up_hosts(id_: str, hosts: Iterable[PoolHost], *, freepool: bool) -> list[Call]:
+def give_up_hosts(id_: str, hosts: Iterable[PoolHost], *, freepool: bool) -> list[ComputeCall]:
     """Return what takes failed hosts from a host reservation; their servers stay on them."""
     return [
         call for host in hosts for call in (
@@ -148,12 +149,12 @@ def give_up_hosts(id_: str, hosts: Iterable[PoolHost], *, freepool: bool) -> lis
             _on("remove_host", id_, host))]
 
 
-def snapshot_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[Call]:
+def snapshot_hosts(id_: str, hosts: Iterable[PoolHost]) -> list[ComputeCall]:
     """Return what makes images of the servers on hosts."""
     return [_on(IMAGES, id_, host) for host in hosts]
 
 
-def end_hosts(id_: str, hosts: Sequence[PoolHost], *, freepool: bool) -> list[Call]:
+def end_hosts(id_: str, hosts: Sequence[PoolHost], *, freepool: bool) -> list[ComputeCall]:
     """Return what takes a host reservation away.
 
     :param hosts: that it has; none, if it was not in force.
@@ -164,13 +165,13 @@ def end_hosts(id_: str, hosts: Sequence[PoolHost], *, freepool: bool) -> list[Ca
             *(host_enters(host.id, host.name) if freepool else ()),
             # Who comes to the host next waits for calls about it, not for the other hosts.
             _on("remove_host", id_, host))),
-        Call("remove_aggregate", {"reservation_id": id_})]
+        ComputeCall("remove_aggregate", {"reservation_id": id_})]
 
 
 # What was left behind -------------------------------------------------------
 
 
-def remove_made(id_: str, kinds: frozenset[str]) -> list[Call]:
+def remove_made(id_: str, kinds: frozenset[str]) -> list[ComputeCall]:
     """Return what removes things that are there of a reservation that has ended.
 
     :param kinds: as ``ComputeDriver.made`` names them.
@@ -178,9 +179,9 @@ def remove_made(id_: str, kinds: frozenset[str]) -> list[Call]:
     wanted = {
         FLAVOR: ("delete_flavor_servers", "remove_flavor"),
         AGGREGATE: ("remove_aggregate",), SERVER_GROUP: ("remove_server_group",)}
-    return [Call(name, {"reservation_id": id_})
+    return [ComputeCall(name, {"reservation_id": id_})
             for kind, names in wanted.items() if kind in kinds for name in names]
 
 
-def _on(name: str, id_: str, host: PoolHost) -> Call:
-    return Call(name, {"reservation_id": id_, "host": host.name}, host.id)
+def _on(name: str, id_: str, host: PoolHost) -> ComputeCall:
+    return ComputeCall(name, {"reservation_id": id_, "host": host.name}, host.id)

@@ -118,8 +118,8 @@ def _correct(
     with db.write(ctx) as session:
         row = session.execute(_ONE, {"of_host": host_id}).first()
         if row is not None:
-            _take_leases(session, host_id)
-            locks.hold(session, {row.provider_id: 0})
+            _lock_leases(session, host_id)
+            locks.lock_providers(session, {row.provider_id: 0})
             row = session.execute(_ONE, {"of_host": host_id}).first()
         if row is None or _belongs(row, wanted=wanted) == (row.name in inside):
             return False
@@ -134,8 +134,8 @@ def _correct(
     return True
 
 
-def _take_leases(session: Session, host_id: int) -> None:
-    """Take the leases with slots on a host: who writes calls about one holds its row."""
+def _lock_leases(session: Session, host_id: int) -> None:
+    """Lock the leases with slots on a host: who writes calls about one holds its row."""
     rows = session.execute(_ON_HOST, {"of_host": host_id}).all()
     if rows:
         lease_rows.lock_all(session, sorted({row.lease_id for row in rows}))
@@ -144,13 +144,13 @@ def _take_leases(session: Session, host_id: int) -> None:
 @db.retry_writes
 def _closed(ctx: Context, inside: Collection[str]) -> list[tuple[str, str]]:
     """Return the reservations, with their leases, whose aggregates are on some hosts."""
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     names = sorted(inside)
     for start in range(0, len(names), _MOST_NAMES):
         with db.read_once(ctx) as session:
-            found |= {(row.id, row.lease_id) for row in session.execute(
+            pairs |= {(row.id, row.lease_id) for row in session.execute(
                 _CLOSED, {"names": names[start:start + _MOST_NAMES]})}
-    return sorted(found)
+    return sorted(pairs)
 
 
 @db.retry_writes

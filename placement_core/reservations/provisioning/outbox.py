@@ -35,7 +35,7 @@ from placement_core.placement import aggregates
 from placement_core.plugin_api.compute import ComputeDriver, ComputeRefused
 from placement_core.reservations import tables
 from placement_core.reservations.provisioning import compute_calls
-from placement_core.reservations.provisioning.compute_calls import Call
+from placement_core.reservations.provisioning.compute_calls import ComputeCall
 from placement_core.reservations.records import R_DELETED
 from placement_core.reservations.store import lease_rows
 
@@ -169,7 +169,7 @@ class OutboxCall:
 
 
 @dataclasses.dataclass(slots=True)
-class Worked:
+class CallCounts:
     """What became of the rows that somebody took.
 
     :ivar made: calls that are made.
@@ -188,7 +188,7 @@ class Worked:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Audit:
+class AuditResult:
     """What there is in the compute service of reservations that are none.
 
     :ivar removed: reservations that have ended: what is left of them will be removed.
@@ -206,7 +206,9 @@ class _Lost(Exception):
 # Writing --------------------------------------------------------------------
 
 
-def put(session: Session, subject: str, lease_id: str | None, wanted: Iterable[Call]) -> None:
+def put(
+    session: Session, subject: str, lease_id: str | None, calls: Iterable[ComputeCall]
+) -> None:
     """Write down calls, in their order, that have to be made once this is committed.
 
     The subject's own row (the lease's; the pool's for hosts) must be held, so that those
@@ -217,7 +219,7 @@ def put(session: Session, subject: str, lease_id: str | None, wanted: Iterable[C
     rows = [{
         "subject": subject, "lease_id": lease_id, "host_id": call.host_id, "call": call.name,
         "arguments": json.dumps(dict(call.arguments), ensure_ascii=True), "attempt": 0,
-        "created_at": utcnow()} for call in wanted]
+        "created_at": utcnow()} for call in calls]
     if rows:
         session.execute(_PUT, rows)
 
@@ -248,7 +250,7 @@ def cancel_but_images(session: Session, subject: str, patience_seconds: int) -> 
 
 def work_off(
     ctx: Context, driver: ComputeDriver, owner: str, most: int, *, patience_seconds: int = 600
-) -> Worked:
+) -> CallCounts:
     """Make calls that are due, until there are none, or so many were made.
 
     Any number of threads and processes may do so at the same time.
@@ -257,17 +259,17 @@ def work_off(
     :param patience_seconds: how long servers may take to go, from the first call on.
     :raises errors.Unavailable: the database does not answer.
     """
-    worked = Worked()
-    while worked.taken < most:
-        before = worked.taken
-        found = list(_due(ctx))
+    counts = CallCounts()
+    while counts.taken < most:
+        before = counts.taken
+        due = list(_due(ctx))
         # So that those who look at the same time do not all try to take the same one.
-        random.shuffle(found)
-        for row in found[:most - before]:
-            _work_off_one(ctx, driver, owner, row, patience_seconds, worked)
-        if worked.taken == before:
+        random.shuffle(due)
+        for row in due[:most - before]:
+            _work_off_one(ctx, driver, owner, row, patience_seconds, counts)
+        if counts.taken == before:
             break
-    return worked
+    return counts
 
 
 @db.retry_writes
@@ -278,7 +280,7 @@ def _due(ctx: Context) -> Sequence[sa.Row[Any]]:
 
 def _work_off_one(
     ctx: Context, driver: ComputeDriver, owner: str, row: sa.Row[Any], patience_seconds: int,
-    worked: Worked,
+    counts: CallCounts,
 ) -> None:
     attempt = {"of_id": row.id, "of_owner": owner, "of_attempt": row.attempt + 1}
     began = time.monotonic()
@@ -292,18 +294,18 @@ def _work_off_one(
             _join(ctx, row.host_id, result)
     except Exception as error:  # noqa: BLE001 (one call that goes wrong keeps no other back)
         _failed(ctx, attempt, row, error)
-        worked.failed += 1
+        counts.failed += 1
         return
     if row.call in compute_calls.COUNTING and result:
-        if not _again(ctx, attempt, _WAIT, or_late=True, pause=_LOOK_AGAIN_SECONDS,
-                      patience=patience_seconds, new_problem=f"{result} are left"):
-            worked.waiting += 1
+        if not _retry_later(ctx, attempt, _WAIT, or_late=True, pause=_LOOK_AGAIN_SECONDS,
+                            patience=patience_seconds, new_problem=f"{result} are left"):
+            counts.waiting += 1
             return
         LOG.warning("%s %s: %s are left after all that time; it goes on without",
                     row.call, row.arguments, result)
-        worked.made += 1
+        counts.made += 1
     else:
-        worked.made += _done(ctx, attempt, row, result)
+        counts.made += _done(ctx, attempt, row, result)
 
 
 def _call(driver: ComputeDriver, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -332,7 +334,7 @@ def _join(ctx: Context, host_id: int, aggregate: str) -> None:
 def _take(ctx: Context, row: sa.Row[Any], owner: str) -> dict[str, Any] | None:
     """Take a row and return the arguments of its call; None: somebody else was first."""
     with db.write(ctx) as session:
-        if row.call in _SAME_AGGREGATE and not _hold_aggregate(session, row):
+        if row.call in _SAME_AGGREGATE and not _lock_aggregate(session, row):
             return None
         taken = session.execute(
             _TAKE, {"of_id": row.id, "of_attempt": row.attempt, "new_owner": owner})
@@ -342,8 +344,8 @@ def _take(ctx: Context, row: sa.Row[Any], owner: str) -> dict[str, Any] | None:
         return arguments
 
 
-def _hold_aggregate(session: Session, row: sa.Row[Any]) -> bool:
-    """Hold an aggregate until the commit; False: somebody changes its hosts at this moment.
+def _lock_aggregate(session: Session, row: sa.Row[Any]) -> bool:
+    """Lock an aggregate until the commit; False: somebody changes its hosts at this moment.
 
     Who holds it has its first row, which all who come see: ids only rise.
     """
@@ -375,8 +377,8 @@ def _done(ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], result: An
 
 
 @db.retry_writes
-def _again(
-    ctx: Context, attempt: Mapping[str, Any], statement: sa.Update, *, or_late: bool,
+def _retry_later(
+    ctx: Context, /, attempt: Mapping[str, Any], statement: sa.Update, *, or_late: bool,
     **values: Any,
 ) -> bool:
     """Have a call made again, later.
@@ -398,9 +400,9 @@ def _failed(
     passing = isinstance(error, errors.Unavailable)
     first, longest = (1, _LONGEST_PAUSE_SECONDS) if passing else (
         _FIRST_REFUSED_PAUSE_SECONDS, _LONGEST_REFUSED_PAUSE_SECONDS)
-    if _again(ctx, attempt, _AGAIN, or_late=row.call not in compute_calls.UNDOING,
-              pause=min(first * 2 ** min(row.attempt, 10), longest),
-              new_problem=f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]):
+    if _retry_later(ctx, attempt, _AGAIN, or_late=row.call not in compute_calls.UNDOING,
+                    pause=min(first * 2 ** min(row.attempt, 10), longest),
+                    new_problem=f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]):
         LOG.info("%s %s failed, and comes too late to be made again: %s",
                  row.call, row.arguments, error)
     elif passing:
@@ -440,7 +442,7 @@ def retry(ctx: Context, id_: int | None = None) -> int:
                 session.execute(_RETRY_ONE, {"of_id": id_})).rowcount
 
 
-def audit(ctx: Context, driver: ComputeDriver) -> Audit:
+def audit(ctx: Context, driver: ComputeDriver) -> AuditResult:
     """Have removed what is there of reservations that have ended.
 
     What is there of others stays: of those of another service, say, or of leases that are
@@ -448,26 +450,26 @@ def audit(ctx: Context, driver: ComputeDriver) -> Audit:
 
     :raises ComputeUnavailable, ComputeRefused: the compute service does not say what it has.
     """
-    made = driver.made()
+    objects = driver.made()
     removed: list[str] = []
     known: set[str] = set()
-    ids = sorted(made)
+    ids = sorted(objects)
     for start in range(0, len(ids), _MOST_IDS):
-        seen, ended = _queue_removal(ctx, made, ids[start:start + _MOST_IDS])
+        seen, ended = _queue_removal(ctx, objects, ids[start:start + _MOST_IDS])
         known |= seen
         removed += ended
-    return Audit(removed, [id_ for id_ in ids if id_ not in known])
+    return AuditResult(removed, [id_ for id_ in ids if id_ not in known])
 
 
 @db.retry_writes
 def _queue_removal(
-    ctx: Context, made: Mapping[str, frozenset[str]], ids: Sequence[str]
+    ctx: Context, objects: Mapping[str, frozenset[str]], ids: Sequence[str]
 ) -> tuple[set[str], list[str]]:
     """Write down what removes things of those that have ended; return the known, and these."""
     with db.write(ctx) as session:
-        found = session.execute(_STATUSES, {"ids": ids}).all()
+        rows = session.execute(_STATUSES, {"ids": ids}).all()
         busy = {row.subject for row in session.execute(_SUBJECTS, {"ids": ids})}
-        ended = [row for row in found if row.status == R_DELETED and row.id not in busy]
+        ended = [row for row in rows if row.status == R_DELETED and row.id not in busy]
         for row in ended:
-            put(session, row.id, row.lease_id, compute_calls.remove_made(row.id, made[row.id]))
-    return {row.id for row in found}, [row.id for row in ended]
+            put(session, row.id, row.lease_id, compute_calls.remove_made(row.id, objects[row.id]))
+    return {row.id for row in rows}, [row.id for row in ended]

@@ -90,7 +90,8 @@ class Provisioner:
         """A reservation was admitted."""
         if self._acts:
             with db.write(ctx) as session:
-                outbox.put(session, reservation.id, lease.id, self._making(lease, reservation))
+                outbox.put(session, reservation.id, lease.id,
+                           self._creation_calls(lease, reservation))
 
     def change(
         self, ctx: Context, lease: Lease, reservation: Reservation,
@@ -105,7 +106,8 @@ class Provisioner:
                 self._move(session, lease, reservation, before, after)
             elif self._acts:
                 outbox.cancel(session, reservation.id)
-                outbox.put(session, reservation.id, lease.id, self._making(lease, reservation))
+                outbox.put(session, reservation.id, lease.id,
+                           self._creation_calls(lease, reservation))
 
     def start(
         self, ctx: Context, lease: Lease, reservation: Reservation, shares: Sequence[Share]
@@ -114,8 +116,9 @@ class Provisioner:
         with db.write(ctx) as session:
             if self._acts and reservation.resource_type == INSTANCE:
                 # It may have been made under another design.
-                outbox.put(session, reservation.id, lease.id, self._making(lease, reservation))
-            self._take(session, lease, reservation, shares, _pool_hosts(session, shares),
+                outbox.put(session, reservation.id, lease.id,
+                           self._creation_calls(lease, reservation))
+            self._take(session, lease, reservation, shares, _read_pool_hosts(session, shares),
                        in_aggregate=self._in_aggregate)
             if self._acts and reservation.resource_type == INSTANCE:
                 outbox.put(session, reservation.id, lease.id,
@@ -128,7 +131,7 @@ class Provisioner:
         if (self._acts and reservation.resource_type == HOST
                 and reservation.fields["before_end"] == "snapshot"):
             with db.write(ctx) as session:
-                hosts = _pool_hosts(session, shares)
+                hosts = _read_pool_hosts(session, shares)
                 outbox.put(session, reservation.id, lease.id,
                            compute_calls.snapshot_hosts(reservation.id, hosts))
 
@@ -142,22 +145,24 @@ class Provisioner:
             refuses that.
         """
         with db.write(ctx) as session:
-            hosts = _pool_hosts(session, shares) if was_in_force else []
+            hosts = _read_pool_hosts(session, shares) if was_in_force else []
             if was_in_force and reservation.resource_type == INSTANCE:
                 # Also of one that began when the design was another.
                 self._end_slots(ctx, session, reservation, hosts)
             elif hosts and reservation.resource_type == HOST:
                 self._end_hosts(ctx, session, lease, reservation, hosts)
             else:
-                _hold_roots(session, hosts)
+                _lock_roots(session, hosts)
             if self._acts:
                 outbox.cancel_but_images(session, reservation.id, self._patience_seconds)
-                outbox.put(session, reservation.id, lease.id, self._ending(
+                outbox.put(session, reservation.id, lease.id, self._end_calls(
                     lease, reservation, hosts, was_in_force=was_in_force))
 
     # What belongs to which resource type -----------------------------------------
 
-    def _making(self, lease: Lease, reservation: Reservation) -> list[compute_calls.Call]:
+    def _creation_calls(
+        self, lease: Lease, reservation: Reservation
+    ) -> list[compute_calls.ComputeCall]:
         if reservation.resource_type == INSTANCE:
             return compute_calls.make_slots(
                 reservation.id, lease.project_id, reservation.fields,
@@ -182,7 +187,7 @@ class Provisioner:
             counts = {share.host_id: share.slots for share in shares}
             slots.put(session, id_, {host: counts[host.id] for host in hosts})
         else:
-            _hold_roots(session, hosts)
+            _lock_roots(session, hosts)
         if in_aggregate and reservation.resource_type == INSTANCE:
             outbox.put(session, id_, lease.id, compute_calls.add_hosts(id_, hosts))
         elif self._acts and reservation.resource_type == HOST:
@@ -194,10 +199,10 @@ class Provisioner:
         before: Sequence[Share], after: Sequence[Share],
     ) -> None:
         """Put what changed of a reservation in force into force, what it gets first."""
-        held, kept = ({share.host_id: share.slots for share in shares}
+        slots_before, slots_after = ({share.host_id: share.slots for share in shares}
                       for shares in (before, after))
-        grown = [share for share in after if held.get(share.host_id) != share.slots]
-        lost = [share for share in before if share.host_id not in kept]
+        grown = [share for share in after if slots_before.get(share.host_id) != share.slots]
+        lost = [share for share in before if share.host_id not in slots_after]
         id_ = reservation.id
         # It may have begun under another design, whose flavor its users have still.
         in_aggregate = self._in_aggregate or (
@@ -206,14 +211,14 @@ class Provisioner:
             outbox.put(session, id_, lease.id,
                        compute_calls.make_slot_aggregate(
                            id_, lease.project_id if self._in_aggregate else None))
-        self._take(session, lease, reservation, grown, _pool_hosts(session, grown),
+        self._take(session, lease, reservation, grown, _read_pool_hosts(session, grown),
                    in_aggregate=in_aggregate,
                    counted=not before or slots.are_there(session, id_))
-        hosts = _pool_hosts(session, lost)
+        hosts = _read_pool_hosts(session, lost)
         if reservation.resource_type == INSTANCE and hosts:
             slots.withdraw(session, id_, hosts)
         else:
-            _hold_roots(session, hosts)
+            _lock_roots(session, hosts)
         if in_aggregate and reservation.resource_type == INSTANCE:
             self._leave(session, lease, id_, hosts, compute_calls.remove_hosts(id_, hosts))
         elif self._acts and reservation.resource_type == HOST:
@@ -223,16 +228,16 @@ class Provisioner:
     @staticmethod
     def _leave(
         session: Session, lease: Lease, id_: str, hosts: Sequence[PoolHost],
-        wanted: Iterable[compute_calls.Call],
+        calls: Iterable[compute_calls.ComputeCall],
     ) -> None:
         if hosts:
             outbox.cancel(session, id_, [host.id for host in hosts])
-            outbox.put(session, id_, lease.id, wanted)
+            outbox.put(session, id_, lease.id, calls)
 
-    def _ending(
+    def _end_calls(
         self, lease: Lease, reservation: Reservation, hosts: Sequence[PoolHost], *,
         was_in_force: bool,
-    ) -> list[compute_calls.Call]:
+    ) -> list[compute_calls.ComputeCall]:
         if reservation.resource_type == INSTANCE:
             return compute_calls.end_slots(
                 reservation.id, lease.project_id, was_in_force=was_in_force)
@@ -248,7 +253,7 @@ class Provisioner:
     ) -> None:
         if self._leftovers == "delete":
             _delete(ctx, slots.consumers(session, reservation.id))
-        self._judge(reservation, slots.remove(ctx, session, reservation.id, hosts))
+        self._handle_leftovers(reservation, slots.remove(ctx, session, reservation.id, hosts))
 
     def _end_hosts(
         self, ctx: Context, session: Session, lease: Lease, reservation: Reservation,
@@ -259,10 +264,10 @@ class Provisioner:
         if self._leftovers == "delete":
             _delete(ctx, session.execute(_OWN_ON_TREES, own).scalars().all())
         # Who claims of these hosts at this moment is seen, or sees that the lease has ended.
-        locks.hold(session, dict.fromkeys(session.execute(_TREES, roots).scalars(), 0))
-        self._judge(reservation, session.execute(_OWN_ON_TREES, own).scalars().all())
+        locks.lock_providers(session, dict.fromkeys(session.execute(_TREES, roots).scalars(), 0))
+        self._handle_leftovers(reservation, session.execute(_OWN_ON_TREES, own).scalars().all())
 
-    def _judge(self, reservation: Reservation, consumers: Sequence[str]) -> None:
+    def _handle_leftovers(self, reservation: Reservation, consumers: Sequence[str]) -> None:
         """Do what the options say about those who hold something still.
 
         :raises WrongStatus: they say that the reservation does not end.
@@ -283,9 +288,9 @@ class Provisioner:
                 reservation.id, named)
 
 
-def _hold_roots(session: Session, hosts: Iterable[PoolHost]) -> None:
-    """Take the roots of hosts: whoever claims of them does so before, or after."""
-    locks.hold(session, {host.root_id: 0 for host in hosts})
+def _lock_roots(session: Session, hosts: Iterable[PoolHost]) -> None:
+    """Lock the roots of hosts: a claim on them comes before, or after."""
+    locks.lock_providers(session, {host.root_id: 0 for host in hosts})
 
 
 def _delete(ctx: Context, consumers: Collection[str]) -> None:
@@ -295,10 +300,10 @@ def _delete(ctx: Context, consumers: Collection[str]) -> None:
             AllocationWrite(uuid, {}, project_id="", user_id="") for uuid in consumers])
 
 
-def _pool_hosts(session: Session, shares: Sequence[Share]) -> list[PoolHost]:
+def _read_pool_hosts(session: Session, shares: Sequence[Share]) -> list[PoolHost]:
     """Return the hosts of shares, in the order of ids."""
     if not shares:
         return []
-    found = session.execute(_POOL_HOSTS, {"ids": sorted(share.host_id for share in shares)})
+    rows = session.execute(_POOL_HOSTS, {"ids": sorted(share.host_id for share in shares)})
     return [PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
-            for row in found]
+            for row in rows]

@@ -70,7 +70,7 @@ def resource_class(reservation_id: str) -> str:
 
 def put(session: Session, reservation_id: str, slots: Mapping[PoolHost, int]) -> None:
     """Have slots of a reservation on hosts; those on other hosts stay as they are."""
-    _hold(session, slots, (host.child_id for host in slots))
+    _lock(session, slots, (host.child_id for host in slots))
     class_id, is_new = resource_classes.have(session, resource_class(reservation_id))
     inventories.put_class(session, class_id, {
         host.child_id: InventoryValues(total=count, max_unit=1)
@@ -86,7 +86,7 @@ def withdraw(session: Session, reservation_id: str, hosts: Collection[PoolHost])
     """Have no slots of a reservation on some hosts; what is allocated stays, closed."""
     class_id = _find(session, reservation_id)
     children = [] if class_id is None else [host.child_id for host in hosts]
-    _hold(session, hosts, children)
+    _lock(session, hosts, children)
     if class_id is not None:
         _clear(session, class_id, children, _used_on(session, class_id))
 
@@ -109,7 +109,7 @@ def remove(
     class_id = _find(session, reservation_id)
     providers = set() if class_id is None else set(
         session.execute(_PROVIDERS, {"of_class": class_id}).scalars())
-    _hold(session, hosts, providers)
+    _lock(session, hosts, providers)
     if class_id is None:
         return []
     used = _used_on(session, class_id)
@@ -144,7 +144,7 @@ def _closed(ctx: Context) -> Sequence[sa.Row[Any]]:
 @db.retry_writes
 def _remove_closed(ctx: Context, provider: int, class_id: int) -> None:
     with db.write(ctx) as session:
-        locks.hold(session, {provider: 1})
+        locks.lock_providers(session, {provider: 1})
         if provider not in _used_on(session, class_id):
             # It may have been opened again in between.
             session.execute(_REMOVE_CLOSED, {"of_class": class_id, "providers": [provider]})
@@ -155,11 +155,11 @@ def _ended(ctx: Context) -> list[str]:
     """Return the reservations that have ended and whose class is there, with no allocations."""
     with db.read_once(ctx) as session:
         ids = sorted(filter(None, map(_reservation, session.execute(_UNUSED_NAMES).scalars())))
-    found: list[str] = []
+    ended: list[str] = []
     for start in range(0, len(ids), _MOST_IDS):
         with db.read_once(ctx) as session:
-            found += session.execute(_ENDED, {"ids": ids[start:start + _MOST_IDS]}).scalars()
-    return found
+            ended += session.execute(_ENDED, {"ids": ids[start:start + _MOST_IDS]}).scalars()
+    return ended
 
 
 @db.retry_writes
@@ -168,13 +168,13 @@ def _remove_unused(ctx: Context, reservation_id: str) -> None:
         remove(ctx, session, reservation_id, ())
 
 
-def _hold(session: Session, hosts: Iterable[PoolHost], providers: Iterable[int]) -> None:
-    """Take providers whose inventories change, and the roots of hosts.
+def _lock(session: Session, hosts: Iterable[PoolHost], providers: Iterable[int]) -> None:
+    """Lock providers whose inventories change, and the roots of hosts.
 
     Whoever claims of a host of the freepool takes its root: what it is let in for does not
     change meanwhile.
     """
-    locks.hold(session, {**dict.fromkeys((host.root_id for host in hosts), 0),
+    locks.lock_providers(session, {**dict.fromkeys((host.root_id for host in hosts), 0),
                          **dict.fromkeys(providers, 1)})
 
 
@@ -203,7 +203,7 @@ def _clear(
 def _reservation(name: str) -> str | None:
     """Return the id of the reservation that a class is of, if its name is of that form."""
     try:
-        found = str(uuid.UUID(name.removeprefix(reserved_trees.PASSES).replace("_", "-")))
+        reservation_id = str(uuid.UUID(name.removeprefix(reserved_trees.PASSES).replace("_", "-")))
     except ValueError:
         return None
-    return found if resource_class(found) == name else None
+    return reservation_id if resource_class(reservation_id) == name else None

@@ -1,7 +1,7 @@
-"""All that is promised of hosts, kept in memory and as fresh as the database.
+"""All bookings of hosts, kept in memory and as fresh as the database.
 
-For questions about the whole future: when something fits, how much is free. Admission
-reads the database under the pool's row, and only the time that it is about.
+For queries about the whole future: when a lease fits, how much is free. Admission reads the
+database instead, under the lock of the pool's row, and only the window of the lease.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from placement_core import db
 from placement_core.changes import kinds, vector
 from placement_core.changes.follower import Follower, Version
 from placement_core.context import Context
-from placement_core.db import Session, arrays
+from placement_core.db import Session, lists
 from placement_core.db.database import Database
 from placement_core.reservations import tables
 from placement_core.reservations.scheduling.pools import Bookings
@@ -30,9 +30,9 @@ _leases, _reservations, _held = (
 _PAST_SECONDS = 8 * 86_400
 
 #: From so many changed leases on, everything is read again.
-_MANY = 1000
+_MOST_CHANGES = 1000
 
-_EVERY = (
+_ALL = (
     sa.select(
         _leases.c.number, _held.c.computehost_id, _held.c.start_second, _held.c.end_second,
         _held.c.slots * _held.c.vcpus, _held.c.slots * _held.c.memory_mb,
@@ -40,20 +40,18 @@ _EVERY = (
     .join(_reservations, _reservations.c.id == _held.c.reservation_id)
     .join(_leases, _leases.c.id == _reservations.c.lease_id)
     .where(_held.c.end_second > sa.bindparam("since", type_=sa.BigInteger)))
-_SOME = {
-    dialect: _EVERY.where(arrays.among(_leases.c.number, "numbers", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_OF_LEASES = _ALL.where(lists.among(_leases.c.number, "numbers"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BookingSnapshot:
-    """What is promised of hosts now and later; immutable.
+    """The bookings of hosts now and later; immutable.
 
-    :ivar leases: the number of the lease of each promise.
+    :ivar leases: the number of the lease of each booking.
     """
 
     leases: np.ndarray
-    promises: Bookings
+    bookings: Bookings
 
     @classmethod
     def of(cls, rows: Sequence[Any]) -> BookingSnapshot:
@@ -62,35 +60,37 @@ class BookingSnapshot:
                    Bookings.of([row[1:] for row in rows]))
 
     def without(self, number: int | None) -> Bookings:
-        """Return what leases hold but that of a number; None: all."""
-        return self.promises if number is None else self._where(self.leases != number).promises
+        """Return the bookings of all leases but one; None: of all."""
+        return self.bookings if number is None else self._where(self.leases != number).bookings
 
-    def changed(self, numbers: Sequence[int], now: BookingSnapshot, since: int) -> BookingSnapshot:
-        """Return what is promised after some leases have changed.
+    def replace_leases(
+        self, numbers: Sequence[int], changed: BookingSnapshot, since: int
+    ) -> BookingSnapshot:
+        """Return the snapshot with other bookings of some leases.
 
-        :param now: what these hold.
-        :param since: what ended before is left out.
+        :param changed: what these hold now.
+        :param since: bookings that ended before are dropped.
         """
-        kept = self._where(
-            ~np.isin(self.leases, np.array(numbers)) & (self.promises.ends > since))
+        others = self._where(
+            ~np.isin(self.leases, np.array(numbers)) & (self.bookings.ends > since))
         return BookingSnapshot(
-            np.concatenate((kept.leases, now.leases)),
-            kept.promises.beside(now.promises))
+            np.concatenate((others.leases, changed.leases)),
+            others.bookings.beside(changed.bookings))
 
     def _where(self, rows: np.ndarray) -> BookingSnapshot:
         return BookingSnapshot(self.leases[rows], Bookings(*(
-            getattr(self.promises, field.name)[rows]
+            getattr(self.bookings, field.name)[rows]
             for field in dataclasses.fields(Bookings))))
 
 
 class BookingIndex:
-    """Hands out what is promised at present. Any thread may ask."""
+    """Hands out the present bookings. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._follower = Follower(database, _refresh)
 
     def present(self, ctx: Context) -> BookingSnapshot:
-        """Return it with every change that was committed before the call.
+        """Return the bookings with every change that was committed before the call.
 
         :raises errors.Unavailable: the database does not answer.
         """
@@ -108,10 +108,10 @@ def _refresh(ctx: Context, before: Version[BookingSnapshot] | None) -> Version[B
             numbers = sorted(ref for kind, ref in changed if kind == kinds.LEASE)
             if not numbers:
                 return Version(now, before.value)
-            if len(numbers) <= _MANY:
+            if len(numbers) <= _MOST_CHANGES:
                 with db.read_each(ctx) as session:
-                    found = _read(session, since, numbers)
-                return Version(now, before.value.changed(numbers, found, since))
+                    snapshot = _read(session, since, numbers)
+                return Version(now, before.value.replace_leases(numbers, snapshot, since))
     with db.read_each(ctx) as session:
         now = vector.read_current(session)
         return Version(now, _read(session, since))
@@ -120,8 +120,8 @@ def _refresh(ctx: Context, before: Version[BookingSnapshot] | None) -> Version[B
 def _read(
     session: Session, since: int, numbers: Sequence[int] | None = None
 ) -> BookingSnapshot:
-    given: dict[str, Any] = {"since": since}
+    parameters: dict[str, Any] = {"since": since}
     if numbers is None:
-        return BookingSnapshot.of(session.execute(_EVERY, given).all())
+        return BookingSnapshot.of(session.execute(_ALL, parameters).all())
     return BookingSnapshot.of(
-        session.execute(_SOME[session.dialect], {**given, "numbers": numbers}).all())
+        session.execute(_OF_LEASES, {**parameters, "numbers": numbers}).all())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -37,17 +38,18 @@ _UNENDED = (
     .where(
         _events.c.status.in_((records.UNDONE, records.IN_PROGRESS, records.E_ERROR)),
         _events.c.due_at <= _NOW, _events.c.event_type == records.END))
-_UNCLEAN = (
+_LATE = (
     _HELD.add_columns(_leases.c.end_at, _leases.c.ended_at)
     .join(_leases, _leases.c.id == _reservations.c.lease_id)
-    .where(
-        _leases.c.ended_at > sa.select(clock.in_seconds(
-            -sa.bindparam("cleaning_seconds", type_=sa.BigInteger))).scalar_subquery(),
-        _leases.c.ended_at > _leases.c.end_at))
+    .where(_leases.c.ended_at > _leases.c.end_at))
+_UNCLEAN_NOW = _LATE.where(_leases.c.ended_at > sa.select(clock.in_seconds(
+    -sa.bindparam("cleaning_seconds", type_=sa.BigInteger))).scalar_subquery())
+_UNCLEAN_AT = _LATE.where(
+    _leases.c.ended_at > sa.bindparam("ended_after", type_=clock.DEADLINE))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Occupied:
+class OccupiedHost:
     """A host of a lease that has not ended, or whose late end is too recent.
 
     :ivar due_second: when the lease should have ended, in seconds since the epoch.
@@ -60,24 +62,40 @@ class Occupied:
     free_second: int | None
 
 
-def find(session: Session, *, cleaning_seconds: int) -> list[Occupied]:
-    """Return the hosts that are not free, though no promise takes them any more."""
+def find(
+    session: Session, *, cleaning_seconds: int, at_second: int | None = None
+) -> list[OccupiedHost]:
+    """Return the hosts that are not free, though no booking takes them any more.
+
+    :param at_second: when somebody would come, in seconds since the epoch. A plan that is made
+        a moment later must judge by the second that it writes down. None: now.
+    """
     occupied = [
-        Occupied(row.computehost_id, row.lease_id, _second(row.due_at), None)
+        OccupiedHost(row.computehost_id, row.lease_id, _second(row.due_at), None)
         for row in session.execute(_UNENDED)
         # A host that was given up earlier is the lease's no longer.
         if row.end_second >= _second(row.due_at)]
     if cleaning_seconds:
         occupied += [
-            Occupied(row.computehost_id, row.lease_id, _second(row.end_at),
-                     _second(row.ended_at) + cleaning_seconds)
-            for row in session.execute(_UNCLEAN, {"cleaning_seconds": cleaning_seconds})
+            OccupiedHost(row.computehost_id, row.lease_id, _second(row.end_at),
+                         _second(row.ended_at) + cleaning_seconds)
+            for row in _read_unclean(session, cleaning_seconds, at_second)
             if row.end_second >= _second(row.end_at)]
     return occupied
 
 
+def _read_unclean(
+    session: Session, cleaning_seconds: int, at_second: int | None
+) -> Sequence[sa.Row[Any]]:
+    if at_second is None:
+        return session.execute(_UNCLEAN_NOW, {"cleaning_seconds": cleaning_seconds}).all()
+    ended_after = datetime.datetime.fromtimestamp(at_second - cleaning_seconds, datetime.UTC)
+    return session.execute(
+        _UNCLEAN_AT, {"ended_after": ended_after.replace(tzinfo=None)}).all()
+
+
 def keeps_waiting(
-    occupied: Iterable[Occupied], lease_id: str, start_at: datetime.datetime,
+    occupied: Iterable[OccupiedHost], lease_id: str, start_at: datetime.datetime,
     host_ids: Sequence[int],
 ) -> bool:
     """Say whether a lease cannot start yet.
@@ -90,8 +108,8 @@ def keeps_waiting(
     """
     start = int(start_at.replace(tzinfo=datetime.UTC).timestamp())
     return any(
-        each.host_id in host_ids and each.lease_id != lease_id and each.due_second <= start
-        for each in occupied)
+        host.host_id in host_ids and host.lease_id != lease_id and host.due_second <= start
+        for host in occupied)
 
 
 def _second(at: datetime.datetime) -> int:

@@ -1,12 +1,12 @@
-"""What a lease needs is put on hosts, all of it at once.
+"""Packing: places all that a lease needs on hosts at once.
 
-Each demand is an *item* here. Items are put on hosts one after the other, in the order
-of preference: what is held stays, hosts that are in use already are filled first. For
-a single item this finds an arrangement if there is one. Several items can stand in
-each other's way (the first takes the only host that the second may have), so if that
-fails, arrangements are searched: host by host, keeping for each way to use the hosts
-so far what is still wanted, and of those only the ones that no other one beats. The
-search is complete as long as it stays within its budget, and says if it did not.
+Each demand is an *item* here. A greedy pass places items one after the other, in the order
+of preference: what is held stays, hosts that are in use already are filled first. For a
+single item this finds a placement if there is one. Several items can stand in each other's
+way (the first takes the only host that the second may have), so if the greedy pass fails, a
+search goes host by host. Its states are what each item still needs after the hosts so far;
+it keeps only the states that no other one dominates (Pareto). The search is exact as long as
+it stays within its budget, and says if it did not.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from placement_core.plugin_api.reservations import Demand, Hosts, Share, Size, Slots, WholeHosts
-from placement_core.reservations.scheduling.pools import Free
+from placement_core.reservations.scheduling.pools import FreeCapacity
 
-#: How many partial arrangements a search keeps for each host, and in how many ways one
-#: host may be used.
+#: How many states a search keeps for each host, and how many patterns of using one host it
+#: looks at.
 MOST_STATES, MOST_PATTERNS = 400, 200
 
-#: What a step of a search costs besides what it looks at, in partial arrangements.
+#: The fixed cost of a step of the search, in states.
 _STEP = 500
 
 #: What an item holds: {row of a host: slots}.
@@ -32,10 +32,10 @@ SlotsByRow = dict[int, int]
 
 
 @dataclasses.dataclass(slots=True)
-class Budget:
-    """How many partial arrangements may still be looked at, by one search or several.
+class PackingBudget:
+    """How many states one search, or several, may still look at.
 
-    As many as it begins with take some tens of milliseconds.
+    The initial number takes some tens of milliseconds.
     """
 
     left: int = 1_000_000
@@ -43,7 +43,7 @@ class Budget:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Item:
-    """A demand that shall be put on hosts.
+    """A demand to place on hosts.
 
     :ivar held: what its reservation holds now, as far as hosts are in the pool.
     :ivar fixed: all of ``held`` stays: the reservation is in force.
@@ -54,49 +54,51 @@ class Item:
     fixed: bool = False
 
     @property
-    def wanted(self) -> int:
+    def minimum(self) -> int:
         """Return how many slots or hosts it needs."""
         return self.demand.amount if isinstance(self.demand, Slots) else self.demand.minimum
 
     @property
-    def most(self) -> int:
-        """Return how many slots or hosts it takes, if there are so many."""
+    def maximum(self) -> int:
+        """Return how many slots or hosts it takes if there are so many."""
         return self.demand.amount if isinstance(self.demand, Slots) else self.demand.maximum
 
 
 @dataclasses.dataclass(slots=True)
-class Short:
-    """An arrangement that was not found.
+class Shortfall:
+    """Items that do not fit on the hosts.
 
-    :ivar item: which item was short first.
-    :ivar found: how many slots or hosts it could have had beside the others.
+    :ivar item: the index of the first item that does not fit.
+    :ivar available: how many slots or hosts it could have had beside the others.
     :ivar lost: how much of what it holds, and may not give up, has no room any more.
-    :ivar proven: there is no arrangement; False: not all of them were looked at.
+    :ivar proven: no placement exists; False: the search did not look at all of them.
     """
 
     item: int
-    found: int
+    available: int
     lost: int = 0
     proven: bool = True
 
 
 def pack(
-    hosts: Hosts, free: Free, items: Sequence[Item], budget: Budget
-) -> list[SlotsByRow] | Short:
-    """Put all items on hosts.
+    hosts: Hosts, free: FreeCapacity, items: Sequence[Item], budget: PackingBudget
+) -> list[SlotsByRow] | Shortfall:
+    """Place all items on hosts.
 
     :param free: what others leave free throughout the window.
     :param budget: for the search.
     :returns: what each item gets, with what it holds.
     """
-    for at, item in enumerate(items):
-        alone = _in_some_order(hosts, free, [item])
-        if isinstance(alone, Short):
-            return dataclasses.replace(alone, item=at)
+    for index, item in enumerate(items):
+        alone = _place_greedily(hosts, free, [item])
+        if isinstance(alone, Shortfall):
+            return dataclasses.replace(alone, item=index)
         if len(items) == 1:
             return alone
-    found = _in_some_order(hosts, free, items)
-    return _search(hosts, free, items, found, budget) if isinstance(found, Short) else found
+    packed = _place_greedily(hosts, free, items)
+    if isinstance(packed, Shortfall):
+        return _search(hosts, free, items, packed, budget)
+    return packed
 
 
 def to_shares(demand: Demand, placed: SlotsByRow, hosts: Hosts) -> list[Share]:
@@ -110,11 +112,11 @@ def to_shares(demand: Demand, placed: SlotsByRow, hosts: Hosts) -> list[Share]:
 
 
 class _Room:
-    """What is left of the hosts while items are put on them."""
+    """What is left of the hosts while items are placed."""
 
-    def __init__(self, hosts: Hosts, free: Free) -> None:
+    def __init__(self, hosts: Hosts, free: FreeCapacity) -> None:
         self._hosts = hosts
-        self.free = Free(free.amounts.copy(), free.shareable.copy(), free.untouched.copy())
+        self.free = FreeCapacity(free.amounts.copy(), free.shareable.copy(), free.untouched.copy())
 
     def available(self, item: Item, placed: SlotsByRow, *, held: bool = False) -> np.ndarray:
         """Return how many slots, or hosts, each host could give the item besides.
@@ -142,8 +144,8 @@ class _Room:
             left[others] = 0
         return left
 
-    def put(self, item: Item, placed: SlotsByRow, rows: np.ndarray, slots: np.ndarray) -> None:
-        """Put slots of an item, or 1 for a host, on some hosts."""
+    def place(self, item: Item, placed: SlotsByRow, rows: np.ndarray, slots: np.ndarray) -> None:
+        """Place slots of an item, or 1 for a host, on some hosts."""
         if isinstance(item.demand, WholeHosts):
             self.free.shareable[rows] = False
         else:
@@ -166,103 +168,109 @@ class _Room:
         return rows[np.argsort(~held[rows] * 2 + later[rows], kind="stable")]
 
 
-def _in_some_order(hosts: Hosts, free: Free, items: Sequence[Item]) -> list[SlotsByRow] | Short:
-    """Put items on hosts one after the other, those with the least choice first or last.
+def _place_greedily(
+    hosts: Hosts, free: FreeCapacity, items: Sequence[Item]
+) -> list[SlotsByRow] | Shortfall:
+    """Place items one after the other, those with the least choice first or last.
 
-    For one item, that is complete.
+    For one item, that is exact.
     """
-    eager = sorted(range(len(items)), key=lambda at: _eagerness(items[at]))
-    orders = [eager, eager[::-1]] if len(items) > 1 else [eager]
+    least_choice_first = sorted(range(len(items)), key=lambda index: _choice(items[index]))
+    orders = [least_choice_first]
+    if len(items) > 1:
+        orders.append(least_choice_first[::-1])
     keeps = (True, False) if any(item.held for item in items) else (False,)
-    found = [_one_by_one(hosts, free, items, orders[0], keep=keeps[0])]
-    for keep, order in list(itertools.product(keeps, orders))[1:]:
-        if not isinstance(found[-1], Short):
+    packed: list[SlotsByRow] | Shortfall = Shortfall(0, 0)
+    for keep, order in itertools.product(keeps, orders):
+        packed = _place_in_order(hosts, free, items, order, keep=keep)
+        if not isinstance(packed, Shortfall):
             break
-        found.append(_one_by_one(hosts, free, items, order, keep=keep))
-    return found[-1]
+    return packed
 
 
-def _eagerness(item: Item) -> tuple[bool, bool, int]:
-    """Sort items: those that leave least choice first."""
-    return not item.fixed, not _together(item), int(np.count_nonzero(item.demand.hosts))
+def _choice(item: Item) -> tuple[bool, bool, int]:
+    """Return the sort key of an item: those with the least choice come first."""
+    return not item.fixed, not _needs_one_host(item), int(np.count_nonzero(item.demand.hosts))
 
 
-def _one_by_one(
-    hosts: Hosts, free: Free, items: Sequence[Item], order: Sequence[int], *, keep: bool
-) -> list[SlotsByRow] | Short:
-    """Put items on hosts in an order.
+def _place_in_order(
+    hosts: Hosts, free: FreeCapacity, items: Sequence[Item], order: Sequence[int], *, keep: bool
+) -> list[SlotsByRow] | Shortfall:
+    """Place items in an order.
 
-    :param keep: what is held is put first, as far as it has room there, for all items.
+    :param keep: place what is held first, as far as it has room there, for all items.
     """
     room = _Room(hosts, free)
-    got: list[SlotsByRow] = [{} for _ in items]
-    for at in order:
-        if items[at].fixed or keep:
-            lost = _put_held(room, items[at], got[at])
-            if lost and items[at].fixed:
-                return Short(at, sum(got[at].values()), lost)
-    for at in order:
-        _fill(room, items[at], got[at], items[at].wanted)
-        if sum(got[at].values()) < items[at].wanted:
-            return Short(at, _could_have(room, items[at], got[at]))
-    for at in order:
-        _fill(room, items[at], got[at], items[at].most)
-    return got
+    placed: list[SlotsByRow] = [{} for _ in items]
+    for index in order:
+        item = items[index]
+        if item.fixed or keep:
+            lost = _place_held(room, item, placed[index])
+            if lost and item.fixed:
+                return Shortfall(index, sum(placed[index].values()), lost)
+    for index in order:
+        item = items[index]
+        _fill(room, item, placed[index], item.minimum)
+        if sum(placed[index].values()) < item.minimum:
+            return Shortfall(index, _count_available(room, item, placed[index]))
+    for index in order:
+        _fill(room, items[index], placed[index], items[index].maximum)
+    return placed
 
 
-def _put_held(room: _Room, item: Item, placed: SlotsByRow) -> int:
-    """Put what an item holds where it is; return how many slots or hosts that misses."""
+def _place_held(room: _Room, item: Item, placed: SlotsByRow) -> int:
+    """Place what an item holds where it is; return how many slots or hosts have no room."""
     missing = 0
     for row, slots in sorted(item.held.items()):
         available = int(room.available(item, placed, held=True)[row])
-        kept = min(slots, available)
+        count = min(slots, available)
         if not item.fixed:
-            kept = min(kept, item.most - sum(placed.values()))
-            if _together(item) and available < item.most:
-                kept = 0
-        if kept:
-            room.put(item, placed, np.array([row]), np.array([kept]))
-        missing += slots - kept
+            count = min(count, item.maximum - sum(placed.values()))
+            if _needs_one_host(item) and available < item.maximum:
+                count = 0
+        if count:
+            room.place(item, placed, np.array([row]), np.array([count]))
+        missing += slots - count
     return missing
 
 
 def _fill(room: _Room, item: Item, placed: SlotsByRow, amount: int) -> None:
-    """Put so many slots or hosts of an item on hosts, with those it has."""
+    """Place slots or hosts of an item until it has ``amount``."""
     left = amount - sum(placed.values())
     if left <= 0:
         return
     available = room.available(item, placed)
-    if _together(item):
+    if _needs_one_host(item):
         available = np.where(available >= left, available, 0)
     rows = room.preference(item, available)
     sums = np.minimum(np.cumsum(np.minimum(available[rows], left)), left)
     slots = np.diff(sums, prepend=0)
-    room.put(item, placed, rows[slots > 0], slots[slots > 0])
+    room.place(item, placed, rows[slots > 0], slots[slots > 0])
 
 
-def _could_have(room: _Room, item: Item, placed: SlotsByRow) -> int:
-    """Return how many of the slots or hosts that an item wants it can have now."""
-    available = np.minimum(room.available(item, placed), item.wanted)
-    more = available.max(initial=0) if _together(item) else available.sum()
-    return min(item.wanted, sum(placed.values()) + int(more))
+def _count_available(room: _Room, item: Item, placed: SlotsByRow) -> int:
+    """Return how many of the slots or hosts that an item needs it can have now."""
+    available = np.minimum(room.available(item, placed), item.minimum)
+    more = available.max(initial=0) if _needs_one_host(item) else available.sum()
+    return min(item.minimum, sum(placed.values()) + int(more))
 
 
-def _is_too_much(
-    room: _Room, items: Sequence[Item], got: Sequence[SlotsByRow], wanted: np.ndarray
+def _exceeds_total(
+    room: _Room, items: Sequence[Item], got: Sequence[SlotsByRow], needed: np.ndarray
 ) -> bool:
-    """Say whether of one resource there is too little for all items, wherever they go."""
+    """Say whether the hosts have too little of a resource in total for all items."""
     useful = np.zeros(len(room.free.amounts), dtype=bool)
     least = np.zeros(3, dtype=np.int64)
-    for item, placed, left in zip(items, got, wanted, strict=True):
-        here = room.available(item, placed) > 0
-        useful |= here
+    for item, placed, left in zip(items, got, needed, strict=True):
+        usable = room.available(item, placed) > 0
+        useful |= usable
         if isinstance(item.demand, Slots):
             least += np.multiply(left, item.demand.size.amounts())
         else:
             # The smallest hosts that it can take.
-            least += np.sort(room.free.amounts[here], axis=0)[:left].sum(axis=0)
-    there = np.where((useful & room.free.shareable)[:, None], np.maximum(room.free.amounts, 0), 0)
-    return bool((least > there.sum(axis=0)).any())
+            least += np.sort(room.free.amounts[usable], axis=0)[:left].sum(axis=0)
+    total = np.where((useful & room.free.shareable)[:, None], np.maximum(room.free.amounts, 0), 0)
+    return bool((least > total.sum(axis=0)).any())
 
 
 # The search --------------------------------------------------------------------------
@@ -272,7 +280,7 @@ def _is_too_much(
 class _HostGroup:
     """Hosts that are alike in all that matters to the items.
 
-    :ivar patterns: the ways to use one of them: how many slots, or 1, for each item.
+    :ivar patterns: each a way to use one of them: how many slots, or 1, for each item.
     :ivar alone: the most that one of them gives each item.
     """
 
@@ -282,76 +290,78 @@ class _HostGroup:
 
 
 def _search(
-    hosts: Hosts, free: Free, items: Sequence[Item], failed: Short, budget: Budget
-) -> list[SlotsByRow] | Short:
+    hosts: Hosts, free: FreeCapacity, items: Sequence[Item], failed: Shortfall,
+    budget: PackingBudget,
+) -> list[SlotsByRow] | Shortfall:
     room, got = _Room(hosts, free), [dict[int, int]() for _ in items]
     for item, placed in zip(items, got, strict=True):
-        if item.fixed and _put_held(room, item, placed):
+        if item.fixed and _place_held(room, item, placed):
             return failed
-    wanted = np.array([
-        max(0, item.wanted - sum(placed.values()))
+    needed = np.array([
+        max(0, item.minimum - sum(placed.values()))
         for item, placed in zip(items, got, strict=True)], dtype=np.int64)
-    # All slots of an item that go on one host are one thing to put somewhere.
-    units = [int(left) if _together(item) and left else 1
-             for item, left in zip(items, wanted, strict=True)]
-    goal = np.array([min(left, 1) if _together(item) else left
-                     for item, left in zip(items, wanted, strict=True)], dtype=np.int64)
-    if _is_too_much(room, items, got, wanted):
+    # All slots of an item that needs one host are one unit.
+    units = [int(left) if _needs_one_host(item) and left else 1
+             for item, left in zip(items, needed, strict=True)]
+    goal = np.array([min(left, 1) if _needs_one_host(item) else left
+                     for item, left in zip(items, needed, strict=True)], dtype=np.int64)
+    if _exceeds_total(room, items, got, needed):
         return failed
-    groups, complete = _groups(room, items, got, goal, units, budget)
-    found, searched = _walk(groups, goal, budget)
-    if found is None:
-        return dataclasses.replace(failed, proven=complete and searched)
+    groups, complete = _group_hosts(room, items, got, goal, units, budget)
+    uses, exhausted = _search_groups(groups, goal, budget)
+    if uses is None:
+        return dataclasses.replace(failed, proven=complete and exhausted)
     left = goal.copy()
-    for row, pattern in found:
-        for at in np.flatnonzero(np.minimum(pattern, left)).tolist():
-            used = min(int(pattern[at]), int(left[at]))
-            left[at] -= used
-            room.put(items[at], got[at], np.array([row]), np.array([used * units[at]]))
+    for row, pattern in uses:
+        for index in np.flatnonzero(np.minimum(pattern, left)).tolist():
+            count = min(int(pattern[index]), int(left[index]))
+            left[index] -= count
+            room.place(items[index], got[index], np.array([row]),
+                       np.array([count * units[index]]))
     for item, placed in zip(items, got, strict=True):
-        _fill(room, item, placed, item.most)
+        _fill(room, item, placed, item.maximum)
     return got
 
 
-def _together(item: Item) -> bool:
+def _needs_one_host(item: Item) -> bool:
     return isinstance(item.demand, Slots) and item.demand.affinity is True
 
 
-def _groups(
+def _group_hosts(
     room: _Room, items: Sequence[Item], got: Sequence[SlotsByRow], goal: np.ndarray,
-    units: Sequence[int], budget: Budget,
+    units: Sequence[int], budget: PackingBudget,
 ) -> tuple[list[_HostGroup], bool]:
-    """Return the hosts in groups of equals, and whether all ways to use them are there."""
+    """Return the hosts in groups of equals, and whether all their patterns are there."""
     sizes = np.array([
         np.multiply(unit, item.demand.size.amounts()) if isinstance(item.demand, Slots)
         else (0, 0, 0) for item, unit in zip(items, units, strict=True)], dtype=np.int64)
     most = np.stack([
         np.minimum(room.available(item, placed) // unit, left)
         for item, placed, unit, left in zip(items, got, units, goal, strict=True)], axis=1)
-    # What is free beyond all that is wanted makes no difference.
+    # What is free beyond all that is needed makes no difference.
     useful = np.minimum(room.free.amounts, (goal[:, None] * sizes).sum(axis=0))
     able = np.flatnonzero(most.any(axis=1))
-    alike, group = np.unique(
+    distinct, group = np.unique(
         np.concatenate((most[able], useful[able]), axis=1), axis=0, return_inverse=True)
     whole = np.array([isinstance(item.demand, WholeHosts) for item in items])
-    found, complete = [], True
-    for at, features in enumerate(alike):
+    groups, complete = [], True
+    for number, features in enumerate(distinct):
         alone, amounts = features[:len(items)], features[len(items):]
         patterns = list(itertools.islice(
             _patterns(alone, whole, amounts, sizes), MOST_PATTERNS + 1))
         complete &= len(patterns) <= MOST_PATTERNS
         table = np.array(patterns[:MOST_PATTERNS])
-        best, _ = _unbeaten(alone - table, MOST_PATTERNS, budget)
-        # More hosts than all items together want are never used.
-        rows = able[np.flatnonzero(group.ravel() == at)][:int(min(goal.sum(), len(able)))]
-        found.append(_HostGroup(rows, table[best], alone))
-    return found, complete
+        best, _ = _undominated(alone - table, MOST_PATTERNS, budget)
+        # More hosts than all items together need are never used.
+        rows = able[np.flatnonzero(group.ravel() == number)][:int(min(goal.sum(), len(able)))]
+        groups.append(_HostGroup(rows, table[best], alone))
+    return groups, complete
 
 
 def _patterns(
     alone: np.ndarray, whole: np.ndarray, amounts: np.ndarray, sizes: np.ndarray
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to use one host, those that leave something unused included."""
+    """Yield the patterns of using one host, also those that leave something unused."""
     for at in np.flatnonzero(whole & (alone > 0)):
         yield tuple(int(other == at) for other in range(len(alone)))
     shared = np.flatnonzero(~whole & (alone > 0))
@@ -365,7 +375,7 @@ def _mixtures(
     at, *others = left
     most = min([int(alone[at]), *(
         int(amounts[column] // sizes[at][column]) for column in range(3) if sizes[at][column])])
-    # The last one takes all it can: less of it is beaten by that.
+    # The last one takes all it can: less of it is dominated by that.
     for slots in range(most, -1 if others else most - 1, -1):
         now = [*taken]
         now[at] = slots
@@ -375,12 +385,12 @@ def _mixtures(
             yield tuple(now)
 
 
-def _walk(
-    groups: Sequence[_HostGroup], goal: np.ndarray, budget: Budget
+def _search_groups(
+    groups: Sequence[_HostGroup], goal: np.ndarray, budget: PackingBudget
 ) -> tuple[list[tuple[int, np.ndarray]] | None, bool]:
-    """Look for a way to use hosts that gives every item what it wants.
+    """Look for patterns of hosts that give every item what it needs.
 
-    :returns: rows and how each is used, or None; and whether all was looked at.
+    :returns: rows with the pattern of each, or None; and whether the search was exhaustive.
     """
     ahead = sum((group.alone * len(group.rows) for group in groups), np.zeros_like(goal))
     states, complete = goal[None, :], True
@@ -395,36 +405,37 @@ def _walk(
             possible = np.flatnonzero((after <= ahead).all(axis=1))
             if not len(possible):
                 return None, complete
-            unbeaten, all_of_them = _unbeaten(after[possible], MOST_STATES, budget)
-            kept = possible[unbeaten]
-            complete &= all_of_them
-            trail.append((int(row), kept // len(ways), kept % len(ways), ways))
-            done = np.flatnonzero(~after[kept].any(axis=1))
+            undominated, is_all = _undominated(after[possible], MOST_STATES, budget)
+            survivors = possible[undominated]
+            complete &= is_all
+            trail.append((int(row), survivors // len(ways), survivors % len(ways), ways))
+            done = np.flatnonzero(~after[survivors].any(axis=1))
             if len(done):
-                return _way_back(trail, int(done[0])), complete
-            unchanged = len(kept) == len(states) and not (kept % len(ways)).any()
-            states = after[kept]
+                return _trace_back(trail, int(done[0])), complete
+            unchanged = len(survivors) == len(states) and not (
+                survivors % len(ways)).any()
+            states = after[survivors]
             if unchanged:
                 # No more hosts like this one are of use.
                 break
     return None, complete
 
 
-def _way_back(
+def _trace_back(
     trail: Sequence[tuple[int, np.ndarray, np.ndarray, np.ndarray]], state: int
 ) -> list[tuple[int, np.ndarray]]:
-    found = []
-    for row, parents, used, ways in reversed(trail):
-        if used[state]:
-            found.append((row, ways[used[state]]))
+    uses = []
+    for row, parents, choices, ways in reversed(trail):
+        if choices[state]:
+            uses.append((row, ways[choices[state]]))
         state = int(parents[state])
-    return found
+    return uses
 
 
-def _unbeaten(rows: np.ndarray, most: int, budget: Budget) -> tuple[np.ndarray, bool]:
-    """Return which rows no other row is below in every column, and whether these are all.
+def _undominated(rows: np.ndarray, most: int, budget: PackingBudget) -> tuple[np.ndarray, bool]:
+    """Return the rows that no other row is below in every column, and whether these are all.
 
-    :param most: no more than so many are returned, the lowest first.
+    :param most: return no more than so many, the lowest first.
     """
     order = np.argsort((rows / np.maximum(rows.max(axis=0), 1)).sum(axis=1), kind="stable")
     at = 0

@@ -1,4 +1,4 @@
-"""A lease is planned whole, or refused with the reason."""
+"""Plans a lease as a whole, or refuses it with the reason."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from placement_core.plugin_api.reservations import (
     Amounts,
-    Asked,
     Demand,
     DoesNotFit,
     NotChangeable,
     ReservationPlugin,
+    ReservationSpec,
     Share,
     Size,
     Slots,
@@ -22,7 +22,7 @@ from placement_core.plugin_api.reservations import (
     Window,
 )
 from placement_core.reservations.scheduling import packing, pools
-from placement_core.reservations.scheduling.packing import Budget, Item, Short
+from placement_core.reservations.scheduling.packing import Item, PackingBudget, Shortfall
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.scheduling.timelines import Steps, totals
 
@@ -30,15 +30,15 @@ _COLUMNS = ("VCPU", "MEMORY_MB", "DISK_GB")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class ReservationRequest:
     """A reservation of a lease, with the plugin that knows its type."""
 
     plugin: ReservationPlugin
-    asked: Asked
+    spec: ReservationSpec
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Granted:
+class Grant:
     """What a reservation gets: all it holds from now on.
 
     :ivar amounts: of what is on no host.
@@ -49,65 +49,65 @@ class Granted:
 
 
 def plan(
-    pool: Pool, window: Window, wanted: Sequence[Wanted],
+    pool: Pool, window: Window, requests: Sequence[ReservationRequest],
     demands: Sequence[Demand] | None = None,
-) -> list[Granted]:
+) -> list[Grant]:
     """Find what the reservations of a lease get, all of them at once.
 
     :param pool: what is promised to others: nothing that these reservations hold.
     :param window: of the lease; what is left of it, if it has started.
-    :param demands: what they need, if that is not what they ask for.
-    :returns: in the order of ``wanted``.
+    :param demands: what they need, if not what ``needs`` says.
+    :returns: in the order of ``requests``.
     :raises DoesNotFit: saying what fell short, and when.
-    :raises errors.Invalid: a plugin refuses what it was asked.
+    :raises errors.Invalid: a plugin refuses a request.
     """
-    demands = needs(pool, wanted) if demands is None else demands
+    demands = needs(pool, requests) if demands is None else demands
     start, end = window.start, window.end
-    _check_amounts(pool, window, wanted, demands)
-    items = _items(pool, wanted, demands)
+    _check_amounts(pool, window, requests, demands)
+    items = _build_items(pool, requests, demands)
     for item in items.values():
-        _check_kept(item)
-    found = packing.pack(
-        pool.hosts, pool.free(start, end), list(items.values()), Budget())
-    if isinstance(found, Short):
-        at = list(items)[found.item]
-        raise _refusal(pool, window, items[at], found, alone=len(items) == 1)
+        _check_keeps_held(item)
+    packed = packing.pack(
+        pool.hosts, pool.free(start, end), list(items.values()), PackingBudget())
+    if isinstance(packed, Shortfall):
+        item = list(items.values())[packed.item]
+        raise _refusal(pool, window, item, packed, alone=len(items) == 1)
     shares = {
-        at: packing.to_shares(item.demand, placed, pool.hosts)
-        for (at, item), placed in zip(items.items(), found, strict=True)}
+        index: packing.to_shares(item.demand, placed, pool.hosts)
+        for (index, item), placed in zip(items.items(), packed, strict=True)}
     return [
-        Granted(amounts=dict(demand.amounts)) if isinstance(demand, Amounts)
-        else Granted(shares[at])
-        for at, demand in enumerate(demands)]
+        Grant(amounts=dict(demand.amounts)) if isinstance(demand, Amounts)
+        else Grant(shares[index])
+        for index, demand in enumerate(demands)]
 
 
-def needs(pool: Pool, wanted: Sequence[Wanted]) -> list[Demand]:
+def needs(pool: Pool, requests: Sequence[ReservationRequest]) -> list[Demand]:
     """Return what each reservation needs.
 
-    :raises errors.Invalid: a plugin refuses what it was asked.
+    :raises errors.Invalid: a plugin refuses a request.
     """
-    return [each.plugin.need(each.asked, pool.hosts) for each in wanted]
+    return [request.plugin.need(request.spec, pool.hosts) for request in requests]
 
 
 def fits(
-    pool: Pool, window: Window, wanted: Sequence[Wanted], demands: Sequence[Demand],
-    budget: Budget,
+    pool: Pool, window: Window, requests: Sequence[ReservationRequest], demands: Sequence[Demand],
+    budget: PackingBudget,
 ) -> tuple[bool, bool]:
     """Say whether all demands of a lease fit into a window, and whether that is proven.
 
     :param budget: for the search.
     """
     if any(_amount_missing(pool, window, key, amount, capacity)
-           for key, (amount, capacity) in amounts_wanted(wanted, demands).items()):
+           for key, (amount, capacity) in required_amounts(requests, demands).items()):
         return False, True
-    items = list(_items(pool, wanted, demands).values())
+    items = list(_build_items(pool, requests, demands).values())
     free = pool.free(window.start, window.end)
-    found = packing.pack(pool.hosts, free, items, budget)
-    return (False, found.proven) if isinstance(found, Short) else (True, True)
+    packed = packing.pack(pool.hosts, free, items, budget)
+    return (False, packed.proven) if isinstance(packed, Shortfall) else (True, True)
 
 
-def amounts_wanted(
-    wanted: Sequence[Wanted], demands: Sequence[Demand]
+def required_amounts(
+    requests: Sequence[ReservationRequest], demands: Sequence[Demand]
 ) -> dict[tuple[str, str], tuple[int, int]]:
     """Return what a lease wants that is on no host, and how much of it there is.
 
@@ -115,77 +115,78 @@ def amounts_wanted(
     """
     amounts: Counter[tuple[str, str]] = Counter()
     capacities: dict[tuple[str, str], int] = {}
-    for each, demand in zip(wanted, demands, strict=True):
+    for request, demand in zip(requests, demands, strict=True):
         if isinstance(demand, Amounts):
-            there = each.plugin.capacities()
+            capacity_of = request.plugin.capacities()
             for what, amount in demand.amounts.items():
-                key = each.plugin.resource_type, what
+                key = request.plugin.resource_type, what
                 amounts[key] += amount
-                capacities[key] = there.get(what, 0)
+                capacities[key] = capacity_of.get(what, 0)
     return {key: (amount, capacities[key]) for key, amount in amounts.items()}
 
 
-def series(
+def availability_series(
     pool: Pool, steps: Steps, duration: int, demand: WholeHosts | Slots
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return how much of a need of hosts can be had throughout times that begin when.
+    """Return how much of a demand for hosts is free throughout a duration, by its start.
 
-    :param steps: what is promised of the pool; times begin early enough to end in them.
-    :param duration: how long they last, cleaning included.
-    :returns: times from the first of the steps on, and how much from each on; of
-        every host not more than is wanted.
+    :param steps: what is booked of the pool; starts are early enough to end within them.
+    :param duration: in seconds, cleaning included.
+    :returns: starts, from the first of the steps on, and how much is free from each on; of
+        every host not more than the demand needs.
     """
     everything = np.arange(len(pool.hosts))
     free = _useful(pool.free_in_steps(steps.things, steps.amounts), demand, pool, steps.things)
-    empty = _useful(pool.free_of_promises, demand, pool, everything)
+    empty = _useful(pool.capacity, demand, pool, everything)
     things, times, values = steps.minima(free, empty, duration)
-    soon = times <= steps.end - duration
-    return totals(things[soon], times[soon], values[soon])
+    ends_in_time = times <= steps.end - duration
+    return totals(things[ends_in_time], times[ends_in_time], values[ends_in_time])
 
 
-def target(demand: WholeHosts | Slots) -> int:
-    """Return how much of a need ``series`` must show for it to fit."""
+def required_count(demand: WholeHosts | Slots) -> int:
+    """Return how much ``availability_series`` must show for a demand to fit."""
     return demand.minimum if isinstance(demand, WholeHosts) else demand.amount
 
 
 def _useful(
-    free: pools.Free, demand: WholeHosts | Slots, pool: Pool, things: np.ndarray
+    free: pools.FreeCapacity, demand: WholeHosts | Slots, pool: Pool, things: np.ndarray
 ) -> np.ndarray:
     """Return how much of a demand each row of ``free`` could give, the affinity observed."""
     allowed = (demand.hosts & pool.hosts.reservable)[things]
     if isinstance(demand, WholeHosts):
-        return (free.untouched & allowed).astype(np.int64)
-    return pools.useful_slots(free, demand, allowed)
+        whole: np.ndarray = (free.untouched & allowed).astype(np.int64)
+        return whole
+    return pools.count_useful_slots(free, demand, allowed)
 
 
-def _items(
-    pool: Pool, wanted: Sequence[Wanted], demands: Sequence[Demand]
+def _build_items(
+    pool: Pool, requests: Sequence[ReservationRequest], demands: Sequence[Demand]
 ) -> dict[int, Item]:
-    """Return the demands of hosts, by where they are among all."""
+    """Return the demands for hosts, by their index among all demands."""
     return {
-        at: Item(demand, _held(pool, each.asked), each.asked.started)
-        for at, (each, demand) in enumerate(zip(wanted, demands, strict=True))
+        index: Item(demand, _count_held(pool, request.spec), request.spec.started)
+        for index, (request, demand) in enumerate(zip(requests, demands, strict=True))
         if not isinstance(demand, Amounts)}
 
 
-def _held(pool: Pool, asked: Asked) -> dict[int, int]:
-    rows = pool.rows(share.host_id for share in asked.held)
+def _count_held(pool: Pool, spec: ReservationSpec) -> dict[int, int]:
+    rows = pool.rows(share.host_id for share in spec.held)
     held: Counter[int] = Counter()
-    for row, share in zip(rows, asked.held, strict=True):
+    for row, share in zip(rows, spec.held, strict=True):
         if row >= 0:
             held[int(row)] += share.slots
     return dict(held)
 
 
-def _check_kept(item: Item) -> None:
-    """Refuse to give up what is in force.
+def _check_keeps_held(item: Item) -> None:
+    """Check that a reservation in force keeps what it holds.
 
     :raises NotChangeable: less is asked for than is held.
     """
     held = sum(item.held.values())
-    if item.fixed and held > item.most:
+    if item.fixed and held > item.maximum:
         raise NotChangeable(
-            f"{item.most} were asked for, {held} are held: a reservation that is in force "
+            f"{item.maximum} were asked for, {held} are held: a reservation that is in force "
             "gives none up.")
 
 
@@ -193,9 +194,9 @@ def _check_kept(item: Item) -> None:
 
 
 def _check_amounts(
-    pool: Pool, window: Window, wanted: Sequence[Wanted], demands: Sequence[Demand]
+    pool: Pool, window: Window, requests: Sequence[ReservationRequest], demands: Sequence[Demand]
 ) -> None:
-    for key, (amount, capacity) in amounts_wanted(wanted, demands).items():
+    for key, (amount, capacity) in required_amounts(requests, demands).items():
         missing = _amount_missing(pool, window, key, amount, capacity)
         if missing:
             free = max(0, amount - missing)
@@ -207,12 +208,12 @@ def _check_amounts(
 def _amount_missing(
     pool: Pool, window: Window, key: tuple[str, str], amount: int, capacity: int
 ) -> int:
-    promised = int(pool.amount_track(key).peaks(window.start, window.end)[0, 0])
+    promised = int(pool.amount_timeline(key).peaks(window.start, window.end)[0, 0])
     return max(0, amount - max(0, capacity - promised))
 
 
 def _tightest_amount(pool: Pool, window: Window, key: tuple[str, str]) -> Window | None:
-    steps = pool.amount_track(key).steps(window.start, window.end)
+    steps = pool.amount_timeline(key).steps(window.start, window.end)
     times = np.concatenate(([window.start], steps.times))
     return _lowest_part(times, np.concatenate(([0], -steps.amounts[:, 0])), window)
 
@@ -221,7 +222,7 @@ def _tightest_amount(pool: Pool, window: Window, key: tuple[str, str]) -> Window
 
 
 def _refusal(
-    pool: Pool, window: Window, item: Item, short: Short, *, alone: bool
+    pool: Pool, window: Window, item: Item, short: Shortfall, *, alone: bool
 ) -> DoesNotFit:
     demand = item.demand
     during = _when_least_is_free(pool, window, demand)
@@ -231,12 +232,12 @@ def _refusal(
             f"{short.lost} of {sum(item.held.values())} {what} that the reservation holds "
             f"cannot be kept {window}: others have them.", {what: short.lost}, during)
     if isinstance(demand, WholeHosts):
-        said, missing = _hosts(demand.minimum), {"hosts": demand.minimum - short.found}
+        subject, missing = _hosts(demand.minimum), {"hosts": demand.minimum - short.available}
         why = f"; {int(demand.hosts.sum())} of the pool meet the requirements"
     else:
-        said = _slots(demand)
-        missing, why = _missing_for_slots(pool, window, demand, short.found)
-    fit = "fits" if short.found == 1 else "fit"
+        subject = _slots(demand)
+        missing, why = _missing_for_slots(pool, window, demand, short.available)
+    fit = "fits" if short.available == 1 else "fit"
     beside = "" if alone else " beside the other reservations of the lease"
     if not short.proven:
         beside += " in any of the arrangements that were tried"
@@ -248,7 +249,7 @@ def _refusal(
         why += f"; least is free {during}"
     elif during is None and alone:
         why += "; at any moment there is room, but not in the same places throughout"
-    return DoesNotFit(f"{said} asked for, {short.found} {fit} {window}{beside}{why}.",
+    return DoesNotFit(f"{subject} asked for, {short.available} {fit} {window}{beside}{why}.",
                       missing, during)
 
 
@@ -265,20 +266,20 @@ def _slots(demand: Slots) -> str:
 
 
 def _missing_for_slots(
-    pool: Pool, window: Window, demand: Slots, found: int
+    pool: Pool, window: Window, demand: Slots, available: int
 ) -> tuple[dict[str, int], str]:
     """Return what falls short, and of which resource alone there is too little."""
     free = pool.free(window.start, window.end)
     allowed = demand.hosts & pool.hosts.reservable
-    missing, short = {"slots": demand.amount - found}, []
+    missing, short = {"slots": demand.amount - available}, []
     for column, (name, amount) in enumerate(zip(_COLUMNS, demand.size.amounts(), strict=True)):
         if not amount:
             continue
         size = Size(*(amount if at == column else 0 for at in range(len(_COLUMNS))))
-        each = np.where(allowed, np.minimum(free.slots(size), demand.amount), 0)
+        slots = np.where(allowed, np.minimum(free.slots(size), demand.amount), 0)
         if demand.affinity is False:
-            each = np.minimum(each, 1)
-        enough = int(each.max(initial=0) if demand.affinity else each.sum())
+            slots = np.minimum(slots, 1)
+        enough = int(slots.max(initial=0) if demand.affinity else slots.sum())
         if enough < demand.amount:
             missing[name] = (demand.amount - enough) * amount
             short.append(f"{name} for {enough}")
@@ -295,8 +296,8 @@ def _when_least_is_free(
     if not len(pool.hosts):
         return window
     steps = pool.timelines.steps(window.start, window.end + pool.cleaning_seconds)
-    times, values = series(pool, steps, 1, demand)
-    if values.min() >= target(demand):
+    times, values = availability_series(pool, steps, 1, demand)
+    if values.min() >= required_count(demand):
         return None
     return _lowest_part(times, values, window)
 

@@ -1,7 +1,7 @@
-"""What is promised of the pool, read for planning: a few statements, whatever there is.
+"""Reads the pool and its bookings for planning, in a constant number of statements.
 
-Whoever will promise something takes the pool's row first (``revisions.POOL``), so that
-what is read stays true until the commit. Others read it without.
+Whoever is about to book something locks the pool's row first (``revisions.POOL``), so what
+is read stays true until the commit. Others read without the lock.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, arrays, clock
+from placement_core.db import Session, clock, lists
 from placement_core.plugin_api.reservations import Hosts, Share, Window
 from placement_core.reservations import tables
 from placement_core.reservations.scheduling import occupancy
-from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 
 _hosts, _held, _amounts = (
@@ -50,16 +50,14 @@ _CAPABILITIES = (
               _capabilities.c.capability_value)
     .join(_capabilities, _capabilities.c.property_id == _names.c.id)
     .where(_names.c.property_name.in_(sa.bindparam("names", expanding=True))))
-_PROMISED = {
-    dialect: sa.update(_hosts).values(promised=True).where(
-        arrays.among(_hosts.c.id, "ids", dialect=dialect))
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_MARK_BOOKED = sa.update(_hosts).values(promised=True).where(
+    lists.among_many(_hosts.c.id, "ids"))
 #: Later than any lease.
 _FOR_EVER = 2**40
 
 
 def _during(table: sa.Table, *columns: Any) -> tuple[sa.Select[Any], sa.Select[Any]]:
-    """Return the statements that read what is promised: all, and without some."""
+    """Build the statements that read bookings in a period: all, and without some."""
     since, until = (sa.bindparam(name, type_=sa.BigInteger) for name in ("since", "until"))
     of_class = table.c.duration_class
     begins_in_time = sa.or_(*(
@@ -69,17 +67,17 @@ def _during(table: sa.Table, *columns: Any) -> tuple[sa.Select[Any], sa.Select[A
         for number, bound in enumerate(tables.DURATION_BOUNDS)),
         sa.and_(of_class == sa.literal_column(str(len(tables.DURATION_BOUNDS))),
                 table.c.start_second < until))
-    every = sa.select(*columns).where(
+    bookings = sa.select(*columns).where(
         begins_in_time, table.c.end_second > since, table.c.start_second < until)
-    return every, every.where(
+    return bookings, bookings.where(
         table.c.reservation_id.not_in(sa.bindparam("reservation_ids", expanding=True)))
 
 
-_PROMISES = _during(
+_BOOKINGS = _during(
     _held, _held.c.computehost_id, _held.c.start_second, _held.c.end_second,
     _held.c.slots * _held.c.vcpus, _held.c.slots * _held.c.memory_mb,
     _held.c.slots * _held.c.disk_gb, _held.c.whole)
-_PROMISED_AMOUNTS = _during(
+_AMOUNT_BOOKINGS = _during(
     _amounts, _amounts.c.resource_type, _amounts.c.what, _amounts.c.start_second,
     _amounts.c.end_second, _amounts.c.amount)
 
@@ -87,99 +85,102 @@ _PROMISED_AMOUNTS = _during(
 def current_time(session: Session) -> datetime.datetime:
     """Return the present by the database's clock, in whole seconds.
 
-    Locks that were waited for are past.
+    After a wait for locks, it is the time after the wait.
     """
     at: datetime.datetime = session.execute(_NOW).scalar_one()
     return at.replace(microsecond=0, tzinfo=datetime.UTC)
 
 
 def read(
-    session: Session, wanted: Sequence[Wanted], window: Window, *, cleaning_seconds: int,
-    without: Collection[str] = (),
+    session: Session, requests: Sequence[ReservationRequest], window: Window, *,
+    cleaning_seconds: int, without: Collection[str] = (),
 ) -> Pool:
-    """Return the pool with what is promised of it during a window.
+    """Return the pool with what is booked of it during a window.
 
-    Who plans for a reservation that is in force comes to hosts at once, others when they
-    start, and that waits: see ``occupancy``.
+    A reservation that is in force comes to new hosts at once; others do when they start,
+    and the start waits until hosts are free: see ``occupancy``.
 
-    :param wanted: what is to be planned: properties that it does not ask for are left out.
-    :param without: ids of reservations whose promises are left out.
+    :param requests: what is to be planned; properties of hosts that they do not name are not
+        read.
+    :param without: ids of reservations whose bookings are left out.
     """
-    given = {"since": window.start - cleaning_seconds, "until": window.end + cleaning_seconds}
-    promised: Sequence[Any] = session.execute(
-        *_besides(_PROMISES, given, without)).all()
-    return Pool(_read_hosts(session, wanted), Bookings.of(promised),
-                _read_amounts(session, wanted, given, without),
+    period = {"since": window.start - cleaning_seconds, "until": window.end + cleaning_seconds}
+    rows: Sequence[Any] = session.execute(
+        *_excluding(_BOOKINGS, period, without)).all()
+    return Pool(_read_hosts(session, requests), Bookings.of(rows),
+                _read_amounts(session, requests, period, without),
                 cleaning_seconds=cleaning_seconds,
-                occupied=_occupied(session, wanted, window, cleaning_seconds))
+                occupied=_occupied(session, requests, window, cleaning_seconds))
 
 
 def read_future(
-    session: Session, wanted: Sequence[Wanted], since: int, promises: Bookings, *,
+    session: Session, requests: Sequence[ReservationRequest], since: int, bookings: Bookings, *,
     cleaning_seconds: int, without: Collection[str] = (),
 ) -> Pool:
-    """Return the pool with what is promised of it from a time on, for ever.
+    """Return the pool with what is booked of it from a time on, without an end.
 
     :param since: in seconds since the epoch.
-    :param promises: of hosts.
-    :param without: as in ``read``; ``promises`` are without them already.
+    :param bookings: of hosts.
+    :param without: as in ``read``; ``bookings`` are without them already.
     """
-    given = {"since": since, "until": _FOR_EVER}
+    period = {"since": since, "until": _FOR_EVER}
     if cleaning_seconds:
-        promises = promises.beside(Bookings.of([
-            (each.host_id, each.due_second, each.free_second - cleaning_seconds, 0, 0, 0, True)
-            for each in occupancy.find(session, cleaning_seconds=cleaning_seconds)
-            if each.free_second is not None]))
-    return Pool(_read_hosts(session, wanted), promises,
-                _read_amounts(session, wanted, given, without),
+        bookings = bookings.beside(Bookings.of([
+            (host.host_id, host.due_second, host.free_second - cleaning_seconds, 0, 0, 0, True)
+            for host in occupancy.find(
+                session, cleaning_seconds=cleaning_seconds, at_second=since)
+            if host.free_second is not None]))
+    return Pool(_read_hosts(session, requests), bookings,
+                _read_amounts(session, requests, period, without),
                 cleaning_seconds=cleaning_seconds)
 
 
 def _occupied(
-    session: Session, wanted: Sequence[Wanted], window: Window, cleaning_seconds: int
+    session: Session, requests: Sequence[ReservationRequest], window: Window, cleaning_seconds: int
 ) -> set[int]:
     """Return the ids of the hosts that nobody can come to in a window."""
-    at_once = any(each.asked.started for each in wanted)
-    if not wanted or not (at_once or cleaning_seconds):
+    at_once = any(request.spec.started for request in requests)
+    if not requests or not (at_once or cleaning_seconds):
         return set()
     return {
-        each.host_id for each in occupancy.find(session, cleaning_seconds=cleaning_seconds)
-        if (at_once if each.free_second is None else each.free_second > window.start)}
+        host.host_id for host in occupancy.find(
+            session, cleaning_seconds=cleaning_seconds, at_second=window.start)
+        if (at_once if host.free_second is None else host.free_second > window.start)}
 
 
 def mark_booked(session: Session, pool: Pool, shares: Iterable[Share]) -> None:
-    """Remember of hosts that somebody has, or had, something of them."""
+    """Mark hosts as booked at some time: ``computehosts.promised``."""
     rows = pool.rows({share.host_id for share in shares})
     new = pool.hosts.ids[rows[~pool.hosts.promised[rows]]]
     if len(new):
-        session.execute(_PROMISED[session.dialect], {"ids": sorted(new.tolist())})
+        session.execute(_MARK_BOOKED, {"ids": sorted(new.tolist())})
 
 
 def _read_amounts(
-    session: Session, wanted: Sequence[Wanted], given: Mapping[str, int],
+    session: Session, requests: Sequence[ReservationRequest], period: Mapping[str, int],
     without: Collection[str],
 ) -> list[AmountBooking]:
-    """Return what is promised of what is on no host, if somebody wants some of that."""
-    if not any(each.plugin.capacities() for each in wanted):
+    """Return the bookings of what is on no host, if a request may need such."""
+    if not any(request.plugin.capacities() for request in requests):
         return []
     return [
         AmountBooking((row.resource_type, row.what), row.start_second, row.end_second,
                       row.amount)
-        for row in session.execute(*_besides(_PROMISED_AMOUNTS, given, without))]
+        for row in session.execute(*_excluding(_AMOUNT_BOOKINGS, period, without))]
 
 
-def _besides(
-    statements: tuple[sa.Select[Any], sa.Select[Any]], given: Mapping[str, int],
+def _excluding(
+    statements: tuple[sa.Select[Any], sa.Select[Any]], period: Mapping[str, int],
     without: Collection[str],
 ) -> tuple[sa.Select[Any], Mapping[str, Any]]:
     """Return the statement that leaves some reservations out, and its parameters."""
     every, others = statements
-    return (others, {**given, "reservation_ids": sorted(without)}) if without else (every, given)
+    return (others, {**period, "reservation_ids": sorted(without)}) if without else (every, period)
 
 
-def _read_hosts(session: Session, wanted: Sequence[Wanted]) -> Hosts:
+def _read_hosts(session: Session, requests: Sequence[ReservationRequest]) -> Hosts:
     keys: frozenset[str] = frozenset().union(*(
-        each.plugin.properties(each.asked.values) for each in wanted))
+        request.plugin.properties(request.spec.values) for request in requests))
     of_columns = tuple(sorted(keys & PROPERTIES.keys()))
     rows: Sequence[Any] = session.execute(_hosts_with(of_columns)).all()
     properties: dict[str, Sequence[int | str | None]] = {

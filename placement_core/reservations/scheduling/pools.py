@@ -1,4 +1,4 @@
-"""Hosts of the freepool, and what is promised of them and of what is on no host."""
+"""Hosts of the freepool, and what is booked of them and of what is on no host."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from placement_core.reservations.scheduling.timelines import Timelines
 #: More than any sum of what hosts have.
 _PLENTY = 2**62
 
-#: The columns of what is promised of a host, after those of a size: promises of the
-#: whole host, and promises at all.
+#: The columns of ``Pool.timelines`` after those of a size: bookings of the whole host, and
+#: bookings at all.
 _WHOLE, _ANY = 3, 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Bookings:
-    """What is promised of hosts, as columns of int64: each row is a share of somebody.
+    """What is booked of hosts, as columns of int64: each row is one share.
 
     :ivar starts: when it begins, in seconds since the epoch; ``ends`` when it has ended.
     :ivar amounts: three columns as ``Size.amounts``, of all slots of the share together.
@@ -46,7 +46,7 @@ class Bookings:
         return cls(host_ids, starts, ends, np.stack(amounts, axis=1), whole)
 
     def beside(self, others: Bookings) -> Bookings:
-        """Return these promises and others."""
+        """Return these bookings and others."""
         return Bookings(*(
             np.concatenate((getattr(self, field.name), getattr(others, field.name)))
             for field in dataclasses.fields(Bookings)))
@@ -62,7 +62,7 @@ class Bookings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AmountBooking:
-    """What is promised of something that is on no host.
+    """A booking of something that is on no host.
 
     :ivar what: the resource type and the plugin's name for it.
     """
@@ -74,7 +74,7 @@ class AmountBooking:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Free:
+class FreeCapacity:
     """What is free of each host throughout a window.
 
     :ivar amounts: int64, columns as ``Size.amounts``; 0 or less where nothing is.
@@ -88,86 +88,86 @@ class Free:
 
     def slots(self, size: Size) -> np.ndarray:
         """Return how many slots of a size each host has room for."""
-        return slots(self.amounts, self.shareable, size)
+        return count_slots(self.amounts, self.shareable, size)
 
 
 class Pool:
-    """The freepool of hosts, and everything that is promised at some time.
+    """The freepool of hosts, and everything that is booked of it over time.
 
-    A promise of a host lasts until the host is cleaned: a window that is asked about
-    is longer by that too.
+    A booking takes its host until that is cleaned, so windows are longer by the time for
+    cleaning, too.
 
-    :param promises: of these hosts, or of others, which do not matter.
-    :param cleaning_seconds: how long after its end a promise still takes its host.
-    :param occupied: ids of hosts that give nothing to those who do not have it already,
-        whatever is promised of them: see ``occupancy``.
+    :param bookings: of these hosts; those of others are ignored.
+    :param cleaning_seconds: how long a booking takes its host after its end.
+    :param occupied: ids of hosts on which nobody can get anything new, whatever is booked of
+        them: see ``occupancy``.
     """
 
     def __init__(
-        self, hosts: Hosts, promises: Bookings, amounts: Sequence[AmountBooking] = (), *,
+        self, hosts: Hosts, bookings: Bookings, amounts: Sequence[AmountBooking] = (), *,
         cleaning_seconds: int = 0, occupied: Collection[int] = (),
     ) -> None:
-        kept_back = np.isin(hosts.ids, np.fromiter(occupied, dtype=np.int64))
-        self.occupied = int(np.count_nonzero(kept_back))
+        is_occupied = np.isin(hosts.ids, np.fromiter(occupied, dtype=np.int64))
+        self.occupied = int(np.count_nonzero(is_occupied))
         self.hosts = hosts if not self.occupied else dataclasses.replace(
-            hosts, reservable=hosts.reservable & ~kept_back)
+            hosts, reservable=hosts.reservable & ~is_occupied)
         self.cleaning_seconds = cleaning_seconds
         self._amounts = amounts
-        rows = np.searchsorted(hosts.ids, promises.host_ids)
-        known = np.flatnonzero(
+        rows = np.searchsorted(hosts.ids, bookings.host_ids)
+        in_pool = np.flatnonzero(
             rows < len(hosts) if not len(hosts) else
-            hosts.ids[np.minimum(rows, len(hosts) - 1)] == promises.host_ids)
+            hosts.ids[np.minimum(rows, len(hosts) - 1)] == bookings.host_ids)
         columns = np.column_stack(
-            (promises.amounts, promises.whole, np.ones_like(promises.whole)))
-        self.timelines = Timelines(len(hosts), rows[known], promises.starts[known],
-                               promises.ends[known] + cleaning_seconds, columns[known])
+            (bookings.amounts, bookings.whole, np.ones_like(bookings.whole)))
+        self.timelines = Timelines(len(hosts), rows[in_pool], bookings.starts[in_pool],
+                               bookings.ends[in_pool] + cleaning_seconds, columns[in_pool])
 
     def beside(self, shares: Iterable[Share], start: int, end: int) -> Pool:
-        """Return the pool with these shares promised, too, during a time."""
-        more = Pool(self.hosts, Bookings.of_shares((each, start, end) for each in shares),
+        """Return the pool with these shares booked, too, from ``start`` to ``end``."""
+        more = Pool(self.hosts, Bookings.of_shares((share, start, end) for share in shares),
                     cleaning_seconds=self.cleaning_seconds).timelines
-        made = Pool(self.hosts, Bookings.of(()), self._amounts,
+        pool = Pool(self.hosts, Bookings.of(()), self._amounts,
                     cleaning_seconds=self.cleaning_seconds)
-        made.occupied = self.occupied
-        made.timelines = Timelines(len(self.hosts), *(
+        pool.occupied = self.occupied
+        pool.timelines = Timelines(len(self.hosts), *(
             np.concatenate(columns) for columns in (
                 (self.timelines.things, more.things), (self.timelines.starts, more.starts),
                 (self.timelines.ends, more.ends), (self.timelines.amounts, more.amounts))))
-        return made
+        return pool
 
     @functools.cached_property
-    def free_of_promises(self) -> Free:
-        """What is free where nothing is promised."""
+    def capacity(self) -> FreeCapacity:
+        """What is free where nothing is booked."""
         return self._free(self.hosts.sizes, np.zeros((len(self.hosts), 5), dtype=np.int64))
 
-    def free(self, start: int, end: int) -> Free:
+    def free(self, start: int, end: int) -> FreeCapacity:
         """Return what is free of each host throughout a window."""
         return self._free(
             self.hosts.sizes, self.timelines.peaks(start, end + self.cleaning_seconds))
 
-    def free_in_steps(self, things: np.ndarray, promised: np.ndarray) -> Free:
-        """Return what is free of hosts, each of which has that promised.
+    def free_in_steps(self, things: np.ndarray, booked: np.ndarray) -> FreeCapacity:
+        """Return what is free of hosts of which so much is booked.
 
         :param things: rows of hosts.
-        :param promised: as ``timelines`` counts.
+        :param booked: in the columns of ``timelines``.
         """
-        return self._free(self.hosts.sizes[things], promised)
+        return self._free(self.hosts.sizes[things], booked)
 
     def last_end(self) -> int:
-        """Return when the last promise has ended; 0 without any."""
-        ends = [promise.end for promise in self._amounts]
+        """Return when the last booking has ended; 0 without any."""
+        ends = [booking.end for booking in self._amounts]
         return max(int(self.timelines.ends.max(initial=0)), max(ends, default=0))
 
     def ends(self) -> np.ndarray:
-        """Return when promises end, each once, ascending."""
+        """Return when bookings end, each once, ascending."""
         return np.unique(np.concatenate((
             self.timelines.ends,
-            np.array([promise.end for promise in self._amounts], dtype=np.int64))))
+            np.array([booking.end for booking in self._amounts], dtype=np.int64))))
 
-    def amount_track(self, what: tuple[str, str]) -> Timelines:
-        """Return what is promised of something that is on no host."""
-        rows = [(0, each.start, each.end, each.amount)
-                for each in self._amounts if each.what == what]
+    def amount_timeline(self, what: tuple[str, str]) -> Timelines:
+        """Return what is booked of something that is on no host."""
+        rows = [(0, booking.start, booking.end, booking.amount)
+                for booking in self._amounts if booking.what == what]
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
         return Timelines(1, table[:, 0], table[:, 1], table[:, 2], table[:, 3:])
 
@@ -179,28 +179,28 @@ class Pool:
         rows = np.minimum(np.searchsorted(self.hosts.ids, ids), len(self.hosts) - 1)
         return np.where(self.hosts.ids[rows] == ids, rows, -1)
 
-    def _free(self, sizes: np.ndarray, promised: np.ndarray) -> Free:
-        return Free(sizes - promised[:, :_WHOLE], promised[:, _WHOLE] == 0,
-                    promised[:, _ANY] == 0)
+    def _free(self, sizes: np.ndarray, booked: np.ndarray) -> FreeCapacity:
+        return FreeCapacity(sizes - booked[:, :_WHOLE], booked[:, _WHOLE] == 0,
+                            booked[:, _ANY] == 0)
 
 
-def slots(amounts: np.ndarray, shareable: np.ndarray, size: Size) -> np.ndarray:
+def count_slots(amounts: np.ndarray, shareable: np.ndarray, size: Size) -> np.ndarray:
     """Return how many slots of a size fit into each row of amounts."""
-    found = np.full(len(amounts), _PLENTY, dtype=np.int64)
+    counts = np.full(len(amounts), _PLENTY, dtype=np.int64)
     for column, amount in enumerate(size.amounts()):
         if amount:
-            np.minimum(found, amounts[:, column] // amount, out=found)
-    return np.where(shareable, np.maximum(found, 0), 0)
+            np.minimum(counts, amounts[:, column] // amount, out=counts)
+    return np.where(shareable, np.maximum(counts, 0), 0)
 
 
-def useful_slots(free: Free, demand: Slots, hosts: np.ndarray) -> np.ndarray:
+def count_useful_slots(free: FreeCapacity, demand: Slots, hosts: np.ndarray) -> np.ndarray:
     """Return how many slots of a demand each row could give, the affinity observed.
 
     :param hosts: bool for each row: it may give any.
     """
-    found = np.where(hosts, np.minimum(free.slots(demand.size), demand.amount), 0)
+    counts = np.where(hosts, np.minimum(free.slots(demand.size), demand.amount), 0)
     if demand.affinity is None:
-        return found
+        return counts
     if demand.affinity:
-        return np.where(found == demand.amount, found, 0)
-    return np.minimum(found, 1)
+        return np.where(counts == demand.amount, counts, 0)
+    return np.minimum(counts, 1)

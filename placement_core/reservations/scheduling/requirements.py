@@ -58,7 +58,7 @@ Requirement = Comparison | Combination | None
 def parse(text: str, field: str) -> Requirement:
     """Read a requirement.
 
-    :param field: whose it is, for what is said when it makes no sense.
+    :param field: the field it is from, for error messages.
     :raises InvalidReservation: it is malformed, too long, too deep or too large.
     """
     if not text.strip():
@@ -67,20 +67,20 @@ def parse(text: str, field: str) -> Requirement:
         raise InvalidReservation(
             f"{field} is longer than {LONGEST} characters.", field)
     try:
-        said = json.loads(text, parse_float=_fraction, parse_constant=_fraction)
+        document = json.loads(text, parse_float=_keep_spelling, parse_constant=_keep_spelling)
     except (ValueError, RecursionError):
         raise _malformed(field, "it is no JSON") from None
-    if said == []:
+    if document == []:
         return None
-    found = _condition(said, field, 1)
-    if sum(1 for _ in _comparisons(found)) > MOST:
+    requirement = _parse_condition(document, field, 1)
+    if sum(1 for _ in _comparisons(requirement)) > MOST:
         raise _malformed(field, f"it has more than {MOST} comparisons")
-    return found
+    return requirement
 
 
 def keys(requirement: Requirement) -> frozenset[str]:
     """Return the names of the properties that a requirement looks at."""
-    return frozenset(each.key for each in _comparisons(requirement))
+    return frozenset(comparison.key for comparison in _comparisons(requirement))
 
 
 def hosts_that_meet(
@@ -95,65 +95,68 @@ def hosts_that_meet(
     for key in sorted(keys(requirement)):
         if key not in properties:
             raise InvalidReservation(
-                f"{field} names the property {_shown(key)}, which no host has.", field)
-    return _met(requirement, properties, count)
+                f"{field} names the property {_quote(key)}, which no host has.", field)
+    return _evaluate(requirement, properties, count)
 
 
-def _met(
+def _evaluate(
     condition: Requirement, properties: Mapping[str, Sequence[Value]], count: int
 ) -> np.ndarray:
     match condition:
         case None:
             return np.ones(count, dtype=bool)
         case Comparison(key, sign, value):
-            return _compared(properties[key], sign, value, count)
+            return _compare(properties[key], sign, value, count)
         case Combination(word, conditions):
             join = np.logical_and if word == "and" else np.logical_or
-            return join.reduce([_met(each, properties, count) for each in conditions])
+            meets: np.ndarray = join.reduce(
+                [_evaluate(condition, properties, count) for condition in conditions])
+            return meets
 
 
-def _compared(
+def _compare(
     column: Sequence[Value], sign: str, value: int | str, count: int
 ) -> np.ndarray:
-    compare, number, text = _COMPARISONS[sign], _number(value), str(value)
+    compare, number, text = _COMPARISONS[sign], _parse_number(value), str(value)
     answers: dict[Value, bool] = {None: False}
-    for each in set(column) - {None}:
-        own = _number(each)
-        answers[each] = (
-            compare(own, number) if own is not None and number is not None
-            else compare(str(each), text))
-    return np.fromiter((answers[each] for each in column), dtype=bool, count=count)
+    for host_value in set(column) - {None}:
+        host_number = _parse_number(host_value)
+        answers[host_value] = (
+            compare(host_number, number) if host_number is not None and number is not None
+            else compare(str(host_value), text))
+    return np.fromiter((answers[host_value] for host_value in column), dtype=bool, count=count)
 
 
-def _number(value: Value) -> Decimal | None:
+def _parse_number(value: Value) -> Decimal | None:
     if isinstance(value, int) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
         return Decimal(value)
     return None
 
 
-def _condition(said: object, field: str, depth: int) -> Comparison | Combination:
-    if not isinstance(said, list) or not said:
-        raise _malformed(field, f"{_shown(said)} is no condition")
+def _parse_condition(document: object, field: str, depth: int) -> Comparison | Combination:
+    if not isinstance(document, list) or not document:
+        raise _malformed(field, f"{_quote(document)} is no condition")
     if depth > DEEPEST:
         raise _malformed(field, f"it has more than {DEEPEST} levels")
-    word, *rest = said
+    word, *rest = document
     if word in ("and", "or"):
         if not rest:
             raise _malformed(field, f'"{word}" has no conditions')
-        return Combination(word, tuple(_condition(each, field, depth + 1) for each in rest))
-    return _comparison(said, field)
+        return Combination(word, tuple(
+            _parse_condition(condition, field, depth + 1) for condition in rest))
+    return _parse_comparison(document, field)
 
 
-def _comparison(said: list[Any], field: str) -> Comparison:
-    if len(said) != 3:
-        raise _malformed(field, f"{_shown(said)} has not three parts")
-    sign, key, value = said
+def _parse_comparison(document: list[Any], field: str) -> Comparison:
+    if len(document) != 3:
+        raise _malformed(field, f"{_quote(document)} has not three parts")
+    sign, key, value = document
     if not isinstance(sign, str) or sign not in _COMPARISONS:
-        raise _malformed(field, f"{_shown(sign)} is no comparison")
+        raise _malformed(field, f"{_quote(sign)} is no comparison")
     if not isinstance(key, str) or not key.startswith("$") or key == "$":
-        raise _malformed(field, f"{_shown(key)} is no property: its name follows a $")
+        raise _malformed(field, f"{_quote(key)} is no property: its name follows a $")
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise _malformed(field, f"{_shown(value)} is neither text nor a number")
+        raise _malformed(field, f"{_quote(value)} is neither text nor a number")
     return Comparison(key[1:], sign, value)
 
 
@@ -162,11 +165,11 @@ def _comparisons(requirement: Requirement) -> Iterator[Comparison]:
         case Comparison():
             yield requirement
         case Combination(_, conditions):
-            for each in conditions:
-                yield from _comparisons(each)
+            for condition in conditions:
+                yield from _comparisons(condition)
 
 
-def _fraction(text: str) -> str:
+def _keep_spelling(text: str) -> str:
     """Keep a number as it is written: floats are not exact; 1e5 and NaN are refused."""
     if not _NUMBER.fullmatch(text):
         raise ValueError(text)
@@ -177,6 +180,6 @@ def _malformed(field: str, reason: str) -> InvalidReservation:
     return InvalidReservation(f"Malformed requirements in {field}: {reason}.", field)
 
 
-def _shown(said: object) -> str:
-    text = json.dumps(said)
+def _quote(value: object) -> str:
+    text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

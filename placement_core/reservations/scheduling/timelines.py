@@ -1,9 +1,8 @@
-"""What is promised of some things over time, as columns.
+"""What is booked of some things over time, as columns.
 
-Everything works on events sorted by thing and time: what ends at an instant goes
-before what starts at it, so that windows are half open. Each promise has its start and
-its end among the events, so the running sum over all of them is, within a thing, what
-is promised of it.
+A sweep over events sorted by thing and time: what ends at an instant comes before what
+starts at it, so windows are half open. Each booking has its start and its end among the
+events, so the running sum of amounts is, within a thing, what is booked of it.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ _TIME_BITS = 40
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Timelines:
-    """What is promised of things over time.
+    """What is booked of things over time.
 
     :ivar size: how many things there are; they are numbered from 0.
-    :ivar things: whose promise each one is.
+    :ivar things: the thing that each booking is of.
     :ivar starts: when each begins, in seconds; ``ends`` when it has ended.
-    :ivar amounts: how much each promises: a row of as many columns as are counted.
+    :ivar amounts: how much each books: a row with a column for each resource counted.
     """
 
     size: int
@@ -33,7 +32,7 @@ class Timelines:
     amounts: np.ndarray
 
     def peaks(self, start: int, end: int) -> np.ndarray:
-        """Return the most that is promised of each thing at a moment in a window."""
+        """Return the most that is booked of each thing at any moment of a window."""
         steps = self.steps(start, end)
         peaks = np.zeros((self.size, self.amounts.shape[1]), dtype=np.int64)
         if len(steps.things):
@@ -42,7 +41,7 @@ class Timelines:
         return peaks
 
     def steps(self, start: int, end: int) -> Steps:
-        """Return what is promised of each thing from moment to moment of a window."""
+        """Return what is booked of each thing in each step of a window."""
         within = np.flatnonzero((self.starts < end) & (self.ends > start))
         things = np.tile(self.things[within], 2)
         times = np.concatenate((
@@ -59,10 +58,10 @@ class Timelines:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """What is promised of things from moment to moment, sorted by thing and time.
+    """What is booked of things, step by step, sorted by thing and time.
 
-    A step lasts until the next of its thing. Before the first one, and from the last
-    one on, nothing is promised of it.
+    A step lasts until the next one of its thing. Before the first one, and from the last
+    one on, nothing is booked of it.
     """
 
     size: int
@@ -75,14 +74,14 @@ class Steps:
     def minima(
         self, free: np.ndarray, empty: np.ndarray, duration: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return how much each thing has free throughout a time that begins when.
+        """Return how much each thing has free throughout a duration, by its start.
 
-        That grows for a thing only when a step ends after which there is more, and
-        shrinks when one begins to be touched in which there is less: at its start
-        less the duration.
+        For a thing, that grows only where a step begins with more, and shrinks only where
+        the duration begins to touch a step with less: at the start of that step, less the
+        duration.
 
-        :param free: how much is free in each step; ``empty`` of each thing of which
-            nothing is promised.
+        :param free: how much is free in each step; ``empty``: of each thing when nothing
+            of it is booked.
         :returns: things, times and how much, sorted by thing and time; the first of
             each thing is at ``self.start``. Only times before ``self.end``.
         """
@@ -94,18 +93,19 @@ class Steps:
         things = np.concatenate((np.arange(self.size), self.things[more], self.things[less]))
         times = np.concatenate((
             np.full(self.size, self.start), self.times[more], self.times[less] - duration + 1))
-        asked = np.unique(_keys(things, times - self.start)[
+        starts = np.unique(_keys(things, times - self.start)[
             (times >= self.start) & (times < self.end)])
         keys = _keys(self.things, self.times - self.start)
-        things, offsets = asked >> _TIME_BITS, asked & ((1 << _TIME_BITS) - 1)
+        things, offsets = starts >> _TIME_BITS, starts & ((1 << _TIME_BITS) - 1)
         # The step that is under way when the time begins, and the last within it.
-        first = np.maximum(np.searchsorted(keys, asked, side="right") - 1,
+        first = np.maximum(np.searchsorted(keys, starts, side="right") - 1,
                            np.searchsorted(keys, _keys(things, np.zeros_like(offsets))))
         last = np.searchsorted(keys, _keys(things, offsets + duration), side="left")
-        found = empty[things].copy()
-        some = np.flatnonzero(first < last)
-        found[some] = np.minimum(found[some], _range_minima(free, first[some], last[some]))
-        return things, offsets + self.start, found
+        minima = empty[things].copy()
+        booked = np.flatnonzero(first < last)
+        minima[booked] = np.minimum(
+            minima[booked], _range_minima(free, first[booked], last[booked]))
+        return things, offsets + self.start, minima
 
 
 def totals(
@@ -127,7 +127,8 @@ def totals(
 
 
 def _keys(things: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    return (things.astype(np.int64) << _TIME_BITS) + offsets
+    keys: np.ndarray = (things.astype(np.int64) << _TIME_BITS) + offsets
+    return keys
 
 
 def _range_minima(values: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -136,11 +137,11 @@ def _range_minima(values: np.ndarray, first: np.ndarray, last: np.ndarray) -> np
     Two runs of a power of two that overlap cover each range.
     """
     levels = np.frexp((last - first).astype(np.float64))[1] - 1
-    found = np.empty(len(first), dtype=values.dtype)
+    minima = np.empty(len(first), dtype=values.dtype)
     table = values
     for level in range(int(levels.max(initial=0)) + 1):
         at = np.flatnonzero(levels == level)
-        found[at] = np.minimum(table[first[at]], table[last[at] - (1 << level)])
+        minima[at] = np.minimum(table[first[at]], table[last[at] - (1 << level)])
         table = np.minimum(table[:-(1 << level)], table[1 << level:]) \
             if len(table) > 1 << level else table
-    return found
+    return minima

@@ -15,7 +15,7 @@ from placement_core.db import Session, inserts
 from placement_core.plugin_api.reservations import Share, Size, Window
 from placement_core.reservations import records, tables
 from placement_core.reservations.records import Lease, Reservation
-from placement_core.reservations.scheduling.planner import Granted
+from placement_core.reservations.scheduling.planner import Grant
 from placement_core.reservations.store import lease_rows
 
 _held, _amounts = tables.computehost_allocations, tables.reservation_amounts
@@ -84,7 +84,7 @@ def read_shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
 
 
 def insert(
-    session: Session, granted: Iterable[tuple[Reservation, Granted]], window: Window
+    session: Session, granted: Iterable[tuple[Reservation, Grant]], window: Window
 ) -> None:
     """Write down what reservations hold that held nothing."""
     pairs = list(granted)
@@ -100,7 +100,7 @@ def insert(
 
 
 def replace(
-    session: Session, granted: Iterable[tuple[Reservation, Granted]], window: Window
+    session: Session, granted: Iterable[tuple[Reservation, Grant]], window: Window
 ) -> None:
     """Write down what reservations hold instead of what they held; none is in force."""
     pairs = list(granted)
@@ -112,7 +112,7 @@ def replace(
 
 
 def extend(
-    session: Session, granted: Iterable[tuple[Reservation, Sequence[Share], Granted]],
+    session: Session, granted: Iterable[tuple[Reservation, Sequence[Share], Grant]],
     window: Window,
 ) -> None:
     """Write down what reservations that are in force hold besides what they held.
@@ -138,7 +138,7 @@ def extend(
             what: amount for what, amount in grant.amounts.items()
             if not session.execute(_SET_AMOUNT, {
                 "of_reservation": reservation.id, "of_what": what, "new_amount": amount}).rowcount}
-        insert(session, [(reservation, Granted(amounts=added))], window)
+        insert(session, [(reservation, Grant(amounts=added))], window)
     _insert_shares(session, new, window)
 
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, arrays, clock, inserts
-from placement_core.placement.index.capacity_index import no_garbage_collection
+from placement_core.db import Session, clock, inserts, lists
+from placement_core.db.collector import no_garbage_collection
 from placement_core.reservations import records, tables
 from placement_core.reservations.records import Event, Lease, Reservation
 
@@ -81,35 +81,32 @@ EXISTING = _leases.c.deleted_at.is_(None)
 def _with_reservations() -> sa.Select[Any]:
     columns = [
         column.label(f"{place}_{column.name}")
-        for place, kept in enumerate(_FIELD_TABLES.values()) for column in kept.columns()]
+        for place, fields in enumerate(_FIELD_TABLES.values()) for column in fields.columns()]
     statement = sa.select(*_COLUMNS, *_OF_RESERVATIONS, *columns).join(
         _reservations, _reservations.c.lease_id == _leases.c.id)
-    for kept in _FIELD_TABLES.values():
+    for fields in _FIELD_TABLES.values():
         statement = statement.outerjoin(
-            kept.table, kept.table.c.reservation_id == _reservations.c.id)
+            fields.table, fields.table.c.reservation_id == _reservations.c.id)
     return statement.order_by(_reservations.c.position)
 
 
 #: Leases, a row for each of their reservations; and their events. Of one lease, with the
 #: present, and of several.
-_ONE = (
+_BY_ID = (
     _with_reservations().add_columns(clock.now())
     .where(_leases.c.id == sa.bindparam("lease_id"), EXISTING),
     sa.select(*_OF_EVENTS).where(_events.c.lease_id == sa.bindparam("lease_id")))
-_SOME = {
-    dialect: (
-        _with_reservations().where(arrays.among(_leases.c.id, "ids", dialect=dialect)),
-        sa.select(*_OF_EVENTS).where(arrays.among(_events.c.lease_id, "ids", dialect=dialect)))
-    for dialect in ("postgresql", "mysql", "sqlite")}
-_TAKE = (
+_BY_IDS = (
+    _with_reservations().where(lists.among(_leases.c.id, "ids")),
+    sa.select(*_OF_EVENTS).where(lists.among(_events.c.lease_id, "ids")))
+_LOCK = (
     sa.update(_leases)
     .where(_leases.c.id == sa.bindparam("lease_id"), EXISTING)
     # A time of change would be set otherwise, whether something changes or not.
     .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at))
-_TAKE_ALL = {
-    dialect: sa.update(_leases).where(arrays.among(_leases.c.id, "ids", dialect=dialect))
-    .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at)
-    for dialect in ("postgresql", "mysql", "sqlite")}
+_LOCK_ALL = (
+    sa.update(_leases).where(lists.among(_leases.c.id, "ids"))
+    .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at))
 
 #: From so many leases on, making them takes the garbage collector longer than us.
 _MANY = 500
@@ -132,7 +129,7 @@ def find(session: Session, lease_id: str) -> LeaseSnapshot | None:
     if not is_id(lease_id):
         return None
     parameters = {"lease_id": lease_id}
-    of_leases, of_events = _ONE
+    of_leases, of_events = _BY_ID
     rows: Sequence[Any] = session.execute(of_leases, parameters).all()
     if not rows:
         return None
@@ -142,7 +139,7 @@ def find(session: Session, lease_id: str) -> LeaseSnapshot | None:
 
 def read(session: Session, ids: Sequence[str]) -> list[Lease]:
     """Return leases that there are, in the order of their ids in ``ids``."""
-    of_leases, of_events = _SOME[session.dialect]
+    of_leases, of_events = _BY_IDS
     by_id: dict[str, Lease] = {}
     # The collector would look through all that is made, again and again.
     with no_garbage_collection() if len(ids) > _MANY else contextlib.nullcontext():
@@ -155,19 +152,17 @@ def read(session: Session, ids: Sequence[str]) -> list[Lease]:
 
 
 def lock(session: Session, lease_id: str) -> bool:
-    """Take the row of a lease, so that nobody else changes it until the commit.
-
-    Its version rises.
+    """Lock the row of a lease until the commit, and increment its version.
 
     :returns: False: there is none of that id.
     """
     return is_id(lease_id) and bool(
-        session.execute(_TAKE, {"lease_id": lease_id}).rowcount)
+        session.execute(_LOCK, {"lease_id": lease_id}).rowcount)
 
 
 def lock_all(session: Session, ids: Sequence[str]) -> None:
-    """Take the rows of several leases, as ``take`` does, also of those that were deleted."""
-    session.execute(_TAKE_ALL[session.dialect], {"ids": ids})
+    """Lock the rows of several leases, as ``lock`` does, also of deleted ones."""
+    session.execute(_LOCK_ALL, {"ids": ids})
 
 
 def is_id(text: str) -> bool:
@@ -190,7 +185,7 @@ def _leases_of(rows: Sequence[Any], of_events: Sequence[Any]) -> list[Lease]:
             times[updated_at]))
     return [
         Lease(number, id_, name, user_id, project_id, times[start_at], times[end_at], status,
-              degraded, trust_id, reservations[id_], sorted(events[id_], key=_place),
+              degraded, trust_id, reservations[id_], sorted(events[id_], key=_sort_key),
               times[created_at], times[updated_at])
         for number, id_, name, user_id, project_id, start_at, end_at, status, degraded,
         trust_id, created_at, updated_at in {row[1]: row[:_OWN] for row in rows}.values()]
@@ -204,7 +199,7 @@ class _Times(dict[Any, Any]):
         return converted
 
 
-def _place(event: Event) -> int:
+def _sort_key(event: Event) -> int:
     return _ORDER[event.event_type]
 
 
@@ -222,10 +217,10 @@ def _reservation(row: Sequence[Any], times: _Times) -> Reservation:
     (id_, lease_id, resource_type, resource_id, status, missing, changed, created_at,
      updated_at, fields) = row[:len(_OF_RESERVATIONS)]
     if resource_type in _FIELD_TABLES:
-        kept, first = _FIELD_TABLES[resource_type], _PLACES[resource_type]
-        then = first + len(kept.fields)
-        values = dict(zip(kept.fields, row[first:then], strict=True))
-        made = dict(zip(kept.made, row[then:then + len(kept.made)], strict=True))
+        table, first = _FIELD_TABLES[resource_type], _FIRST_COLUMNS[resource_type]
+        end = first + len(table.fields)
+        values = dict(zip(table.fields, row[first:end], strict=True))
+        made = dict(zip(table.made, row[end:end + len(table.made)], strict=True))
         if "flavor_id" in made:
             # It goes by the reservation's id, also before it is made.
             made["flavor_id"] = made["flavor_id"] or id_
@@ -236,18 +231,18 @@ def _reservation(row: Sequence[Any], times: _Times) -> Reservation:
         times[created_at], times[updated_at])
 
 
-def _places() -> dict[str, int]:
-    """Return at which place of a reservation's columns those of each table begin."""
-    places, place = {}, len(_OF_RESERVATIONS)
-    for resource_type, kept in _FIELD_TABLES.items():
-        places[resource_type] = place
-        place += len(kept.columns())
-    return places
+def _first_columns() -> dict[str, int]:
+    """Return the index of the first column of each field table in a reservation's row."""
+    first_columns, index = {}, len(_OF_RESERVATIONS)
+    for resource_type, table in _FIELD_TABLES.items():
+        first_columns[resource_type] = index
+        index += len(table.columns())
+    return first_columns
 
 
 #: How many columns of a row are the lease's own; those of a reservation follow.
 _OWN = len(_COLUMNS)
-_PLACES = _places()
+_FIRST_COLUMNS = _first_columns()
 
 
 # Writing -----------------------------------------------------------------------------
@@ -259,7 +254,7 @@ _UPDATE = sa.update(_leases).where(_leases.c.number == sa.bindparam("of_number")
 def insert(session: Session, lease: Lease) -> Lease:
     """Write a lease that was not there; return it with its number."""
     at = naive(lease.created_at)
-    made = session.execute(_INSERT, {
+    result = session.execute(_INSERT, {
         "id": lease.id, "name": lease.name, "user_id": lease.user_id,
         "project_id": lease.project_id, "start_at": naive(lease.start_at),
         "end_at": naive(lease.end_at), "status": lease.status, "degraded": lease.degraded,
@@ -272,15 +267,15 @@ def insert(session: Session, lease: Lease) -> Lease:
          "fields": None if has_table(reservation.resource_type)
          else json.dumps(dict(reservation.fields))}
         for position, reservation in enumerate(lease.reservations)])
-    for resource_type, kept in _FIELD_TABLES.items():
+    for resource_type, table in _FIELD_TABLES.items():
         rows = [
             {"id": reservation.resource_id, "reservation_id": reservation.id, "created_at": at,
-             **{name: reservation.fields[name] for name in kept.fields}}
+             **{name: reservation.fields[name] for name in table.fields}}
             for reservation in lease.reservations if reservation.resource_type == resource_type]
         if rows:
-            inserts.insert_many(session, kept.table, rows)
+            inserts.insert_many(session, table.table, rows)
     insert_events(session, lease.events)
-    key = made.inserted_primary_key
+    key = result.inserted_primary_key
     assert key is not None  # of one row
     return dataclasses.replace(lease, number=key[0])
 
@@ -295,7 +290,7 @@ def resource_id(resource_type: str, reservation_id: str) -> str:
     return str(uuid.uuid4()) if resource_type in _FIELD_TABLES else reservation_id
 
 
-def made_of(resource_type: str, reservation_id: str) -> dict[str, str | int | None]:
+def initial_made(resource_type: str, reservation_id: str) -> dict[str, str | int | None]:
     """Return what was made of a reservation that is new: nothing."""
     if resource_type not in _FIELD_TABLES:
         return {}
@@ -338,11 +333,11 @@ _SET_JSON = (
     .where(_reservations.c.id == sa.bindparam("of_reservation"))
     .values(fields=sa.bindparam("new_fields"), updated_at=sa.bindparam("at")))
 _SET_FIELDS = {
-    resource_type: sa.update(kept.table)
-    .where(kept.table.c.reservation_id == sa.bindparam("of_reservation"))
-    .values({**{name: sa.bindparam(f"new_{name}") for name in kept.fields},
+    resource_type: sa.update(fields.table)
+    .where(fields.table.c.reservation_id == sa.bindparam("of_reservation"))
+    .values({**{name: sa.bindparam(f"new_{name}") for name in fields.fields},
              "updated_at": sa.bindparam("at")})
-    for resource_type, kept in _FIELD_TABLES.items()}
+    for resource_type, fields in _FIELD_TABLES.items()}
 _SET_HEALTH = (
     sa.update(_reservations)
     .where(_reservations.c.id == sa.bindparam("of_reservation"))
@@ -393,8 +388,8 @@ def set_fields(
 
 # Events ------------------------------------------------------------------------------
 
-#: Whoever carries it out at the moment has an older attempt: it will not be done by him.
-_ARM = (
+#: Incrementing ``attempt`` makes whoever carries the event out at the moment notice.
+_RESCHEDULE = (
     sa.update(_events)
     .where(_events.c.lease_id == sa.bindparam("of_lease"),
            _events.c.event_type == sa.bindparam("of_type"))
@@ -414,7 +409,7 @@ def reschedule(
     at: datetime.datetime,
 ) -> None:
     """Have an event happen at another time, also if it was done or failed."""
-    session.execute(_ARM, {
+    session.execute(_RESCHEDULE, {
         "of_lease": lease_id, "of_type": event_type, "new_due_at": naive(due_at),
         "at": naive(at)})
 
