@@ -20,7 +20,7 @@ _domains = tables.catalog_domains
 _projects = tables.catalog_projects
 
 
-class Changes(TypedDict, total=False):
+class DomainChanges(TypedDict, total=False):
     """What can be changed of a domain."""
 
     name: str
@@ -66,12 +66,12 @@ def get(ctx: Context, id_: str) -> Domain:
 def list_(ctx: Context, *, name: str | None = None) -> list[Domain]:
     """Return all domains, or the one of a name, by name."""
     with db.read_once(ctx) as session:
-        found = rows.matching(session, _domains, ["name"], {"name": name})
-    return [_record(row) for row in found]
+        domain_rows = rows.matching(session, _domains, ["name"], {"name": name})
+    return [_record(row) for row in domain_rows]
 
 
 @db.retry_writes
-def update(ctx: Context, id_: str, **changes: Unpack[Changes]) -> Domain:
+def update(ctx: Context, id_: str, **changes: Unpack[DomainChanges]) -> Domain:
     """Change a domain.
 
     :raises errors.NotInCatalog: there is none of that id.

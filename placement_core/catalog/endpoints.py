@@ -23,7 +23,7 @@ _NEVER_EMPTY = ("url", "region_id")
 _endpoints = tables.catalog_endpoints
 
 
-class Changes(TypedDict, total=False):
+class EndpointChanges(TypedDict, total=False):
     """What can be changed of an endpoint."""
 
     service_id: str
@@ -75,14 +75,14 @@ def list_(
 ) -> list[Endpoint]:
     """Return the endpoints of a service, a region and an interface; None is any."""
     with db.read_once(ctx) as session:
-        found = rows.matching(
+        endpoint_rows = rows.matching(
             session, _endpoints, ["id"],
             {"service_id": service_id, "region_id": region_id, "interface": interface})
-    return [_record(row) for row in found]
+    return [_record(row) for row in endpoint_rows]
 
 
 @db.retry_writes
-def update(ctx: Context, id_: str, **changes: Unpack[Changes]) -> Endpoint:
+def update(ctx: Context, id_: str, **changes: Unpack[EndpointChanges]) -> Endpoint:
     """Change an endpoint.
 
     :raises errors.NotInCatalog: there is none of that id.

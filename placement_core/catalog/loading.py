@@ -142,8 +142,8 @@ def _project(
         "project", name, projects.get, ctx, entry,
         projects.list_(ctx, name=name, domain_id=domain_id))
     if present is None:
-        made = projects.create(ctx, domain_id=domain_id, max_depth=max_depth, **values)
-        return _created(made, "project", name)
+        project = projects.create(ctx, domain_id=domain_id, max_depth=max_depth, **values)
+        return _created(project, "project", name)
     if present.domain_id != domain_id:
         raise errors.Misplaced("project", present.id, domain_id, "it is in another domain")
     return _updated(ctx, present, values, update, "project", name)
@@ -160,7 +160,7 @@ def _present(
     if "id" in entry:
         return _of_id(get, ctx, entry["id"])
     if len(alike) > 1:
-        raise errors.Ambiguous(kind, name, [each.id for each in alike])
+        raise errors.Ambiguous(kind, name, [record.id for record in alike])
     return alike[0] if alike else None
 
 
@@ -171,8 +171,8 @@ def _of_id(get: Callable[[Context, str], R], ctx: Context, id_: str) -> R | None
         return None
 
 
-def _created(made: R, kind: str, name: str) -> Loaded:
-    return Loaded(kind, made.id, name, "created")
+def _created(record: R, kind: str, name: str) -> Loaded:
+    return Loaded(kind, record.id, name, "created")
 
 
 def _updated(

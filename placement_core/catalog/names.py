@@ -55,11 +55,11 @@ def project(ctx: Context, called: str, *, domain_id: str | None = None) -> Proje
 def _first(kind: str, called: str, *lookups: Callable[[], Sequence[R]]) -> R:
     for look_up in lookups:
         try:
-            found = look_up()
+            matches = look_up()
         except errors.NotInCatalog:
             continue
-        if len(found) > 1:
-            raise errors.Ambiguous(kind, called, [each.id for each in found])
-        if found:
-            return found[0]
+        if len(matches) > 1:
+            raise errors.Ambiguous(kind, called, [match.id for match in matches])
+        if matches:
+            return matches[0]
     raise errors.UnknownReference(kind, called)

@@ -24,7 +24,7 @@ _domains = tables.catalog_domains
 _projects = tables.catalog_projects
 
 
-class Changes(TypedDict, total=False):
+class ProjectChanges(TypedDict, total=False):
     """What can be changed of a project; a new parent moves all that is below it too."""
 
     name: str
@@ -90,15 +90,15 @@ def list_(
 ) -> list[Project]:
     """Return the projects of a name, a domain, right below a parent, by name; None is any."""
     with db.read_once(ctx) as session:
-        found = rows.matching(
+        project_rows = rows.matching(
             session, _projects, ["name", "id"],
             {"name": name, "domain_id": domain_id, "parent_id": parent_id})
-    return [_record(row) for row in found]
+    return [_record(row) for row in project_rows]
 
 
 @db.retry_writes
 def update(
-    ctx: Context, id_: str, *, max_depth: int | None = None, **changes: Unpack[Changes],
+    ctx: Context, id_: str, *, max_depth: int | None = None, **changes: Unpack[ProjectChanges],
 ) -> Project:
     """Change a project, and move it with all below it if it gets another parent.
 

@@ -27,7 +27,7 @@ _endpoints = tables.catalog_endpoints
 _PARENT = sa.select(_regions.c.parent_region_id).where(_regions.c.id == sa.bindparam("id"))
 
 
-class Changes(TypedDict, total=False):
+class RegionChanges(TypedDict, total=False):
     """What can be changed of a region."""
 
     parent_region_id: str | None
@@ -71,12 +71,13 @@ def get(ctx: Context, id_: str) -> Region:
 def list_(ctx: Context, *, parent_region_id: str | None = None) -> list[Region]:
     """Return all regions, or those right below one, by id."""
     with db.read_once(ctx) as session:
-        found = rows.matching(session, _regions, ["id"], {"parent_region_id": parent_region_id})
-    return [_record(row) for row in found]
+        region_rows = rows.matching(
+            session, _regions, ["id"], {"parent_region_id": parent_region_id})
+    return [_record(row) for row in region_rows]
 
 
 @db.retry_writes
-def update(ctx: Context, id_: str, **changes: Unpack[Changes]) -> Region:
+def update(ctx: Context, id_: str, **changes: Unpack[RegionChanges]) -> Region:
     """Change a region.
 
     :raises errors.NotInCatalog: there is none of that id.

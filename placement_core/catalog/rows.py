@@ -62,15 +62,15 @@ def matching(
 
     :param filters: {column: its value}; None is any.
     """
-    wanted = {name: value for name, value in filters.items() if value is not None}
-    if not all(texts.is_storable(value) for value in wanted.values()):
+    values = {name: value for name, value in filters.items() if value is not None}
+    if not all(texts.is_storable(value) for value in values.values()):
         return []
     statement = (
         sa.select(table)
-        .where(*(table.c[name] == value for name, value in wanted.items()))
+        .where(*(table.c[name] == value for name, value in values.items()))
         .order_by(*(table.c[name] for name in order)))
     return [row for row in session.execute(statement)
-            if all(row._mapping[name] == value for name, value in wanted.items())]
+            if all(row._mapping[name] == value for name, value in values.items())]
 
 
 def exists(session: Session, table: sa.Table, column: str, value: str) -> bool:

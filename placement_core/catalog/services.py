@@ -23,7 +23,7 @@ _services = tables.catalog_services
 _endpoints = tables.catalog_endpoints
 
 
-class Changes(TypedDict, total=False):
+class ServiceChanges(TypedDict, total=False):
     """What can be changed of a service."""
 
     type: str
@@ -70,13 +70,13 @@ def list_(
 ) -> list[Service]:
     """Return the services of a type and a name, by both; None is any."""
     with db.read_once(ctx) as session:
-        found = rows.matching(
+        service_rows = rows.matching(
             session, _services, ["type", "name", "id"], {"type": service_type, "name": name})
-    return [_record(row) for row in found]
+    return [_record(row) for row in service_rows]
 
 
 @db.retry_writes
-def update(ctx: Context, id_: str, **changes: Unpack[Changes]) -> Service:
+def update(ctx: Context, id_: str, **changes: Unpack[ServiceChanges]) -> Service:
     """Change a service.
 
     :raises errors.NotInCatalog: there is none of that id.

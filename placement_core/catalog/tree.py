@@ -82,23 +82,23 @@ def subtree(session: Session, node_id: str) -> tuple[Node, ...]:
 
 def depth(session: Session) -> int:
     """Return how many levels the deepest tree has; 0: there are no domains."""
-    return session.execute(_DEPTH).scalar_one()
+    return int(session.execute(_DEPTH).scalar_one())
 
 
 def level(session: Session, node_id: str) -> int:
     """Return the level of a node, a domain's being 1."""
-    return session.execute(_LEVEL, {"id": node_id}).scalar_one()
+    return int(session.execute(_LEVEL, {"id": node_id}).scalar_one())
 
 
 def height(session: Session, node_id: str) -> int:
     """Return how many levels the tree has from a node on; 1: it has none below it."""
-    return session.execute(_HEIGHT, {"id": node_id}).scalar_one()
+    return int(session.execute(_HEIGHT, {"id": node_id}).scalar_one())
 
 
 def is_below(session: Session, node_id: str, top_id: str) -> bool:
     """Say whether a node is another one, or below it."""
-    found = session.execute(_IS_BELOW, {"id": node_id, "top_id": top_id})
-    return found.first() is not None
+    ancestors = session.execute(_IS_BELOW, {"id": node_id, "top_id": top_id})
+    return ancestors.first() is not None
 
 
 def add(session: Session, node_id: str, *, parent_id: str | None) -> None:
@@ -127,9 +127,9 @@ def remove_domain(session: Session, domain_id: str) -> None:
 
 def _nodes(session: Session, statement: sa.Select[Any], node_id: str) -> tuple[Node, ...]:
     if rows.is_id(node_id):
-        found = tuple(
+        nodes = tuple(
             Node(row.id, row.parent_id, is_domain=row.parent_id is None)
             for row in session.execute(statement, {"id": node_id}))
-        if found:
-            return found
+        if nodes:
+            return nodes
     return (Node(node_id, None),)

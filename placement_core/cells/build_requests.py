@@ -1,7 +1,7 @@
 """Nova's build requests: which instances one request asked for.
 
 Nova keeps one for each instance from the moment its API accepts the request until the
-instance is in its cell, which is after the re-check of its quota. What was registered
+instance is in its cell, which is after the re-check of its quota. An instance that was registered
 with this service has none. Source: spec nova_quota N6.
 """
 
@@ -24,26 +24,26 @@ _INSTANCES = sa.select(_requests.c.instance_uuid, _requests.c.instance).where(
 
 
 @db.retry_writes
-def reservation_ids(
+def list_reservation_ids(
     ctx: Context, cells: CellDatabases, uuids: Collection[str]
 ) -> Mapping[str, str]:
-    """Return {instance uuid: what nova calls its request}, of those that nova is building.
+    """Return {instance uuid: ``reservation_id`` of its request} of those nova is building.
 
-    Instances of one request have the same ``reservation_id``, and no others have it.
+    All instances of one request have the same ``reservation_id``, and no others have it.
     """
     api = cells.api(ctx)
     if api is ctx or not uuids:
         return {}
     with db.read_once(api) as session:
         rows = session.execute(_INSTANCES, {"uuids": sorted(uuids)}).all()
-    named = {row.instance_uuid: _reservation_id(row.instance) for row in rows}
-    return {uuid: name for uuid, name in named.items() if name is not None}
+    ids = {row.instance_uuid: _parse_reservation_id(row.instance) for row in rows}
+    return {uuid: id_ for uuid, id_ in ids.items() if id_ is not None}
 
 
-def _reservation_id(instance: str | None) -> str | None:
-    """Return it from an Instance as nova writes one; None: it says nothing."""
+def _parse_reservation_id(instance: str | None) -> str | None:
+    """Return the ``reservation_id`` of a serialized Instance of nova; None: it has none."""
     try:
-        name = json.loads(instance or "")["nova_object.data"]["reservation_id"]
+        id_ = json.loads(instance or "")["nova_object.data"]["reservation_id"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return name if isinstance(name, str) else None
+    return id_ if isinstance(id_, str) else None

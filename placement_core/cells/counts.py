@@ -1,4 +1,4 @@
-"""How much there is of instances: in nova's API database, and in one cell.
+"""Counts instances: in nova's API database, and in one cell.
 
 What counts, and what does not, is nova's choice to the letter. Source: spec
 nova_quota §1.
@@ -19,7 +19,7 @@ from placement_core.cells.cell_tables import instances
 from placement_core.context import Context
 from placement_core.db import lists, texts
 
-#: Of more projects than so many, all are asked for: the list would cost more.
+#: Of more projects than this, all are counted: the list of them would cost more.
 _MANY = 1000
 #: The state of instances that were deleted and may be restored: they do not count.
 _SOFT_DELETED = "soft-delete"
@@ -27,7 +27,7 @@ _SOFT_DELETED = "soft-delete"
 _mappings, _cells = tables.instance_mappings, tables.cell_mappings
 
 _ALIVE = _mappings.c.queued_for_delete == sa.false()
-#: Counting such a mapping would miss something, so its project is counted in the cells.
+#: Such a mapping lacks what counting needs, so its project is counted in the cells.
 _UNMIGRATED = sa.or_(
     _mappings.c.queued_for_delete.is_(None),
     sa.and_(_mappings.c.user_id.is_(None), _ALIVE))
@@ -48,37 +48,37 @@ _MEMBERS_IN_CELL = sa.select(sa.func.count()).select_from(instances).where(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Amounts:
-    """What some instances have together; MEMORY_MB in MiB."""
+class InstanceTotals:
+    """How many instances, and what they have together; memory in MiB."""
 
     instances: int = 0
     vcpus: int = 0
     memory_mb: int = 0
 
-    def __add__(self, other: Amounts) -> Amounts:
-        return Amounts(
+    def __add__(self, other: InstanceTotals) -> InstanceTotals:
+        return InstanceTotals(
             self.instances + other.instances, self.vcpus + other.vcpus,
             self.memory_mb + other.memory_mb)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class InCell:
-    """What a cell said.
+class CellCount:
+    """What was counted in a cell.
 
     :ivar projects: {project: what it has there}; those without anything are missing.
-    :ivar user: what the user has of it who was asked about.
+    :ivar user: what of it the given user has.
     """
 
-    projects: Mapping[str, Amounts]
-    user: Amounts = Amounts()
+    projects: Mapping[str, InstanceTotals]
+    user: InstanceTotals = InstanceTotals()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mapped:
+class MappingCount:
     """How many instances there are by the mappings.
 
     :ivar projects: {project: how many}; those without any are missing.
-    :ivar user: how many of them are the user's who was asked about.
+    :ivar user: how many of them the given user has.
     """
 
     projects: Mapping[str, int]
@@ -86,11 +86,11 @@ class Mapped:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Members:
+class MappedMembers:
     """The members of a server group, by the mappings.
 
-    :ivar counted: how many are alive and the user's, or may be: of what is in no cell
-        yet, nobody knows more than its mapping says.
+    :ivar counted: how many are alive and the user's, or may be: of an instance that is in no
+        cell yet, nothing is known but its mapping.
     :ivar unknown: {cell id: uuids} of those whose mapping does not say it.
     """
 
@@ -113,35 +113,36 @@ def find_unmigrated(api: Context, project_ids: Collection[str] | None = None) ->
     if projects is not None and not projects:
         return set()
     with db.read_once(api) as session:
-        statement = _unmigrated(some=projects is not None)
-        found = {row.project_id for row in session.execute(statement, {"projects": projects})}
-    return found if project_ids is None else found & set(project_ids)
+        statement = _select_unmigrated(some=projects is not None)
+        unmigrated = {
+            row.project_id for row in session.execute(statement, {"projects": projects})}
+    return unmigrated if project_ids is None else unmigrated & set(project_ids)
 
 
 @db.retry_writes
 def count_mapped(
     api: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
     without: Collection[str] = (),
-) -> Mapped:
+) -> MappingCount:
     """Count instances by their mappings, those being built included. One statement.
 
     :param project_ids: of these; None: of all.
     :param user_id: count this user's share too.
-    :param without: uuids of instances that shall not count.
+    :param without: uuids of instances to leave out.
     """
     projects = _choose_projects(project_ids)
     if projects is not None and not projects:
-        return Mapped({})
+        return MappingCount({})
     with db.read_once(api) as session:
-        statement = _mapped(
+        statement = _select_mapped(
             some=projects is not None, user=user_id is not None, without=bool(without))
-        found = session.execute(statement, {
-            "projects": projects, "user": _owner(user_id),
-            "without": _keep_storable(without)}).all()
-    wanted = _only(found, project_ids)
-    return Mapped(
-        {row.project_id: int(row.instances) for row in wanted},
-        sum(int(row.of_user) for row in wanted) if user_id is not None else 0)
+        rows = session.execute(statement, {
+            "projects": projects, "user": _storable_or_none(user_id),
+            "without": _filter_storable(without)}).all()
+    rows = _filter_projects(rows, project_ids)
+    return MappingCount(
+        {row.project_id: int(row.instances) for row in rows},
+        sum(int(row.of_user) for row in rows) if user_id is not None else 0)
 
 
 @db.retry_writes
@@ -153,34 +154,34 @@ def find_projects(api: Context) -> set[str]:
 
 
 @db.retry_writes
-def count_members(api: Context, instance_uuids: Collection[str], user_id: str) -> Members:
+def count_members(api: Context, instance_uuids: Collection[str], user_id: str) -> MappedMembers:
     """Count the living instances of a user among the members of a group. One statement."""
     counted = 0
     unknown: dict[int, list[str]] = {}
     with db.read_once(api) as session:
-        found = session.execute(_MEMBERS, {"uuids": _keep_storable(instance_uuids)})
-        for row in found:
+        rows = session.execute(_MEMBERS, {"uuids": _filter_storable(instance_uuids)})
+        for row in rows:
             if row.user_id not in (None, user_id):
                 continue
             if row.unmigrated and row.cell_id is not None:
                 unknown.setdefault(row.cell_id, []).append(row.instance_uuid)
             elif row.unmigrated or row.alive:
                 counted += 1
-    return Members(counted, unknown)
+    return MappedMembers(counted, unknown)
 
 
 @functools.cache
-def _unmigrated(*, some: bool) -> sa.Select[Any]:
+def _select_unmigrated(*, some: bool) -> sa.Select[Any]:
     statement = sa.select(_mappings.c.project_id).where(_UNMIGRATED).distinct()
     return statement.where(_of_projects(_mappings.c.project_id)) if some else statement
 
 
 @functools.cache
-def _mapped(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
-    counted = [_mappings.c.project_id, sa.func.count().label("instances")]
+def _select_mapped(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
+    columns = [_mappings.c.project_id, sa.func.count().label("instances")]
     if user:
-        counted.append(_sum_of_user(_mappings.c.user_id, sa.literal_column("1"), "of_user"))
-    statement = sa.select(*counted).where(_ALIVE).group_by(_mappings.c.project_id)
+        columns.append(_sum_of_user(_mappings.c.user_id, sa.literal_column("1"), "of_user"))
+    statement = sa.select(*columns).where(_ALIVE).group_by(_mappings.c.project_id)
     if some:
         statement = statement.where(_of_projects(_mappings.c.project_id))
     if without:
@@ -194,53 +195,55 @@ def _mapped(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
 def count_in_cell(
     cell: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
     without: Collection[str] = (),
-) -> InCell:
+) -> CellCount:
     """Count the instances of a cell. One statement, however many projects.
 
     :param cell: a context on the cell's database.
     :param project_ids: of these; None: of all.
     :param user_id: count this user's share too.
-    :param without: uuids of instances that shall not count.
+    :param without: uuids of instances to leave out.
     """
     projects = _choose_projects(project_ids)
     if projects is not None and not projects:
-        return InCell({})
+        return CellCount({})
     with db.read_once(cell) as session:
-        statement = _in_cell(
+        statement = _select_in_cell(
             some=projects is not None, user=user_id is not None, without=bool(without))
-        found = session.execute(statement, {
-            "projects": projects, "user": _owner(user_id),
-            "without": _keep_storable(without)}).all()
-    wanted = _only(found, project_ids)
-    return InCell(
-        {row.project_id: Amounts(
+        rows = session.execute(statement, {
+            "projects": projects, "user": _storable_or_none(user_id),
+            "without": _filter_storable(without)}).all()
+    rows = _filter_projects(rows, project_ids)
+    return CellCount(
+        {row.project_id: InstanceTotals(
             int(row.instances), int(row.vcpus or 0), int(row.memory_mb or 0))
-         for row in wanted},
-        sum((Amounts(int(row.of_user), int(row.vcpus_of_user or 0),
-                     int(row.memory_mb_of_user or 0)) for row in wanted), Amounts())
-        if user_id is not None else Amounts())
+         for row in rows},
+        sum((InstanceTotals(int(row.of_user), int(row.vcpus_of_user or 0),
+                     int(row.memory_mb_of_user or 0)) for row in rows), InstanceTotals())
+        if user_id is not None else InstanceTotals())
 
 
 def count_members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str) -> int:
     """Count the instances of a user that live in a cell, of those with some uuids."""
     with db.read_once(cell) as session:
-        return session.execute(
+        count: int = session.execute(
             _MEMBERS_IN_CELL,
-            {"uuids": _keep_storable(instance_uuids), "user": _owner(user_id)}).scalar_one()
+            {"uuids": _filter_storable(instance_uuids),
+             "user": _storable_or_none(user_id)}).scalar_one()
+    return count
 
 
 @functools.cache
-def _in_cell(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
-    counted = [
+def _select_in_cell(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
+    columns = [
         instances.c.project_id, sa.func.count().label("instances"),
         sa.func.sum(instances.c.vcpus).label("vcpus"),
         sa.func.sum(instances.c.memory_mb).label("memory_mb")]
     if user:
-        counted += [
+        columns += [
             _sum_of_user(instances.c.user_id, sa.literal_column("1"), "of_user"),
             _sum_of_user(instances.c.user_id, instances.c.vcpus, "vcpus_of_user"),
             _sum_of_user(instances.c.user_id, instances.c.memory_mb, "memory_mb_of_user")]
-    statement = sa.select(*counted).where(_COUNTED).group_by(instances.c.project_id)
+    statement = sa.select(*columns).where(_COUNTED).group_by(instances.c.project_id)
     if some:
         statement = statement.where(_of_projects(instances.c.project_id))
     else:
@@ -264,26 +267,26 @@ def _sum_of_user(
 
 
 def _choose_projects(project_ids: Collection[str] | None) -> list[str] | None:
-    """Return the projects to ask for by name; None: ask for all."""
+    """Return the projects that the statement lists; None: it counts all."""
     if project_ids is None or len(project_ids) > _MANY:
         return None
-    return _keep_storable(project_ids)
+    return _filter_storable(project_ids)
 
 
-def _owner(user_id: str | None) -> str | None:
-    """Return a user as a parameter: whom no database can have heard of has nothing."""
+def _storable_or_none(user_id: str | None) -> str | None:
+    """Return a user as a parameter; None, who has nothing, if no database can store the id."""
     return user_id if user_id is not None and texts.is_storable(user_id) else None
 
 
-def _only(
-    found: Sequence[sa.Row[Any]], project_ids: Collection[str] | None
+def _filter_projects(
+    rows: Sequence[sa.Row[Any]], project_ids: Collection[str] | None
 ) -> Sequence[sa.Row[Any]]:
     if project_ids is None:
-        return found
+        return rows
     projects = set(project_ids)
-    return [row for row in found if row.project_id in projects]
+    return [row for row in rows if row.project_id in projects]
 
 
-def _keep_storable(ids: Collection[str]) -> list[str]:
-    """Return those that a database can have heard of."""
-    return sorted({each for each in ids if texts.is_storable(each)})
+def _filter_storable(ids: Collection[str]) -> list[str]:
+    """Return those that a database can store."""
+    return sorted({id_ for id_ in ids if texts.is_storable(id_)})

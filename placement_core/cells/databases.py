@@ -1,8 +1,7 @@
 """The databases of cells, read from all at once.
 
-A cell that is down, slow or refuses is named in the answer and holds nobody up for
-longer than the deadline. It is asked again with the next read, so that it comes
-back by itself.
+A cell that is down, slow or refuses is named in the result and delays no caller for
+longer than the deadline. The next read asks it again, so that it comes back by itself.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ T = TypeVar("T")
 _MOST_LATE = 8
 _LATE_AFTER_SECONDS = 5.0
 
-#: Where servers are whose URLs do not say it.
+#: The ports of servers whose URLs have none.
 _PORTS = {"postgresql": 5432, "mysql": 3306}
 
-#: What fails later than this was no dead connection.
+#: A read that fails later than this did not fail because of a dead pooled connection.
 _QUICKLY_SECONDS = 1.0
 
 _mappings = tables.cell_mappings
@@ -53,8 +52,8 @@ _CELLS = sa.select(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answers(Generic[T]):
-    """What cells said.
+class CellAnswers(Generic[T]):
+    """The result of ``scatter_gather``.
 
     :ivar answers: {cell uuid: its answer}.
     :ivar missing: the cells that gave none.
@@ -67,7 +66,7 @@ class Answers(Generic[T]):
 
 
 class _Late(errors.Unavailable):
-    """A cell that is not read from, because it owes too many answers."""
+    """A cell that is not read from, because too many reads from it are unanswered."""
 
 
 class _CellQuery(Generic[T]):
@@ -97,12 +96,12 @@ class _CellQuery(Generic[T]):
         ).start()
 
     def refuse(self, error: Exception) -> None:
-        """End without asking."""
+        """End with an error."""
         self._ended = time.monotonic()
         self.answer.set_exception(error)
 
     def _run(self, ctx: Context, read: Callable[[Context, Cell], T]) -> None:
-        with engines.query_under_way(ctx.database):
+        with engines.SHARED.query_under_way(ctx.database):
             try:
                 answer = _read_from(ctx, read, self.cell)
             except Exception as error:  # noqa: BLE001  the caller gets it
@@ -134,7 +133,7 @@ class CellDatabases:
             sqlite_synchronous=own.sqlite_synchronous,
             mysql_sql_mode=own.mysql_sql_mode or None,
             network_timeout_seconds=self._timeout_seconds,
-            # The deadline is for answers; who reads repeats a read by itself.
+            # The deadline bounds the whole read, and the caller repeats it by itself.
             retry_timeout_seconds=0,
             sqlite_create=False,
         )
@@ -148,8 +147,9 @@ class CellDatabases:
                 network_timeout_seconds=own.network_timeout_seconds,
                 retry_timeout_seconds=own.retry_timeout_seconds,
                 named="[api_database] connection")
-            engines.database(self._api, of_cell=False)
-        self._rules = urls.Rules(tuple(conf.cells.database_hosts), tuple(conf.cells.directories))
+            engines.SHARED.database(self._api, of_cell=False)
+        self._rules = urls.UrlRules(
+            tuple(conf.cells.database_hosts), tuple(conf.cells.directories))
         self._template_source = (
             conf.cells.template_connection or conf.api_database.connection or own.connection)
         #: {cell uuid: why it did not answer last}; what changes is logged.
@@ -157,9 +157,12 @@ class CellDatabases:
 
     def api(self, ctx: Context) -> Context:
         """Return a context on the database of the mappings; ``ctx`` where that is its own."""
-        if self._api is None or _is_own(ctx, engines.database(self._api, of_cell=False).url):
+        if self._api is None:
             return ctx
-        return Context(engines.database(self._api, of_cell=False), ctx.identity, ctx.request_id)
+        database = engines.SHARED.database(self._api, of_cell=False)
+        if _is_own(ctx, database.url):
+            return ctx
+        return Context(database, ctx.identity, ctx.request_id)
 
     def of(self, ctx: Context, cell: Cell) -> Context:
         """Return a context on a cell's database; ``ctx`` where that is its own.
@@ -169,7 +172,8 @@ class CellDatabases:
         settings = self._settings(cell)
         if _is_own(ctx, self._allowed_url(ctx, settings)):
             return ctx
-        return Context(engines.database(settings, of_cell=True), ctx.identity, ctx.request_id)
+        database = engines.SHARED.database(settings, of_cell=True)
+        return Context(database, ctx.identity, ctx.request_id)
 
     def require_usable(self, ctx: Context, cell: Cell) -> None:
         """Refuse a cell that could not be asked, whether or not its database is there.
@@ -179,7 +183,7 @@ class CellDatabases:
         self._allowed_url(ctx, self._settings(cell))
 
     def same_database(self, ctx: Context, one: Cell, other: Cell) -> bool:
-        """Say whether two cells have one database; one whose URL makes no sense has none."""
+        """Say whether two cells have the same database; one whose URL makes no sense has none."""
         try:
             places = [_place(self._allowed_url(ctx, self._settings(cell)))
                       for cell in (one, other)]
@@ -212,22 +216,22 @@ class CellDatabases:
 
     def _forget_others(self, cells: Sequence[Cell]) -> None:
         """Close the connections to databases that no cell has any more."""
-        standing = {"" if self._api is None else self._api.connection}
+        connections = {"" if self._api is None else self._api.connection}
         for cell in cells:
             with contextlib.suppress(errors.ConfigurationError):
-                standing.add(urls.fill(cell.database_connection, self._template_source))
-        engines.retain(standing)
+                connections.add(urls.fill(cell.database_connection, self._template_source))
+        engines.SHARED.retain(connections)
 
     def scatter_gather(
         self, ctx: Context, read: Callable[[Context, Cell], T],
         cells: Sequence[Cell] | None = None,
-    ) -> Answers[T]:
+    ) -> CellAnswers[T]:
         """Read from cells, all at the same time.
 
         :param read: runs in a thread of its own with a context of its own. It may
-            run twice, and go on after its answer has ceased to matter: it only reads.
+            run twice, and go on after its answer is no longer needed: it must only read.
         :param cells: which ones; None: all there are.
-        :raises Exception: what else than its database made a read fail.
+        :raises Exception: a read failed for another reason than its database.
         """
         deadline = time.monotonic() + self._timeout_seconds
         queries = [self._start(ctx, read, cell)
@@ -243,7 +247,8 @@ class CellDatabases:
                 answers[query.cell.uuid] = query.answer.result()
             else:
                 missing.append(MissingCell(query.cell.uuid, query.cell.title, reason))
-        return Answers(answers, missing, {query.cell.title: query.seconds for query in queries})
+        seconds = {query.cell.title: query.seconds for query in queries}
+        return CellAnswers(answers, missing, seconds)
 
     def _start(
         self, ctx: Context, read: Callable[[Context, Cell], T], cell: Cell
@@ -254,7 +259,8 @@ class CellDatabases:
         except errors.ConfigurationError as error:
             query.refuse(error)
             return query
-        late = engines.count_late(database, min(_LATE_AFTER_SECONDS, self._timeout_seconds / 2))
+        late = engines.SHARED.count_late(
+            database, min(_LATE_AFTER_SECONDS, self._timeout_seconds / 2))
         if late >= _MOST_LATE:
             query.refuse(_Late(f"{late} of them"))
         else:
@@ -308,7 +314,7 @@ def load_cells(session: Session) -> list[Cell]:
 
 
 def _read_from(ctx: Context, read: Callable[[Context, Cell], T], cell: Cell) -> T:
-    """Read; and once more where a connection had died while it was idle."""
+    """Read; once more if a pooled connection had died while it was idle."""
     started = time.monotonic()
     try:
         with translated_errors():
@@ -321,16 +327,16 @@ def _read_from(ctx: Context, read: Callable[[Context, Cell], T], cell: Cell) -> 
     except (errors.Error, db_exception.DBError, sa.exc.SQLAlchemyError):
         raise
     except Exception as error:
-        if _driver_stumbles(ctx):
+        if _driver_fails(ctx):
             raise errors.ConfigurationError("the driver cannot connect") from error
         raise
 
 
-def _driver_stumbles(ctx: Context) -> bool:
+def _driver_fails(ctx: Context) -> bool:
     """Say whether the driver cannot even try to connect.
 
-    It then raises whatever Python does with an odd part of the URL; and so may a read
-    that is defective.
+    It then raises whatever Python raises for an odd part of the URL, and a defective read
+    may raise the same.
     """
     try:
         with ctx.database.connection(ctx.database.autocommit):
@@ -342,7 +348,7 @@ def _driver_stumbles(ctx: Context) -> bool:
 
 
 def _detail(query: _CellQuery[Any]) -> str:
-    """Return what its driver says, in one line, and without the cell's password."""
+    """Return the driver's message in one line, without the cell's password."""
     error = query.answer.exception() if query.answer.done() else None
     if error is None:
         return ""
@@ -351,8 +357,8 @@ def _detail(query: _CellQuery[Any]) -> str:
         return f" ({error})"
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    said = str(cause).strip().partition("\n")[0]
-    return f" ({said.replace(query.password, MASK) if query.password else said})"
+    message = str(cause).strip().partition("\n")[0]
+    return f" ({message.replace(query.password, MASK) if query.password else message})"
 
 
 def _is_own(ctx: Context, url: sa.URL) -> bool:
@@ -362,7 +368,7 @@ def _is_own(ctx: Context, url: sa.URL) -> bool:
 
 
 def _place(url: sa.URL) -> tuple[object, ...]:
-    """Return what two URLs of one database have in common, whoever logs in."""
+    """Return what all URLs of one database have in common, whichever user logs in."""
     backend = url.get_backend_name()
     if backend == "sqlite":
         return backend, os.path.realpath(url.database or "")

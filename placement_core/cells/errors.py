@@ -1,4 +1,4 @@
-"""What the cells room refuses."""
+"""Errors of the cells room."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class DuplicateInstance(errors.Conflict):
         self.uuid = uuid
 
 
-class UnknownMarker(errors.Invalid):
+class UnknownInstanceMarker(errors.Invalid):
     """A list shall go on after an instance that is not registered."""
 
     code = "instances.unknown_marker"

@@ -1,4 +1,4 @@
-"""Instance mappings: whose an instance is, and in which cell.
+"""Instance mappings: which project and user own an instance, and which cell it is in.
 
 They are rows of ``[api_database]``, which may be nova's: it writes them too, when it
 builds, schedules and deletes. Source: spec nova_quota §1 and §3.
@@ -25,7 +25,7 @@ from placement_core.db import Session, texts
 _LONGEST_ID = 255
 
 _instances, _cells = tables.instance_mappings, tables.cell_mappings
-_living = cell_tables.instances
+_cell_instances = cell_tables.instances
 
 #: Nova's vm_state of an instance that may still be restored.
 SOFT_DELETED = "soft-delete"
@@ -39,23 +39,24 @@ _BY_UUID = _RECORDS.where(_instances.c.instance_uuid == sa.bindparam("of_uuid"))
 _INSERT = sa.insert(_instances)
 _UPDATE = sa.update(_instances).where(_instances.c.id == sa.bindparam("of_id"))
 
-#: What lists can be filtered by.
+#: The columns that lists can be filtered by.
 _FIELDS: Mapping[str, sa.ColumnElement[Any]] = {
     "project_id": _instances.c.project_id, "user_id": _instances.c.user_id,
     "cell_id": _instances.c.cell_id, "queued_for_delete": _instances.c.queued_for_delete}
 
-_IN_CELL = sa.select(_living.c.user_id, _living.c.deleted, _living.c.vm_state).where(
-    _living.c.uuid == sa.bindparam("of_uuid"))
-#: Only what is still unknown, and only while the instance is where it was asked for.
+_IN_CELL = sa.select(
+    _cell_instances.c.user_id, _cell_instances.c.deleted, _cell_instances.c.vm_state,
+).where(_cell_instances.c.uuid == sa.bindparam("of_uuid"))
+#: Only columns that are still null, and only while the instance is in the cell that was read.
 _HEAL = {
     column.name: _UPDATE.where(
         column.is_(None),
         _instances.c.cell_id == sa.select(_cells.c.id)
         .where(_cells.c.uuid == sa.bindparam("in_cell")).scalar_subquery(),
-    ).values({column: sa.bindparam("found")})
+    ).values({column: sa.bindparam("new_value")})
     for column in (_instances.c.user_id, _instances.c.queued_for_delete)}
 
-#: Those that were marked as deleted, and not touched since.
+#: Those that were marked as deleted, and not updated since.
 _DELETED = sa.and_(
     _instances.c.queued_for_delete.is_(sa.true()),
     sa.func.coalesce(_instances.c.updated_at, _instances.c.created_at) < sa.bindparam("before"))
@@ -64,7 +65,7 @@ _OLD = (
     .order_by(_instances.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
 _PURGE = sa.delete(_instances).where(
     _DELETED, _instances.c.id.in_(sa.bindparam("ids", expanding=True)))
-#: So many rows are removed in one transaction.
+#: How many rows are removed in one transaction.
 _BATCH = 1000
 
 
@@ -73,33 +74,33 @@ def register(
     ctx: Context, cells: CellDatabases, *, uuid: str, project_id: str, user_id: str,
     cell: str | None = None,
 ) -> tuple[Instance, bool]:
-    """Note whose an instance is; return it, and whether it is new.
+    """Insert an instance mapping; return it, and whether it is new.
 
     An instance that is registered already, with the same contents, stays as it is.
 
     :param uuid: any spelling of a uuid.
     :param cell: the uuid or name of its cell; None: none was chosen yet.
-    :raises errors.InvalidInstance: one of them makes no sense.
+    :raises errors.InvalidInstance: a value is not valid.
     :raises errors.UnknownCell: there is no such cell.
     :raises errors.AmbiguousCell: several have this name.
     :raises errors.DuplicateInstance: it is registered otherwise, or deleted.
     """
-    uuid = _sensible(uuid, project_id, user_id)
+    uuid = _validate(uuid, project_id, user_id)
     with db.write(cells.api(ctx)) as session:
-        chosen = None if cell is None else _cell(session, cell)
+        in_cell = None if cell is None else _get_cell(session, cell)
         present = _find(session, uuid)
         if present is not None:
             if (present.project_id, present.user_id, present.cell_uuid,
                     present.queued_for_delete) != (
-                    project_id, user_id, chosen and chosen.uuid, False):
+                    project_id, user_id, in_cell and in_cell.uuid, False):
                 raise errors.DuplicateInstance(uuid)
             return present, False
         try:
             session.execute(_INSERT, {
                 "instance_uuid": uuid, "project_id": project_id, "user_id": user_id,
-                "cell_id": chosen and chosen.id, "queued_for_delete": False})
+                "cell_id": in_cell and in_cell.id, "queued_for_delete": False})
         except db_exception.DBDuplicateEntry as error:
-            # Somebody else did at this moment: look again.
+            # Another process did at this moment: read it again.
             raise db.TransactionConflict from error
         except db_exception.DBReferenceError:
             raise errors.UnknownCell(cell or "") from None
@@ -107,20 +108,20 @@ def register(
 
 
 def get(ctx: Context, cells: CellDatabases, uuid: str) -> Instance:
-    """Return an instance, and heal its mapping in passing.
+    """Return an instance; complete its mapping where that lacks something.
 
     A mapping that lacks its user, or whether it is deleted, gets them from its cell,
     if that answers and knows the instance.
 
     :raises errors.InstanceNotFound: it is not registered.
     """
-    found = _read(ctx, cells, uuid)
-    if found.cell_uuid is None or None not in (found.user_id, found.queued_for_delete):
-        return found
-    where = [cell for cell in cells.cells(ctx) if cell.uuid == found.cell_uuid]
-    answers = cells.scatter_gather(ctx, functools.partial(_ask, uuid=found.uuid), where).answers
-    said = answers.get(found.cell_uuid)
-    return found if said is None else _heal(ctx, cells, found, said)
+    instance = _read(ctx, cells, uuid)
+    if instance.cell_uuid is None or None not in (instance.user_id, instance.queued_for_delete):
+        return instance
+    in_cells = [cell for cell in cells.cells(ctx) if cell.uuid == instance.cell_uuid]
+    read = functools.partial(_read_in_cell, uuid=instance.uuid)
+    values = cells.scatter_gather(ctx, read, in_cells).answers.get(instance.cell_uuid)
+    return instance if values is None else _heal(ctx, cells, instance, values)
 
 
 @db.retry_writes
@@ -137,23 +138,23 @@ def list_(
     :param limit: how many at most.
     :raises errors.UnknownCell: there is no such cell.
     :raises errors.AmbiguousCell: several have this name.
-    :raises errors.UnknownMarker: there is no such instance.
+    :raises errors.UnknownInstanceMarker: there is no such instance.
     """
-    wanted: dict[str, Any] = {
+    filters: dict[str, Any] = {
         "project_id": project_id, "user_id": user_id, "queued_for_delete": queued_for_delete}
     if not all(texts.is_storable(text) for text in (project_id, user_id) if text is not None):
         return []
     with db.read(cells.api(ctx)) as session:
         if cell is not None:
-            wanted["cell_id"] = _cell(session, cell).id
+            filters["cell_id"] = _get_cell(session, cell).id
         statement = _RECORDS.order_by(_instances.c.id).limit(limit).where(*(
-            _FIELDS[name] == value for name, value in wanted.items() if value is not None))
+            _FIELDS[name] == value for name, value in filters.items() if value is not None))
         if marker is not None:
             last = _find(session, marker)
             if last is None:
-                raise errors.UnknownMarker(marker)
+                raise errors.UnknownInstanceMarker(marker)
             statement = statement.where(_instances.c.id > last.id)
-        return [_record(row) for row in session.execute(statement)]
+        return [_make_record(row) for row in session.execute(statement)]
 
 
 @db.retry_writes
@@ -161,7 +162,7 @@ def update(
     ctx: Context, cells: CellDatabases, uuid: str, *, cell: str | None = None,
     queued_for_delete: bool | None = None,
 ) -> Instance:
-    """Say in which cell an instance is, or whether it is deleted; return it.
+    """Set in which cell an instance is, or whether it is deleted; return it.
 
     The row of a deleted one stays, as in nova, because a cell may bring it back.
 
@@ -175,7 +176,7 @@ def update(
         present = _get(session, uuid)
         values: dict[str, Any] = {}
         if cell is not None:
-            values["cell_id"] = _cell(session, cell).id
+            values["cell_id"] = _get_cell(session, cell).id
         if queued_for_delete is not None:
             values["queued_for_delete"] = queued_for_delete
         if not values:
@@ -190,7 +191,7 @@ def update(
 def purge(ctx: Context, cells: CellDatabases, *, before: datetime.datetime) -> int:
     """Remove the rows of instances that were marked as deleted before a time.
 
-    Any number may do so at the same time.
+    Several processes may do so at the same time.
 
     :param before: aware.
     :returns: how many were removed.
@@ -198,26 +199,26 @@ def purge(ctx: Context, cells: CellDatabases, *, before: datetime.datetime) -> i
     """
     if cells.api(ctx) is not ctx:
         raise errors.KeptByNova
-    wanted = {"before": before.astimezone(datetime.UTC).replace(tzinfo=None), "most": _BATCH}
+    naive_before = before.astimezone(datetime.UTC).replace(tzinfo=None)
     removed = after = 0
     while True:
-        ids = _old(ctx, {**wanted, "after": after})
+        ids = _list_old(ctx, {"before": naive_before, "most": _BATCH, "after": after})
         if not ids:
             return removed
-        removed += _remove(ctx, {"ids": ids, "before": wanted["before"]})
+        removed += _remove(ctx, {"before": naive_before, "ids": ids})
         after = ids[-1]
 
 
 @db.retry_writes
-def _old(ctx: Context, wanted: Mapping[str, Any]) -> list[int]:
+def _list_old(ctx: Context, parameters: Mapping[str, Any]) -> list[int]:
     with db.read_once(ctx) as session:
-        return list(session.execute(_OLD, wanted).scalars())
+        return list(session.execute(_OLD, parameters).scalars())
 
 
 @db.retry_writes
-def _remove(ctx: Context, wanted: Mapping[str, Any]) -> int:
+def _remove(ctx: Context, parameters: Mapping[str, Any]) -> int:
     with db.write(ctx) as session:
-        return session.execute(_PURGE, wanted).rowcount
+        return session.execute(_PURGE, parameters).rowcount
 
 
 def is_deleted(deleted: int | None, vm_state: str | None) -> bool:
@@ -231,8 +232,8 @@ def _read(ctx: Context, cells: CellDatabases, uuid: str) -> Instance:
         return _get(session, uuid)
 
 
-def _ask(ctx: Context, _cell: Cell, *, uuid: str) -> Mapping[str, Any] | None:
-    """Return what a cell knows of an instance; None: it does not know it."""
+def _read_in_cell(ctx: Context, _cell: Cell, *, uuid: str) -> Mapping[str, Any] | None:
+    """Return what a cell's database has of an instance; None: it has no such row."""
     with db.read_once(ctx) as session:
         row = session.execute(_IN_CELL, {"of_uuid": uuid}).first()
     if row is None:
@@ -242,17 +243,19 @@ def _ask(ctx: Context, _cell: Cell, *, uuid: str) -> Mapping[str, Any] | None:
 
 @db.retry_writes
 def _heal(
-    ctx: Context, cells: CellDatabases, found: Instance, said: Mapping[str, Any]
+    ctx: Context, cells: CellDatabases, instance: Instance, values: Mapping[str, Any]
 ) -> Instance:
+    """Fill what an instance mapping lacks; return it."""
     with db.write(cells.api(ctx)) as session:
         for column, statement in _HEAL.items():
-            if getattr(found, column) is None and said[column] is not None:
+            if getattr(instance, column) is None and values[column] is not None:
                 session.execute(statement, {
-                    "of_id": found.id, "in_cell": found.cell_uuid, "found": said[column]})
-        return _get(session, found.uuid)
+                    "of_id": instance.id, "in_cell": instance.cell_uuid,
+                    "new_value": values[column]})
+        return _get(session, instance.uuid)
 
 
-def _cell(session: Session, cell: str) -> Cell:
+def _get_cell(session: Session, cell: str) -> Cell:
     try:
         return mappings.pick(load_cells(session), cell)
     except errors.CellNotFound:
@@ -260,10 +263,10 @@ def _cell(session: Session, cell: str) -> Cell:
 
 
 def _get(session: Session, uuid: str) -> Instance:
-    found = _find(session, uuid)
-    if found is None:
+    instance = _find(session, uuid)
+    if instance is None:
         raise errors.InstanceNotFound(uuid)
-    return found
+    return instance
 
 
 def _find(session: Session, uuid: str) -> Instance | None:
@@ -272,20 +275,20 @@ def _find(session: Session, uuid: str) -> Instance | None:
     except ValueError:
         return None
     row = session.execute(_BY_UUID, {"of_uuid": canonical}).first()
-    return None if row is None else _record(row)
+    return None if row is None else _make_record(row)
 
 
-def _record(row: sa.Row[Any]) -> Instance:
+def _make_record(row: sa.Row[Any]) -> Instance:
     return Instance(
         row.instance_uuid, row.project_id, row.user_id, row.cell_uuid, row.queued_for_delete,
-        row.id, _aware(row.created_at), _aware(row.updated_at))
+        row.id, _make_aware(row.created_at), _make_aware(row.updated_at))
 
 
-def _aware(moment: datetime.datetime | None) -> datetime.datetime | None:
+def _make_aware(moment: datetime.datetime | None) -> datetime.datetime | None:
     return None if moment is None else moment.replace(tzinfo=datetime.UTC)
 
 
-def _sensible(uuid: str, project_id: str, user_id: str) -> str:
+def _validate(uuid: str, project_id: str, user_id: str) -> str:
     """Return the uuid as nova spells it."""
     for field, text in (("project_id", project_id), ("user_id", user_id)):
         if not (text.strip() and len(text) <= _LONGEST_ID and texts.is_storable(text)):

@@ -1,8 +1,8 @@
 """Cell mappings: which cells there are, and where their databases are.
 
-They are kept in ``[api_database]``, which may be nova's. Nova keeps neither their
-names nor their databases unique; so writers queue on a revision in our own database,
-and look before they write.
+They are rows of ``[api_database]``, which may be nova's. Nova keeps neither their
+names nor their databases unique; so writers lock a revision in our own database,
+and check before they write.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from placement_core.context import Context
 from placement_core.db import texts
 from placement_core.db.masking import MASK
 
-#: Nova's: where instances are that no host could be found for.
+#: Nova's: the cell of instances that no host could be found for.
 CELL0 = "00000000-0000-0000-0000-000000000000"
 
 _LONGEST_NAME = 255
-#: What MySQL keeps in a text, in bytes.
+#: The size of MySQL's TEXT, in bytes.
 _LONGEST_URL = 65535
 
 _mappings = tables.cell_mappings
@@ -48,15 +48,16 @@ def get(ctx: Context, cells: CellDatabases, cell: str) -> Cell:
     return pick(cells.cells(ctx), cell)
 
 
-def pick(found: list[Cell], cell: str) -> Cell:
-    """Return the one of ``found`` with this uuid or name; raise as ``get`` does."""
-    by_uuid = [each for each in found if each.uuid == cell]
-    by_name = [each for each in found if each.name == cell]
-    if len(by_uuid or by_name) > 1:
-        raise errors.AmbiguousCell(cell, [each.uuid for each in by_name])
-    for each in by_uuid or by_name:
-        return each
-    raise errors.CellNotFound(cell)
+def pick(cells: list[Cell], name_or_uuid: str) -> Cell:
+    """Return the one of ``cells`` with this uuid or name; raise as ``get`` does."""
+    by_uuid = [cell for cell in cells if cell.uuid == name_or_uuid]
+    by_name = [cell for cell in cells if cell.name == name_or_uuid]
+    matches = by_uuid or by_name
+    if len(matches) > 1:
+        raise errors.AmbiguousCell(name_or_uuid, [cell.uuid for cell in by_name])
+    if not matches:
+        raise errors.CellNotFound(name_or_uuid)
+    return matches[0]
 
 
 def create(
@@ -65,7 +66,7 @@ def create(
 ) -> Cell:
     """Create a cell mapping.
 
-    :param database_connection: the URL of its database; nobody connects to it yet.
+    :param database_connection: the URL of its database; no connection is made yet.
     :param uuid: any spelling of a uuid; a random one if None.
     :raises errors.InvalidCell: one of them makes no sense.
     :raises errors.DuplicateCell: a cell has that uuid, name or database.
@@ -74,10 +75,10 @@ def create(
         uuid = str(uuids.UUID(uuid)) if uuid is not None else str(uuids.uuid4())
     except ValueError:
         raise errors.InvalidCell("uuid", "it is not a uuid") from None
-    made = Cell(0, uuid, name, transport_url, database_connection, disabled)
-    _require_sense(made)
-    _require_usable(ctx, cells, made)
-    return _create(ctx, cells, made)
+    new = Cell(0, uuid, name, transport_url, database_connection, disabled)
+    _require_valid(new)
+    _require_usable(ctx, cells, new)
+    return _create(ctx, cells, new)
 
 
 @db.retry_writes
@@ -94,18 +95,18 @@ def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, 
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = load_cells(session)
-            before = pick(found, cell)
+            present = load_cells(session)
+            before = pick(present, cell)
             after = dataclasses.replace(before, **changes)
             if after == before:
                 return before
-            _require_sense(after)
-            # What somebody else wrote is no reason to keep the rest of a cell as it is.
+            _require_valid(after)
+            # A connection that nova wrote is not checked when another field changes.
             if after.database_connection != before.database_connection:
                 _require_usable(ctx, cells, after)
-                _require_own_database(ctx, cells, after, found)
+                _require_own_database(ctx, cells, after, present)
             if after.name != before.name:
-                _require_unique_name(after, found)
+                _require_unique_name(after, present)
             session.execute(_UPDATE, {"of_id": before.id, **_values(after)})
     return after
 
@@ -122,34 +123,34 @@ def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = pick(load_cells(session), cell)
-            # SQLite does not hold references by itself.
-            if session.execute(_MAPPED, {"of_id": found.id}).first() is not None:
-                raise errors.CellInUse(found.title)
+            target = pick(load_cells(session), cell)
+            # SQLite does not enforce foreign keys by itself.
+            if session.execute(_MAPPED, {"of_id": target.id}).first() is not None:
+                raise errors.CellInUse(target.title)
             try:
-                session.execute(_DELETE, {"of_id": found.id})
+                session.execute(_DELETE, {"of_id": target.id})
             except db_exception.DBReferenceError:
-                raise errors.CellInUse(found.title) from None
+                raise errors.CellInUse(target.title) from None
 
 
 @db.retry_writes
-def _create(ctx: Context, cells: CellDatabases, made: Cell) -> Cell:
+def _create(ctx: Context, cells: CellDatabases, new: Cell) -> Cell:
     with db.write(ctx) as own:
         revisions.raise_(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
-            found = load_cells(session)
-            for each in found:
-                if each == dataclasses.replace(made, id=each.id):
+            present = load_cells(session)
+            for cell in present:
+                if cell == dataclasses.replace(new, id=cell.id):
                     # Ours: it was committed before our own database failed.
-                    return each
-            for each in found:
-                if each.uuid == made.uuid:
-                    raise errors.DuplicateCell("uuid", each.title)
-            _require_unique_name(made, found)
-            _require_own_database(ctx, cells, made, found)
-            result = session.execute(sa.insert(_mappings), _values(made) | {"uuid": made.uuid})
+                    return cell
+            for cell in present:
+                if cell.uuid == new.uuid:
+                    raise errors.DuplicateCell("uuid", cell.title)
+            _require_unique_name(new, present)
+            _require_own_database(ctx, cells, new, present)
+            result = session.execute(sa.insert(_mappings), _values(new) | {"uuid": new.uuid})
             id_: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
-            return dataclasses.replace(made, id=id_)
+            return dataclasses.replace(new, id=id_)
 
 
 def _values(cell: Cell) -> dict[str, Any]:
@@ -157,7 +158,7 @@ def _values(cell: Cell) -> dict[str, Any]:
             "database_connection": cell.database_connection, "disabled": cell.disabled}
 
 
-def _require_sense(cell: Cell) -> None:
+def _require_valid(cell: Cell) -> None:
     if not (cell.name.strip() and len(cell.name) <= _LONGEST_NAME
             and texts.is_storable(cell.name)):
         raise errors.InvalidCell(
@@ -190,7 +191,7 @@ def _require_unique_name(cell: Cell, cells: list[Cell]) -> None:
 def _require_own_database(
     ctx: Context, databases: CellDatabases, cell: Cell, cells: list[Cell]
 ) -> None:
-    """Refuse the database of another cell: what is in it would count twice."""
+    """Refuse the database of another cell: its instances would count twice."""
     for other in cells:
         if other.id != cell.id and databases.same_database(ctx, other, cell):
             raise errors.DuplicateCell("database_connection", other.title)

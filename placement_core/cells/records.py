@@ -35,7 +35,7 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """What people call it; nova lets a cell have no name."""
+        """Its name; or its uuid, because nova lets a cell have no name."""
         return self.name or self.uuid
 
 

@@ -1,6 +1,6 @@
-"""The tables of a cell's database: which there are, and making those that are missing.
+"""The tables of a cell's database: which exist, and creating those that are missing.
 
-In nova's databases nova makes them. An embedded deployment, whose cells have no nova,
+Nova creates them in its own databases. An embedded deployment, whose cells have no nova,
 gets the columns that we use.
 """
 
@@ -14,33 +14,33 @@ from oslo_db import exception as db_exception
 
 from placement_core import db, errors
 from placement_core.cells import cell_tables
-from placement_core.cells.databases import Answers, CellDatabases
+from placement_core.cells.databases import CellAnswers, CellDatabases
 from placement_core.cells.records import Cell
 from placement_core.context import Context
 
-#: What a cell's database has to have.
+#: The tables that a cell's database must have.
 TABLES = tuple(table.name for table in cell_tables.metadata.sorted_tables)
 
 
 def check(
-    ctx: Context, cells: CellDatabases, which: Sequence[Cell]
-) -> Answers[Sequence[str]]:
+    ctx: Context, cells: CellDatabases, to_check: Sequence[Cell]
+) -> CellAnswers[Sequence[str]]:
     """Ask cells which of ``TABLES`` they have."""
-    return cells.scatter_gather(ctx, lambda cell_ctx, _cell: present(cell_ctx), which)
+    return cells.scatter_gather(ctx, lambda cell_ctx, _cell: list_present(cell_ctx), to_check)
 
 
 @db.retry_writes
-def present(ctx: Context) -> list[str]:
+def list_present(ctx: Context) -> list[str]:
     """Return which of ``TABLES`` a cell's database has."""
     with db.read(ctx) as session:
-        found = sa.inspect(session.connection).get_table_names()
-    return [name for name in TABLES if name in found]
+        names = sa.inspect(session.connection).get_table_names()
+    return [name for name in TABLES if name in names]
 
 
 def sync(ctx: Context, cells: CellDatabases, cell: Cell) -> list[str]:
-    """Make the tables that a cell's database lacks; return their names.
+    """Create the tables that a cell's database lacks; return their names.
 
-    A table that is there stays as it is, whoever made it. An SQLite file is made too.
+    A table that exists stays as it is. An SQLite file is created too.
 
     :raises errors.ConfigurationError: the cell's URL makes no sense.
     :raises errors.Unavailable: its database does not answer.
@@ -49,12 +49,12 @@ def sync(ctx: Context, cells: CellDatabases, cell: Cell) -> list[str]:
     if cell_ctx.database.dialect == "sqlite":
         _make_file(cell_ctx)
     while True:
-        before = present(cell_ctx)
+        before = list_present(cell_ctx)
         try:
             return _create(cell_ctx, [name for name in TABLES if name not in before])
         except (db_exception.DBError, sa.exc.DBAPIError):
-            # Somebody else may make the same tables at this moment.
-            if present(cell_ctx) == before:
+            # Another process may create the same tables at this moment.
+            if list_present(cell_ctx) == before:
                 raise
 
 

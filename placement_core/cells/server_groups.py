@@ -23,7 +23,7 @@ _OF_GROUP = (
 
 
 @db.retry_writes
-def members(
+def list_members(
     ctx: Context, cells: CellDatabases, group: str, *, project_id: str
 ) -> list[str]:
     """Return the instances of a server group, those that were deleted included.
@@ -32,16 +32,16 @@ def members(
     :raises errors.UnknownServerGroup: the project has none like that.
     :raises errors.AmbiguousServerGroup: it has several of that name.
     """
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     if texts.is_storable(group) and texts.is_storable(project_id):
         with db.read_once(cells.api(ctx)) as session:
             for row in session.execute(_OF_GROUP, {"project": project_id, "group": group}):
-                found.setdefault(row.uuid, []).extend(
+                groups.setdefault(row.uuid, []).extend(
                     [] if row.instance_uuid is None else [row.instance_uuid])
-    if group in found:
-        return found[group]
-    if not found:
+    if group in groups:
+        return groups[group]
+    if not groups:
         raise errors.UnknownServerGroup(group, project_id)
-    if len(found) > 1:
-        raise errors.AmbiguousServerGroup(group, sorted(found))
-    return next(iter(found.values()))
+    if len(groups) > 1:
+        raise errors.AmbiguousServerGroup(group, sorted(groups))
+    return next(iter(groups.values()))

@@ -1,8 +1,8 @@
-"""URLs of cells' databases: templates filled in, and what a URL may make this machine do.
+"""URLs of cells' databases: filling in templates, and checking what a URL may do.
 
-Whoever may write a cell mapping decides where this service connects to and, through a
-driver's parameters, which files it reads. So everything about such a URL is allowed by
-name; what is not known to be harmless is refused.
+A user who may write a cell mapping decides where this service connects to and, through a
+driver's parameters, which files it reads. So each part of such a URL is checked against a list
+of what is allowed; everything else is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from placement_core import errors
 
-#: The drivers a URL may name, by backend; none at all is our own choice.
+#: The drivers a URL may name, by backend; a URL that names none gets our own choice.
 _DRIVERS = {
     "sqlite": frozenset({"", "pysqlite"}),
     "postgresql": frozenset({"", "psycopg", "psycopg2"}),
@@ -55,7 +55,7 @@ _SERVER = re.compile(r"(?P<hostname>\[[^\]]*\]|[^:]*)(?::(?P<port>.*))?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
+class UrlRules:
     """What the operator allows URLs of cells.
 
     :ivar hosts: patterns of hosts, as a shell spells them; none: any host, but no socket
@@ -80,7 +80,7 @@ def fill(template: str, source: str) -> str:
     fields = set(_FIELD.findall(template))
     if not fields:
         return template
-    values = _fields_of(source)
+    values = _parse_fields(source)
     if not fields <= values.keys():
         return template
     missing = sorted(field for field in fields if values[field] is None)
@@ -91,9 +91,9 @@ def fill(template: str, source: str) -> str:
     return _FIELD.sub(lambda match: str(values[match[1]]), template)
 
 
-def _fields_of(source: str) -> Mapping[str, str | None]:
+def _parse_fields(source: str) -> Mapping[str, str | None]:
     parts = urllib.parse.urlsplit(source)
-    servers = [_server(each) for each in parts.netloc.split(",")]
+    servers = [_parse_server(server) for server in parts.netloc.split(",")]
     values: dict[str, str | None] = {
         "scheme": parts.scheme, "path": parts.path.lstrip("/"), "query": parts.query,
         "fragment": parts.fragment, **servers[0]}
@@ -103,7 +103,7 @@ def _fields_of(source: str) -> Mapping[str, str | None]:
     return values
 
 
-def _server(netloc: str) -> dict[str, str | None]:
+def _parse_server(netloc: str) -> dict[str, str | None]:
     login, _, place = netloc.rpartition("@")
     username, colon, password = login.partition(":")
     match = _SERVER.fullmatch(place)
@@ -113,8 +113,8 @@ def _server(netloc: str) -> dict[str, str | None]:
         "port": match["port"] if match else None}
 
 
-def require_allowed(url: sa.URL, rules: Rules) -> None:
-    """Refuse a URL that may make this machine do more than ask a database.
+def require_allowed(url: sa.URL, rules: UrlRules) -> None:
+    """Refuse a URL that may make this machine do more than connect to a database.
 
     :param url: its backend is one of ``sqlite``, ``postgresql`` and ``mysql``.
     :raises errors.ConfigurationError: which part of it is not allowed.
@@ -127,7 +127,7 @@ def require_allowed(url: sa.URL, rules: Rules) -> None:
         _require_file(url.database or "", "an SQLite database", rules)
     elif url.port is not None and not 0 < url.port < 65536:
         raise errors.ConfigurationError(f"there is no port {url.port}")
-    for host in _hosts(url):
+    for host in _list_hosts(url):
         _require_host(host, rules)
     for name, values in url.normalized_query.items():
         if name in _FILES[backend]:
@@ -140,7 +140,7 @@ def require_allowed(url: sa.URL, rules: Rules) -> None:
                 f"({', '.join(allowed) or 'none'})")
 
 
-def _hosts(url: sa.URL) -> Iterator[str]:
+def _list_hosts(url: sa.URL) -> Iterator[str]:
     backend = url.get_backend_name()
     if backend == "sqlite":
         return
@@ -153,7 +153,7 @@ def _hosts(url: sa.URL) -> Iterator[str]:
         yield place if place.startswith(("/", "@")) else place.partition(":")[0]
 
 
-def _require_host(host: str, rules: Rules) -> None:
+def _require_host(host: str, rules: UrlRules) -> None:
     if rules.hosts:
         if any(fnmatch.fnmatchcase(host.lower(), pattern.lower()) for pattern in rules.hosts):
             return
@@ -162,13 +162,13 @@ def _require_host(host: str, rules: Rules) -> None:
     raise errors.ConfigurationError(f"[cells] database_hosts does not name the host {host}")
 
 
-def _require_file(path: str, what: str, rules: Rules) -> None:
+def _require_file(path: str, what: str, rules: UrlRules) -> None:
     try:
         real = os.path.realpath(path)
         if any(os.path.commonpath([real, os.path.realpath(directory)])
                == os.path.realpath(directory) for directory in rules.directories):
             return
     except ValueError:
-        # A character that no path has.
+        # The path has a character that no path may have.
         pass
     raise errors.ConfigurationError(f"{what} has to be in one of [cells] directories")

@@ -27,7 +27,7 @@ def get(ctx: Context, name: str) -> int:
 
 @db.retry_writes
 def put(ctx: Context, name: str, at: int) -> None:
-    """Note how far a pass has come; of two passes at once, the last one's word stays."""
+    """Note how far a pass has come; of two passes at once, the last to write wins."""
     with db.write(ctx) as session:
         if not session.execute(_SET, {"of_name": name, "new_at": at}).rowcount:
             try:

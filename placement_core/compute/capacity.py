@@ -1,4 +1,4 @@
-"""What the inventories of compute nodes say: read, and changed, by the fields' names of nova."""
+"""The inventories of migrated compute nodes, read and changed by nova's names of fields."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _providers = placement_tables.resource_providers
 _inventories = placement_tables.inventories
 _classes = placement_tables.resource_classes
 _members = placement_tables.resource_provider_aggregates
-_their_traits = placement_tables.resource_provider_traits
+_provider_traits = placement_tables.resource_provider_traits
 _traits = placement_tables.traits
 
 _NAMES = tuple(field.name for field in dataclasses.fields(InventoryValues))
@@ -63,9 +63,9 @@ _SHARING = (
     .join(_members, _members.c.resource_provider_id == _providers.c.id)
     .join(_neighbour, sa.and_(_neighbour.c.aggregate_id == _members.c.aggregate_id,
                               _neighbour.c.resource_provider_id != _providers.c.id))
-    .join(_their_traits,
-          _their_traits.c.resource_provider_id == _neighbour.c.resource_provider_id)
-    .join(_traits, sa.and_(_traits.c.id == _their_traits.c.trait_id,
+    .join(_provider_traits,
+          _provider_traits.c.resource_provider_id == _neighbour.c.resource_provider_id)
+    .join(_traits, sa.and_(_traits.c.id == _provider_traits.c.trait_id,
                            _traits.c.name == "MISC_SHARES_VIA_AGGREGATE"))
     .join(_inventories,
           _inventories.c.resource_provider_id == _neighbour.c.resource_provider_id)
@@ -79,40 +79,40 @@ Capacity = Mapping[str, InventoryValues]
 
 
 @db.retry_writes
-def of_nodes(ctx: Context, uuids: Collection[str]) -> dict[tuple[str, int], Capacity]:
+def list_of_nodes(ctx: Context, uuids: Collection[str]) -> dict[tuple[str, int], Capacity]:
     """Return {(cell uuid, node id): inventories} of migrated nodes."""
-    found: dict[tuple[str, int], dict[str, InventoryValues]] = {}
+    capacities: dict[tuple[str, int], dict[str, InventoryValues]] = {}
     if not uuids:
         return {}
     with db.read_once(ctx) as session:
         for row in session.execute(_OF_NODES, {"uuids": sorted(uuids)}):
-            of_node = found.setdefault((row.cell_uuid, row.node_id), {})
+            capacity = capacities.setdefault((row.cell_uuid, row.node_id), {})
             if row.name is not None:
-                of_node[row.name] = _values(row)
-    return dict(found)
+                capacity[row.name] = _make_values(row)
+    return dict(capacities)
 
 
 @db.retry_writes
-def on_shared_storage(ctx: Context, uuids: Collection[str]) -> set[str]:
-    """Return those providers whose disk is that of another one in an aggregate of theirs."""
+def find_on_shared_storage(ctx: Context, uuids: Collection[str]) -> set[str]:
+    """Return those providers that share the disk of another one through an aggregate."""
     if not uuids:
         return set()
     with db.read_once(ctx) as session:
         return set(session.execute(_SHARING, {"uuids": sorted(uuids)}).scalars())
 
 
-def require_sense(changes: Mapping[str, Any]) -> None:
+def validate(changes: Mapping[str, Any]) -> None:
     """Check the new values of fields.
 
-    :raises errors.InvalidComputeNode: one of them makes no sense.
+    :raises errors.InvalidComputeNode: a value is not valid.
     """
     for field, value in changes.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if field in _AMOUNTS:
-            if not (number and isinstance(value, int) and 0 <= value <= locks.LARGEST_INTEGER):
+            if not (is_number and isinstance(value, int) and 0 <= value <= locks.LARGEST_INTEGER):
                 raise errors.InvalidComputeNode(field, "expected a whole number from 0 on")
         elif field in _RATIOS:
-            if not (number and math.isfinite(value) and 0 < value <= inventories.LARGEST_RATIO):
+            if not (is_number and math.isfinite(value) and 0 < value <= inventories.LARGEST_RATIO):
                 raise errors.InvalidComputeNode(field, "expected a number above 0")
         else:
             raise errors.InvalidComputeNode(field, "it is not a field that can be saved")
@@ -124,9 +124,9 @@ def save(
 ) -> None:
     """Write changed fields of a migrated node into its inventories.
 
-    The most that one instance may have follows the amount, unless it was less.
+    ``max_unit`` follows the amount, unless it was less.
 
-    :param defaults: what inventories look like that are not there yet.
+    :param defaults: the values of inventories that do not exist yet.
     :raises errors.ComputeNodeNotFound: its provider was removed meanwhile.
     :raises placement_errors.InventoryInUse: an amount of 0 is allocated from.
     """
@@ -134,34 +134,34 @@ def save(
         provider_id = session.execute(_PROVIDER, {"of_uuid": uuid}).scalar()
         if provider_id is None:
             raise errors.ComputeNodeNotFound(uuid)
-        locks.hold(session, {provider_id: 1})
-        present = {row.name: _values(row) for row in session.execute(
+        locks.lock_providers(session, {provider_id: 1})
+        present = {row.name: _make_values(row) for row in session.execute(
             _OF_PROVIDER, {"provider_id": provider_id})}
-        wanted = {}
+        new = {}
         for name, (amount, ratio) in FIELDS.items():
             if amount in changes or ratio in changes:
-                wanted[name] = _changed(
+                new[name] = _change(
                     present.get(name), defaults.get(name), changes.get(amount),
                     changes.get(ratio))
-        ids = resource_classes.ids(session, wanted)
-        gone = {ids[name] for name, values in wanted.items()
-                if values is None and name in present}
-        if used := inventories.in_use(session, provider_id, gone):
+        ids = resource_classes.ids(session, new)
+        removed = {ids[name] for name, values in new.items()
+                   if values is None and name in present}
+        if used := inventories.in_use(session, provider_id, removed):
             raise placement_errors.InventoryInUse(uuid, used)
-        inventories.remove(session, provider_id, gone)
+        inventories.remove(session, provider_id, removed)
         inventories.put(session, provider_id, {
-            ids[name]: values for name, values in wanted.items() if values is not None})
+            ids[name]: values for name, values in new.items() if values is not None})
 
 
-def _values(row: sa.Row[Any]) -> InventoryValues:
+def _make_values(row: sa.Row[Any]) -> InventoryValues:
     return InventoryValues(*(getattr(row, name) for name in _NAMES))
 
 
-def _changed(
+def _change(
     present: InventoryValues | None, default: InventoryValues | None, amount: int | None,
     ratio: float | None,
 ) -> InventoryValues | None:
-    """Return an inventory with another amount or ratio; None: there is none of it."""
+    """Return an inventory with another amount or ratio; None: there is none of this class."""
     before = present or default
     total = amount if amount is not None else (present.total if present else 0)
     if not total:

@@ -1,4 +1,4 @@
-"""Refusals of the compute room."""
+"""Errors of the compute room."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from placement_core.cells.databases import CellDatabases
 from placement_core.cells.records import Cell
 from placement_core.context import Context
 
-#: Those that read compute nodes. The API is known by two names.
+#: The services that read compute nodes. The API has two names.
 _BINARIES = ("nova-api", "nova-osapi_compute", "nova-conductor")
-#: So many are named where several are too old.
-_NAMED = 3
+#: How many services are named where more are too old.
+_MOST_NAMED = 3
 
 _services = cell_tables.services
 _OLDER = (
@@ -34,7 +34,7 @@ _OLDER = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Gate:
+class MigrationGate:
     """Whether compute nodes may be migrated.
 
     :ivar reason: why not; empty where they may.
@@ -44,28 +44,29 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Whether they may."""
+        """Whether they may be migrated."""
         return not self.reason
 
 
-def check(ctx: Context, cells: CellDatabases, minimum: int) -> Gate:
+def check(ctx: Context, cells: CellDatabases, minimum: int) -> MigrationGate:
     """Ask every cell for services that are older than ``minimum``.
 
-    Where there are no services at all, nothing of nova is in the way.
+    The gate is open where there are no services at all.
     """
 
-    def question(ctx: Context, _cell: Cell) -> Sequence[sa.Row[Any]]:
+    def read(ctx: Context, _cell: Cell) -> Sequence[sa.Row[Any]]:
         with db.read_once(ctx) as session:
             return session.execute(_OLDER, {"minimum": minimum}).all()
 
-    asked = cells.cells(ctx)
-    answers = cells.scatter_gather(ctx, question, asked)
+    all_cells = cells.cells(ctx)
+    answers = cells.scatter_gather(ctx, read, all_cells)
     if answers.missing:
-        return Gate("these cells are missing, and may have older services: " + ", ".join(
-            f"{each.name} ({each.reason})" for each in answers.missing))
+        return MigrationGate("these cells are missing, and may have older services: " + ", ".join(
+            f"{cell.name} ({cell.reason})" for cell in answers.missing))
     older = [f"{row.binary} on {row.host} in cell {cell.title} has {row.version}"
-             for cell in asked for row in answers.answers[cell.uuid]]
+             for cell in all_cells for row in answers.answers[cell.uuid]]
     if not older:
-        return Gate()
-    more = f", and {len(older) - _NAMED} more" if len(older) > _NAMED else ""
-    return Gate(f"a service version of {minimum} is needed, and {', '.join(older[:_NAMED])}{more}")
+        return MigrationGate()
+    more = f", and {len(older) - _MOST_NAMED} more" if len(older) > _MOST_NAMED else ""
+    named = ", ".join(older[:_MOST_NAMED])
+    return MigrationGate(f"a service version of {minimum} is needed, and {named}{more}")

@@ -1,4 +1,4 @@
-"""Whether compute nodes work, as nova's records of them and of their services say.
+"""Whether compute nodes work, according to nova's records of them and of their services.
 
 Source: spec blazar §4 (monitor). Differs: a service that is silent counts as down, too.
 """
@@ -22,7 +22,7 @@ _BINARY = "nova-compute"
 
 _nodes, _services = cell_tables.compute_nodes, cell_tables.services
 
-#: When a service gave a sign of life for the last time.
+#: When a service reported its state for the last time.
 _seen_at = sa.func.coalesce(_services.c.last_seen_up, _services.c.created_at)
 _STATES = (
     sa.select(
@@ -37,7 +37,7 @@ _STATES = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Health:
-    """What cells say about their compute nodes.
+    """Which compute nodes work.
 
     :ivar troubles: {the uuid of a node: why it does not work, empty if it does}.
     :ivar complete: every cell answered: there are no other nodes.
@@ -47,34 +47,34 @@ class Health:
     complete: bool
 
 
-def ask(
-    ctx: Context, cells: CellDatabases, asked: Sequence[Cell], silent_seconds: int
+def check(
+    ctx: Context, cells: CellDatabases, all_cells: Sequence[Cell], silent_seconds: int
 ) -> Health:
-    """Ask cells about their compute nodes, each one question.
+    """Read the states of compute nodes, one statement in each cell.
 
-    Judged by the clock of the cell's database.
+    Times are compared with the clock of the cell's database.
 
-    :param asked: all cells there are.
-    :param silent_seconds: a service that gave no sign of life for so long does not work;
-        0: only one that is disabled or forced down does not.
+    :param all_cells: all cells there are.
+    :param silent_seconds: a service that has not reported its state for so long does not
+        work; 0: only one that is disabled or forced down does not.
     """
 
-    def question(ctx: Context, _cell: Cell) -> dict[str, str]:
+    def read(ctx: Context, _cell: Cell) -> dict[str, str]:
         with db.read_once(ctx) as session:
-            found = session.execute(_STATES, {"ago": -silent_seconds}).all()
-        return {row.uuid: _trouble(row, silent_seconds) for row in found}
+            rows = session.execute(_STATES, {"ago": -silent_seconds}).all()
+        return {row.uuid: _describe_trouble(row, silent_seconds) for row in rows}
 
-    answers = cells.scatter_gather(ctx, question, asked)
+    answers = cells.scatter_gather(ctx, read, all_cells)
     troubles: dict[str, str] = {}
-    for of_cell in answers.answers.values():
-        for uuid, trouble in of_cell.items():
-            # Of two records of one node, as while it moves to another cell, one that
-            # works counts.
+    for troubles_of_cell in answers.answers.values():
+        for uuid, trouble in troubles_of_cell.items():
+            # A node may have two records, as while it moves to another cell: one that works
+            # is enough.
             troubles[uuid] = trouble and troubles.get(uuid, trouble)
     return Health(troubles, complete=not answers.missing)
 
 
-def _trouble(row: sa.Row[Any], silent_seconds: int) -> str:
+def _describe_trouble(row: sa.Row[Any], silent_seconds: int) -> str:
     if row.id is None:
         return "it has no nova-compute service"
     if row.forced_down:

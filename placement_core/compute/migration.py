@@ -1,10 +1,10 @@
 """One compute node becomes a resource provider: ``_migrate_inventory`` of the seed.
 
-Who holds the provider's row decides: two runs at once make one provider. What the node
-said when it was migrated is kept (``migrated_nodes``). While it says the same, nothing is
-written, so that nova's compute service, or an operator, may change the inventories; a
-class of which it says something else is written anew. An existing provider keeps the
-inventories that it has when its node comes to it for the first time.
+The lock of the provider's row serializes: two runs at once make one provider. What the node's
+record said when it was migrated is kept (``migrated_nodes``). While that is unchanged, nothing
+is written, so that nova's compute service, or an operator, may change the inventories; a
+class of which the record says something else is written anew. An existing provider keeps the
+inventories that it has when its node is migrated for the first time.
 Source: seed 001, requirement I6.
 """
 
@@ -37,7 +37,7 @@ from placement_core.placement import (
     tables as placement_tables,
 )
 
-#: What one compute node's facts look like when they were written down.
+#: What one compute node's record said, as ``Offer.facts``.
 Facts = Mapping[str, Sequence[float | None]]
 
 _migrated = tables.migrated_nodes
@@ -46,7 +46,7 @@ _providers = placement_tables.resource_providers
 _RECORDS = sa.select(
     _migrated.c.uuid, _migrated.c.cell_uuid, _migrated.c.node_id, _migrated.c.facts)
 _RECORD = _RECORDS.where(_migrated.c.uuid == sa.bindparam("of_uuid"))
-_LIVING = (
+_EXISTING = (
     _RECORDS.join(_providers, _providers.c.uuid == _migrated.c.uuid)
     .where(_migrated.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
 )
@@ -62,7 +62,7 @@ _NAMED = sa.select(_providers.c.uuid).where(_providers.c.name == sa.bindparam("o
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Record:
+class MigratedNode:
     """Which node a provider was made of."""
 
     uuid: str
@@ -76,20 +76,20 @@ class Record:
 
 
 @db.retry_writes
-def records(ctx: Context, wanted: Collection[str]) -> dict[str, Record]:
-    """Return {uuid: record} of migrated nodes whose providers are there."""
-    if not wanted:
+def list_migrated(ctx: Context, uuids: Collection[str]) -> dict[str, MigratedNode]:
+    """Return {uuid: migrated node} of those whose providers exist."""
+    if not uuids:
         return {}
     with db.read_once(ctx) as session:
-        return {row.uuid: _record(row)
-                for row in session.execute(_LIVING, {"uuids": sorted(wanted)})}
+        return {row.uuid: _make_record(row)
+                for row in session.execute(_EXISTING, {"uuids": sorted(uuids)})}
 
 
-def is_due(record: Record | None, cell: Cell, node: NodeRow, offer: Offer) -> bool:
-    """Say whether a node is not migrated, or says something else than it did then."""
-    if record is None or not record.is_of(cell, node):
+def is_due(migrated: MigratedNode | None, cell: Cell, node: NodeRow, offer: Offer) -> bool:
+    """Say whether a node is not migrated, or its record has changed since."""
+    if migrated is None or not migrated.is_of(cell, node):
         return True
-    return _text(_facts(offer, record.facts)) != _text(record.facts)
+    return _to_json(_merge_facts(offer, migrated.facts)) != _to_json(migrated.facts)
 
 
 def migrate_inventory(
@@ -98,128 +98,133 @@ def migrate_inventory(
     """Make a node a resource provider with inventories; return its uuid.
 
     One transaction. Where the cell has a database of its own, a uuid that the node lacks
-    is written there before: if that was all, the next run goes on from there.
+    is written there before: if the run ends then, the next one goes on from there.
 
     :raises errors.NotMigratable: it cannot be one; two nodes with one uuid, for example.
     :raises core_errors.Unavailable: a database does not answer.
     """
-    beside = cells.of(ctx, cell)
-    if node.uuid is None and beside is not ctx:
-        node = _with_uuid(beside, cell, node)
-    stale = None if node.uuid is None else _stale_owner(ctx, cells, cell, node)
+    cell_ctx = cells.of(ctx, cell)
+    if node.uuid is None and cell_ctx is not ctx:
+        node = _give_uuid(cell_ctx, cell, node)
+    stale = None if node.uuid is None else _find_stale_owner(ctx, cells, cell, node)
     return _write(ctx, cell, node, offer, stale)
 
 
 @db.retry_writes
 def _write(
-    ctx: Context, cell: Cell, node: NodeRow, offer: Offer, stale: Record | None
+    ctx: Context, cell: Cell, node: NodeRow, offer: Offer, stale: MigratedNode | None
 ) -> str:
     for name in offer.inventories:
         if resource_classes.is_custom_name(name):
             resource_classes.ensure(ctx, name)
     with db.write(ctx) as session:
         if node.uuid is None:
-            node = _with_uuid(ctx, cell, node)
-        uuid = _usable(cell, node)
-        provider_id, made = _provider(ctx, session, cell, node, uuid)
+            node = _give_uuid(ctx, cell, node)
+        uuid = _require_uuid(cell, node)
+        provider_id, is_new = _lock_or_create_provider(ctx, session, cell, node, uuid)
         row = session.execute(_RECORD, {"of_uuid": uuid}).first()
-        known = None if row is None else _record(row)
-        if known is not None and not (known.is_of(cell, node) or known == stale):
+        migrated = None if row is None else _make_record(row)
+        if migrated is not None and not (migrated.is_of(cell, node) or migrated == stale):
             raise errors.DuplicateComputeNode(
-                node.title, cell.title, uuid, f"node number {known.node_id}", known.cell_uuid)
-        before = None if made or known is None else known.facts
-        _put(session, provider_id, offer, before)
-        _note(session, cell, node, uuid, _facts(offer, before), new=known is None)
+                node.title, cell.title, uuid, f"node number {migrated.node_id}",
+                migrated.cell_uuid)
+        before = None if is_new or migrated is None else migrated.facts
+        _put_inventories(session, provider_id, offer, before)
+        facts = _merge_facts(offer, before)
+        _put_record(session, cell, node, uuid, facts, new=migrated is None)
     return uuid
 
 
-def _put(session: Session, provider_id: int, offer: Offer, before: Facts | None) -> None:
-    """Write the inventories of classes of which the node says something new.
+def _put_inventories(
+    session: Session, provider_id: int, offer: Offer, before: Facts | None
+) -> None:
+    """Write the inventories of classes of which the node's record has changed.
 
-    :param before: what it said last; None: it comes for the first time.
+    :param before: what it said last; None: it is migrated for the first time.
     """
     ids = resource_classes.ids(session, {*offer.inventories, *(before or ())})
     present = inventories.present(session, provider_id)
     try:
         if before is None:
-            wanted = {ids[name]: values for name, values in offer.inventories.items()
-                      if ids[name] not in present}
-            gone: set[int] = set()
+            changed = {ids[name]: values for name, values in offer.inventories.items()
+                       if ids[name] not in present}
+            removed: set[int] = set()
         else:
-            wanted = {ids[name]: values for name, values in offer.inventories.items()
-                      if list(offer.facts[name]) != list(before.get(name, ()))}
-            # What could not be read may still be there.
-            gone = set() if offer.remarks else present & {
+            changed = {ids[name]: values for name, values in offer.inventories.items()
+                       if list(offer.facts[name]) != list(before.get(name, ()))}
+            # A class that could not be parsed may still be there.
+            removed = set() if offer.remarks else present & {
                 ids[name] for name in before if name in ids and name not in offer.facts}
     except KeyError:
-        # A custom class was removed since we made sure of it.
+        # A custom class was removed since it was ensured.
         raise db.TransactionConflict from None
-    gone -= {id_ for id_ in gone if inventories.in_use(session, provider_id, [id_])}
-    if wanted or gone:
+    removed -= {id_ for id_ in removed if inventories.in_use(session, provider_id, [id_])}
+    if changed or removed:
         locks.raise_generation(session, provider_id)
-        inventories.remove(session, provider_id, gone)
-        inventories.put(session, provider_id, wanted)
+        inventories.remove(session, provider_id, removed)
+        inventories.put(session, provider_id, changed)
 
 
-def _provider(
+def _lock_or_create_provider(
     ctx: Context, session: Session, cell: Cell, node: NodeRow, uuid: str
 ) -> tuple[int, bool]:
-    """Return the held provider of a node, made if it is missing; whether it was."""
+    """Return the id of a node's provider, whose row is locked, and whether it is new."""
     row = session.execute(_PROVIDER, {"of_uuid": uuid}).first()
     if row is not None:
-        locks.hold(session, {row.id: 0})
+        locks.lock_providers(session, {row.id: 0})
         return row.id, False
-    named = session.execute(_NAMED, {"of_name": node.title}).scalar()
-    if named == uuid:
-        # Made between the two questions.
+    same_name = session.execute(_NAMED, {"of_name": node.title}).scalar()
+    if same_name == uuid:
+        # Another process created it between the two statements.
         raise db.TransactionConflict
-    if named is not None:
+    if same_name is not None:
         raise errors.NotMigratable(
             node.title, cell.title,
-            f"its name is that of resource provider {named}, and its uuid is {uuid}")
+            f"its name is that of resource provider {same_name}, and its uuid is {uuid}")
     try:
         return providers.create(ctx, name=node.title, uuid=uuid).id, True
     except placement_errors.DuplicateProvider:
-        # Made at the same moment; what was begun here ends, and looks again.
+        # Another process created it at the same moment: begin again.
         raise db.TransactionConflict from None
     except core_errors.Error as error:
         raise errors.NotMigratable(node.title, cell.title, str(error).rstrip(".")) from None
 
 
-def _stale_owner(
+def _find_stale_owner(
     ctx: Context, cells: CellDatabases, cell: Cell, node: NodeRow
-) -> Record | None:
-    """Return the record of another node that had this one's uuid, and is no more.
+) -> MigratedNode | None:
+    """Return another node that was migrated with this one's uuid and does not exist any more.
 
     A node keeps its uuid when it is moved to another cell, or registers again.
 
-    :raises errors.DuplicateComputeNode: that node is there.
-    :raises errors.NotMigratable: its cell cannot be asked.
+    :raises errors.DuplicateComputeNode: that node exists.
+    :raises errors.NotMigratable: its cell does not answer.
     """
     with db.read_once(ctx) as session:
         row = session.execute(_RECORD, {"of_uuid": node.uuid}).first()
     if row is None:
         return None
-    known = _record(row)
-    if known.is_of(cell, node):
+    owner = _make_record(row)
+    if owner.is_of(cell, node):
         return None
-    owner = [each for each in cells.cells(ctx) if each.uuid == known.cell_uuid]
-    answers = cells.scatter_gather(ctx, lambda ctx, _cell: rows.by_id(ctx, known.node_id), owner)
+    owner_cells = [cell for cell in cells.cells(ctx) if cell.uuid == owner.cell_uuid]
+    answers = cells.scatter_gather(
+        ctx, lambda ctx, _cell: rows.find_by_id(ctx, owner.node_id), owner_cells)
     for missing in answers.missing:
         raise errors.NotMigratable(
-            node.title, cell.title, f"a node of cell {missing.name} had its uuid {known.uuid}, "
+            node.title, cell.title, f"a node of cell {missing.name} had its uuid {owner.uuid}, "
             f"and that cell is missing: {missing.reason}")
     for other in answers.answers.values():
-        if other is not None and other.uuid == known.uuid:
+        if other is not None and other.uuid == owner.uuid:
             raise errors.DuplicateComputeNode(
-                node.title, cell.title, known.uuid, other.title, owner[0].title)
-    return known
+                node.title, cell.title, owner.uuid, other.title, owner_cells[0].title)
+    return owner
 
 
-def _note(
+def _put_record(
     session: Session, cell: Cell, node: NodeRow, uuid: str, facts: Facts, *, new: bool
 ) -> None:
-    text = _text(facts)
+    text = _to_json(facts)
     if new:
         session.execute(_INSERT, {
             "uuid": uuid, "cell_uuid": cell.uuid, "node_id": node.id, "facts": text,
@@ -230,16 +235,16 @@ def _note(
             "now": utcnow()})
 
 
-def _facts(offer: Offer, before: Facts | None) -> Facts:
-    """Return what to remember; what could not be read this time stays as it was."""
+def _merge_facts(offer: Offer, before: Facts | None) -> Facts:
+    """Return the facts to keep; those that could not be parsed this time stay as they were."""
     return {**(before or {}), **offer.facts} if offer.remarks else offer.facts
 
 
-def _text(facts: Facts) -> str:
+def _to_json(facts: Facts) -> str:
     return json.dumps(facts, sort_keys=True)
 
 
-def _with_uuid(ctx: Context, cell: Cell, node: NodeRow) -> NodeRow:
+def _give_uuid(ctx: Context, cell: Cell, node: NodeRow) -> NodeRow:
     try:
         uuid = rows.give_uuid(ctx, node.id)
     except db_exception.DBError:
@@ -251,8 +256,8 @@ def _with_uuid(ctx: Context, cell: Cell, node: NodeRow) -> NodeRow:
     return dataclasses.replace(node, uuid=uuid)
 
 
-def _usable(cell: Cell, node: NodeRow) -> str:
-    """Return the uuid of a node as a provider has it."""
+def _require_uuid(cell: Cell, node: NodeRow) -> str:
+    """Return the uuid of a node, which a provider can have."""
     try:
         uuid = str(uuids.UUID(node.uuid or ""))
     except ValueError:
@@ -263,5 +268,5 @@ def _usable(cell: Cell, node: NodeRow) -> str:
     return uuid
 
 
-def _record(row: sa.Row[Any]) -> Record:
-    return Record(row.uuid, row.cell_uuid, row.node_id, json.loads(row.facts))
+def _make_record(row: sa.Row[Any]) -> MigratedNode:
+    return MigratedNode(row.uuid, row.cell_uuid, row.node_id, json.loads(row.facts))

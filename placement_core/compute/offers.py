@@ -1,7 +1,7 @@
-"""What a compute node offers, read from its record: inventories by resource class.
+"""What a compute node offers, parsed from its record: inventories by resource class.
 
-Nothing here asks a database. What cannot be understood is left out and said in a remark;
-the rest counts all the same.
+Nothing here reads a database. What cannot be parsed is left out with a remark; the rest
+counts all the same.
 Source: seed 001; spec nova_quota §4. Differs: max_unit is what one instance may take,
 total 0 is no inventory, and only what the host keeps from shared processors is PCPU.
 """
@@ -24,17 +24,17 @@ from placement_core.compute.records import NodeRow
 from placement_core.placement import inventories, locks, resource_classes
 from placement_core.placement.records import InventoryValues
 
-#: What devices are whose pools say no type: those of nova before Liberty.
+#: The type of devices whose pools have none: those of nova before Liberty.
 _PLAIN_DEVICE = "type-PCI"
 
 _DISK = "DISK_GB"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
+class OfferRules:
     """The options of ``[compute]`` that say what inventories are made of.
 
-    :ivar ratios: {resource class: the ratio where the node says none}.
+    :ivar ratios: {resource class: the ratio of nodes that have none}.
     :ivar reserved: {resource class: what the host keeps}, in the units of the class.
     :ivar shared_storage: patterns of the names of nodes without disks of their own.
     :ivar pci_classes: {type of device: its class}.
@@ -48,10 +48,10 @@ class Rules:
     max_units: Mapping[str, int]
 
     @classmethod
-    def of(cls, conf: cfg.ConfigOpts) -> Rules:
+    def from_conf(cls, conf: cfg.ConfigOpts) -> OfferRules:
         """Read the options.
 
-        :raises errors.ConfigurationError: a class or an amount makes no sense.
+        :raises errors.ConfigurationError: a class or an amount is not valid.
         """
         group = conf.compute
         return cls(
@@ -61,9 +61,9 @@ class Rules:
             {"VCPU": group.reserved_host_cpus, "MEMORY_MB": group.reserved_host_memory_mb,
              _DISK: math.ceil(group.reserved_host_disk_mb / 1024)},
             tuple(group.shared_storage_hosts),
-            {device: _class("pci_classes", name)
+            {device: _parse_class("pci_classes", name)
              for device, name in group.pci_classes.items()},
-            {_class("max_units", name): _amount(name, amount)
+            {_parse_class("max_units", name): _parse_amount(name, amount)
              for name, amount in group.max_units.items()})
 
     def shares_storage(self, name: str) -> bool:
@@ -77,9 +77,9 @@ class Offer:
 
     :ivar inventories: {resource class: values}.
     :ivar facts: {resource class: what the node's record says of it}: while that stays
-        the same, the node has not changed. Options are no part of it, and neither is
-        what rises and falls with every instance (``disk_available_least``).
-    :ivar remarks: what could not be understood, in sentences.
+        the same, the node has not changed. Options are not part of it, and neither is
+        what changes with every instance (``disk_available_least``).
+    :ivar remarks: what could not be parsed, in sentences.
     """
 
     inventories: Mapping[str, InventoryValues]
@@ -87,8 +87,8 @@ class Offer:
     remarks: Sequence[str]
 
 
-def of_node(
-    node: NodeRow, rules: Rules, *, devices: Mapping[str, int] | None = None,
+def parse_node(
+    node: NodeRow, rules: OfferRules, *, devices: Mapping[str, int] | None = None,
     shared_storage: bool = False,
 ) -> Offer:
     """Return what a node offers.
@@ -97,41 +97,42 @@ def of_node(
         ``pci_stats``, which has the free ones only where nova writes it.
     :param shared_storage: its disk is another provider's.
     """
-    return _Reader(node, rules).read(devices, shared_storage)
+    return _NodeParser(node, rules).parse(devices, shared_storage)
 
 
-class _Unclear(ValueError):
-    """A field of the node that says nothing that we understand."""
+class _InvalidField(ValueError):
+    """A field of the node that cannot be parsed."""
 
 
-class _Reader:
-    """Reads one node."""
+class _NodeParser:
+    """Parses one node."""
 
-    def __init__(self, node: NodeRow, rules: Rules) -> None:
+    def __init__(self, node: NodeRow, rules: OfferRules) -> None:
         self._node, self._rules = node, rules
         self._inventories: dict[str, InventoryValues] = {}
         self._facts: dict[str, Sequence[float | None]] = {}
         self._remarks: list[str] = []
 
-    def read(self, devices: Mapping[str, int] | None, shared_storage: bool) -> Offer:
+    def parse(self, devices: Mapping[str, int] | None, shared_storage: bool) -> Offer:
         node = self._node
-        self._put_main("VCPU", node.vcpus, node.cpu_allocation_ratio)
-        self._put_main("MEMORY_MB", node.memory_mb, node.ram_allocation_ratio)
+        self._put_scaled("VCPU", node.vcpus, node.cpu_allocation_ratio)
+        self._put_scaled("MEMORY_MB", node.memory_mb, node.ram_allocation_ratio)
         if not (shared_storage or self._rules.shares_storage(node.hypervisor_hostname or "")):
-            self._put_main(
+            self._put_scaled(
                 _DISK, node.local_gb, node.disk_allocation_ratio, node.disk_available_least)
-        self._read("pci_stats", lambda: self._put_devices(
-            _device_pools(node.pci_stats) if devices is None else devices))
-        self._read("numa_topology", lambda: self._put_topology(_topology(node.numa_topology)))
+        self._try("pci_stats", lambda: self._put_devices(
+            _parse_device_pools(node.pci_stats) if devices is None else devices))
+        self._try("numa_topology", lambda: self._put_topology(
+            _parse_topology(node.numa_topology)))
         return Offer(self._inventories, self._facts, tuple(self._remarks))
 
-    def _read(self, field: str, put: Callable[[], None]) -> None:
+    def _try(self, field: str, put: Callable[[], None]) -> None:
         try:
             put()
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._remarks.append(f"{field} cannot be understood; nothing of it is counted")
 
-    def _put_main(
+    def _put_scaled(
         self, name: str, total: object, ratio: float | None, available: int | None = None
     ) -> None:
         self._put(
@@ -140,17 +141,17 @@ class _Reader:
             fact=(ratio or None,))
 
     def _put_devices(self, counts: Mapping[str, int]) -> None:
-        found: dict[str, int] = collections.defaultdict(int)
+        totals: dict[str, int] = collections.defaultdict(int)
         for device, count in counts.items():
             name = self._rules.pci_classes.get(device)
             if name is not None:
-                found[name] += count
+                totals[name] += count
             elif count:
                 self._remarks.append(
                     f"{count} PCI devices are of type {device[:20]!r}, which [compute] "
                     "pci_classes does not have; they are not counted")
-        for name, count in found.items():
-            self._put(name, count)
+        for name, total in totals.items():
+            self._put(name, total)
 
     def _put_topology(self, cells: Sequence[_NumaCell]) -> None:
         self._put("PCPU", sum(len(cell.dedicated) for cell in cells))
@@ -168,7 +169,7 @@ class _Reader:
         self, name: str, total: object, *, bound: int | None = None, ratio: float = 1.0,
         reserved: int = 0, fact: Sequence[float | None] = (),
     ) -> None:
-        """Note an inventory; none of total 0, which placement has no row for."""
+        """Add an inventory; none of total 0, for which placement has no row."""
         if not isinstance(total, int) or isinstance(total, bool) or total < 0:
             self._remarks.append(f"there are {total!r} of {name}; they are not counted")
             return
@@ -190,21 +191,21 @@ class _Reader:
 # PCI devices -----------------------------------------------------------------
 
 
-def _device_pools(text: str | None) -> dict[str, int]:
+def _parse_device_pools(text: str | None) -> dict[str, int]:
     """Return {type of device: how many} of ``pci_stats``.
 
-    It is an object of nova's (a list of pools), or what was there before: pools as
-    plain documents, or a single one.
+    It is a versioned object of nova (a list of pools), or what older releases wrote: pools
+    as plain documents, or a single one.
     """
-    found: dict[str, int] = collections.defaultdict(int)
-    data = _json(text)
+    counts: dict[str, int] = collections.defaultdict(int)
+    data = _parse_json(text)
     if isinstance(data, dict) and "nova_object.data" in data:
         data = data["nova_object.data"]["objects"]
-    for pool in _listed(data):
+    for pool in _as_list(data):
         pool = pool.get("nova_object.data", pool)
         device = pool.get("dev_type") or pool.get("tags", {}).get("dev_type") or _PLAIN_DEVICE
-        found[str(device)] += _whole(pool["count"])
-    return found
+        counts[str(device)] += _require_whole(pool["count"])
+    return counts
 
 
 # NUMA ------------------------------------------------------------------------
@@ -228,79 +229,80 @@ class _NumaCell:
     @property
     def cores(self) -> int:
         """How many cores the processors are; one whose siblings are unknown is a core."""
-        cores = [self.cpus & each for each in self.siblings if self.cpus & each]
+        cores = [self.cpus & threads for threads in self.siblings if self.cpus & threads]
         return len(cores) + len(self.cpus.difference(*cores))
 
 
-def _topology(text: str | None) -> list[_NumaCell]:
+def _parse_topology(text: str | None) -> list[_NumaCell]:
     """Return the cells of ``numa_topology``: nova's object, or its form before Liberty."""
-    data = _json(text)
+    data = _parse_json(text)
     if not data:
         return []
     if "nova_object.data" in data:
-        return [_cell(cell["nova_object.data"]) for cell in data["nova_object.data"]["cells"]]
-    return [_old_cell(cell) for cell in data["cells"]]
+        cells = data["nova_object.data"]["cells"]
+        return [_parse_cell(cell["nova_object.data"]) for cell in cells]
+    return [_parse_old_cell(cell) for cell in data["cells"]]
 
 
-def _cell(data: Mapping[str, Any]) -> _NumaCell:
-    shared = _numbers(data["cpuset"])
-    dedicated = _numbers(data.get("pcpuset") or ())
+def _parse_cell(data: Mapping[str, Any]) -> _NumaCell:
+    shared = _parse_numbers(data["cpuset"])
+    dedicated = _parse_numbers(data.get("pcpuset") or ())
     return _NumaCell(
-        # A host that dedicates nothing says both of all its processors.
+        # A host that dedicates none lists all its processors in both.
         shared | dedicated, dedicated - shared,
-        tuple(_numbers(each) for each in data.get("siblings") or ()),
-        _whole(data["memory"]), data.get("socket"))
+        tuple(_parse_numbers(threads) for threads in data.get("siblings") or ()),
+        _require_whole(data["memory"]), data.get("socket"))
 
 
-def _old_cell(data: Mapping[str, Any]) -> _NumaCell:
+def _parse_old_cell(data: Mapping[str, Any]) -> _NumaCell:
     return _NumaCell(
-        frozenset(_ranges(data.get("cpus", ""))), frozenset(), (),
-        _whole(data.get("mem", {}).get("total", 0)), None)
+        frozenset(_parse_ranges(data.get("cpus", ""))), frozenset(), (),
+        _require_whole(data.get("mem", {}).get("total", 0)), None)
 
 
-def _ranges(text: str) -> Iterator[int]:
-    """Yield the numbers of ``0-3,5``; ``^2`` takes one out."""
-    taken: set[int] = set()
-    given: set[int] = set()
-    for part in filter(None, (each.strip() for each in text.split(","))):
+def _parse_ranges(text: str) -> Iterator[int]:
+    """Yield the numbers of ``0-3,5``; ``^2`` excludes one."""
+    excluded: set[int] = set()
+    included: set[int] = set()
+    for part in filter(None, (item.strip() for item in text.split(","))):
         first, _, last = part.lstrip("^").partition("-")
-        numbers = range(_index(first), _index(last or first) + 1)
-        (taken if part.startswith("^") else given).update(numbers)
-    yield from sorted(given - taken)
+        numbers = range(_parse_index(first), _parse_index(last or first) + 1)
+        (excluded if part.startswith("^") else included).update(numbers)
+    yield from sorted(included - excluded)
 
 
-def _index(text: str) -> int:
+def _parse_index(text: str) -> int:
     """Return the number of a processor; hosts have thousands, not millions."""
     number = int(text)
     if not 0 <= number < 2**16:
-        raise _Unclear
+        raise _InvalidField
     return number
 
 
 # Values ----------------------------------------------------------------------
 
 
-def _json(text: str | None) -> Any:
+def _parse_json(text: str | None) -> Any:
     return json.loads(text) if text else None
 
 
-def _listed(data: Any) -> Sequence[Any]:
+def _as_list(data: Any) -> Sequence[Any]:
     if data is None:
         return ()
     return data if isinstance(data, list) else [data]
 
 
-def _whole(value: object) -> int:
+def _require_whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _Unclear
+        raise _InvalidField
     return value
 
 
-def _numbers(values: Iterable[object]) -> frozenset[int]:
-    return frozenset(_whole(value) for value in values)
+def _parse_numbers(values: Iterable[object]) -> frozenset[int]:
+    return frozenset(_require_whole(value) for value in values)
 
 
-def _class(option: str, name: str) -> str:
+def _parse_class(option: str, name: str) -> str:
     if name in os_resource_classes.STANDARDS or resource_classes.is_custom_name(name):
         return name
     raise errors.ConfigurationError(
@@ -308,7 +310,7 @@ def _class(option: str, name: str) -> str:
         "(CUSTOM_…)")
 
 
-def _amount(name: str, text: str) -> int:
+def _parse_amount(name: str, text: str) -> int:
     try:
         amount = int(text)
     except ValueError:

@@ -16,7 +16,7 @@ class NodeRow:
     """A row of a cell's ``compute_nodes``, as far as it is used; names are nova's.
 
     The three amounts and ratios are what nova's compute service reported; where the node
-    is migrated, its inventories have the last word. Ratios of None or 0.0 are not set.
+    is migrated, its inventories count instead. Ratios of None or 0.0 are not set.
     """
 
     id: int
@@ -39,12 +39,12 @@ class NodeRow:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The name by which messages call it."""
         return self.hypervisor_hostname or self.host or f"number {self.id}"
 
 
 class State(enum.Enum):
-    """Where a node's capacity is."""
+    """Where a node's capacity is kept."""
 
     #: In the inventories of a resource provider.
     MIGRATED = "migrated"
@@ -58,7 +58,7 @@ class State(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeNode:
-    """A compute node, whatever keeps its capacity; names of fields are nova's.
+    """A compute node, wherever its capacity is kept; names of fields are nova's.
 
     :ivar inventories: {resource class: values}, of the provider or, where the node is
         not migrated, what they would be.

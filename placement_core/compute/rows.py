@@ -1,4 +1,4 @@
-"""Rows of ``compute_nodes`` and ``pci_devices``: what is asked of a cell's database.
+"""Rows of ``compute_nodes`` and ``pci_devices`` in a cell's database.
 
 Each function takes a context on that database.
 """
@@ -45,7 +45,7 @@ _DEVICES = (
 )
 
 
-def page(ctx: Context, *, after: int, most: int, named: str | None = None) -> list[NodeRow]:
+def list_page(ctx: Context, *, after: int, most: int, named: str | None = None) -> list[NodeRow]:
     """Return rows in the order of their ids.
 
     :param after: the last id of the page before.
@@ -58,29 +58,29 @@ def page(ctx: Context, *, after: int, most: int, named: str | None = None) -> li
     return _read(ctx, statement, {"after": after, "most": most})
 
 
-def by_uuid(ctx: Context, uuid: str) -> list[NodeRow]:
-    """Return the rows of a uuid: one, unless something is wrong."""
+def list_by_uuid(ctx: Context, uuid: str) -> list[NodeRow]:
+    """Return the rows that have a uuid: one, unless something is wrong."""
     return _read(ctx, _BY_UUID, {"of_uuid": uuid})
 
 
-def by_id(ctx: Context, id_: int) -> NodeRow | None:
+def find_by_id(ctx: Context, id_: int) -> NodeRow | None:
     """Return a row; None: it was deleted."""
     return next(iter(_read(ctx, _BY_ID, {"of_id": id_})), None)
 
 
-def cpu_info(ctx: Context, id_: int) -> str | None:
-    """Return what a row says about the node's processors, which may be long."""
+def read_cpu_info(ctx: Context, id_: int) -> str | None:
+    """Return ``cpu_info`` of a row: nova's JSON, which may be long."""
     with db.read_once(ctx) as session:
         return session.execute(_CPU_INFO, {"of_id": id_}).scalar()
 
 
-def devices(ctx: Context, ids: Collection[int]) -> Mapping[int, Mapping[str, int]]:
+def count_devices(ctx: Context, ids: Collection[int]) -> Mapping[int, Mapping[str, int]]:
     """Return {node id: {type of device: how many}}, without nodes that have none."""
-    found: dict[int, dict[str, int]] = collections.defaultdict(dict)
+    counts: dict[int, dict[str, int]] = collections.defaultdict(dict)
     with db.read_once(ctx) as session:
         for row in session.execute(_DEVICES, {"ids": list(ids)}):
-            found[row.compute_node_id][row.dev_type] = row.number
-    return dict(found)
+            counts[row.compute_node_id][row.dev_type] = row.number
+    return dict(counts)
 
 
 @db.retry_writes
@@ -103,5 +103,5 @@ def _read(
     ctx: Context, statement: sa.Select[Any], parameters: Mapping[str, Any]
 ) -> list[NodeRow]:
     with db.read_once(ctx) as session:
-        found: Sequence[Any] = session.execute(statement, parameters).all()
-    return [NodeRow(*row) for row in found]
+        rows: Sequence[Any] = session.execute(statement, parameters).all()
+    return [NodeRow(*row) for row in rows]

@@ -13,8 +13,8 @@ _MYSQL: dict[str, Any] = {
 }
 
 #: The node that a provider with its uuid was made of. ``facts`` is what its record said
-#: then, a JSON document {resource class: …}: while it says the same, inventories are left
-#: alone, whoever changed them since.
+#: then, a JSON document {resource class: …}: while that is unchanged, inventories are not
+#: written, so that others may change them.
 migrated_nodes = sa.Table(
     "migrated_nodes", metadata,
     sa.Column("uuid", sa.String(36), primary_key=True),
