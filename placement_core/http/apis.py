@@ -1,6 +1,6 @@
-"""What an API is: a tree of routes, with the habits that all of them share.
+"""What an API is: a tree of routes, with the conventions that all of them share.
 
-Several APIs share one service: which of them a request is for, the beginning of its path says.
+Several APIs share one service; the prefix of a path says which of them a request is for.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from placement_core.http import errors as http_errors, media, validation
 from placement_core.http.operations import ONLY, Operation, Version
 from placement_core.http.versions import Versions
 
-#: Makes the answer to who has no valid token, of a WSGI environ: (headers that an
-#: API adds to its type and length, JSON).
+#: Makes the 401 of a request without a valid token, of its WSGI environ: (headers beside the
+#: type and the length, JSON).
 Make401 = Callable[[dict[str, Any]], tuple[list[tuple[str, str]], bytes]]
 
 _MESSAGE = orjson.dumps({
@@ -34,24 +34,24 @@ def make_placement_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]],
 
 @dataclasses.dataclass(frozen=True)
 class Api:
-    """One tree of routes, with the habits that all of them share.
+    """One tree of routes, with the conventions that all of them share.
 
-    :ivar name: what metrics call it.
+    :ivar name: its label in metrics.
     :ivar prefix: what the paths of its operations begin with, such as
         ``/capacity/v1``; empty for the API that has every path no other one has.
     :ivar versions: None for an API without microversions.
     :ivar render_document: makes the error document.
     :ivar cache_headers_since: the first microversion whose replies may carry
         ``Cache-Control`` and ``Last-Modified``.
-    :ivar headers: what every reply of an API without microversions carries.
-    :ivar check_media: refuses what is sent, or may be answered, in no JSON.
-    :ivar error_text: says what is wrong with a body or a query string.
+    :ivar headers: headers of every reply of an API without microversions.
+    :ivar check_media: refuses a body that is not JSON, or an ``Accept`` without JSON.
+    :ivar error_text: describes what is wrong with a body or a query string.
     :ivar every_method: HEAD is answered wherever GET is, OPTIONS everywhere, and
         a path may end with a slash; only for an API without microversions.
     :ivar json_suffix: a path may end with ``.json``, which asks for JSON.
     :ivar absolute_links: links are URLs, not paths.
     :ivar public_paths: below ``prefix``; they need no token.
-    :ivar make_401: makes the answer to who has no token.
+    :ivar make_401: makes the answer to a request without a token.
     :ivar rules: the policy rules that its operations name, with their defaults.
     """
 
@@ -62,7 +62,7 @@ class Api:
     render_document: http_errors.RenderDocument
     cache_headers_since: Version = ONLY
     headers: tuple[tuple[str, str], ...] = ()
-    check_media: media.Check = media.check_strictly
+    check_media: media.MediaCheck = media.check_strictly
     error_text: validation.ErrorText = str
     every_method: bool = False
     json_suffix: bool = False
@@ -82,10 +82,10 @@ class ApisByPath:
     def find(self, path: str) -> Api:
         """Return the API whose prefix of a path is the longest.
 
-        What begins with none of them is for the API with the shortest prefix to refuse.
+        A path that begins with none of them is refused by the API with the shortest prefix.
         """
         path = f"{path}/"
-        for beginning, api in self._apis:  # noqa: B007
-            if path.startswith(beginning):
+        for prefix, api in self._apis:  # noqa: B007
+            if path.startswith(prefix):
                 break
         return api

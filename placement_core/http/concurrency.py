@@ -1,10 +1,10 @@
-"""How many requests a process works on, so that one thread is left to answer for its health.
+"""Limits concurrent requests, so that one thread of a worker is left for health checks.
 
-A WSGI server has so many threads for each worker. Requests that wait for a database hold
-theirs; if they held all of them, the worker could not even say that it is alive. So the
-server has one thread more than there may be requests at work. In that thread a request
-waits until another one is done, which takes milliseconds. Only where nobody gets done,
-because the database lets all of them wait, it is refused.
+A WSGI server has a fixed number of threads for each worker. Requests that wait for a database
+occupy theirs; if they occupied all of them, the worker could not answer even a health check. So
+the server has one thread more than there may be concurrent requests. In that thread a request
+waits until another one is done, which takes milliseconds. It is refused only where none gets
+done, because all of them wait for the database.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from placement_core.db.availability import Availability
 from placement_core.http import errors as http_errors
 from placement_core.http.apis import ApisByPath
 
-#: For how long nobody must have got done until requests are refused.
+#: Requests are refused when none got done for so long.
 _PATIENCE_SECONDS = 1.0
-#: How often a request that waits looks whether the database lets it wait in vain.
-_LOOK_SECONDS = 0.1
+#: How often a request that waits checks whether the database is in trouble.
+_CHECK_EVERY_SECONDS = 0.1
 
 
 class Overloaded(errors.Unavailable):
@@ -36,11 +36,11 @@ class Overloaded(errors.Unavailable):
         super().__init__("Too many requests wait for the database; please try again.")
 
 
-class RequestGate:
-    """WSGI middleware that lets a number of requests in at a time.
+class ConcurrencyLimit:
+    """WSGI middleware that serves a number of requests at a time.
 
     :param most: the number.
-    :param apis: say how a refusal looks.
+    :param apis: have the renderer of a refusal.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RequestGate:
 
     def _renew(self) -> None:
         self._slots = threading.Semaphore(self._most)
-        self._left_at = time.monotonic()
+        self._last_done_at = time.monotonic()
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -69,13 +69,13 @@ class RequestGate:
         try:
             return self._app(environ, start_response)
         finally:
-            self._left_at = time.monotonic()
+            self._last_done_at = time.monotonic()
             self._slots.release()
 
     def _wait(self) -> bool:
         """Wait for a slot; return whether there is one."""
-        while not self._slots.acquire(timeout=_LOOK_SECONDS):
-            stuck = time.monotonic() - self._left_at > _PATIENCE_SECONDS
+        while not self._slots.acquire(timeout=_CHECK_EVERY_SECONDS):
+            stuck = time.monotonic() - self._last_done_at > _PATIENCE_SECONDS
             if stuck and self._availability.troubled:
                 return False
         return True

@@ -1,8 +1,7 @@
 """Conditional reads: entity tags, and the bodies that they stand for.
 
-A tag is a digest of everything that an answer is made from, so a tag that is
-known is an answer that is known: the caller's copy (304), or one that this
-process kept.
+A tag is a digest of everything that an answer is made from, so equal tags are equal
+answers: the caller's copy (304), or one that this process cached.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from placement_core.caches import BoundedCache
 from placement_core.changes import revisions
 from placement_core.context import Context
 
-#: How much a process keeps; an answer that is larger than a quarter of it is not kept.
+#: How much a process caches; an answer that is larger than a quarter of it is not cached.
 _MOST_BYTES = 32 * 1024 * 1024
 
 _TAG = re.compile(r'"([^"]*)"')
@@ -30,7 +29,7 @@ class ETag:
     """What an answer is made from.
 
     :ivar parts: what does not change for a request of the same caller for the same
-        address: the address, the scope, the model.
+        URL: the URL, the scope, the model.
     :ivar of_limits: the limits and the local catalog, too.
     """
 
@@ -38,9 +37,9 @@ class ETag:
     of_limits: bool = False
 
     def text(self, ctx: Context) -> str:
-        """Return the tag of the present.
+        """Return the present tag.
 
-        Ask for it before the contents are read: they may then be newer than the tag,
+        Call it before the contents are read: they may then be newer than the tag,
         which costs the caller one more answer, but never older.
         """
         parts = self.parts
@@ -52,19 +51,19 @@ class ETag:
 def matches(header: str, tag: str) -> bool:
     """Say whether an ``If-None-Match`` names a tag; weak and strong are the same.
 
-    A conditional read asks this first, so that it takes 0.4 microseconds, a tenth of
+    Every conditional read begins with this, so it takes 0.4 microseconds, a tenth of
     WebOb's ``ETagMatcher``, which takes text without quotes for a tag besides.
     """
     return tag in header and tag in _TAG.findall(header)
 
 
 def matches_any(header: str) -> bool:
-    """Say whether an ``If-None-Match`` names whatever there is."""
+    """Say whether an ``If-None-Match`` is ``*``, which matches every tag."""
     return header.strip() == "*"
 
 
 class Bodies(BoundedCache[str, bytes]):
-    """The bodies a process answered last, by tag."""
+    """The bodies that a process sent last, by tag."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         super().__init__(most_bytes, size=len)

@@ -1,7 +1,7 @@
-"""From refusals to responses: the one place where categories become statuses.
+"""From errors to responses: the one place where categories become statuses.
 
-Each API says how its refusals look (``Refuse``); ``document`` is the error document
-of the Placement API, which others may use too.
+Each API renders its error documents (``RenderDocument``); ``render_document`` makes that of the
+Placement API, which others may use too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MEDIA_TYPES = ("application/json", "text/html", "text/plain")
 class HTTPError(Exception):
     """A request that never reached the domain: its form is wrong.
 
-    :param message: what is wrong with it, for people.
+    :param message: what is wrong with it.
     :param headers: further headers of the response.
     :param members: further members of the error object.
     """
@@ -98,11 +98,11 @@ def render_error(
     render_document: RenderDocument, error: errors.Error, environ: dict[str, Any],
     version: Version | None
 ) -> Response:
-    """Render what the domain refused. Log what could not be had, in one line."""
+    """Render an error of the domain. Log what is unavailable, in one line."""
     response = render_document(get_status(error), error, environ, version)
     if isinstance(error, errors.Unavailable):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
-        # An outage is logged by who finds it, once, and not for each request.
+        # The database room logs an outage once, not for each request.
         if not isinstance(error, Away):
             cause = f": {failures.describe_error(error)}" if error.__cause__ is not None else ""
             LOG.warning("request %s is answered 503: %s%s",
@@ -114,7 +114,7 @@ def render_document(
     status: int, error: errors.Error | HTTPError, environ: dict[str, Any], *, coded: bool,
     members: Mapping[str, Any] = MappingProxyType({}),
 ) -> Response:
-    """Render a refusal as JSON, or as the caller's ``Accept`` insists.
+    """Render an error as JSON, or as the caller's ``Accept`` requires.
 
     :param coded: show the error's code.
     :param members: further members of the error object.
@@ -122,30 +122,33 @@ def render_document(
     because clients take the text after the last one for the reason.
     """
     message = str(error).replace("\n", " ").replace("\r", "")
-    kind = exc.status_map[status]
-    sentence = message if status == 405 else kind.explanation
-    form = _choose_media_type(environ.get("HTTP_ACCEPT"))
+    http_exception = exc.status_map[status]
+    sentence = message if status == 405 else http_exception.explanation
+    media_type = _choose_media_type(environ.get("HTTP_ACCEPT"))
     headers: Sequence[tuple[str, str]] = ()
     if isinstance(error, HTTPError):
         headers, members = error.headers, error.members
-    if form == "application/json":
-        shown = {
+    if media_type == "application/json":
+        document = {
             "status": status,
-            "title": kind.title,
+            "title": http_exception.title,
             "detail": f"{sentence}\n\n {'' if sentence is message else message}  ",
             "request_id": environ.get(requestlog.ENVIRON_KEY, ""),
             **members,
         }
         if coded:
-            shown["code"] = error.code
-        body = orjson.dumps({"errors": [shown]})
+            document["code"] = error.code
+        body = orjson.dumps({"errors": [document]})
     else:
-        body = _render_page(form, f"{status} {kind.title}", sentence, message)
+        body = _render_page(
+            media_type, f"{status} {http_exception.title}", sentence, message)
+    content_type = (
+        media_type if media_type == "application/json" else f"{media_type}; charset=UTF-8")
     return Response(
         status=status,
         app_iter=[body],
         headerlist=[
-            ("Content-Type", form if form == "application/json" else f"{form}; charset=UTF-8"),
+            ("Content-Type", content_type),
             ("Content-Length", str(len(body))),
             *headers,
         ],
@@ -161,9 +164,9 @@ def _choose_media_type(accept: str | None) -> str:
     return _MEDIA_TYPES[0] if not names or _MEDIA_TYPES[0] in names else names[0]
 
 
-def _render_page(form: str, title: str, sentence: str, message: str) -> bytes:
+def _render_page(media_type: str, title: str, sentence: str, message: str) -> bytes:
     paragraphs = [sentence] if sentence == message else [sentence, message]
-    if form == "text/plain":
+    if media_type == "text/plain":
         return "\n\n".join([title, *paragraphs, ""]).encode()
     title = html.escape(title)
     text = "".join(f"<p>{html.escape(paragraph)}</p>\n" for paragraph in paragraphs)

@@ -1,8 +1,8 @@
-"""Who is calling: authentication before the pipeline, for both strategies.
+"""Authentication of callers, before the pipeline, for both strategies.
 
 Each strategy is WSGI middleware that leaves an ``Identity`` in the environ or
-answers 401, in the words of the API that was asked. ``/`` (and the empty path) is
-for everybody, and so is what an API declares to be public.
+answers 401, as the API of the path does. ``/`` (and the empty path) is public, and so are the
+paths that an API declares to be.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from placement_core.http.apis import Api, ApisByPath
 ENVIRON_KEY = "placement_core.identity"
 
 _ROOT = ("/", "")
-_NOBODY = Identity()
+_ANONYMOUS = Identity()
 
 
 def get_identity(environ: dict[str, Any]) -> Identity:
-    """Return the caller that authentication found; nobody for public paths."""
-    caller: Identity = environ.get(ENVIRON_KEY, _NOBODY)
+    """Return the caller as authenticated; an empty identity for public paths."""
+    caller: Identity = environ.get(ENVIRON_KEY, _ANONYMOUS)
     return caller
 
 
@@ -44,7 +44,7 @@ def add_authentication(
 
 
 class PublicPaths:
-    """Which paths are for everybody, and what the others answer to strangers."""
+    """Which paths need no token, and the 401 of the others."""
 
     def __init__(self, apis: Sequence[Api]) -> None:
         self._apis = ApisByPath(apis)

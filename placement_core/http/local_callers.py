@@ -1,8 +1,8 @@
 """``noauth2`` is for callers on this machine, whichever server hosts the application.
 
 ``serve`` knows where it listens; gunicorn, uWSGI and mod_wsgi do not tell. So each request
-is looked at: the other end of its connection is a loopback address, and no proxy says that
-it passes the request on. A caller on a Unix socket has no address: it is a proxy as a rule.
+is checked: its remote address has to be a loopback address, and no header may tell of a proxy.
+A caller on a Unix socket has no address: it is a proxy as a rule.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 from placement_core import errors
 
 if TYPE_CHECKING:
-    # ``serve`` asks about addresses, and loads nothing of the APIs.
+    # ``serve`` uses ``is_loopback`` without loading the APIs.
     from placement_core.http.apis import ApisByPath
 
 LOG = logging.getLogger(__name__)
@@ -40,12 +40,12 @@ class RemoteCaller(errors.Forbidden):
 
 
 class LocalCallers:
-    """WSGI middleware that lets callers on this machine pass."""
+    """WSGI middleware that serves callers on this machine only."""
 
     def __init__(self, app: WSGIApplication, apis: ApisByPath) -> None:
         """Make it.
 
-        :param apis: they know how their refusals look.
+        :param apis: have the renderer of a refusal.
         """
         self._app = app
         self._apis = apis
@@ -74,7 +74,7 @@ def is_local(environ: dict[str, Any]) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether an address, or ``localhost``, is this machine for itself."""
+    """Say whether an address is a loopback address, or ``localhost``."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What media a request may send, and take: JSON, more or less strictly.
+"""Which media types a request may send and accept: JSON, more or less strictly.
 
-A ``Check`` is told the WSGI environ, whether the operation takes a body, and
-whether it can answer nothing but JSON.
+A ``MediaCheck`` takes the WSGI environ, whether the operation takes a body, and whether it
+answers JSON only.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from placement_core.http.errors import HTTPError
 
 _JSON = "application/json"
 
-Check = Callable[[dict[str, Any], bool, bool], None]
+MediaCheck = Callable[[dict[str, Any], bool, bool], None]
 
 
 def check_strictly(environ: dict[str, Any], takes_body: bool, json_only: bool) -> None:
-    """Refuse a body that is no JSON (415), a reply that may not be (406)."""
+    """Refuse a body that is not JSON (415), and an ``Accept`` without JSON (406)."""
     if takes_body:
-        given = environ.get("CONTENT_TYPE") or None
-        if given != _JSON:
-            bare = _strip_parameters(given)
-            if bare != _JSON:
+        content_type = environ.get("CONTENT_TYPE") or None
+        if content_type != _JSON:
+            media_type = _strip_parameters(content_type)
+            if media_type != _JSON:
                 raise HTTPError(
-                    415, f"The media type {bare} is not supported, use application/json")
+                    415, f"The media type {media_type} is not supported, use application/json")
     if json_only:
         accept = environ.get("HTTP_ACCEPT")
         if accept and accept not in (_JSON, "*/*"):
@@ -36,13 +36,13 @@ def check_strictly(environ: dict[str, Any], takes_body: bool, json_only: bool) -
 
 
 def check_leniently(environ: dict[str, Any], takes_body: bool, _json_only: bool) -> None:
-    """Refuse a body that says it is no JSON (400); without a type, it is JSON."""
-    given = environ.get("CONTENT_TYPE")
-    if takes_body and given and _strip_parameters(given) != _JSON:
+    """Refuse a body of another media type than JSON (400); without a type, it is JSON."""
+    content_type = environ.get("CONTENT_TYPE")
+    if takes_body and content_type and _strip_parameters(content_type) != _JSON:
         raise HTTPError(
             400, "Expecting to find application/json in Content-Type header. The body must be "
-            f"JSON, not {_strip_parameters(given)}.")
+            f"JSON, not {_strip_parameters(content_type)}.")
 
 
-def _strip_parameters(media_type: str | None) -> str | None:
-    return media_type.partition(";")[0].strip().lower() if media_type else None
+def _strip_parameters(content_type: str | None) -> str | None:
+    return content_type.partition(";")[0].strip().lower() if content_type else None

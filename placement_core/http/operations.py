@@ -1,7 +1,7 @@
 """The vocabulary of an API's routes: one ``Operation`` row for each.
 
 An API is a tuple of operations. ``http/routing.py`` turns those of a path into a
-Pyramid view that judges a request in the order the API promises, calls ``view`` with a
+Pyramid view that checks a request in the order the API promises, calls ``view`` with a
 ``Call`` and renders the ``Reply``. Views therefore see no header and no raw
 body; the domain behind them sees no version.
 """
@@ -63,7 +63,7 @@ class Call:
         that ``Operation.also`` names.
     :ivar prefix: where the app is mounted, for ``href``s; ``""`` at the root. A URL
         where the API's links are absolute.
-    :ivar address: the URL that was asked for, where the API's links are absolute.
+    :ivar address: the URL of the request, where the API's links are absolute.
     """
 
     services: Services
@@ -83,7 +83,7 @@ NOW = datetime.datetime.max
 
 @dataclasses.dataclass(slots=True)
 class Reply:
-    """What a view answers.
+    """What a view returns.
 
     :ivar body: something JSON can hold, bytes that already are JSON, or None.
     :ivar location: a path below the mount point; it becomes an absolute URL.
@@ -111,12 +111,12 @@ class Operation:
     :ivar method: GET, POST, PUT, PATCH or DELETE.
     :ivar path: with ``{variables}``, each matching one path segment.
     :ivar policy: the name of the rule a caller must pass; None for public.
-    :ivar also: rules that the view asks itself: who passes one sees or may do more.
+    :ivar also: rules that the view checks itself: a caller who passes one sees or may do more.
     :ivar since: the first microversion that has it.
-    :ivar gate_status: what a request below ``since`` gets, 404 or 405.
+    :ivar gate_status: the status of a request below ``since``, 404 or 405.
     :ivar body: JSON schema by microversion; a rung of None takes no body and
         checks no content type.
-    :ivar largest_body: in bytes; ``BULK_BODY`` is as much as the operator allows anybody.
+    :ivar largest_body: in bytes; ``BULK_BODY`` is as much as the operator allows.
     :ivar query: JSON schema of the query string by microversion ({name: last
         value}); None accepts anything.
     :ivar json_only: refuse an ``Accept`` that excludes JSON with 406.

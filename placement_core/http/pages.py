@@ -1,4 +1,4 @@
-"""Lists in parts: which part a query string asks for, and where the next one is."""
+"""Pagination: which page a query string asks for, and the URL of the next one."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Mapping
 
 Query = Mapping[str, list[str]]
 
-#: The most items of a page that can be asked for; more is as much.
+#: The largest page; a larger ``limit`` gets as much.
 _LARGEST_PAGE = 10_000
 
-#: How many items a page has: an integer from 1 on.
+#: The schema of ``limit``: an integer from 1 on.
 LIMIT = {"pattern": "^[1-9][0-9]{0,17}$"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Page:
-    """Which part of a list is asked for.
+    """A page of a list.
 
-    :ivar size: None for all that follows.
+    :ivar size: None for all items that follow.
     :ivar marker: the id of the last item of the page before.
     """
 
@@ -27,25 +27,25 @@ class Page:
     marker: str | None
 
     @property
-    def wanted(self) -> int | None:
-        """How many items to look for: one more tells whether there is a next page."""
+    def size_to_read(self) -> int | None:
+        """How many items to read: one more tells whether there is a next page."""
         return None if self.size is None else self.size + 1
 
 
 def parse_page(query: Query) -> Page:
-    """Return which page is asked for."""
-    asked = get_last(query, "limit")
-    size = min(int(asked), _LARGEST_PAGE) if asked is not None else None
+    """Return the page of a query string."""
+    limit = get_last(query, "limit")
+    size = min(int(limit), _LARGEST_PAGE) if limit is not None else None
     return Page(size, get_last(query, "marker") or None)
 
 
 def get_last(query: Query, key: str) -> str | None:
-    """Return what a key was given last, if it was."""
+    """Return the last value of a key, if it has one."""
     return query[key][-1] if key in query else None
 
 
 def make_next_url(address: str, query: Query, marker: str) -> str:
-    """Return where the next page is.
+    """Return the URL of the next page.
 
     :param address: of the list, without a query string.
     """

@@ -1,8 +1,8 @@
 """From a Pyramid request to a view's ``Call``: the checks of each path.
 
-A request is judged in the order that the Placement API promises: microversion,
+A request is checked in the order that the Placement API promises: microversion,
 content headers, route (the tween and the router), method, version gate, media types,
-policy, query string, body. What is refused before the body is never read.
+policy, query string, body. The body of a request that is refused before is never read.
 Source: spec placement_api §1.1.
 """
 
@@ -59,7 +59,7 @@ def _prepare_schemas(
 
 
 class PathView:
-    """The Pyramid view of one path: picks the operation, judges, calls, renders."""
+    """The Pyramid view of one path: picks the operation, checks, calls, renders."""
 
     def __init__(
         self,
@@ -84,13 +84,13 @@ class PathView:
         self._largest_body = services.conf.api.max_request_body_size
 
     def __call__(self, _context: object, request: Request) -> Response:
-        """Judge a request, and answer it."""
+        """Check a request, and answer it."""
         environ = request.environ
         method = environ["REQUEST_METHOD"]
         endpoint = self._endpoints.get(method)
         if endpoint is None:
             if method in self._allowed:
-                return self._options()
+                return self._answer_options()
             raise http_errors.method_not_allowed(method, self._allowed)
         operation = endpoint.operation
         version: Version = request.microversion
@@ -114,7 +114,7 @@ class PathView:
         ctx = self._services.context(caller, environ.get(requestlog.ENVIRON_KEY))
         query = _parse_query(environ, endpoint, version)
         try:
-            body = self._body(environ, endpoint, version)
+            body = self._read_body(environ, endpoint, version)
         except errors.Invalid:
             if operation.check_exists is not None:
                 operation.check_exists(ctx, path)
@@ -126,34 +126,34 @@ class PathView:
             call.prefix = f"{urls.get_host_url(environ)}{prefix}"
             call.address = urls.get_request_url(request)
         if operation.etag is not None:
-            return self._conditional(operation, call, operation.etag(call), environ)
+            return self._answer_conditionally(operation, call, operation.etag(call), environ)
         return self._render(operation.view(call), environ, version, prefix)
 
-    def _options(self) -> Response:
+    def _answer_options(self) -> Response:
         return Response(
             status=200, app_iter=[],
             headerlist=[("Allow", ", ".join(self._allowed)), ("Content-Length", "0")])
 
-    def _conditional(
-        self, operation: Operation, call: Call, made_from: conditional.ETag | None,
+    def _answer_conditionally(
+        self, operation: Operation, call: Call, etag: conditional.ETag | None,
         environ: dict[str, Any],
     ) -> Response:
-        """Answer 304 to who has the answer already; else make it, or take the kept one."""
-        if made_from is None:
+        """Answer 304 if the caller has the answer already; else the cached or a new body."""
+        if etag is None:
             return self._render(operation.view(call), environ, call.microversion, call.prefix)
-        tag = made_from.text(call.ctx)
-        environ[conditional.ENVIRON_KEY] = made_from
+        tag = etag.text(call.ctx)
+        environ[conditional.ENVIRON_KEY] = etag
         headers = [("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache")]
         if self._api.versions is not None:
             headers.append(("Vary", "X-Auth-Token"))
-        known = environ.get("HTTP_IF_NONE_MATCH")
-        if known is not None and conditional.matches(known, tag):
+        if_none_match = environ.get("HTTP_IF_NONE_MATCH")
+        if if_none_match is not None and conditional.matches(if_none_match, tag):
             return replies.render_not_modified(headers)
         body = self._bodies.get(tag)
         if body is None:
             body = replies.dump_json(operation.view(call).body)
             self._bodies.put(tag, body)
-        if known is not None and conditional.matches_any(known):
+        if if_none_match is not None and conditional.matches_any(if_none_match):
             return replies.render_not_modified(headers)
         headers += replies.make_content_headers(body)
         return Response(status=200, headerlist=headers, app_iter=[body])
@@ -166,7 +166,7 @@ class PathView:
             raise http_errors.method_not_allowed(operation.method, others)
         raise errors.NotFound()
 
-    def _body(
+    def _read_body(
         self, environ: dict[str, Any], endpoint: _PreparedOperation, version: Version
     ) -> Any:
         schema = endpoint.bodies.at(version) if endpoint.bodies is not None else None
@@ -199,7 +199,7 @@ def _parse_query(
 
 
 def _parse_query_leniently(environ: dict[str, Any]) -> dict[str, list[str]]:
-    """Read the query string for the policy, which comes before any complaint."""
+    """Parse the query string for the policy, which is checked before the query string."""
     try:
         return validation.parse_query(environ.get("QUERY_STRING", ""))
     except errors.Invalid:

@@ -1,8 +1,8 @@
-"""May this caller do that? oslo.policy with the rules that the APIs bring along.
+"""Authorization: oslo.policy with the rules that the APIs bring along.
 
 Evaluating a rule costs more than most of what it guards, and its answer
 depends on nothing but the rules, the caller and the target. So answers are
-kept until the policy files change; they are looked at once a second.
+cached until the policy files change, which are checked once a second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from placement_core.http.errors import NotAllowed
 
 LOG = logging.getLogger(__name__)
 
-_LOOK_EVERY_SECONDS = 1.0
+_CHECK_EVERY_SECONDS = 1.0
 #: Callers and targets are many in the long run.
 _MOST_ANSWERS = 4096
 
@@ -32,7 +32,7 @@ def make_enforcer(
 ) -> policy.Enforcer:
     """Return oslo.policy's enforcer of default rules, and of the files that override them."""
     enforcer = policy.Enforcer(conf)
-    # Who has legacy defaults on knows it: the option says so.
+    # An operator who has legacy defaults on knows it: the option says so.
     enforcer.suppress_default_change_warnings = True
     enforcer.register_defaults(rules)
     return enforcer
@@ -53,7 +53,7 @@ class Authorizer:
         self._answers = BoundedCache[Hashable, bool](_MOST_ANSWERS)
         self._rules: object = None
         self._cacheable = True
-        self._look_at = 0.0
+        self._check_at = 0.0
         try:
             self._enforcer.load_rules()
         except Exception as error:
@@ -69,18 +69,18 @@ class Authorizer:
     def rules(self) -> object | None:
         """Return the rules in force: another object once a policy file changed.
 
-        None where an answer of theirs is not good for the next time.
+        None where their answers must not be cached.
         """
-        if time.monotonic() >= self._look_at:
-            self._look()
+        if time.monotonic() >= self._check_at:
+            self._reload()
         return self._rules if self._cacheable else None
 
     def check(
         self, rule: str, identity: Identity, target: Mapping[str, str | None] | None = None
     ) -> None:
-        """Let the caller pass, or not.
+        """Refuse a caller who does not pass a rule.
 
-        :param target: what the action is on; the caller's own project and user
+        :param target: the target of the action; the caller's own project and user
             when None.
         :raises errors.Forbidden: the caller may not.
         """
@@ -101,13 +101,13 @@ class Authorizer:
     def _passes(
         self, rule: str, identity: Identity, target: Mapping[str, str | None] | None
     ) -> bool:
-        if time.monotonic() >= self._look_at:
-            self._look()
+        if time.monotonic() >= self._check_at:
+            self._reload()
         key = (rule, identity, tuple(target.items()) if target is not None else None)
         allowed = self._answers.get(key)
         return self._evaluate(key, rule, identity, target) if allowed is None else allowed
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         """Load policy files that changed; broken ones leave the rules as they are."""
         with self._lock:
             try:
@@ -117,10 +117,10 @@ class Authorizer:
             if self._enforcer.rules is not self._rules:
                 self._rules = self._enforcer.rules
                 self._answers.clear()
-                # A rule that asks a remote service may answer otherwise tomorrow.
+                # The answer of a remote service (``http:``) may change at any time.
                 self._cacheable = not any(
                     "http" in str(check) for check in self._enforcer.rules.values())
-            self._look_at = time.monotonic() + _LOOK_EVERY_SECONDS
+            self._check_at = time.monotonic() + _CHECK_EVERY_SECONDS
 
     def _evaluate(
         self,
@@ -142,7 +142,7 @@ class Authorizer:
             target = {"project_id": identity.project_id, "user_id": identity.user_id}
         # An absent value must not look like a project of the name "None".
         target = {name: value for name, value in target.items() if value is not None}
-        # The lock also keeps other threads from seeing rules half loaded.
+        # The lock also keeps other threads from seeing rules that are half loaded.
         with self._lock:
             allowed = bool(self._enforcer.enforce(rule, target, credentials))
             if self._cacheable and self._enforcer.rules is self._rules:

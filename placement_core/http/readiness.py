@@ -1,4 +1,4 @@
-"""``/readiness``: whether a request would be served now, told within a bounded time."""
+"""``/readiness``: whether a request would be served now, answered within a bounded time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
 
-#: A database that takes longer for the small question does not count as ready.
+#: A database that takes longer for one small statement does not count as ready.
 _PATIENCE_SECONDS = 2.0
 
 
-class _Check:
-    """One look at the index; others who ask meanwhile share it.
+class _ReadinessCheck:
+    """One refresh of the index, which concurrent requests share.
 
     :ivar ready: whether it could be refreshed.
     """
@@ -41,13 +41,13 @@ class Readiness:
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
-        self._check: _Check | None = None
+        self._check: _ReadinessCheck | None = None
 
     def __call__(
         self, _environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
-        check = self._look()
+        check = self._start_or_join()
         ready = check.done.wait(_PATIENCE_SECONDS) and check.ready
         headers = [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")]
         if ready:
@@ -59,28 +59,29 @@ class Readiness:
         start_response(status, [*headers, ("Content-Length", str(len(body)))])
         return [body]
 
-    def _look(self) -> _Check:
-        """Return a look that began now, or is going on."""
+    def _start_or_join(self) -> _ReadinessCheck:
+        """Return the check that is going on, or start one."""
         with self._lock:
             if self._check is not None and not self._check.done.is_set():
                 return self._check
-            check = self._check = _Check()
+            check = self._check = _ReadinessCheck()
         if self._services.database.availability.away:
             check.done.set()
         else:
-            # Not in this thread, which must not wait for longer than it is patient.
+            # In a thread of its own, because this one waits for a bounded time only.
             threading.Thread(
-                target=self._ask, args=(check,), name="readiness", daemon=True).start()
+                target=self._run, args=(check,), name="readiness", daemon=True).start()
         return check
 
-    def _ask(self, check: _Check) -> None:
+    def _run(self, check: _ReadinessCheck) -> None:
         try:
-            self._services.index.world(self._services.context())
+            self._services.index.snapshot(self._services.context())
             check.ready = True
         except Exception as error:
-            known = isinstance(failures.translate(error), errors.Unavailable)
+            is_outage = isinstance(failures.translate(error), errors.Unavailable)
             if self._was_ready:
-                LOG.warning("not ready: %s", failures.describe_error(error), exc_info=not known)
+                LOG.warning(
+                    "not ready: %s", failures.describe_error(error), exc_info=not is_outage)
         finally:
             self._was_ready = check.ready
             check.done.set()

@@ -18,10 +18,10 @@ _JSON = "application/json"
 def render(
     reply: Reply, environ: dict[str, Any], prefix: str, *, cache_headers: bool
 ) -> Response:
-    """Return the response that a reply is.
+    """Return the response of a reply.
 
     :param prefix: where the app is mounted.
-    :param cache_headers: it may carry those that tell caches what to do.
+    :param cache_headers: it may have ``Cache-Control`` and ``Last-Modified``.
     """
     headers: list[tuple[str, str]] = list(reply.headers)
     chunks: list[bytes] = []
@@ -35,26 +35,26 @@ def render(
     if reply.location is not None:
         headers.append(
             ("Location", f"{urls.get_host_url(environ)}{prefix}{urls.quote_path(reply.location)}"))
-    moment = reply.last_modified
-    if cache_headers and (reply.cacheable or moment is not None):
+    last_modified = reply.last_modified
+    if cache_headers and (reply.cacheable or last_modified is not None):
         headers.append(("Cache-Control", "no-cache"))
-        if moment is not None:
-            modified = time.time() if moment is NOW else moment
+        if last_modified is not None:
+            modified = time.time() if last_modified is NOW else last_modified
             headers.append(("Last-Modified", serialize_date(modified)))
     return Response(status=reply.status, headerlist=headers, app_iter=chunks)
 
 
 def render_not_modified(headers: list[tuple[str, str]]) -> Response:
-    """Return the 304 of who has the answer already."""
+    """Return the 304 of a caller that has the answer already."""
     return Response(status=304, headerlist=headers, app_iter=[])
 
 
 def dump_json(body: Any) -> bytes:
-    """Return what a view answered as JSON; bytes already are."""
+    """Return the body of a view as JSON; bytes already are."""
     return body if isinstance(body, bytes) else orjson.dumps(
         body, option=orjson.OPT_NON_STR_KEYS)
 
 
 def make_content_headers(body: bytes) -> list[tuple[str, str]]:
-    """Return the headers that say what a body of JSON is."""
+    """Return the content headers of a JSON body."""
     return [("Content-Type", _JSON), ("Content-Length", str(len(body)))]

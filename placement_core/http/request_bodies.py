@@ -1,4 +1,4 @@
-"""Reading request bodies: bounded before anything looks into them.
+"""Reading request bodies, whose size is bounded before they are parsed.
 
 Each operation says how large its bodies can be (``Operation.largest_body``). A body
 within its size still may hold millions of tiny values, each of which costs many times
@@ -11,7 +11,7 @@ from typing import Any
 
 from placement_core.http.errors import HTTPError
 
-#: Values in JSON are longer than this on average in whatever clients send: the shortest
+#: Values in the JSON of clients are longer than this on average: the shortest
 #: inventory (``"CUSTOM_X":{"total":1},``) has eleven bytes for each.
 _BYTES_PER_VALUE = 8
 
@@ -19,7 +19,7 @@ _BYTES_PER_VALUE = 8
 def read(environ: dict[str, Any], largest: int) -> bytes:
     """Read the request body.
 
-    :param largest: in bytes; what is declared to be longer is not read.
+    :param largest: in bytes; a body that is declared to be longer is not read.
     :raises HTTPError: 413 for too many bytes or values, 400 if the body ends early.
     """
     body = _read(environ, largest)
@@ -37,7 +37,7 @@ def _read(environ: dict[str, Any], largest: int) -> bytes:
     if length:
         declared = int(length[:20])
         if declared > largest:
-            raise _too_large(largest)
+            raise _make_too_large(largest)
         body: bytes = stream.read(declared)
         if len(body) < declared:
             raise HTTPError(400, "The request body is shorter than its content-length.")
@@ -45,10 +45,10 @@ def _read(environ: dict[str, Any], largest: int) -> bytes:
     if environ.get("wsgi.input_terminated") or environ.get("HTTP_TRANSFER_ENCODING"):
         body = stream.read(largest + 1)
         if len(body) > largest:
-            raise _too_large(largest)
+            raise _make_too_large(largest)
         return body
     return b""
 
 
-def _too_large(largest: int) -> HTTPError:
+def _make_too_large(largest: int) -> HTTPError:
     return HTTPError(413, f"The request body may have {largest} bytes at most.")

@@ -1,4 +1,4 @@
-"""How many requests there are, and how long their answers take."""
+"""Metrics of requests: how many there are, and how long they take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from placement_core.http.apis import ApisByPath
 
 
 class RequestMetrics:
-    """WSGI middleware before authentication, so that strangers count, too."""
+    """WSGI middleware before authentication, so that refused requests count, too."""
 
     def __init__(self, app: WSGIApplication, apis: ApisByPath) -> None:
         self._app = app
@@ -24,16 +24,16 @@ class RequestMetrics:
         """Answer one request."""
         started = time.perf_counter()
         api = self._apis.find(environ.get("PATH_INFO", "")).name
-        # What the server answers in our place when an exception reaches it.
-        answer = "500"
+        # The server's answer when an exception reaches it.
+        last_status = "500"
 
-        def noting(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
-            nonlocal answer
-            answer = status
+        def note_status(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+            nonlocal last_status
+            last_status = status
             return start_response(status, headers, *exc_info)
 
         try:
-            return self._app(environ, noting)
+            return self._app(environ, note_status)
         finally:
-            metrics.answered(
-                api, environ["REQUEST_METHOD"], answer, time.perf_counter() - started)
+            metrics.count_request(
+                api, environ["REQUEST_METHOD"], last_status, time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""A name for each request, and one line in the log when it is answered."""
+"""Request ids, and the access log."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _GLOBAL_ID = re.compile(
 
 
 class _LogContext(log_context.RequestContext):
-    """The ids of a request, for the lines that are logged on the way.
+    """The ids of a request, for all lines that are logged for it.
 
-    A line is formatted from all that a context may know. Of these only the ids
-    are known, and gathering the rest anew would take longer than writing the line.
+    A line is formatted from all values of a context. Only the ids are set here, and
+    gathering the rest anew would take longer than writing the line.
     """
 
-    _nothing: ClassVar[dict[str, Any]] = {}
+    _defaults: ClassVar[dict[str, Any]] = {}
 
     def get_logging_values(self) -> dict[str, Any]:
-        """Return what a line can show."""
-        if not self._nothing:
-            self._nothing.update(super().get_logging_values())
-        return {**self._nothing, "request_id": self.request_id,
+        """Return the values for the format of a line."""
+        if not self._defaults:
+            self._defaults.update(super().get_logging_values())
+        return {**self._defaults, "request_id": self.request_id,
                 "global_request_id": self.global_request_id}
 
 
 class RequestLog:
     """WSGI middleware: request ids on every response, an access log line.
 
-    The id that a client sends along (``X-OpenStack-Request-Id``) names the
-    request in the log, beside ours; it is never sent back.
+    The id that a client sends (``X-OpenStack-Request-Id``) is logged beside ours as the
+    global request id; it is never sent back.
     """
 
     def __init__(self, app: WSGIApplication) -> None:
@@ -54,23 +54,24 @@ class RequestLog:
     ) -> Iterable[bytes]:
         """Answer one request."""
         started = time.monotonic()
-        given = environ.get("HTTP_X_OPENSTACK_REQUEST_ID")
+        global_id = environ.get("HTTP_X_OPENSTACK_REQUEST_ID")
+        if global_id is not None and not _GLOBAL_ID.fullmatch(global_id):
+            global_id = None
         # The context becomes this thread's, so that all its log lines show the ids.
-        names = _LogContext(
-            global_request_id=given if given and _GLOBAL_ID.fullmatch(given) else None)
-        environ[ENVIRON_KEY] = names.request_id
+        request_id = _LogContext(global_request_id=global_id).request_id
+        environ[ENVIRON_KEY] = request_id
 
-        def named(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+        def log_and_start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             if LOG.isEnabledFor(logging.INFO):
                 LOG.info(
                     '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
                     environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _get_uri(environ),
                     status[:3], _get_length(headers), environ.get(MICROVERSION_KEY, "-"),
-                    names.request_id, time.monotonic() - started,
+                    request_id, time.monotonic() - started,
                 )
-            return start_response(status, [*headers, (_HEADER, names.request_id)], *exc_info)
+            return start_response(status, [*headers, (_HEADER, request_id)], *exc_info)
 
-        return self.app(environ, named)
+        return self.app(environ, log_and_start)
 
 
 def _get_length(headers: list[tuple[str, str]]) -> str:
@@ -81,7 +82,7 @@ def _get_length(headers: list[tuple[str, str]]) -> str:
 
 
 def _get_uri(environ: dict[str, Any]) -> str:
-    """Return the address that was asked for, safe to write in one line."""
+    """Return the URI of the request, safe to write in one line."""
     query = environ.get("QUERY_STRING")
     uri = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"
     uri = f"{uri}?{query}" if query else uri

@@ -1,7 +1,7 @@
-"""Reads that were answered before, answered again without the router.
+"""Cache of responses: repeated reads are answered without the router.
 
-A client of limits asks the same question all day. Once the pipeline has let it pass
-and said what its answer is made from (``conditional.ETag``), the same question of the
+Clients of limits repeat the same request all day. Once the pipeline has answered it
+and left what the answer is made from (``conditional.ETag``), the same request of the
 same caller costs one small query: an unchanged tag is an unchanged answer. A change
 of the policy files, like one of the limits, sends it through the pipeline again.
 """
@@ -21,18 +21,18 @@ from placement_core.http.policy import Authorizer
 from placement_core.services import Services
 
 _METHODS = ("GET", "HEAD")
-#: Questions are many in the long run.
+#: In the long run, different requests are many.
 _MOST_REQUESTS = 4096
-#: What differs between the answers to one question; the rest of the headers does not.
+#: The headers that differ between the answers to one request; the others do not.
 _HEADERS_OF_ONE_RESPONSE = ("ETag", "Content-Type", "Content-Length")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _KnownRequest:
-    """A question that the pipeline let pass.
+class _CachedRequest:
+    """A request that the pipeline has answered.
 
     :ivar rules: the policy that was in force.
-    :ivar headers: what every answer to it carries.
+    :ivar headers: those of every answer to it.
     """
 
     tag: conditional.ETag
@@ -44,7 +44,7 @@ class ResponseCache:
     """WSGI middleware between authentication and the router.
 
     :param prefixes: the trees whose answers depend on nothing in a request but the
-        caller, the address and the media type that is asked for.
+        caller, the URL and the ``Accept`` header.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ResponseCache:
         self._services = services
         self._authorizer = authorizer
         self._bodies = bodies
-        self._known = BoundedCache[Hashable, _KnownRequest](_MOST_REQUESTS)
+        self._requests = BoundedCache[Hashable, _CachedRequest](_MOST_REQUESTS)
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -67,42 +67,42 @@ class ResponseCache:
             return self._app(environ, start_response)
         rules = self._authorizer.rules()
         caller = identity.get_identity(environ)
-        question = (
+        key = (
             caller, environ["PATH_INFO"], environ.get("QUERY_STRING"),
             environ.get("SCRIPT_NAME"), environ["wsgi.url_scheme"], environ.get("HTTP_HOST"),
             environ.get("HTTP_ACCEPT"))
-        known = self._known.get(question)
-        if known is not None and known.rules is rules:
-            answer = self._repeated(known, caller, environ, start_response)
+        cached = self._requests.get(key)
+        if cached is not None and cached.rules is rules:
+            answer = self._repeat(cached, caller, environ, start_response)
             if answer is not None:
                 return answer
 
-        def noticing(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+        def cache_and_start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             tag = environ.get(conditional.ENVIRON_KEY)
             if tag is not None and rules is not None and status[:3] in ("200", "304"):
-                self._known.put(question, _KnownRequest(
-                    tag, rules,
-                    [each for each in headers if each[0] not in _HEADERS_OF_ONE_RESPONSE]))
+                self._requests.put(key, _CachedRequest(
+                    tag, rules, [(name, value) for name, value in headers
+                                 if name not in _HEADERS_OF_ONE_RESPONSE]))
             return start_response(status, headers, *exc_info)
 
-        return self._app(environ, noticing)
+        return self._app(environ, cache_and_start)
 
-    def _repeated(
-        self, known: _KnownRequest, caller: Identity, environ: dict[str, Any],
+    def _repeat(
+        self, cached: _CachedRequest, caller: Identity, environ: dict[str, Any],
         start_response: StartResponse,
     ) -> Iterable[bytes] | None:
-        """Answer with what is known; None: it is known no more."""
+        """Answer from the cache; None: the answer is not cached any more."""
         try:
-            tag = known.tag.text(
+            tag = cached.tag.text(
                 self._services.context(caller, environ.get(requestlog.ENVIRON_KEY)))
         except errors.Error:
-            return None  # The pipeline says it in the words of the API.
-        headers = [("ETag", f'"{tag}"'), *known.headers]
-        asked = environ.get("HTTP_IF_NONE_MATCH")
-        if asked is not None and conditional.matches(asked, tag):
+            return None  # The pipeline renders the error as the API does.
+        headers = [("ETag", f'"{tag}"'), *cached.headers]
+        if_none_match = environ.get("HTTP_IF_NONE_MATCH")
+        if if_none_match is not None and conditional.matches(if_none_match, tag):
             start_response("304 Not Modified", headers)
             return []
-        body = None if asked is not None else self._bodies.get(tag)
+        body = None if if_none_match is not None else self._bodies.get(tag)
         if body is None:
             return None
         start_response("200 OK", [

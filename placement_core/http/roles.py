@@ -1,7 +1,7 @@
 """The aliases that the default policy rules of every API are made of.
 
-They are rules themselves, so that a policy file can use or replace them: a rule that
-says who is an administrator, or a service, is asked wherever that matters.
+They are rules themselves, so that a policy file can use or replace them: one rule
+says who is an administrator, or a service, for all operations.
 Source: spec placement_api §6.
 """
 
@@ -16,11 +16,11 @@ ADMIN = "rule:admin_api"
 SERVICE = "rule:service_api"
 ADMIN_OR_SERVICE = "rule:admin_or_service_api"
 ADMIN_OR_PROJECT_READER_OR_SERVICE = "rule:admin_or_project_reader_or_service_api"
-#: Who reads, and who changes, what is their own project's.
+#: Readers and members of the project in question.
 ADMIN_OR_READER_OF_OWN = "rule:admin_or_project_reader_api"
 ADMIN_OR_MEMBER_OF_OWN = "rule:admin_or_project_member_api"
 
-# What ``[oslo_policy] enforce_new_defaults = false`` still lets pass.
+# The rule that ``[oslo_policy] enforce_new_defaults = false`` keeps in force.
 _LEGACY = policy.DeprecatedRule(
     name=ADMIN,
     check_str="role:admin",

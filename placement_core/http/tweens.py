@@ -1,7 +1,7 @@
-"""What stands around the routes: one Pyramid tween.
+"""The Pyramid tween around all routes.
 
-It finds out which API a request is for, and which microversion it means, and renders
-whatever is raised on the way. Source: spec placement_api §1.1 to §1.3.
+It finds out which API a request is for and which microversion it asks for, and renders
+all exceptions. Source: spec placement_api §1.1 to §1.3.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _JSON_SUFFIX = ".json"
 def api_tween(
     handler: Callable[[Request], Response], registry: Any
 ) -> Callable[[Request], Response]:
-    """Make the tween that understands the version and renders every refusal."""
+    """Make the tween that parses the version and renders every error."""
     apis: ApisByPath = registry.placement_core_apis
 
     def answer(request: Request) -> Response:
@@ -62,8 +62,8 @@ def api_tween(
         except HTTPNotFound:
             response = api.render_document(404, errors.NotFound(), environ, version)
         except UnicodeDecodeError:
-            unreadable = errors.Invalid("The path is not UTF-8.")
-            response = api.render_document(400, unreadable, environ, version)
+            invalid = errors.Invalid("The path is not UTF-8.")
+            response = api.render_document(400, invalid, environ, version)
         except Exception as error:
             unavailable = failures.translate(error)
             if isinstance(unavailable, errors.Unavailable):
@@ -71,8 +71,7 @@ def api_tween(
                 response = http_errors.render_error(api.render_document, unavailable, environ,
                                                     version)
             else:
-                # Not the text of the exception: it may tell what is none of the caller's
-                # business.
+                # Not the text of the exception: it may hold internals.
                 LOG.exception("request %s failed", environ.get(requestlog.ENVIRON_KEY))
                 version = None
                 response = api.render_document(500, errors.Error(), environ, version)

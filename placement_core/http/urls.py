@@ -1,4 +1,4 @@
-"""URLs as callers see them: of the service, and of what they asked for."""
+"""URLs as callers see them: of the service, and of their requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def get_root_url(environ: dict[str, Any]) -> str:
 
 
 def get_mount_path(environ: dict[str, Any]) -> str:
-    """Return where the app is mounted, as a path; ``""`` at the root."""
+    """Return where the app is mounted, as a path; ``""`` at the root.
+
+    WebOb has it within ``application_url`` only, behind its ``host_url``.
+    """
     script_name = environ.get("SCRIPT_NAME", "")
     return quote_path(script_name.encode("latin-1")) if script_name else ""
 
@@ -34,14 +37,17 @@ def get_host_url(environ: dict[str, Any]) -> str:
 
 
 def get_request_url(request: Request) -> str:
-    """Return the URL that was asked for."""
+    """Return the URL of a request.
+
+    WebOb's ``url`` is built on ``host_url``, and leaves the query string as it came.
+    """
     address = f"{get_host_url(request.environ)}{request.path}"
     query = request.query_string
-    # As it came, but for what no URL holds.
+    # As it came, but for characters that no URL may have.
     return f"{address}?{urllib.parse.quote(query.encode('latin-1'), safe=_IN_QUERIES)}" \
         if query else address
 
 
 def quote_path(path: str | bytes) -> str:
-    """Return a path as URLs have it."""
+    """Return a path, percent-encoded as WebOb does it."""
     return urllib.parse.quote(path, safe=PATH_SAFE)

@@ -1,13 +1,13 @@
-"""Whether bodies and query strings are what their schemas say.
+"""Validation of bodies and query strings against JSON schemas.
 
-A compiled validator decides; only what it refuses is looked at again by
-``jsonschema``, whose wording clients and the upstream suite know. Where the
-second look finds nothing, the value is accepted: the two differ at the edges,
-and ``jsonschema`` is the contract. Source: spec placement_api §1.4.
+A compiled validator decides; only values that it refuses are validated again by
+``jsonschema``, whose wording clients and the upstream suite know. Where that finds no error,
+the value is accepted: the two differ in corner cases, and ``jsonschema`` is the contract.
+Source: spec placement_api §1.4.
 
-``jsonschema`` gathers all errors and repeats what is wrong in each of them: its second
-look costs a thousand times the first. So it looks at small values only; of larger ones
-clients learn the first fault that the compiled validator met.
+``jsonschema`` gathers all errors and repeats the value in each of them: it costs a thousand
+times as much. So it validates small values only; of larger ones clients learn the first error
+of the compiled validator.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import orjson
 
 from placement_core import errors
 
-#: The wording repeats what it refuses; more of it than this helps nobody.
+#: The wording repeats the value that it refuses; a longer text is cut off.
 _LONGEST_ERROR_TEXT = 8000
-_LONGEST_FIRST_FAULT = 1000
-#: What ``jsonschema`` looks at again: values, and characters in them.
+_LONGEST_FIRST_ERROR = 1000
+#: What ``jsonschema`` validates again: values, and characters in them.
 _MOST_VALUES = 1000
 _MOST_CHARACTERS = 100_000
 #: How deep a body may nest. Our own schemas have up to eight levels.
@@ -83,7 +83,7 @@ def is_strict_uuid(value: object) -> bool:
     return not isinstance(value, str) or _UUID.fullmatch(value) is not None
 
 
-#: Says what is wrong, of what jsonschema found.
+#: Makes the text of an error of jsonschema.
 ErrorText = Callable[[jsonschema.ValidationError], str]
 
 
@@ -97,8 +97,8 @@ def describe_in_one_line(error: jsonschema.ValidationError) -> str:
 class Schema:
     """A JSON schema, compiled when it is first used.
 
-    :param uuid: what the format ``uuid`` means here.
-    :param error_text: words what clients are told.
+    :param uuid: checks the format ``uuid``.
+    :param error_text: makes the text of an error.
     """
 
     def __init__(
@@ -113,19 +113,19 @@ class Schema:
     def validate(self, value: Any) -> str | None:
         """Return what is wrong with a value; None if nothing is."""
         if self._compiled is None:
-            # Two threads may both do this at first: they make the same.
+            # Two threads may both do this at first, with the same result.
             self._compiled = fastjsonschema.compile(
                 _check_items_first(self._schema), formats={"uuid": self._uuid}, use_default=False,
                 detailed_exceptions=False)
         try:
             self._compiled(value, name_prefix="instance")
         except fastjsonschema.JsonSchemaValueException as first:
-            error = self._second_look(value) if _is_small(value) else (
-                jsonschema.ValidationError(first.message[:_LONGEST_FIRST_FAULT]))
+            error = self._find_best_error(value) if _is_small(value) else (
+                jsonschema.ValidationError(first.message[:_LONGEST_FIRST_ERROR]))
             return None if error is None else self._error_text(error)[:_LONGEST_ERROR_TEXT]
         return None
 
-    def _second_look(self, value: Any) -> jsonschema.ValidationError | None:
+    def _find_best_error(self, value: Any) -> jsonschema.ValidationError | None:
         formats = jsonschema.FormatChecker(formats=())
         formats.checks("uuid")(self._uuid)
         validator = _Validator(self._schema, format_checker=formats)
@@ -133,10 +133,10 @@ class Schema:
 
 
 def _check_items_first(schema: Any) -> Any:
-    """Return the same schema, in which arrays are unique only after their items are right.
+    """Return the same schema, in which ``uniqueItems`` is checked after the items are valid.
 
-    The compiled validator hashes items to compare them, and checks ``allOf`` before that:
-    nobody can send it nested items whose hashes collide.
+    The compiled validator hashes items to compare them, and checks ``allOf`` before that: so
+    no client can send it nested items whose hashes collide.
     """
     if isinstance(schema, list):
         return [_check_items_first(inner) for inner in schema]
@@ -165,30 +165,30 @@ _Validator = jsonschema.validators.extend(
 
 
 def _is_small(value: Any) -> bool:
-    """Say whether a value is small enough for the second look, in as many steps at most."""
+    """Say whether a value is small enough for ``jsonschema``, in as many steps at most."""
     values = characters = 0
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
+    to_visit = [value]
+    while to_visit:
+        value = to_visit.pop()
         values += 1
         if isinstance(value, str):
             characters += len(value)
         elif isinstance(value, (dict, list)):
-            if len(value) + len(waiting) > _MOST_VALUES:
+            if len(value) + len(to_visit) > _MOST_VALUES:
                 return False
             if isinstance(value, dict):
                 characters += sum(map(len, value))
                 value = value.values()
-            waiting.extend(value)
+            to_visit.extend(value)
         if values > _MOST_VALUES or characters > _MOST_CHARACTERS:
             return False
     return True
 
 
 def parse_body(body: bytes) -> Any:
-    """Read JSON; whole floats become integers, so that ``1.0`` is one.
+    """Parse JSON; whole floats become integers, so that ``1.0`` is one.
 
-    :raises MalformedBody: no JSON, or JSON that nothing here can hold: NaN and
+    :raises MalformedBody: no JSON, or JSON that cannot be stored: NaN and
         infinities, integers beyond 64 bits, NUL characters, more than 32 levels.
     """
     try:

@@ -23,7 +23,7 @@ def format_version(version: Version) -> str:
 class Versions:
     """The microversions an API offers.
 
-    :ivar service_type: how the version header names the service.
+    :ivar service_type: the name of the service in the version header.
     :ivar default: the version of a request that asks for none.
     """
 
@@ -35,8 +35,7 @@ class Versions:
     def get_requested(self, environ: dict[str, str]) -> Version:
         """Return the version the header asks for; ``default`` without one.
 
-        :raises HTTPError: 400 for something that is no version, 406 for one that is not
-            offered.
+        :raises HTTPError: 400 for a malformed version, 406 for one that is not offered.
         """
         header = environ.get(_ENVIRON_KEY)
         if header is None:
@@ -46,19 +45,19 @@ class Versions:
 
 @functools.lru_cache(maxsize=256)
 def _parse(versions: Versions, header: str) -> Version:
-    wanted = microversion_parse.get_version({HEADER: header}, versions.service_type)
-    if wanted is None:
+    requested = microversion_parse.get_version({HEADER: header}, versions.service_type)
+    if requested is None:
         return versions.default
-    if wanted == "latest":
+    if requested == "latest":
         return versions.newest
-    major, dot, minor = wanted.partition(".")
+    major, dot, minor = requested.partition(".")
     if not (dot and _is_number(major) and _is_number(minor)):
-        raise HTTPError(400, f"invalid version string: {wanted}")
+        raise HTTPError(400, f"invalid version string: {requested}")
     version = (int(major), int(minor))
     if not versions.lowest <= version <= versions.newest:
         raise HTTPError(
             406,
-            f"Unacceptable version header: {wanted}",
+            f"Unacceptable version header: {requested}",
             members={
                 "max_version": format_version(versions.newest),
                 "min_version": format_version(versions.lowest),

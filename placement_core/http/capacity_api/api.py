@@ -11,7 +11,7 @@ from placement_core import errors
 from placement_core.db.masking import mask_text
 from placement_core.http import errors as http_errors
 from placement_core.http.apis import Api
-from placement_core.http.capacity_api import overruns, policies, routes, windows
+from placement_core.http.capacity_api import exceeded_limits, policies, routes, windows
 from placement_core.http.operations import Version
 from placement_core.http.placement_api import microversions
 from placement_core.http.versions import Versions
@@ -33,7 +33,8 @@ def _render_document(
     """
     members: dict[str, Any] = {}
     if isinstance(error, QuotaExceeded):
-        members["excesses"] = [overruns.render_overrun(each) for each in error.overruns]
+        members["excesses"] = [
+            exceeded_limits.render_exceeded_limit(exceeded) for exceeded in error.exceeded_limits]
     if isinstance(error, DoesNotFit):
         members["missing"] = dict(error.missing)
         members["during"] = error.during and windows.render_window(error.during)

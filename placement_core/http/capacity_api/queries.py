@@ -1,4 +1,4 @@
-"""Query strings of the capacity API. Keys that nobody knows are refused."""
+"""Query strings of the capacity API. Unknown keys are refused."""
 
 from __future__ import annotations
 

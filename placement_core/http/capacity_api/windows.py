@@ -8,5 +8,5 @@ from placement_core.plugin_api.reservations import Window
 
 
 def render_window(window: Window) -> dict[str, Any]:
-    """Return what a client sees of it."""
+    """Return its document."""
     return {"start_at": window.start_at, "end_at": window.end_at}

@@ -29,9 +29,9 @@ def parse(text: str, field: str) -> datetime.datetime:
 
     :raises InvalidLease: it is none.
     """
-    found = _DATE.fullmatch(text)
-    if found is not None:
-        numbers = [int(part or 0) for part in found.groups()]
+    match = _DATE.fullmatch(text)
+    if match is not None:
+        numbers = [int(part or 0) for part in match.groups()]
         try:
             if numbers[0] <= _LAST_YEAR:
                 return datetime.datetime(*numbers).replace(  # type: ignore[arg-type]

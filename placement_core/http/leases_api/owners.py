@@ -1,4 +1,4 @@
-"""Whose leases a caller sees or changes: their project's, or everybody's by policy."""
+"""The project whose leases a caller sees or changes; all projects by policy."""
 
 from __future__ import annotations
 

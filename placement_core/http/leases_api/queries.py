@@ -1,7 +1,7 @@
 """Query strings: filters and the order of lists.
 
-The reference ignores every query string but those of allocations and properties, so keys
-that nobody knows are ignored here, too.
+The reference ignores every query string but those of allocations and properties, so unknown
+keys are ignored here, too.
 """
 
 from __future__ import annotations

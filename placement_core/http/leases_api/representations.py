@@ -84,8 +84,8 @@ def render_lease_text(item: Lease) -> bytes:
     return orjson.dumps(render_lease(item))
 
 
-#: Texts are kept in the database: whoever changes what ``render_lease_text`` makes of a lease
-#: raises the format.
+#: Texts are stored in the database: a change of what ``render_lease_text`` makes of a lease
+#: has to raise the format.
 LEASE = LeaseRenderer(1, render_lease_text)
 
 

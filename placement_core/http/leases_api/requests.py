@@ -1,4 +1,4 @@
-"""From bodies to what the domain is asked for. Source: spec blazar §2."""
+"""Parses bodies to requests of the domain. Source: spec blazar §2."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def parse_new_lease(body: Body, caller: Identity, rule: str) -> NewLease:
     if caller.project_id is None or caller.user_id is None:
         raise NotAllowed(rule)
     start, end = _get_by_alias(body, "start_date", "start"), _get_by_alias(body, "end_date", "end")
-    given = {"name": body.get("name"), "start_date": start, "end_date": end}
-    missing = [name for name, value in given.items() if value is None]
+    required = {"name": body.get("name"), "start_date": start, "end_date": end}
+    missing = [name for name, value in required.items() if value is None]
     if not missing and not body.get("reservations"):
         missing = ["reservations"]
     if missing:
@@ -50,12 +50,12 @@ def parse_reservations(items: Sequence[Body]) -> list[NewReservation]:
 
     :raises InvalidLease: one does not say of which type it is.
     """
-    made = []
+    reservations = []
     for item in items:
         if not item.get("resource_type"):
             raise InvalidLease("Missing parameter resource_type", "resource_type")
-        made.append(NewReservation(item["resource_type"], _without(item, "resource_type")))
-    return made
+        reservations.append(NewReservation(item["resource_type"], _without(item, "resource_type")))
+    return reservations
 
 
 def parse_lease_change(body: Body) -> LeaseChange:
@@ -86,8 +86,8 @@ def _parse_changed_reservation(item: Body) -> ChangedReservation:
 def _get_by_alias(body: Body, name: str, alias: str) -> str | None:
     if name in body and alias in body:
         raise InvalidLease(f"{name} and {alias} are the same: one of them is enough", name)
-    said: str | None = body.get(name, body.get(alias))
-    return said
+    value: str | None = body.get(name, body.get(alias))
+    return value
 
 
 def _parse_before_end(body: Body) -> datetime.datetime | None:

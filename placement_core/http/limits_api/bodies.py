@@ -65,7 +65,7 @@ LIMIT_UPDATE = wrapped("limit", _LIMIT_CHANGES)
 
 _NODE_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 64, "pattern": r"\S"}
 _SHORT: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
-#: What Keystone has and we have not; clients send it empty.
+#: Members that only Keystone has; clients send them empty.
 _EMPTY: dict[str, Schema] = {
     "tags": {"type": "array", "maxItems": 0},
     "options": {"type": "object", "maxProperties": 0},
@@ -103,7 +103,7 @@ PROJECT_UPDATE = wrapped("project", record(_PROJECT))
 
 # Tokens
 
-#: How somebody logs in does not matter where every token is believed.
+#: Credentials do not matter where every token is believed.
 TOKEN_CREATE = wrapped("auth", {
     "type": "object",
     "properties": {"identity": {"type": "object"}, "scope": {"type": ["object", "string"]}},

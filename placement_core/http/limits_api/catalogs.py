@@ -1,4 +1,4 @@
-"""What the views of the catalog have in common."""
+"""What the views of the catalog share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from placement_core import errors
 
 T = TypeVar("T")
 
-#: Clients send them empty: there is nothing to keep.
-_NOT_KEPT = ("tags", "options", "is_domain")
+#: Clients send them empty, and they are not stored.
+_NOT_STORED = ("tags", "options", "is_domain")
 
 
 class Missing(errors.NotFound):
-    """The catalog does not have what the address names."""
+    """The catalog does not have what the path names."""
 
     def __init__(self, what: str, id_: str) -> None:
         super().__init__(f"Could not find {what}: {id_}.")
@@ -22,18 +22,18 @@ class Missing(errors.NotFound):
         self.id = id_
 
 
-def require_found(what: str, id_: str, found: T | None) -> T:
-    """Return what a catalog driver found.
+def require_found(what: str, id_: str, record: T | None) -> T:
+    """Return a record of a catalog driver.
 
-    :raises Missing: it found nothing.
+    :raises Missing: there is none.
     """
-    if found is None:
+    if record is None:
         raise Missing(what, id_)
-    return found
+    return record
 
 
-def parse_changes(given: Mapping[str, Any]) -> dict[str, Any]:
+def parse_changes(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a body changes; a description of null is an empty one."""
     return {
         name: "" if name == "description" and value is None else value
-        for name, value in given.items() if name not in _NOT_KEPT}
+        for name, value in body.items() if name not in _NOT_STORED}

@@ -1,6 +1,6 @@
-"""Who keeps limits and catalog: what another service keeps is not changed here.
+"""Whether limits and catalog are kept here: what another service keeps is read-only here.
 
-These are for ``Operation.check_served``: who is sent elsewhere is sent before a body is read.
+These are for ``Operation.check_served``: they refuse a request before its body is read.
 """
 
 from __future__ import annotations
@@ -10,28 +10,31 @@ from placement_core.services import Services
 
 
 class ReadOnlyBackend(errors.Forbidden):
-    """Another service keeps what was asked for."""
+    """Another service keeps what the request is about."""
+
+    def __init__(self, group: str, pronoun: str, driver: str) -> None:
+        """Say who keeps it.
+
+        :param group: of options, which also names what is kept.
+        """
+        super().__init__(
+            f"This service does not keep the {group}: it asks for {pronoun} ([{group}] driver = "
+            f"{driver}). Use the API of who keeps {pronoun}.")
 
 
 def check_limits(services: Services) -> None:
-    """Go on only where the limits are in our own tables.
+    """Check that the limits are in our own tables.
 
     :raises ReadOnlyBackend: they are not; it says who keeps them.
     """
     if not services.limits.transactional:
-        driver = services.conf.limits.driver
-        raise ReadOnlyBackend(
-            f"This service does not keep the limits: it asks for them ([limits] driver = "
-            f"{driver}). Use the API of who keeps them.")
+        raise ReadOnlyBackend("limits", "them", services.conf.limits.driver)
 
 
 def check_catalog(services: Services) -> None:
-    """Go on only where the catalog is in our own tables.
+    """Check that the catalog is in our own tables.
 
     :raises ReadOnlyBackend: it is not; it says who keeps it.
     """
     if not services.catalog.local:
-        driver = services.conf.catalog.driver
-        raise ReadOnlyBackend(
-            f"This service does not keep the catalog: it asks for it ([catalog] driver = "
-            f"{driver}). Use the API of who keeps it.")
+        raise ReadOnlyBackend("catalog", "it", services.conf.catalog.driver)

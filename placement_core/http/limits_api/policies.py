@@ -61,7 +61,7 @@ ALL_PROJECTS = "identity:projects:all_projects"
 _ANY_TOKEN = ["system", "domain", "project"]
 _SYSTEM_OR_PROJECT = ["system", "project"]
 
-#: Who sees the limits and the projects of everybody.
+#: The check of callers who see all limits and projects.
 _EVERYTHING = f"{roles.ADMIN_OR_SERVICE} or system_scope:all"
 #: Services read the catalog to find out what their limits are called; in Keystone an
 #: operator has to give them a role for that.

@@ -1,6 +1,6 @@
 """Query strings of lists: filters.
 
-Keys that nobody knows are ignored, as in Keystone.
+Unknown keys are ignored, as in Keystone.
 Source: spec limits §2; differs: pages work (B2).
 """
 
@@ -49,11 +49,11 @@ ENDPOINTS: Ladder[dict[str, Any]] = Ladder({ONLY: {
 
 def parse_filters(query: pages.Query, fields: Collection[str]) -> list[records.Filter]:
     """Return the filters that a query string names; all of them have to match."""
-    found = []
+    filters = []
     for key, values in query.items():
         field, _, comparison = key.partition("__")
         if field not in fields or (comparison and comparison not in _COMPARISONS):
             continue
         operator = cast(records.Operator, comparison or "equals")
-        found += [records.Filter(field, operator, value) for value in values]
-    return found
+        filters += [records.Filter(field, operator, value) for value in values]
+    return filters

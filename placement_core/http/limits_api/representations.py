@@ -34,22 +34,22 @@ def render_item(call: Call, name: str, item: T, show: Callable[[T, str], Documen
 def render_created(
     call: Call, name: str, items: Sequence[T], show: Callable[[T, str], Document]
 ) -> Document:
-    """Return what a batch made."""
+    """Return the items that a batch created."""
     base = get_root_url(call)
     return {name: [show(item, base) for item in items]}
 
 
 def render_list(
-    call: Call, name: str, found: Sequence[T], show: Callable[[T, str], Document],
+    call: Call, name: str, items: Sequence[T], show: Callable[[T, str], Document],
     page: pages.Page = _WHOLE,
 ) -> Document:
     """Return a list with its links.
 
-    :param found: up to one more than the page takes; then there is a next one.
+    :param items: up to one more than the page takes; then there is a next page.
     """
     base = get_root_url(call)
-    more = page.size is not None and len(found) > page.size
-    documents = [show(item, base) for item in (found[:page.size] if more else found)]
+    more = page.size is not None and len(items) > page.size
+    documents = [show(item, base) for item in (items[:page.size] if more else items)]
     links = {"next": None, "self": call.address, "previous": None}
     if not more:
         return {name: documents, "links": links}

@@ -1,9 +1,9 @@
-"""What of the trees of projects a caller sees.
+"""Which part of the trees of projects a caller sees.
 
-Who passes a rule that the operation names sees everything (by default the system,
+A caller who passes a rule that the operation names sees everything (by default the system,
 administrators and services), a domain's token its tree. A project's token sees the
-project, what is below it, and, where the enforcement model lets limits above it bind it,
-what is above it: whoever is refused can find out why.
+project, its subtree and, where the enforcement model lets limits above it bind it, its
+ancestors: so a caller who is refused can find out why.
 Source: spec limits §2, "Policies"; requirement L7.
 """
 
@@ -18,10 +18,10 @@ from placement_core.http.operations import Call
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visibility:
-    """What somebody sees.
+    """What a caller sees.
 
-    :ivar node_id: where they stand; None: nowhere, so that they see nothing.
-    :ivar above: they may see what is above that.
+    :ivar node_id: the root of the subtree; None: nothing.
+    :ivar above: its ancestors, too.
     """
 
     everything: bool = False
@@ -30,7 +30,7 @@ class Visibility:
 
     @property
     def key(self) -> str:
-        """What tells it from others, as text."""
+        """A text that differs from those of others."""
         return "*" if self.everything else f"{self.node_id}:{self.above}"
 
 
@@ -55,18 +55,18 @@ def get_visibility_of_limits(call: Call) -> Visibility:
 
 
 def list_visible(
-    call: Call, visibility: Visibility, asked: str | None = None
+    call: Call, visibility: Visibility, only_id: str | None = None
 ) -> Collection[str] | None:
     """Return the ids of domains and projects that can be seen; None for all.
 
-    :param asked: the only one that matters, if there is one.
+    :param only_id: the only one that matters, if there is one.
     """
     if visibility.everything:
         return None
     if visibility.node_id is None:
         return ()
-    if asked == visibility.node_id:
-        return (asked,)
+    if only_id == visibility.node_id:
+        return (only_id,)
     catalog = call.services.catalog
     visible = {node.id for node in catalog.subtree(call.ctx, visibility.node_id)}
     if visibility.above:

@@ -91,11 +91,11 @@ _INVENTORY = record({"total": _AMOUNT}, {
     "min_unit": _AMOUNT,
     "max_unit": _AMOUNT,
     "step_size": _AMOUNT,
-    # Negative ratios are legal (their capacity is judged later), but must fit
+    # Negative ratios are legal (their capacity is checked later), but must fit
     # the column like positive ones.
     "allocation_ratio": {"type": "number", "minimum": -_MAX_RATIO, "maximum": _MAX_RATIO},
 })
-#: All inventories of a provider. The keys are judged against the classes that
+#: All inventories of a provider. The keys are checked against the classes that
 #: exist, whatever they look like, and their records always.
 _INVENTORIES = _with(record(_GENERATION), {
     "inventories": {

@@ -19,7 +19,7 @@ from placement_core.http import versions
 from placement_core.http.operations import NOW, Ladder, Version
 from placement_core.http.placement_api import microversions as mv
 from placement_core.placement import records
-from placement_core.placement.index.world import Entry
+from placement_core.placement.index.snapshot import ProviderEntry
 
 Document = dict[str, Any]
 
@@ -41,9 +41,9 @@ class _Dated(Protocol):
     def updated_at(self) -> datetime.datetime | None: ...
 
 
-def find_newest_change(shown: Iterable[_Dated]) -> datetime.datetime:
-    """Return when the newest of ``shown`` changed; now if that is not known."""
-    return max((item.updated_at or item.created_at or NOW for item in shown), default=NOW)
+def find_newest_change(items: Iterable[_Dated]) -> datetime.datetime:
+    """Return when the newest of ``items`` changed; now if that is not known."""
+    return max((item.updated_at or item.created_at or NOW for item in items), default=NOW)
 
 
 def find_newest(times: Iterable[datetime.datetime | None]) -> datetime.datetime:
@@ -95,14 +95,14 @@ def render_provider(item: records.Provider, version: Version, prefix: str) -> by
     return _get_template(version, prefix).show(item)
 
 
-def render_providers(entries: Iterable[Entry], version: Version, prefix: str) -> bytes:
+def render_providers(entries: Iterable[ProviderEntry], version: Version, prefix: str) -> bytes:
     """Return resource providers with their links, as JSON.
 
     Each is made once in the form that was asked for last, and kept until it changes.
     """
     form = _get_template(version, prefix)
     documents = [
-        known[1] if (known := entry.listed) is not None and known[0] is form
+        cached[1] if (cached := entry.list_item) is not None and cached[0] is form
         else _render_listed(entry, form)
         for entry in entries]
     # Megabytes: put together in one go, not piece by piece.
@@ -111,9 +111,9 @@ def render_providers(entries: Iterable[Entry], version: Version, prefix: str) ->
     return b",".join(documents)
 
 
-def _render_listed(entry: Entry, form: _ProviderTemplate) -> bytes:
+def _render_listed(entry: ProviderEntry, form: _ProviderTemplate) -> bytes:
     document = form.show(entry.provider)
-    entry.listed = (form, document)
+    entry.list_item = (form, document)
     return document
 
 
@@ -198,11 +198,11 @@ def render_usages_by_type(items: Iterable[records.TypeUsage]) -> Document:
 
 def render_usages_of_all_types(items: Iterable[records.TypeUsage]) -> Document:
     """Return what a project uses, all types under the one key ``all``."""
-    known = list(items)
-    if not known:
+    usages = list(items)
+    if not usages:
         return {"usages": {}}
-    count = sum(item.consumer_count for item in known)
-    total = _add_up(item.resources for item in known)
+    count = sum(item.consumer_count for item in usages)
+    total = _add_up(item.resources for item in usages)
     return {"usages": {"all": {**total, "consumer_count": count}}}
 
 

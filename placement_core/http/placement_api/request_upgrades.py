@@ -1,4 +1,4 @@
-"""Bodies of every age, lifted to what the domain takes.
+"""Upgrades bodies of old microversions to what the domain takes.
 
 A validated body of an old microversion becomes the newest shape here, so that
 neither views nor domain know the old ones.
@@ -40,7 +40,7 @@ def upgrade_allocations(
     version: Version,
     incomplete_owner: tuple[str, str],
 ) -> records.AllocationWrite:
-    """Return what ``body`` wants ``consumer_uuid`` to hold.
+    """Return what ``body`` says that ``consumer_uuid`` is to hold.
 
     :param incomplete_owner: (project, user) of consumers whose client was too
         old to name any (below 1.8).
@@ -52,7 +52,7 @@ def upgrade_allocations(
         expected = records.ANY_GENERATION
     return records.AllocationWrite(
         consumer_uuid=consumer_uuid,
-        allocations=_resources(body["allocations"]),
+        allocations=_get_resources(body["allocations"]),
         project_id=body.get("project_id", project_id),
         user_id=body.get("user_id", user_id),
         consumer_type=body.get("consumer_type"),
@@ -63,14 +63,14 @@ def upgrade_allocations(
 def upgrade_all_allocations(
     body: Mapping[str, Any], version: Version, incomplete_owner: tuple[str, str]
 ) -> list[records.AllocationWrite]:
-    """Return what every consumer of ``body``, keyed by consumer, shall hold."""
+    """Return what every consumer of ``body``, keyed by consumer, is to hold."""
     return [
         upgrade_allocations(consumer_uuid, section, version, incomplete_owner)
         for consumer_uuid, section in body.items()
     ]
 
 
-def _resources(allocations: Any) -> dict[str, Mapping[str, int]]:
+def _get_resources(allocations: Any) -> dict[str, Mapping[str, int]]:
     """Return {provider uuid: amounts} of the list (below 1.12) or dict form."""
     if isinstance(allocations, list):
         return {item["resource_provider"]["uuid"]: item["resources"] for item in allocations}

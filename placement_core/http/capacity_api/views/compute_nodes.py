@@ -12,7 +12,7 @@ from placement_core.http import pages
 from placement_core.http.operations import Call, Reply
 
 _PATH = "/capacity/v1/compute_nodes"
-#: Of a page whose size nobody named.
+#: The default size of a page.
 _PAGE = 100
 
 _FIELDS = (
@@ -30,39 +30,39 @@ class BadMarker(errors.Invalid):
 def list_(call: Call) -> Reply:
     """Return the compute nodes that pass every filter of the query, by cell."""
     page = pages.parse_page(call.query)
-    found = call.services.compute_nodes.list_(
+    node_page = call.services.compute_nodes.list_(
         call.ctx, cell=pages.get_last(call.query, "cell"),
         named=pages.get_last(call.query, "name"),
-        after=None if page.marker is None else _place(page.marker),
+        after=None if page.marker is None else _parse_marker(page.marker),
         limit=min(page.size or _PAGE, LARGEST_PAGE))
-    following = None
-    if found.more:
-        last = found.nodes[-1]
-        following = pages.make_next_url(
+    next_url = None
+    if node_page.more:
+        last = node_page.nodes[-1]
+        next_url = pages.make_next_url(
             f"{call.prefix}{_PATH}", call.query, f"{last.cell.uuid}.{last.id}")
     return Reply(body={
-        "compute_nodes": [_document(node) for node in found.nodes],
+        "compute_nodes": [_render(node) for node in node_page.nodes],
         "missing_cells": [
-            {"uuid": each.uuid, "name": each.name, "reason": each.reason}
-            for each in found.missing],
-        "links": {"next": following}})
+            {"uuid": cell.uuid, "name": cell.name, "reason": cell.reason}
+            for cell in node_page.missing],
+        "links": {"next": next_url}})
 
 
 def show(call: Call) -> Reply:
     """Return one compute node."""
-    return Reply(body={"compute_node": _document(
+    return Reply(body={"compute_node": _render(
         call.services.compute_nodes.get(call.ctx, call.path["uuid"]))})
 
 
-def _place(marker: str) -> Key:
-    """Return the node that a page ended with."""
+def _parse_marker(marker: str) -> Key:
+    """Return the key of the node that a page ended with."""
     cell_uuid, _, number = marker.rpartition(".")
     if not cell_uuid or not (number.isascii() and number.isdigit() and len(number) <= 10):
         raise BadMarker(f"No page ended with {marker}.")
     return cell_uuid, min(int(number), 2**31 - 1)
 
 
-def _document(node: ComputeNode) -> dict[str, Any]:
+def _render(node: ComputeNode) -> dict[str, Any]:
     migrated = node.state is State.MIGRATED
     return {
         **{field: getattr(node, field) for field in _FIELDS},

@@ -12,9 +12,9 @@ from placement_core.placement.candidates import explain
 def candidates(call: Call) -> Reply:
     """Return what each part of a request for allocation candidates left."""
     request = query.parse(call.query, call.microversion)
-    world = call.services.index.world(call.ctx)
+    snapshot = call.services.index.snapshot(call.ctx)
     most = call.services.conf.placement.max_allocation_candidates
-    found = explain.candidates(
-        world, request, max_candidates=most if most >= 0 else None,
-        fence=call.services.fence is not None)
-    return Reply(body=dataclasses.asdict(found), last_modified=NOW, cacheable=True)
+    explanation = explain.candidates(
+        snapshot, request, max_candidates=most if most >= 0 else None,
+        exclude_reserved=call.services.host_access is not None)
+    return Reply(body=dataclasses.asdict(explanation), last_modified=NOW, cacheable=True)

@@ -1,4 +1,4 @@
-"""/capacity/v1/instances: whose an instance is, and in which cell."""
+"""/capacity/v1/instances: the project, the user and the cell of instances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placement_core.http import pages
 from placement_core.http.operations import Call, Reply
 
 _PATH = "/capacity/v1/instances"
-#: Of a page whose size nobody named: there are very many instances.
+#: The default size of a page: there are very many instances.
 _PAGE = 1000
 
 
@@ -19,36 +19,36 @@ def list_(call: Call) -> Reply:
     page = pages.parse_page(call.query)
     size = page.size or _PAGE
     deleted = pages.get_last(call.query, "queued_for_delete")
-    found = instances.list_(
+    records = instances.list_(
         call.ctx, call.services.cells,
         project_id=pages.get_last(call.query, "project_id"),
         user_id=pages.get_last(call.query, "user_id"),
         cell=pages.get_last(call.query, "cell"),
         queued_for_delete=None if deleted is None else deleted == "true",
         marker=page.marker, limit=size + 1)
-    following = None
-    if len(found) > size:
-        found = found[:size]
-        following = pages.make_next_url(
-            f"{call.prefix}{_PATH}", call.query, found[-1].uuid)
+    next_url = None
+    if len(records) > size:
+        records = records[:size]
+        next_url = pages.make_next_url(
+            f"{call.prefix}{_PATH}", call.query, records[-1].uuid)
     return Reply(body={
-        "instances": [_document(each) for each in found], "links": {"next": following}})
+        "instances": [_render(instance) for instance in records], "links": {"next": next_url}})
 
 
 def register(call: Call) -> Reply:
-    """Note whose an instance is; 200 if that was known already."""
-    made, new = instances.register(call.ctx, call.services.cells, **call.body["instance"])
-    return Reply(201 if new else 200, _one(made), location=f"{_PATH}/{made.uuid}")
+    """Register an instance; 200 if it was registered already."""
+    instance, new = instances.register(call.ctx, call.services.cells, **call.body["instance"])
+    return Reply(201 if new else 200, _wrap(instance), location=f"{_PATH}/{instance.uuid}")
 
 
 def show(call: Call) -> Reply:
     """Return an instance; what its mapping lacks is fetched from its cell."""
-    return Reply(body=_one(instances.get(call.ctx, call.services.cells, call.path["uuid"])))
+    return Reply(body=_wrap(instances.get(call.ctx, call.services.cells, call.path["uuid"])))
 
 
 def update(call: Call) -> Reply:
-    """Say in which cell an instance is, or whether it is deleted."""
-    return Reply(body=_one(instances.update(
+    """Set in which cell an instance is, or whether it is deleted."""
+    return Reply(body=_wrap(instances.update(
         call.ctx, call.services.cells, call.path["uuid"], **call.body["instance"])))
 
 
@@ -59,11 +59,11 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _one(instance: Instance) -> dict[str, Any]:
-    return {"instance": _document(instance)}
+def _wrap(instance: Instance) -> dict[str, Any]:
+    return {"instance": _render(instance)}
 
 
-def _document(instance: Instance) -> dict[str, Any]:
+def _render(instance: Instance) -> dict[str, Any]:
     return {
         "uuid": instance.uuid, "project_id": instance.project_id, "user_id": instance.user_id,
         "cell_uuid": instance.cell_uuid, "queued_for_delete": instance.queued_for_delete,

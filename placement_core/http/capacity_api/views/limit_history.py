@@ -10,7 +10,7 @@ from placement_core.http.operations import Call, Reply
 from placement_core.limits import history
 
 _PATH = "/capacity/v1/limits/history"
-#: Of a page whose size nobody named: a history only grows.
+#: The default size of a page: a history only grows.
 _PAGE = 1000
 
 
@@ -18,15 +18,15 @@ def list_(call: Call) -> Reply:
     """Return the changes that pass every filter of the query, the newest first."""
     page = pages.parse_page(call.query)
     size = page.size or _PAGE
-    wanted = {name: call.query[name][-1] for name in HISTORY_FIELDS if name in call.query}
-    found = history.list_(
+    filters = {name: call.query[name][-1] for name in HISTORY_FIELDS if name in call.query}
+    changes = history.list_(
         call.ctx, marker=int(page.marker) if page.marker else None, limit=size + 1,
-        **wanted)  # type: ignore[arg-type]  # (kind is one of the schema's)
-    following = None
-    if len(found) > size:
-        found = found[:size]
-        following = pages.make_next_url(
-            f"{call.prefix}{_PATH}", call.query, str(found[-1].id))
+        **filters)  # type: ignore[arg-type]  # (kind is one of the schema's)
+    next_url = None
+    if len(changes) > size:
+        changes = changes[:size]
+        next_url = pages.make_next_url(
+            f"{call.prefix}{_PATH}", call.query, str(changes[-1].id))
     return Reply(body={
-        "changes": [dataclasses.asdict(item) for item in found],
-        "links": {"next": following}})
+        "changes": [dataclasses.asdict(change) for change in changes],
+        "links": {"next": next_url}})

@@ -1,6 +1,6 @@
 """/capacity/v1/reservations/…: what could be leased, and what was.
 
-Whether a lease would fit, and when, and what is free over time, says nothing of who has
+Whether a lease would fit, and when, and what is free over time, does not tell who has
 the rest.
 """
 
@@ -20,10 +20,10 @@ from placement_core.plugin_api.reservations import Window
 from placement_core.reservations.errors import InvalidLease
 from placement_core.reservations.leases import history, notifications
 from placement_core.reservations.manager import event_queue
-from placement_core.reservations.records import Holding
+from placement_core.reservations.records import HostHistoryEntry
 
 _PATH = "/capacity/v1/reservations"
-#: Of a page whose size nobody named.
+#: The default size of a page.
 _PAGE = 1000
 #: The most steps of a timeline in one answer; there are two for each lease at most.
 _STEPS = 10_000
@@ -42,23 +42,23 @@ def what_if(call: Call) -> Reply:
 
 def timeline(call: Call) -> Reply:
     """Return how much of the freepool is free over time, the first steps of it."""
-    start_at = _moment(call, "start") or _now()
-    end_at = _moment(call, "end") or start_at + _YEAR
+    start_at = _parse_time(call, "start") or _now()
+    end_at = _parse_time(call, "end") or start_at + _YEAR
     if not start_at < end_at:
         raise InvalidLease("end must be later than start.", "end")
     size = min(pages.parse_page(call.query).size or _STEPS, _STEPS)
     steps = call.services.leases.timeline(call.ctx, Window(start_at, end_at))
-    following = None
+    next_url = None
     if len(steps) > size:
         steps = steps[:size]
-        following = pages.add_query(f"{call.prefix}{_PATH}/timeline", {
+        next_url = pages.add_query(f"{call.prefix}{_PATH}/timeline", {
             **call.query, "start": [dates.format_lease_date(steps[-1].window.end_at)],
             "end": [dates.format_lease_date(end_at)]})
     return Reply(body={
         "timeline": [{
             **windows.render_window(step.window), "hosts": step.hosts, "vcpus": step.vcpus,
             "memory_mb": step.memory_mb, "disk_gb": step.disk_gb} for step in steps],
-        "links": {"next": following}})
+        "links": {"next": next_url}})
 
 
 def next_fit(call: Call) -> Reply:
@@ -67,8 +67,8 @@ def next_fit(call: Call) -> Reply:
     if caller.project_id is None:
         raise NotAllowed(policies.RESERVATIONS_NEXT_FIT)
     fit = call.services.leases.next_fit(
-        call.ctx, caller.project_id, requests.parse_reservations(_reservations(call)),
-        since=_moment(call, "start"), seconds=_seconds(call))
+        call.ctx, caller.project_id, requests.parse_reservations(_parse_reservations(call)),
+        since=_parse_time(call, "start"), seconds=_parse_seconds(call))
     return Reply(body={"next_fit": None if fit is None else {
         **windows.render_window(fit.window), "earliest": fit.earliest}})
 
@@ -79,12 +79,12 @@ def list_history(call: Call) -> Reply:
     size = page.size or _PAGE
     rows = history.page(
         call.ctx, project_id=pages.get_last(call.query, "project_id"),
-        host=pages.get_last(call.query, "host"), since=_moment(call, "start"),
-        until=_moment(call, "end"), after=page.marker, limit=size + 1)
-    following = None if len(rows) <= size else pages.make_next_url(
+        host=pages.get_last(call.query, "host"), since=_parse_time(call, "start"),
+        until=_parse_time(call, "end"), after=page.marker, limit=size + 1)
+    next_url = None if len(rows) <= size else pages.make_next_url(
         f"{call.prefix}{_PATH}/history", call.query, rows[size - 1].marker)
     return Reply(body={
-        "history": [_holding(each) for each in rows[:size]], "links": {"next": following}})
+        "history": [_render_holding(row) for row in rows[:size]], "links": {"next": next_url}})
 
 
 def list_notices(call: Call) -> Reply:
@@ -94,12 +94,12 @@ def list_notices(call: Call) -> Reply:
     notices = notifications.page(
         call.ctx, after=after, project_id=pages.get_last(call.query, "project_id"),
         lease_id=pages.get_last(call.query, "lease_id"), limit=page.size or _PAGE)
-    following = pages.make_next_url(
+    next_url = pages.make_next_url(
         f"{call.prefix}{_PATH}/notices", call.query,
         str(notices[-1].position if notices else after))
     return Reply(body={
-        "notices": [dataclasses.asdict(each) for each in notices],
-        "links": {"next": following}})
+        "notices": [dataclasses.asdict(notice) for notice in notices],
+        "links": {"next": next_url}})
 
 
 def retry_event(call: Call) -> Reply:
@@ -108,13 +108,13 @@ def retry_event(call: Call) -> Reply:
     return Reply(204)
 
 
-def _holding(item: Holding) -> dict[str, Any]:
-    fields = dataclasses.asdict(item)
+def _render_holding(holding: HostHistoryEntry) -> dict[str, Any]:
+    fields = dataclasses.asdict(holding)
     del fields["marker"], fields["window"]
-    return {**fields, **windows.render_window(item.window)}
+    return {**fields, **windows.render_window(holding.window)}
 
 
-def _reservations(call: Call) -> list[dict[str, Any]]:
+def _parse_reservations(call: Call) -> list[dict[str, Any]]:
     """Read the reservations in the query: the list of a lease's body.
 
     :raises errors.Invalid: they are no such list.
@@ -130,14 +130,14 @@ def _reservations(call: Call) -> list[dict[str, Any]]:
     return reservations
 
 
-def _seconds(call: Call) -> int:
+def _parse_seconds(call: Call) -> int:
     minutes, seconds = (pages.get_last(call.query, key) for key in ("minutes", "seconds"))
     if (minutes is None) == (seconds is None):
         raise errors.Invalid("How long the lease lasts is said by minutes, or by seconds.")
     return int(seconds or 0) + 60 * int(minutes or 0)
 
 
-def _moment(call: Call, key: str) -> datetime.datetime | None:
+def _parse_time(call: Call, key: str) -> datetime.datetime | None:
     text = pages.get_last(call.query, key)
     return None if text is None else dates.parse_or_now(text, key)
 

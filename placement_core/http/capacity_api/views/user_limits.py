@@ -17,7 +17,7 @@ from placement_core.limits import users
 from placement_core.limits.records import UserLimit
 
 _PATH = "/capacity/v1/limits/users"
-#: Of a page whose size nobody named.
+#: The default size of a page.
 _PAGE = 1000
 
 
@@ -25,33 +25,33 @@ def list_(call: Call) -> Reply:
     """Return the users' limits that pass every filter of the query."""
     page = pages.parse_page(call.query)
     size = page.size or _PAGE
-    found = users.list_(
+    limits = users.list_(
         call.ctx, queries.parse_filters(call.query, USER_LIMIT_FIELDS),
         marker=page.marker, limit=size + 1)
-    following = None
-    if len(found) > size:
-        found = found[:size]
-        following = pages.make_next_url(
-            f"{call.prefix}{_PATH}", call.query, found[-1].id)
+    next_url = None
+    if len(limits) > size:
+        limits = limits[:size]
+        next_url = pages.make_next_url(
+            f"{call.prefix}{_PATH}", call.query, limits[-1].id)
     return Reply(body={
-        "user_limits": [dataclasses.asdict(item) for item in found],
-        "links": {"next": following}})
+        "user_limits": [dataclasses.asdict(limit) for limit in limits],
+        "links": {"next": next_url}})
 
 
 def create(call: Call) -> Reply:
     """Set limits of users, all or nothing."""
-    made = users.create_many(call.ctx, call.services.catalog, call.body["user_limits"])
-    return Reply(201, {"user_limits": [dataclasses.asdict(item) for item in made]})
+    limits = users.create_many(call.ctx, call.services.catalog, call.body["user_limits"])
+    return Reply(201, {"user_limits": [dataclasses.asdict(limit) for limit in limits]})
 
 
 def show(call: Call) -> Reply:
     """Return one user's limit."""
-    return Reply(body=_one(users.get(call.ctx, call.path["id"])))
+    return Reply(body=_wrap(users.get(call.ctx, call.path["id"])))
 
 
 def update(call: Call) -> Reply:
     """Change the value or the description of a user's limit."""
-    return Reply(body=_one(users.update(call.ctx, call.path["id"], call.body["user_limit"])))
+    return Reply(body=_wrap(users.update(call.ctx, call.path["id"], call.body["user_limit"])))
 
 
 def delete(call: Call) -> Reply:
@@ -60,5 +60,5 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _one(item: UserLimit) -> dict[str, Any]:
-    return {"user_limit": dataclasses.asdict(item)}
+def _wrap(limit: UserLimit) -> dict[str, Any]:
+    return {"user_limit": dataclasses.asdict(limit)}

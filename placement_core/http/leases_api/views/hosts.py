@@ -13,7 +13,7 @@ def list_(call: Call) -> Reply:
     """Return the hosts of the freepool."""
     page = pages.parse_page(call.query)
     hosts = host_queries.page(
-        call.ctx, after=queries.parse_number(call.query, "marker"), limit=page.wanted)
+        call.ctx, after=queries.parse_number(call.query, "marker"), limit=page.size_to_read)
     body = {"hosts": [representations.render_host(each) for each in hosts[:page.size]]}
     if page.size is not None and len(hosts) > page.size:
         body["hosts_links"] = [{"rel": "next", "href": pages.make_next_url(
@@ -34,10 +34,10 @@ def show(call: Call) -> Reply:
 
 def update(call: Call) -> Reply:
     """Change capabilities of a host, or whether it can be promised."""
-    asked = requests.parse_host_change(call.body)
+    change = requests.parse_host_change(call.body)
     return _shown(call.services.pool_hosts.change(
-        call.ctx, call.path["id"], asked.capabilities, name=asked.name,
-        reservable=asked.reservable, reason=asked.down_reason))
+        call.ctx, call.path["id"], change.capabilities, name=change.name,
+        reservable=change.reservable, reason=change.down_reason))
 
 
 def delete(call: Call) -> Reply:

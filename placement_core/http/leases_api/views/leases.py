@@ -9,21 +9,22 @@ import orjson
 from placement_core.http import pages
 from placement_core.http.leases_api import owners, policies, queries, representations, requests
 from placement_core.http.operations import Call, Reply
-from placement_core.reservations.leases import lease_queries, rendered_cache
+from placement_core.reservations.leases import lease_queries
+from placement_core.reservations.leases.rendered_cache import RenderedLeases
 
 
 def list_(call: Call) -> Reply:
     """Return the leases that the caller sees and that pass every filter of the query."""
     query, page = call.query, pages.parse_page(call.query)
     sort_key, descending = queries.parse_order(query)
-    documents = rendered_cache.of(call.ctx.database, representations.LEASE).page(
+    documents = RenderedLeases(representations.LEASE, call.services.lease_texts).page(
         call.ctx,
         project_id=owners.get_visible_project(
             call, policies.LEASES_GET, policies.LEASES_GET_ALL,
             pages.get_last(query, "project_id")),
         status=pages.get_last(query, "status"), name=pages.get_last(query, "name"),
         host_id=queries.parse_number(query, "host"), overlaps=queries.parse_window(query),
-        sort_key=sort_key, descending=descending, after=page.marker, limit=page.wanted)
+        sort_key=sort_key, descending=descending, after=page.marker, limit=page.size_to_read)
     body: dict[str, Any] = {"leases": [orjson.Fragment(text) for _, text in documents[:page.size]]}
     if page.size is not None and len(documents) > page.size:
         body["leases_links"] = [{"rel": "next", "href": pages.make_next_url(
@@ -34,8 +35,8 @@ def list_(call: Call) -> Reply:
 def create(call: Call) -> Reply:
     """Admit a lease, whole."""
     new = requests.parse_new_lease(call.body, call.ctx.identity, policies.LEASES_POST)
-    made = call.services.leases.create(call.ctx, new)
-    return Reply(201, {"lease": representations.render_lease(made)})
+    lease = call.services.leases.create(call.ctx, new)
+    return Reply(201, {"lease": representations.render_lease(lease)})
 
 
 def show(call: Call) -> Reply:

@@ -13,34 +13,34 @@ from placement_core.plugin_api.catalog import Domain
 
 def list_(call: Call) -> Reply:
     """Return the domains that the caller sees."""
-    found = call.services.catalog.domains(call.ctx, name=pages.get_last(call.query, "name"))
-    seen = visibility.list_visible(call, visibility.get_visibility(call))
-    if seen is not None:
-        found = [each for each in found if each.id in seen]
+    records = call.services.catalog.domains(call.ctx, name=pages.get_last(call.query, "name"))
+    visible = visibility.list_visible(call, visibility.get_visibility(call))
+    if visible is not None:
+        records = [domain for domain in records if domain.id in visible]
     return Reply(body=representations.render_list(
-        call, "domains", found, representations.render_domain))
+        call, "domains", records, representations.render_domain))
 
 
 def show(call: Call) -> Reply:
     """Return one domain, if the caller may see it."""
     id_ = call.path["id"]
-    item = catalogs.require_found("domain", id_, call.services.catalog.domain(call.ctx, id_))
+    domain = catalogs.require_found("domain", id_, call.services.catalog.domain(call.ctx, id_))
     if not visibility.can_see(call, visibility.get_visibility(call), id_):
         raise NotAllowed(policies.GET_DOMAIN)
-    return _shown(call, item)
+    return _reply(call, domain)
 
 
 def create(call: Call) -> Reply:
     """Make a domain."""
-    given = call.body["domain"]
-    return _shown(call, domains.create(
-        call.ctx, name=given["name"], description=given.get("description") or "",
-        enabled=given.get("enabled", True)), 201)
+    body = call.body["domain"]
+    return _reply(call, domains.create(
+        call.ctx, name=body["name"], description=body.get("description") or "",
+        enabled=body.get("enabled", True)), 201)
 
 
 def update(call: Call) -> Reply:
     """Change a domain; one that is to be deleted is disabled first."""
-    return _shown(call, domains.update(
+    return _reply(call, domains.update(
         call.ctx, call.path["id"], **catalogs.parse_changes(call.body["domain"])))
 
 
@@ -50,6 +50,6 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _shown(call: Call, item: Domain, status: int = 200) -> Reply:
+def _reply(call: Call, domain: Domain, status: int = 200) -> Reply:
     return Reply(status, representations.render_item(
-        call, "domain", item, representations.render_domain))
+        call, "domain", domain, representations.render_domain))

@@ -20,11 +20,11 @@ def list_(call: Call) -> Reply:
     page = pages.parse_page(call.query)
     visible = visibility.list_visible(
         call, visibility.get_visibility_of_limits(call), pages.get_last(call.query, "project_id"))
-    found = limits.list_(
+    records = limits.list_(
         call.ctx, queries.parse_filters(call.query, queries.LIMIT_FIELDS), visible=visible,
-        marker=page.marker, limit=page.wanted)
+        marker=page.marker, limit=page.size_to_read)
     return Reply(body=representations.render_list(
-        call, "limits", found, representations.render_limit, page))
+        call, "limits", records, representations.render_limit, page))
 
 
 def create(call: Call) -> Reply:
@@ -38,17 +38,17 @@ def create(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return one limit, if the caller may see it."""
-    item = limits.get(call.ctx, call.path["id"])
+    limit = limits.get(call.ctx, call.path["id"])
     if not visibility.can_see(call, visibility.get_visibility_of_limits(call),
-                              item.project_id or item.domain_id):
+                              limit.project_id or limit.domain_id):
         raise NotAllowed(policies.GET_LIMIT)
-    return _shown(call, item)
+    return _reply(call, limit)
 
 
 def update(call: Call) -> Reply:
     """Change the value or the description of a limit."""
     services = call.services
-    return _shown(call, limits.update(
+    return _reply(call, limits.update(
         call.ctx, services.catalog, services.model, call.path["id"], call.body["limit"]))
 
 
@@ -59,6 +59,6 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _shown(call: Call, item: Limit) -> Reply:
+def _reply(call: Call, limit: Limit) -> Reply:
     return Reply(body=representations.render_item(
-        call, "limit", item, representations.render_limit))
+        call, "limit", limit, representations.render_limit))

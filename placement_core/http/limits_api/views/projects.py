@@ -13,7 +13,7 @@ from placement_core.plugin_api.catalog import Project
 
 
 class NoDomain(errors.Invalid):
-    """A project is to be made, and nobody knows in which domain."""
+    """A new project names no domain, and the caller's token has none."""
 
     def __init__(self) -> None:
         super().__init__("Expecting to find domain_id in project: the token has no domain.")
@@ -21,54 +21,54 @@ class NoDomain(errors.Invalid):
 
 def list_(call: Call) -> Reply:
     """Return the projects that the caller sees and that pass the filters of the query."""
-    found = call.services.catalog.projects(
+    records = call.services.catalog.projects(
         call.ctx, name=pages.get_last(call.query, "name"),
         domain_id=pages.get_last(call.query, "domain_id"),
         parent_id=pages.get_last(call.query, "parent_id"))
-    seen = visibility.list_visible(call, visibility.get_visibility(call))
-    if seen is not None:
-        found = [each for each in found if each.id in seen]
+    visible = visibility.list_visible(call, visibility.get_visibility(call))
+    if visible is not None:
+        records = [project for project in records if project.id in visible]
     return Reply(body=representations.render_list(
-        call, "projects", found, representations.render_project))
+        call, "projects", records, representations.render_project))
 
 
 def show(call: Call) -> Reply:
     """Return one project, if the caller may see it."""
     id_ = call.path["id"]
-    item = catalogs.require_found("project", id_, call.services.catalog.project(call.ctx, id_))
+    project = catalogs.require_found("project", id_, call.services.catalog.project(call.ctx, id_))
     if not visibility.can_see(call, visibility.get_visibility(call), id_):
         raise NotAllowed(policies.GET_PROJECT)
-    return _shown(call, item)
+    return _reply(call, project)
 
 
 def create(call: Call) -> Reply:
-    """Make a project in a domain, or below another project."""
-    given = call.body["project"]
-    parent_id = given.get("parent_id")
-    domain_id = given.get("domain_id") or _domain_id(call, parent_id)
-    return _shown(call, projects.create(
-        call.ctx, name=given["name"], domain_id=domain_id, parent_id=parent_id,
-        description=given.get("description") or "", enabled=given.get("enabled", True),
+    """Create a project in a domain, or below another project."""
+    body = call.body["project"]
+    parent_id = body.get("parent_id")
+    domain_id = body.get("domain_id") or _find_domain_id(call, parent_id)
+    return _reply(call, projects.create(
+        call.ctx, name=body["name"], domain_id=domain_id, parent_id=parent_id,
+        description=body.get("description") or "", enabled=body.get("enabled", True),
         max_depth=call.services.model.max_depth), 201)
 
 
 def update(call: Call) -> Reply:
-    """Change a project; one with another parent takes what is below it along."""
-    wanted = catalogs.parse_changes(call.body["project"])
-    if "parent_id" in wanted and wanted["parent_id"] is None:
+    """Change a project; its subtree moves with it to another parent."""
+    changes = catalogs.parse_changes(call.body["project"])
+    if "parent_id" in changes and changes["parent_id"] is None:
         # Right below its domain.
-        wanted["parent_id"] = projects.get(call.ctx, call.path["id"]).domain_id
-    return _shown(call, project_moves.update_project(
-        call.ctx, call.services.model, call.path["id"], **wanted))
+        changes["parent_id"] = projects.get(call.ctx, call.path["id"]).domain_id
+    return _reply(call, project_moves.update_project(
+        call.ctx, call.services.model, call.path["id"], **changes))
 
 
 def delete(call: Call) -> Reply:
-    """Remove a project that has none below it, and its limits."""
+    """Delete a project without children, and its limits."""
     cleanup.delete_project(call.ctx, call.path["id"])
     return Reply(204)
 
 
-def _domain_id(call: Call, parent_id: str | None) -> str:
+def _find_domain_id(call: Call, parent_id: str | None) -> str:
     """Return the domain of a new project that names none: its parent's, or the caller's."""
     caller = call.ctx.identity
     if parent_id is not None:
@@ -80,6 +80,6 @@ def _domain_id(call: Call, parent_id: str | None) -> str:
     return domain_id
 
 
-def _shown(call: Call, item: Project, status: int = 200) -> Reply:
+def _reply(call: Call, project: Project, status: int = 200) -> Reply:
     return Reply(status, representations.render_item(
-        call, "project", item, representations.render_project))
+        call, "project", project, representations.render_project))

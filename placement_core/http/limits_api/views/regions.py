@@ -12,30 +12,30 @@ from placement_core.plugin_api.catalog import Region
 
 def list_(call: Call) -> Reply:
     """Return regions: all, or those below one."""
-    found = call.services.catalog.regions(
+    records = call.services.catalog.regions(
         call.ctx, parent_region_id=pages.get_last(call.query, "parent_region_id"))
     return Reply(body=representations.render_list(
-        call, "regions", found, representations.render_region))
+        call, "regions", records, representations.render_region))
 
 
 def show(call: Call) -> Reply:
     """Return one region."""
     id_ = call.path["id"]
-    return _shown(call, catalogs.require_found(
+    return _reply(call, catalogs.require_found(
         "region", id_, call.services.catalog.region(call.ctx, id_)))
 
 
 def create(call: Call) -> Reply:
     """Make a region; without an id, it gets one."""
-    given = call.body["region"]
-    return _shown(call, regions.create(
-        call.ctx, id=given.get("id") or None, parent_region_id=given.get("parent_region_id"),
-        description=given.get("description") or ""), 201)
+    body = call.body["region"]
+    return _reply(call, regions.create(
+        call.ctx, id=body.get("id") or None, parent_region_id=body.get("parent_region_id"),
+        description=body.get("description") or ""), 201)
 
 
 def update(call: Call) -> Reply:
     """Describe a region anew, or move it below another one."""
-    return _shown(call, regions.update(
+    return _reply(call, regions.update(
         call.ctx, call.path["id"], **catalogs.parse_changes(call.body["region"])))
 
 
@@ -45,6 +45,6 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _shown(call: Call, item: Region, status: int = 200) -> Reply:
+def _reply(call: Call, region: Region, status: int = 200) -> Reply:
     return Reply(status, representations.render_item(
-        call, "region", item, representations.render_region))
+        call, "region", region, representations.render_region))

@@ -12,11 +12,11 @@ from placement_core.limits.records import RegisteredLimit
 def list_(call: Call) -> Reply:
     """Return the registered limits that pass every filter of the query."""
     page = pages.parse_page(call.query)
-    found = registered.list_(
+    records = registered.list_(
         call.ctx, queries.parse_filters(call.query, queries.REGISTERED_FIELDS),
-        marker=page.marker, limit=page.wanted)
+        marker=page.marker, limit=page.size_to_read)
     return Reply(body=representations.render_list(
-        call, "registered_limits", found, representations.render_registered_limit, page))
+        call, "registered_limits", records, representations.render_registered_limit, page))
 
 
 def create(call: Call) -> Reply:
@@ -29,12 +29,12 @@ def create(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return one registered limit."""
-    return _shown(call, registered.get(call.ctx, call.path["id"]))
+    return _reply(call, registered.get(call.ctx, call.path["id"]))
 
 
 def update(call: Call) -> Reply:
     """Change a registered limit that no limit refers to."""
-    return _shown(call, registered.update(
+    return _reply(call, registered.update(
         call.ctx, call.services.catalog, call.path["id"], call.body["registered_limit"]))
 
 
@@ -44,6 +44,6 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _shown(call: Call, item: RegisteredLimit) -> Reply:
+def _reply(call: Call, registered_limit: RegisteredLimit) -> Reply:
     return Reply(body=representations.render_item(
-        call, "registered_limit", item, representations.render_registered_limit))
+        call, "registered_limit", registered_limit, representations.render_registered_limit))

@@ -12,31 +12,31 @@ from placement_core.plugin_api.catalog import Service
 
 def list_(call: Call) -> Reply:
     """Return the services of a type and a name."""
-    found = call.services.catalog.services(
+    records = call.services.catalog.services(
         call.ctx, service_type=pages.get_last(call.query, "type"),
         name=pages.get_last(call.query, "name"))
     return Reply(body=representations.render_list(
-        call, "services", found, representations.render_service))
+        call, "services", records, representations.render_service))
 
 
 def show(call: Call) -> Reply:
     """Return one service."""
     id_ = call.path["id"]
-    return _shown(call, catalogs.require_found(
+    return _reply(call, catalogs.require_found(
         "service", id_, call.services.catalog.service(call.ctx, id_)))
 
 
 def create(call: Call) -> Reply:
     """Make a service."""
-    given = call.body["service"]
-    return _shown(call, services.create(
-        call.ctx, service_type=given["type"], name=given.get("name", ""),
-        description=given.get("description") or "", enabled=given.get("enabled", True)), 201)
+    body = call.body["service"]
+    return _reply(call, services.create(
+        call.ctx, service_type=body["type"], name=body.get("name", ""),
+        description=body.get("description") or "", enabled=body.get("enabled", True)), 201)
 
 
 def update(call: Call) -> Reply:
     """Change a service."""
-    return _shown(call, services.update(
+    return _reply(call, services.update(
         call.ctx, call.path["id"], **catalogs.parse_changes(call.body["service"])))
 
 
@@ -46,6 +46,6 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _shown(call: Call, item: Service, status: int = 200) -> Reply:
+def _reply(call: Call, service: Service, status: int = 200) -> Reply:
     return Reply(status, representations.render_item(
-        call, "service", item, representations.render_service))
+        call, "service", service, representations.render_service))

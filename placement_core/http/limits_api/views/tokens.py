@@ -1,7 +1,7 @@
-"""POST /v3/auth/tokens: for clients that cannot do without logging in.
+"""POST /v3/auth/tokens: for clients that always log in.
 
-It exists where every token is believed (``[api] auth_strategy = noauth2``): whoever
-they say they are, they are. Elsewhere, Keystone is where one logs in.
+It exists where every token is believed (``[api] auth_strategy = noauth2``): callers are
+whoever they say. Elsewhere, they log in at Keystone.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from placement_core.http.operations import Call, Reply
 from placement_core.plugin_api.catalog import Endpoint, Service
 from placement_core.services import Services
 
-#: noauth2 tokens do not expire; clients want to hear of a time.
+#: noauth2 tokens do not expire, but clients require a time.
 _LIFETIME = datetime.timedelta(days=1)
 
 _INTERFACES = ("public", "internal", "admin")
-#: What this service is for clients, and where below its own root they reach it.
+#: The types of service that this one is, and the paths of each.
 _OWN_SERVICES = {"identity": "/v3", "placement": "", "reservation": "/v1"}
 
 
@@ -32,7 +32,7 @@ class LogInElsewhere(errors.NotFound):
 
 
 class NoUser(errors.Invalid):
-    """Nobody says who logs in."""
+    """A request names no user."""
 
     def __init__(self) -> None:
         super().__init__("Expecting to find a user or a token in identity.")
@@ -50,17 +50,17 @@ def check_issued_here(services: Services) -> None:
 
 def create(call: Call) -> Reply:
     """Return a token for whoever the caller says to be."""
-    given = call.body["auth"]
-    user = _user(given["identity"])
-    project_id = _project_id(call, given.get("scope")) or user
+    body = call.body["auth"]
+    user = _find_user(body["identity"])
+    project_id = _find_project_id(call, body.get("scope")) or user
     now = datetime.datetime.now(datetime.UTC)
     roles = [{"id": "admin", "name": "admin"}] if user == "admin" else []
     document = {"token": {
         "methods": ["password"], "audit_ids": [],
-        "issued_at": _text(now), "expires_at": _text(now + _LIFETIME),
+        "issued_at": _format_time(now), "expires_at": _format_time(now + _LIFETIME),
         "user": {"id": user, "name": user, "password_expires_at": None, "domain": _DEFAULT},
-        "project": _project(call, project_id), "is_domain": False, "roles": roles,
-        "catalog": _catalog(call),
+        "project": _render_project(call, project_id), "is_domain": False, "roles": roles,
+        "catalog": _render_catalog(call),
     }}
     return Reply(201, document, headers=(("X-Subject-Token", f"{user}:{project_id}"),))
 
@@ -68,81 +68,82 @@ def create(call: Call) -> Reply:
 _DEFAULT = {"id": "default", "name": "Default"}
 
 
-def _user(identity: Mapping[str, Any]) -> str:
-    """Return who logs in, in whichever wording."""
+def _find_user(identity: Mapping[str, Any]) -> str:
+    """Return the user of any authentication method."""
     for method in identity.values():
         if not isinstance(method, dict):
             continue
         user = method.get("user")
         if isinstance(user, dict):
-            named = user.get("name") or user.get("id")
-            if isinstance(named, str):
-                return _believable(named)
+            name = user.get("name") or user.get("id")
+            if isinstance(name, str):
+                return _require_user_name(name)
         token = method.get("id")
         if isinstance(token, str) and token:
-            return _believable(token.partition(":")[0])
+            return _require_user_name(token.partition(":")[0])
     raise NoUser
 
 
-def _believable(name: str) -> str:
+def _require_user_name(name: str) -> str:
     """Return a user's name, if a token can hold it."""
     if not name or ":" in name or not name.isascii() or not name.isprintable():
         raise NoUser
     return name
 
 
-def _project_id(call: Call, scope: object) -> str | None:
-    """Return the project of a scope; one that nobody knows is believed, too."""
+def _find_project_id(call: Call, scope: object) -> str | None:
+    """Return the project of a scope; one that is not in the catalog is believed, too."""
     project = scope.get("project") if isinstance(scope, dict) else None
     if not isinstance(project, dict):
         return None
     id_, name = project.get("id"), project.get("name")
     if isinstance(id_, str) and id_:
-        return _printable(id_)
+        return _require_printable(id_)
     if not isinstance(name, str) or not name:
         return None
-    found = call.services.catalog.projects(call.ctx, name=name)
-    return found[0].id if found else _printable(name)
+    projects = call.services.catalog.projects(call.ctx, name=name)
+    return projects[0].id if projects else _require_printable(name)
 
 
-def _printable(id_: str) -> str:
+def _require_printable(id_: str) -> str:
     if not id_.isascii() or not id_.isprintable():
         raise errors.Invalid("Expecting to find an id in project that a token can hold.")
     return id_
 
 
-def _project(call: Call, project_id: str) -> dict[str, Any]:
+def _render_project(call: Call, project_id: str) -> dict[str, Any]:
     catalog = call.services.catalog
-    known = catalog.project(call.ctx, project_id)
-    if known is None:
+    project = catalog.project(call.ctx, project_id)
+    if project is None:
         return {"id": project_id, "name": project_id, "domain": _DEFAULT}
-    domain = catalog.domain(call.ctx, known.domain_id)
+    domain = catalog.domain(call.ctx, project.domain_id)
+    domain_name = domain.name if domain else project.domain_id
     return {
-        "id": known.id, "name": known.name,
-        "domain": {"id": known.domain_id, "name": domain.name if domain else known.domain_id}}
+        "id": project.id, "name": project.name,
+        "domain": {"id": project.domain_id, "name": domain_name}}
 
 
-def _catalog(call: Call) -> list[dict[str, Any]]:
+def _render_catalog(call: Call) -> list[dict[str, Any]]:
     """Return the catalog in the form of a token.
 
-    What this service is itself is there, in every region, even if nobody has written
-    it down.
+    It has this service itself in every region, even without an entry in the database.
     """
     catalog = call.services.catalog
     endpoints: dict[str, list[Endpoint]] = {}
     for endpoint in catalog.endpoints(call.ctx):
         if endpoint.enabled:
             endpoints.setdefault(endpoint.service_id, []).append(endpoint)
-    services = [each for each in catalog.services(call.ctx) if each.enabled]
-    found = [_entry(service, endpoints.get(service.id, ())) for service in services]
-    written = {entry["type"] for entry in found if entry["endpoints"]}
+    entries = [
+        _render_entry(service, endpoints.get(service.id, ()))
+        for service in catalog.services(call.ctx) if service.enabled]
+    types = {entry["type"] for entry in entries if entry["endpoints"]}
     regions = [None, *(region.id for region in catalog.regions(call.ctx))]
-    return found + [
-        _own_entry(kind, f"{call.prefix}{path}", regions)
-        for kind, path in _OWN_SERVICES.items() if kind not in written]
+    return entries + [
+        _render_own_entry(type_, f"{call.prefix}{path}", regions)
+        for type_, path in _OWN_SERVICES.items() if type_ not in types]
 
 
-def _entry(service: Service, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def _render_entry(service: Service, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     return {
         "id": service.id, "type": service.type, "name": service.name,
         "endpoints": [{
@@ -151,12 +152,12 @@ def _entry(service: Service, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
         } for endpoint in endpoints]}
 
 
-def _own_entry(kind: str, url: str, regions: Iterable[str | None]) -> dict[str, Any]:
+def _render_own_entry(type_: str, url: str, regions: Iterable[str | None]) -> dict[str, Any]:
     endpoints = [
-        Endpoint(f"{kind}-{interface}", kind, interface, url, region)
+        Endpoint(f"{type_}-{interface}", type_, interface, url, region)
         for region in regions for interface in _INTERFACES]
-    return _entry(Service(kind, kind, kind), endpoints)
+    return _render_entry(Service(type_, type_, type_), endpoints)
 
 
-def _text(moment: datetime.datetime) -> str:
+def _format_time(moment: datetime.datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -12,7 +12,7 @@ from typing import TypedDict
 from placement_core.http.placement_api.queries import errors
 
 
-class Filters(TypedDict, total=False):
+class TraitFilters(TypedDict, total=False):
     """The arguments of ``traits.list_``."""
 
     names: list[str]
@@ -20,12 +20,12 @@ class Filters(TypedDict, total=False):
     associated: bool
 
 
-def parse(query: Mapping[str, list[str]]) -> Filters:
+def parse(query: Mapping[str, list[str]]) -> TraitFilters:
     """Return the filters of a query string.
 
     :raises errors.BadQuery: a value is misformed.
     """
-    filters: Filters = {}
+    filters: TraitFilters = {}
     if "name" in query:
         name = query["name"][-1]
         operator, _, value = name.partition(":")

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import uuid
 
-from placement_core import errors
 from placement_core.http import validation
 from placement_core.http.operations import Call, Reply
 from placement_core.http.placement_api import representations, request_upgrades
 from placement_core.placement import allocations
-
-
-class MalformedConsumer(errors.Invalid):
-    """The consumer in the address of a write is no uuid."""
-
-    def __init__(self, consumer: str) -> None:
-        super().__init__(f"Malformed consumer_uuid: {consumer}")
+from placement_core.placement.errors import MalformedConsumer
 
 
 def list_for_provider(call: Call) -> Reply:
     """Return what is held on a provider."""
-    item = allocations.list_for_provider(call.ctx, call.path["uuid"])
+    item = allocations.list_for_provider(call.ctx, call.path["uuid"], call.services.owners)
     modified = representations.find_newest(
         share.created_at for share in item.consumers.values())
     return Reply(
@@ -30,7 +23,7 @@ def list_for_provider(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return what a consumer holds; one that does not exist holds nothing."""
-    item = allocations.list_for_consumer(call.ctx, call.path["consumer"])
+    item = allocations.list_for_consumer(call.ctx, call.path["consumer"], call.services.owners)
     modified = representations.find_newest(
         held.created_at for held in (item.providers.values() if item else ()))
     return Reply(
@@ -44,14 +37,14 @@ def replace(call: Call) -> Reply:
         raise MalformedConsumer(call.path["consumer"])
     consumer = str(uuid.UUID(call.path["consumer"]))
     call.services.claims.replace(call.ctx, [request_upgrades.upgrade_allocations(
-        consumer, call.body, call.microversion, call.ctx.database.incomplete_owner)])
+        consumer, call.body, call.microversion, call.services.owners.incomplete)])
     return Reply(204)
 
 
 def manage(call: Call) -> Reply:
     """Make this all that several consumers hold, all or nothing."""
     call.services.claims.replace(call.ctx, request_upgrades.upgrade_all_allocations(
-        call.body, call.microversion, call.ctx.database.incomplete_owner))
+        call.body, call.microversion, call.services.owners.incomplete))
     return Reply(204)
 
 

@@ -12,19 +12,19 @@ def list_(call: Call) -> Reply:
     """Return where the requested amounts fit."""
     version = call.microversion
     request = query.parse(call.query, version)
-    world = call.services.index.world(call.ctx)
+    snapshot = call.services.index.snapshot(call.ctx)
     options = call.services.conf.placement
     most = options.max_allocation_candidates
-    found = search.find(
-        world, request, max_candidates=most if most >= 0 else None,
+    candidates = search.find(
+        snapshot, request, max_candidates=most if most >= 0 else None,
         strategy=options.allocation_candidates_generation_strategy,
         randomize=options.randomize_allocation_candidates,
-        fence=call.services.fence is not None)
-    form = answers.Form(
+        exclude_reserved=call.services.host_access is not None)
+    form = answers.ResponseFormat(
         keyed=version >= mv.ALLOCATIONS_DICT,
         traits=version >= mv.CANDIDATES_TRAITS,
         all_classes=version >= mv.ALL_CLASSES,
         trees=version >= mv.NESTED_CANDIDATES,
         mappings=version >= mv.MAPPINGS)
-    body = answers.render(world, request, found, form)
+    body = answers.render(snapshot, request, candidates, form)
     return Reply(body=body, last_modified=NOW, cacheable=True)

@@ -14,32 +14,32 @@ _SHOWS_CREATED = Ladder({mv.BASE: False, mv.PROVIDER_IN_BODY: True})
 
 def list_(call: Call) -> Reply:
     """Return the providers that pass every filter of the query."""
-    wanted = query.parse(call.query, call.microversion)
-    found = search.find(call.services.index.world(call.ctx), wanted)
+    filters = query.parse(call.query, call.microversion)
+    entries = search.find(call.services.index.snapshot(call.ctx), filters)
     return Reply(
-        body=representations.render_providers(found, call.microversion, call.prefix),
-        last_modified=representations.find_newest_change([entry.provider for entry in found]),
+        body=representations.render_providers(entries, call.microversion, call.prefix),
+        last_modified=representations.find_newest_change([entry.provider for entry in entries]),
         cacheable=True)
 
 
 def create(call: Call) -> Reply:
     """Create a provider; from 1.20 on it is shown."""
-    item = providers.create(
+    provider = providers.create(
         call.ctx, name=call.body["name"], uuid=call.body.get("uuid"),
         parent_uuid=call.body.get("parent_provider_uuid"))
-    reply = _shown(call, item) if _SHOWS_CREATED.at(call.microversion) else Reply(201)
-    reply.location = representations.get_provider_path(item.uuid)
+    reply = _reply(call, provider) if _SHOWS_CREATED.at(call.microversion) else Reply(201)
+    reply.location = representations.get_provider_path(provider.uuid)
     return reply
 
 
 def show(call: Call) -> Reply:
     """Return one provider."""
-    return _shown(call, providers.get(call.ctx, call.path["uuid"]))
+    return _reply(call, providers.get(call.ctx, call.path["uuid"]))
 
 
 def update(call: Call) -> Reply:
     """Rename a provider, and move it in the trees where the body names a parent."""
-    return _shown(call, providers.update(
+    return _reply(call, providers.update(
         call.ctx, call.path["uuid"], name=call.body["name"],
         parent_uuid=call.body.get("parent_provider_uuid", providers.KEEP),
         allow_reparenting=call.microversion >= mv.REPARENTING))
@@ -51,7 +51,7 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _shown(call: Call, item: Provider) -> Reply:
+def _reply(call: Call, provider: Provider) -> Reply:
     return Reply(
-        body=representations.render_provider(item, call.microversion, call.prefix),
-        last_modified=representations.find_newest_change([item]), cacheable=True)
+        body=representations.render_provider(provider, call.microversion, call.prefix),
+        last_modified=representations.find_newest_change([provider]), cacheable=True)

@@ -12,5 +12,5 @@ def reshape(call: Call) -> Reply:
         provider: request_upgrades.upgrade_inventories(body)
         for provider, body in call.body["inventories"].items()}
     call.services.claims.reshape(call.ctx, inventories, request_upgrades.upgrade_all_allocations(
-        call.body["allocations"], call.microversion, call.ctx.database.incomplete_owner))
+        call.body["allocations"], call.microversion, call.services.owners.incomplete))
     return Reply(204)

@@ -7,17 +7,17 @@ from placement_core.http.operations import Call, Reply
 from placement_core.http.placement_api import bodies, microversions as mv, representations
 from placement_core.placement import resource_classes
 
-#: A name in the address is judged like the body that older versions sent.
+#: A name in the path is validated like the body of older versions.
 _NAMED = validation.Schema(bodies.CLASS_CREATE.at(mv.NEWEST) or {}, validation.is_uuid_like)
 
 
 def list_(call: Call) -> Reply:
     """Return every resource class, standard and custom."""
-    found = resource_classes.list_(call.ctx)
-    documents = [representations.render_resource_class(item, call.prefix) for item in found]
+    classes = resource_classes.list_(call.ctx)
+    documents = [representations.render_resource_class(item, call.prefix) for item in classes]
     return Reply(
         body={"resource_classes": documents},
-        last_modified=representations.find_newest_change(found), cacheable=True)
+        last_modified=representations.find_newest_change(classes), cacheable=True)
 
 
 def create(call: Call) -> Reply:

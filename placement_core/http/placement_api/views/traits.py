@@ -11,10 +11,10 @@ from placement_core.placement.records import ProviderTraits
 
 def list_(call: Call) -> Reply:
     """Return the traits that pass the filters of the query."""
-    found = traits.list_(call.ctx, **query.parse(call.query))
+    records = traits.list_(call.ctx, **query.parse(call.query))
     return Reply(
-        body=representations.render_traits(found),
-        last_modified=representations.find_newest_change(found), cacheable=True)
+        body=representations.render_traits(records),
+        last_modified=representations.find_newest_change(records), cacheable=True)
 
 
 def show(call: Call) -> Reply:
@@ -39,12 +39,12 @@ def delete(call: Call) -> Reply:
 
 def show_for_provider(call: Call) -> Reply:
     """Return the traits of a provider."""
-    return _shown(traits.list_for_provider(call.ctx, call.path["uuid"]))
+    return _reply(traits.list_for_provider(call.ctx, call.path["uuid"]))
 
 
 def replace_for_provider(call: Call) -> Reply:
     """Make these the traits of a provider."""
-    return _shown(traits.replace_for_provider(
+    return _reply(traits.replace_for_provider(
         call.ctx, call.path["uuid"], call.body["traits"],
         generation=call.body["resource_provider_generation"]))
 
@@ -55,7 +55,7 @@ def delete_for_provider(call: Call) -> Reply:
     return Reply(204)
 
 
-def _shown(item: ProviderTraits) -> Reply:
+def _reply(item: ProviderTraits) -> Reply:
     return Reply(
         body=representations.render_provider_traits(item),
         last_modified=representations.find_newest_change(item.traits), cacheable=True)

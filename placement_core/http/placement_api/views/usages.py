@@ -16,15 +16,15 @@ def show_for_provider(call: Call) -> Reply:
 
 def list_(call: Call) -> Reply:
     """Return what a project, or a user in it, uses; from 1.38 on by consumer type."""
-    asked = {name: texts[-1] for name, texts in call.query.items()}
-    consumer_type = asked.get("consumer_type")
-    found = usages.for_project(
-        call.ctx, asked["project_id"], user_id=asked.get("user_id"),
+    query = {name: texts[-1] for name, texts in call.query.items()}
+    consumer_type = query.get("consumer_type")
+    by_type = usages.for_project(
+        call.ctx, query["project_id"], user_id=query.get("user_id"),
         consumer_type=consumer_type or usages.ALL_TYPES)
     if call.microversion < mv.CONSUMER_TYPES:
-        document = representations.render_usages(found)
+        document = representations.render_usages(by_type)
     elif consumer_type == usages.ALL_TYPES:
-        document = representations.render_usages_of_all_types(found)
+        document = representations.render_usages_of_all_types(by_type)
     else:
-        document = representations.render_usages_by_type(found)
+        document = representations.render_usages_by_type(by_type)
     return Reply(body=document, last_modified=NOW, cacheable=True)
