@@ -40,7 +40,7 @@ def is_over(limit: Amount, usage: int, delta: int) -> bool:
     return usage + delta > limit
 
 
-def scaled(amount: Amount, factor: Fraction) -> Amount:
+def scale(amount: Amount, factor: Fraction) -> Amount:
     """Return ``amount`` times ``factor``, rounded down.
 
     :param factor: a fraction, because 100 × 1.15 is 115 and in floats 114.99….

@@ -30,7 +30,7 @@ from placement_core.http import (
 )
 from placement_core.http.apis import Api, ApisByPath
 from placement_core.http.capacity_api.api import API as CAPACITY
-from placement_core.http.concurrency import RequestGate
+from placement_core.http.concurrency import ConcurrencyLimit
 from placement_core.http.leases_api.api import API as RESERVATIONS
 from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.local_callers import LocalCallers
@@ -44,16 +44,15 @@ from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
 
-#: What the service speaks.
+#: The APIs of the service.
 APIS: Sequence[Api] = (PLACEMENT, LIMITS, RESERVATIONS, CAPACITY)
 
-#: Answers whether the process is alive, to anybody, and asks nothing else for it.
+#: Whether the process is alive: public, and without the database.
 LIVENESS_PATH = "/healthcheck"
-#: Answers whether a request would be served now: the database answers, and the
-#: capacity index is loaded and fresh. For load balancers, and anybody else: so it tells
-#: nothing more; the log does.
+#: Whether a request would be served now: the database answers, and the capacity index is
+#: loaded and fresh. It is public, for load balancers, so details are in the log only.
 READINESS_PATH = "/readiness"
-#: Shows Prometheus what was counted, if ``[metrics] enabled``.
+#: The metrics for Prometheus, if ``[metrics] enabled``.
 METRICS_PATH = "/metrics"
 
 
@@ -65,10 +64,10 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
     if conf.metrics.enabled:
         metrics.start()
     parts = services.build(conf)
-    authorizer = Authorizer(conf, _rules_of(apis))
+    authorizer = Authorizer(conf, _collect_rules(apis))
     bodies = conditional.Bodies()
     app: WSGIApplication = ResponseCache(
-        _router(apis, parts, authorizer, bodies),
+        _make_router(apis, parts, authorizer, bodies),
         [api.prefix for api in apis if api.versions is None], parts, authorizer, bodies)
     app = identity.add_authentication(app, conf, apis)
     by_path = ApisByPath(apis)
@@ -78,11 +77,11 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         else:
             app = LocalCallers(app, by_path)
     if conf.api.max_concurrent_requests:
-        app = RequestGate(
+        app = ConcurrencyLimit(
             app, conf.api.max_concurrent_requests, parts.database.availability, by_path)
     if conf.metrics.enabled:
         app = request_metrics.RequestMetrics(app, by_path)
-    app = _with_health(app, parts)
+    app = _add_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
     app = requestlog.RequestLog(app)
@@ -100,7 +99,7 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return the default policy rules of the service, aliases first (``oslo.policy.policies``)."""
-    return _rules_of(APIS)
+    return _collect_rules(APIS)
 
 
 def make_sample_enforcer() -> policy.Enforcer:
@@ -110,13 +109,13 @@ def make_sample_enforcer() -> policy.Enforcer:
     return make_enforcer(cfg.CONF, list_rules())
 
 
-def _rules_of(apis: Sequence[Api]) -> list[policy.RuleDefault]:
+def _collect_rules(apis: Sequence[Api]) -> list[policy.RuleDefault]:
     # APIs may share rules.
     rules = {rule.name: rule for api in apis for rule in api.rules}
     return [*roles.RULES, *rules.values()]
 
 
-def _router(
+def _make_router(
     apis: Sequence[Api], parts: Services, authorizer: Authorizer, bodies: conditional.Bodies
 ) -> WSGIApplication:
     with Configurator(
@@ -129,14 +128,14 @@ def _router(
         return router
 
 
-def _with_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
-    """Answer for liveness, readiness and metrics before authentication and the API."""
+def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
+    """Serve liveness, readiness and metrics before authentication and the APIs."""
     answers: dict[str, WSGIApplication] = {
         LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
         READINESS_PATH: Readiness(parts),
     }
     if parts.conf.metrics.enabled:
-        answers[METRICS_PATH] = metrics.page()
+        answers[METRICS_PATH] = metrics.make_page()
 
     def route(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         return answers.get(environ.get("PATH_INFO", ""), app)(environ, start_response)
@@ -160,7 +159,7 @@ def _prepare_database(parts: Services) -> None:
 
 
 def _warn_of_gaps(parts: Services) -> None:
-    """Say which registered limits bind nobody."""
+    """Log which registered limits bind no project."""
     try:
         for gap in parts.limit_gaps(parts.context()):
             LOG.warning("%s", gap)
@@ -182,7 +181,7 @@ def _check_depth(parts: Services) -> None:
 
 
 def _wait_for_database(parts: Services) -> None:
-    """Ask until the database answers, as often as ``max_retries`` says."""
+    """Connect until the database answers, as often as ``max_retries`` says."""
     options = parts.conf.placement_database
     attempts_left = options.max_retries
     while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 import cachetools
@@ -30,6 +30,12 @@ class BoundedCache(Generic[K, V]):
         """Return what is kept under a key."""
         with self._lock:
             return self._entries.get(key)
+
+    def get_many(self, keys: Iterable[K]) -> dict[K, V]:
+        """Return what is kept under some keys; those without anything are left out."""
+        with self._lock:
+            return {key: value for key in keys
+                    if (value := self._entries.get(key)) is not None}
 
     def put(self, key: K, value: V) -> None:
         """Keep a value; those that were not used for longest make room for it.

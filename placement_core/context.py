@@ -1,4 +1,4 @@
-"""Who is asking, and the transaction the answer is made in."""
+"""The caller of a request or command, its database and its transaction."""
 
 from __future__ import annotations
 

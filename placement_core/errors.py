@@ -1,13 +1,13 @@
-"""What can go wrong in the domain, told without HTTP.
+"""Errors of the domain, which knows no HTTP.
 
 Six categories decide how a caller has to react; ``http/errors.py`` maps each
 to a status once. Rooms add concrete classes in their own ``errors.py``: each
-with a stable ``code``, a message for people, and its data as attributes.
+with a stable ``code``, a message, and its data as attributes.
 """
 
 
 class Error(Exception):
-    """The base of every refusal: ``str(error)`` is a sentence for people."""
+    """The base of all errors: ``str(error)`` is a sentence for users."""
 
     code = "placement.undefined_code"
 
@@ -17,11 +17,11 @@ class NotFound(Error):
 
 
 class Invalid(Error):
-    """The request makes no sense, whatever the state of the database."""
+    """The request is not valid, whatever the state of the database."""
 
 
 class Conflict(Error):
-    """The request clashes with the present state; it may succeed later."""
+    """The request conflicts with the present state; it may succeed later."""
 
 
 class Forbidden(Error):
@@ -35,7 +35,7 @@ class OverLimit(Error):
 class Unavailable(Error):
     """The answer is not known now: a database or service does not answer.
 
-    :cvar retry_after_seconds: when it is worth while to ask again.
+    :cvar retry_after_seconds: when to try again.
     """
 
     retry_after_seconds = 5

@@ -64,19 +64,19 @@ class _SafeFormatter(logging.Formatter):
             return text
         if record.exc_info:
             # What an exception says becomes one line, wherever the traceback repeats it.
-            for said in _sayings(record.exc_info[1]):
-                text = text.replace(said, printable(said))
+            for text_of_error in _list_multiline(record.exc_info[1]):
+                text = text.replace(text_of_error, printable(text_of_error))
         return "\n".join(printable(line) for line in _without_secrets(text).split("\n"))
 
 
-def _sayings(error: BaseException | None) -> Iterator[str]:
+def _list_multiline(error: BaseException | None) -> Iterator[str]:
     """Return what an exception, and those that led to it, say in several lines."""
     for _ in range(_LONGEST_CHAIN):
         if error is None:
             return
-        said = "".join(traceback.format_exception_only(error)).rstrip()
-        if "\n" in said:
-            yield said
+        text_of_error = "".join(traceback.format_exception_only(error)).rstrip()
+        if "\n" in text_of_error:
+            yield text_of_error
         error = error.__cause__ or error.__context__
 
 

@@ -1,10 +1,10 @@
-"""What is counted for monitoring, in one place; Prometheus reads it.
+"""Metrics for Prometheus, all in one place.
 
-Until ``start`` nothing is counted, nothing is loaded, and each function here returns at
-once. What is counted belongs to the process; several that serve together count into
-files in the folder ``PROMETHEUS_MULTIPROC_DIR``, and each of them answers with the sum of
-all. Values that come from outside (a cell's name) are bounded: every one is a series
-that Prometheus keeps.
+Until ``start`` nothing is counted, prometheus-client is not loaded, and each function here
+returns at once. The metrics belong to the process, as prometheus-client has it; several
+processes that serve together count into files in the folder ``PROMETHEUS_MULTIPROC_DIR``, and
+each of them answers with the sum of all. The number of label values that come from outside (a
+cell's name) is bounded: each is a series that Prometheus keeps.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ ClaimEvent = Literal["taken", "held", "confirmed", "expired", "released"]
 #: ``failed``: it is tried again; ``given_up``: it is not.
 LeaseEventFailure = Literal["failed", "given_up"]
 
-#: How many sources and cells get series of their own; what comes later is ``other``.
+#: How many sources and cells get series of their own; later ones are ``other``.
 _MOST_NAMES = 200
 _OTHER = "other"
-#: What clients may send that is none of these is ``other``.
+#: Any other method is ``other``.
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
-#: Upper bounds in seconds: from the fastest answers to the longest that a client waits.
+#: Upper bounds in seconds: from the fastest answers to the longest that clients wait.
 _REQUEST_BUCKETS = (.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 #: Up to the default of ``[cells] timeout_seconds``.
 _SOURCE_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
-#: From on time to what waited for somebody to start a manager again.
+#: From punctual to what waited until a manager was started again.
 _LATENESS_BUCKETS = (.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 
 _Metric = TypeVar("_Metric", bound="MetricWrapperBase")
@@ -48,7 +48,7 @@ _Metric = TypeVar("_Metric", bound="MetricWrapperBase")
 class _Series(dict[tuple[str, ...], _Metric]):
     """The series of a metric, by the values of its labels.
 
-    The library's own way to find one takes as long as counting.
+    The library's own lookup takes as long as counting.
     """
 
     def __init__(self, metric: _Metric) -> None:
@@ -56,15 +56,15 @@ class _Series(dict[tuple[str, ...], _Metric]):
         self._metric = metric
 
     def __missing__(self, values: tuple[str, ...]) -> _Metric:
-        found = self[values] = self._metric.labels(*values)
-        return found
+        series = self[values] = self._metric.labels(*values)
+        return series
 
 
-class _Meters:
-    """Everything that is counted."""
+class _Metrics:
+    """All metrics of the process."""
 
     def __init__(self) -> None:
-        # It decides by the environment, when it is loaded, where values are kept.
+        # When it is loaded, it reads from the environment where values are kept.
         from prometheus_client import CollectorRegistry, Counter, Histogram
 
         self.registry = registry = CollectorRegistry()
@@ -111,45 +111,46 @@ class _Meters:
         return name
 
 
-_meters: _Meters | None = None
+#: The process's, because prometheus-client counts by process; None until ``start``.
+_metrics: _Metrics | None = None
 
 
 def start() -> None:
-    """Count from now on, in this process.
+    """Start to count in this process.
 
     :raises errors.ConfigurationError: the folder to count into cannot be used.
     """
-    global _meters
-    if _meters is not None:
+    global _metrics
+    if _metrics is not None:
         return
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder is not None and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
         raise errors.ConfigurationError(
             f"{FOLDER_VARIABLE} = {folder}: expected a folder that can be written to, because "
             "[metrics] enabled = true")
-    _meters = _Meters()
+    _metrics = _Metrics()
 
 
-def page() -> WSGIApplication:
-    """Return the application that shows Prometheus what was counted since ``start``."""
+def make_page() -> WSGIApplication:
+    """Return the application that Prometheus scrapes."""
     from prometheus_client import CollectorRegistry, make_wsgi_app, multiprocess
 
-    assert _meters is not None  # started before
+    assert _metrics is not None  # started before
     if os.environ.get(FOLDER_VARIABLE) is None:
-        return _of_one_process(make_wsgi_app(_meters.registry))
-    everybody = CollectorRegistry()
-    multiprocess.MultiProcessCollector(everybody)  # type: ignore[no-untyped-call]
-    return make_wsgi_app(everybody)
+        return _require_one_process(make_wsgi_app(_metrics.registry))
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return make_wsgi_app(registry)
 
 
-def _of_one_process(shown: WSGIApplication) -> WSGIApplication:
-    """Refuse where there are others: one's own numbers would be taken for those of all."""
+def _require_one_process(app: WSGIApplication) -> WSGIApplication:
+    """Refuse where there are others: the numbers of one would be taken for those of all."""
     refusal = (f"Several processes serve here, and {FOLDER_VARIABLE} does not name a folder "
                "that they count into together.\n").encode()
 
     def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         if not environ.get("wsgi.multiprocess"):
-            return shown(environ, start_response)
+            return app(environ, start_response)
         start_response("503 Service Unavailable", [
             ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(refusal)))])
         return [refusal]
@@ -157,62 +158,62 @@ def _of_one_process(shown: WSGIApplication) -> WSGIApplication:
     return answer
 
 
-def answered(api: str, method: str, status: str, seconds: float) -> None:
-    """Count an answer to a request.
+def count_request(api: str, method: str, status: str, seconds: float) -> None:
+    """Count a request.
 
-    :param status: of three digits, and what follows them.
+    :param status: three digits, and the reason.
     """
-    if _meters is not None:
-        _meters.requests[
+    if _metrics is not None:
+        _metrics.requests[
             api, method if method in _METHODS else _OTHER, f"{status[0]}xx"].observe(seconds)
 
 
-def counted(
+def count_counting(
     source: str, question: str, missing_cells: Iterable[str], seconds: Mapping[str, float]
 ) -> None:
-    """Count that usage was counted.
+    """Count a successful count of usage.
 
-    :param source: who counted.
-    :param missing_cells: the names of cells that the numbers lack.
-    :param seconds: {what was asked: how long it took}.
+    :param source: the name of the counting driver.
+    :param missing_cells: the names of cells that did not answer.
+    :param seconds: {source: how long it took}.
     """
-    if _meters is None:
+    if _metrics is None:
         return
     outcome = "complete"
     for cell in missing_cells:
         outcome = "partial"
-        _meters.missing_cells[_meters.bounded(cell),].inc()
+        _metrics.missing_cells[_metrics.bounded(cell),].inc()
     for name, took in seconds.items():
-        _meters.sources[_meters.bounded(name),].observe(took)
-    _meters.counts[source, question, outcome].inc()
+        _metrics.sources[_metrics.bounded(name),].observe(took)
+    _metrics.counts[source, question, outcome].inc()
 
 
-def not_counted(source: str, question: str) -> None:
-    """Count that usage could not be counted."""
-    if _meters is not None:
-        _meters.counts[source, question, "failed"].inc()
+def count_failed_counting(source: str, question: str) -> None:
+    """Count a count of usage that failed."""
+    if _metrics is not None:
+        _metrics.counts[source, question, "failed"].inc()
 
 
-def guard_decided(mode: GuardMode, outcome: GuardOutcome) -> None:
+def count_decision(mode: GuardMode, outcome: GuardOutcome) -> None:
     """Count a decision of the quota guard."""
-    if _meters is not None:
-        _meters.decisions[mode, outcome].inc()
+    if _metrics is not None:
+        _metrics.decisions[mode, outcome].inc()
 
 
-def claim_became(event: ClaimEvent) -> None:
-    """Count what became of a claim."""
-    if _meters is not None:
-        _meters.claims[event,].inc()
+def count_claim(event: ClaimEvent) -> None:
+    """Count an event of a claim."""
+    if _metrics is not None:
+        _metrics.claims[event,].inc()
 
 
-def lease_event_done(event_type: str, late_seconds: float) -> None:
-    """Count an event of a lease that was done so long after its time."""
-    if _meters is not None:
-        _meters.lease_events[event_type, "done"].inc()
-        _meters.lateness[event_type,].observe(late_seconds)
+def count_lease_event(event_type: str, late_seconds: float) -> None:
+    """Count an event of a lease, and how late it was done."""
+    if _metrics is not None:
+        _metrics.lease_events[event_type, "done"].inc()
+        _metrics.lateness[event_type,].observe(late_seconds)
 
 
-def lease_event_failed(event_type: str, outcome: LeaseEventFailure) -> None:
-    """Count an event of a lease that could not be done."""
-    if _meters is not None:
-        _meters.lease_events[event_type, outcome].inc()
+def count_failed_lease_event(event_type: str, outcome: LeaseEventFailure) -> None:
+    """Count an event of a lease that failed."""
+    if _metrics is not None:
+        _metrics.lease_events[event_type, outcome].inc()

@@ -18,8 +18,9 @@ from placement_core.context import Context, Identity
 from placement_core.db.database import Database, Settings
 from placement_core.limits import history as limit_history
 from placement_core.placement.allocations import Gate, usage_counters
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.index import CapacityIndex
-from placement_core.placement.usage import usage_index
+from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.plugin_api.compute import ComputeDriver
@@ -31,20 +32,25 @@ from placement_core.quota import claim_expiry, coverage, members, resources
 from placement_core.quota.claim_expiry import HeldClaimsGate
 from placement_core.quota.claims import Claims
 from placement_core.quota.decisions import Decisions
-from placement_core.quota.guard import QuotaGuard, Rules
+from placement_core.quota.guard import QuotaGuard
 from placement_core.quota.instrumented_counting import InstrumentedCounting
+from placement_core.quota.limit_sources import LimitSource
+from placement_core.quota.nodes import LimitNodes
 from placement_core.quota.overview import Overviews
 from placement_core.quota.queries import QuotaQueries
-from placement_core.reservations.hosts.access import PoolFence
+from placement_core.quota.recheck_order import AnswerPruner
+from placement_core.quota.rechecks import Rechecks
+from placement_core.reservations.hosts.access import HostAccessGate
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.monitor import Monitor
 from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases import history, rendered_texts
+from placement_core.reservations.leases.rendered_cache import LeaseTexts
 from placement_core.reservations.leases.rendered_texts import LeaseRenderer
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.leases.transitions import Transitions
 from placement_core.reservations.manager import event_queue, loop
-from placement_core.reservations.manager.loop import Manager, Pace, Step
+from placement_core.reservations.manager.loop import Manager, Pace, PeriodicTask
 from placement_core.reservations.policy import budgets
 from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning import freepool, outbox, slots
@@ -68,14 +74,16 @@ class Services:
     :ivar model: how limits are read in a tree of projects.
     :ivar advertised_model: the one that clients are told of; mostly the same.
     :ivar quota: answers whether something fits, and what is free; ``overviews`` of all
-        projects at once.
+        projects at once; ``rechecks`` of what is there already.
     :ivar claims: writes allocations, judged by quota and whoever else has to.
-    :ivar fence: lets claims onto hosts of the freepool; None: nobody keeps them off.
+    :ivar owners: whom consumers belong to.
+    :ivar host_access: lets claims onto hosts of the freepool; None: nobody keeps them off.
     :ivar reservation_plugins: by resource type.
     :ivar compute: makes what reservations need in the compute service; mostly through the
         outbox.
     :ivar leases: admits them, changes them and gives them up; ``transitions`` carries out what
         is due.
+    :ivar lease_texts: of leases as clients were shown them.
     :ivar pool_hosts: lets hosts into the freepool and out; ``monitor`` finds those that
         fail, ``healing`` other ones for the leases that held them.
     """
@@ -93,11 +101,14 @@ class Services:
     compute_nodes: ComputeNodes
     quota: QuotaQueries
     overviews: Overviews
+    rechecks: Rechecks
     claims: Claims
-    fence: PoolFence | None
+    owners: Owners
+    host_access: HostAccessGate | None
     reservation_plugins: Mapping[str, ReservationPlugin]
     compute: ComputeDriver
     leases: Leases
+    lease_texts: LeaseTexts
     transitions: Transitions
     pool_hosts: HostRegistry
     healing: Healing
@@ -121,36 +132,39 @@ class Services:
                     options.event_timeout_seconds, options.event_max_retries,
                     60 * options.cleaning_time)
         owner = loop.new_owner()
-        steps = [
-            Step("sweep of held claims", 10, claim_expiry.sweep),
-            Step("notes of what starts wait for", 5, event_queue.explain_waiting),
-            Step("watch over hosts", 60, self.monitor.watch),
-            Step("healing of leases", 10, self.healing.heal),
-            Step("texts of leases", 5, functools.partial(rendered_texts.fill, renderer=renderer)),
-            Step("removal of what is old", 600, functools.partial(
+        tasks = [
+            PeriodicTask("sweep of held claims", 10, claim_expiry.sweep),
+            PeriodicTask("notes of what starts wait for", 5, event_queue.explain_waiting),
+            PeriodicTask("watch over hosts", 60, self.monitor.watch),
+            PeriodicTask("healing of leases", 10, self.healing.heal),
+            PeriodicTask("texts of leases", 5, functools.partial(
+                rendered_texts.fill, renderer=renderer)),
+            PeriodicTask("removal of what is old", 600, functools.partial(
                 history.remove_old, keep_days=options.keep_days)),
-            Step("removal of old history of limits", 600, functools.partial(
+            PeriodicTask("removal of old history of limits", 600, functools.partial(
                 _repeat, limit_history.prune, keep_days=self.conf.limits.history_keep_days)),
-            Step("search for limits that bind nobody", 300,
-                 coverage.GapLog(self.limit_gaps).update),
-            Step("removal of usage counters that are 0", 600, usage_counters.fold),
-            Step("removal of slots that were in use when their lease ended", 60, slots.tidy),
+            PeriodicTask("search for limits that bind nobody", 300,
+                         coverage.GapLog(self.limit_gaps).update),
+            PeriodicTask("removal of usage counters that are 0", 600, usage_counters.fold),
+            PeriodicTask("removal of slots that were in use when their lease ended", 60,
+                         slots.tidy),
         ]
         if self.compute.acts:
-            steps.append(Step(
+            tasks.append(PeriodicTask(
                 "audit of the compute service", 3600,
                 functools.partial(outbox.audit, driver=self.compute)))
-            steps.append(Step(
+            tasks.append(PeriodicTask(
                 "order of the compute service's freepool", 600,
                 functools.partial(freepool.converge, driver=self.compute,
                                   wanted=options.instance_design == "aggregate")))
-            steps += [
-                Step(f"calls to the compute service ({number})", options.poll_seconds,
-                     functools.partial(outbox.work_off, driver=self.compute,
-                                       owner=f"{owner}:{number}", most=_CALLS,
-                                       patience_seconds=options.server_deletion_timeout))
+            tasks += [
+                PeriodicTask(
+                    f"calls to the compute service ({number})", options.poll_seconds,
+                    functools.partial(outbox.work_off, driver=self.compute,
+                                      owner=f"{owner}:{number}", most=_CALLS,
+                                      patience_seconds=options.server_deletion_timeout))
                 for number in range(options.manager_threads)]
-        return Manager(owner, self.context, self.transitions, pace, steps)
+        return Manager(owner, self.context, self.transitions, pace, tasks)
 
     def context(
         self, identity: Identity = Identity(), request_id: str | None = None  # noqa: B008
@@ -174,10 +188,8 @@ def build(conf: cfg.ConfigOpts) -> Services:
     database = Database(
         database_settings(conf), Journal(),
         retries=conf.placement.allocation_conflict_retry_count)
-    database.incomplete_owner = (
-        conf.placement.incomplete_consumer_project_id,
-        conf.placement.incomplete_consumer_user_id,
-    )
+    owners = Owners((conf.placement.incomplete_consumer_project_id,
+                     conf.placement.incomplete_consumer_user_id))
     _log_statements(conf.placement_database.connection_debug)
     model = _model(conf, conf.limits.enforcement_model, "enforcement_model")
     advertised = conf.limits.advertised_model
@@ -189,20 +201,23 @@ def build(conf: cfg.ConfigOpts) -> Services:
         conf, "placement_core.limits", conf.limits.driver,
         LimitDriver,  # type: ignore[type-abstract]
         "[limits] driver")
+    usage = UsageIndex(database)
     decisions = Decisions(
-        usage_index.of(database), catalog, limits, model,
+        usage, catalog, limits, model,
         resources=resources.parse(conf.quota.resource_map),
         unregistered=0 if conf.quota.unregistered == "zero" else amounts.UNLIMITED)
-    counting, cells = _counting(conf), CellDatabases(conf)
+    counting, cells = _counting(conf, usage), CellDatabases(conf)
     quota = QuotaQueries(
-        decisions, counting, catalog, limits, cells, _rules(conf), conf.quota.on_missing_cell)
+        decisions, counting, catalog, limits, cells, _limit_source(conf),
+        conf.quota.on_missing_cell)
+    limit_nodes, pruner = LimitNodes(), AnswerPruner()
     options = conf.reservations
     plugins, nodes, compute = _plugins(conf), ComputeNodes(conf, cells), _compute(conf)
     provisioner = Provisioner(
         design=options.instance_design, leftovers=options.leftovers, acts=compute.acts,
         patience_seconds=options.server_deletion_timeout)
-    rules = LeaseRules(conf, decisions, _rules(conf))
-    fence = PoolFence() if options.fence == "enforce" else None
+    rules = LeaseRules(conf, decisions, _limit_source(conf))
+    host_access = HostAccessGate() if options.fence == "enforce" else None
     leases = Leases(
         plugins, provisioner, rules, BookingIndex(database),
         cleaning_seconds=60 * options.cleaning_time,
@@ -216,8 +231,10 @@ def build(conf: cfg.ConfigOpts) -> Services:
         advertised_model=_model(conf, advertised, "advertised_model") if advertised else model,
         counting=counting, decisions=decisions, cells=cells, quota=quota,
         overviews=Overviews(quota), compute_nodes=nodes,
-        claims=_claims(conf, decisions, catalog, fence), fence=fence,
-        reservation_plugins=plugins, compute=compute, leases=leases,
+        rechecks=Rechecks(quota, limit_nodes, pruner),
+        claims=_claims(conf, decisions, limit_nodes, pruner, catalog, owners, host_access),
+        owners=owners, host_access=host_access,
+        reservation_plugins=plugins, compute=compute, leases=leases, lease_texts=LeaseTexts(),
         transitions=Transitions(
             plugins, provisioner, rules, cleaning_seconds=60 * options.cleaning_time),
         pool_hosts=HostRegistry(provisioner, nodes, healing), healing=healing,
@@ -226,23 +243,26 @@ def build(conf: cfg.ConfigOpts) -> Services:
 
 
 def _claims(
-    conf: cfg.ConfigOpts, decisions: Decisions, catalog: CatalogDriver, fence: PoolFence | None
+    conf: cfg.ConfigOpts, decisions: Decisions, limit_nodes: LimitNodes, pruner: AnswerPruner,
+    catalog: CatalogDriver, owners: Owners, host_access: HostAccessGate | None,
 ) -> Claims:
     """Make what writes allocations, with everybody who may refuse it.
 
     In the order in which they decide: who is not let onto a host is not asked about quota.
     """
-    mode, rules, held_claims = conf.quota.guard, _rules(conf), HeldClaimsGate(catalog)
-    admission: list[Gate] = [] if fence is None else [fence]
-    guards: list[Gate] = [] if mode == "off" else [QuotaGuard(decisions, rules, mode)]
+    mode, source, held_claims = conf.quota.guard, _limit_source(conf), HeldClaimsGate(catalog)
+    admission: list[Gate] = [] if host_access is None else [host_access]
+    guards: list[Gate] = [] if mode == "off" else [
+        QuotaGuard(decisions, limit_nodes, source, mode, owners=owners)]
     # Claims go by the limits even where other writes do not: re-checks are told of them then.
-    enforcing = QuotaGuard(decisions, rules, "enforce", notes=mode != "enforce")
+    enforcing = QuotaGuard(
+        decisions, limit_nodes, source, "enforce", owners=owners, notes=mode != "enforce")
     return Claims(
-        [*admission, *guards, held_claims], [*admission, enforcing, held_claims])
+        [*admission, *guards, held_claims], [*admission, enforcing, held_claims], pruner, owners)
 
 
-def _rules(conf: cfg.ConfigOpts) -> Rules:
-    return Rules(conf.quota.service_type, conf.quota.region or None)
+def _limit_source(conf: cfg.ConfigOpts) -> LimitSource:
+    return LimitSource(conf.quota.service_type, conf.quota.region or None)
 
 
 def _model(conf: cfg.ConfigOpts, name: str, option: str) -> EnforcementModel:
@@ -252,7 +272,7 @@ def _model(conf: cfg.ConfigOpts, name: str, option: str) -> EnforcementModel:
         f"[limits] {option}")
 
 
-def _counting(conf: cfg.ConfigOpts) -> CountingDriver:
+def _counting(conf: cfg.ConfigOpts, usage: UsageIndex) -> CountingDriver:
     own = "placement" if conf.quota.count_usage_from_placement else "legacy_cell"
     name = conf.quota.counting_driver or own
     driver = _driver(
@@ -265,6 +285,7 @@ def _counting(conf: cfg.ConfigOpts) -> CountingDriver:
             f"[quota] guard = enforce: expected a counting driver that counts allocations in "
             f"this service's own database (count_usage_from_placement = true, without "
             f"[placement_client]); {name} does not")
+    driver.use_index(usage)
     return InstrumentedCounting(driver, name) if conf.metrics.enabled else driver
 
 

@@ -49,6 +49,7 @@ class Application:
 
 
 def _build() -> WSGIApplication:
+    """Build the service; log why it cannot be configured."""
     try:
         options = conf.load()
         logs.set_up(options)

@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from placement_core.changes import vector
 from placement_core.context import Context
@@ -122,7 +122,7 @@ class Follower(Generic[T]):
         return fresh
 
 
-_FOLLOWERS: weakref.WeakSet[Follower] = weakref.WeakSet()
+_FOLLOWERS: weakref.WeakSet[Follower[Any]] = weakref.WeakSet()
 
 
 def _forget_after_fork() -> None:

@@ -75,7 +75,8 @@ class Journal:
                 self._slots = itertools.count(secrets.randbelow(tables.SLOTS))
             self._local.pid = pid
             self._local.slot = next(self._slots) % tables.SLOTS
-        return self._local.slot
+        slot: int = self._local.slot
+        return slot
 
     def append(self, session: Session) -> None:
         """Raise the head of the thread's slot and write the recorded changes."""

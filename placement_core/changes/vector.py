@@ -141,7 +141,7 @@ def follow(ctx: Context, seen: Vector) -> tuple[Vector, set[tuple[str, int]] | N
     Never of the moment of the caller's transaction. On PostgreSQL it is one question,
     whose answer has the heads that moved instead of all.
     """
-    if ctx.database.url.get_backend_name() == "postgresql":
+    if ctx.database.dialect == "postgresql":
         moves = _MOVED.fetch(ctx, {**seen.texts, "most": _MOST_CHANGES})
         if len(moves) < _MOST_CHANGES:
             heads = {row.slot: (row.head_serial, row.head_txn) for row in moves}

@@ -6,9 +6,9 @@ import argparse
 import contextlib
 import gc
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cliff import command, lister, show
+from cliff import columns, command, lister, show
 from oslo_config import cfg
 
 from placement_core import conf, errors, services as service_parts
@@ -17,6 +17,12 @@ from placement_core.context import Context
 from placement_core.db.database import Settings
 from placement_core.db.masking import mask_text
 from placement_core.migrations import sync
+
+if TYPE_CHECKING:
+    FormattableColumn = columns.FormattableColumn[Any]
+else:
+    # A generic class in newer releases of cliff, in the oldest that may be installed not yet.
+    FormattableColumn = columns.FormattableColumn
 
 
 class Failed(Exception):
@@ -73,7 +79,7 @@ class Configured(command.Command):
             yield parts, parts.context()
         finally:
             parts.database.dispose()
-            engines.dispose()
+            engines.SHARED.dispose()
 
     def say(self, line: str) -> None:
         """Print a line of progress at once."""
@@ -105,8 +111,8 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
 
 def get_config_sources(*namespaces: Any) -> tuple[list[str] | None, list[str] | None]:
     """Return the files and directories that parsed command lines name; None: none."""
-    files = [path for found in namespaces for path in found.config_file]
-    folders = [path for found in namespaces for path in found.config_dir]
+    files = [path for namespace in namespaces for path in namespace.config_file]
+    folders = [path for namespace in namespaces for path in namespace.config_dir]
     return files or None, folders or None
 
 

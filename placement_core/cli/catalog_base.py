@@ -22,8 +22,8 @@ _DELETE: Mapping[type[Record], Callable[[Context, str], None]] = {
     Domain: cleanup.delete_domain, Project: cleanup.delete_project,
 }
 
-Shown = tuple[tuple[str, ...], tuple[object, ...]]
-Listed = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
+Fields = tuple[tuple[str, ...], tuple[object, ...]]
+Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
 class CatalogCommand(base.Configured):
@@ -49,7 +49,7 @@ class RecordShower(CatalogCommand, base.Shower):
         """Return what is to be shown."""
         raise NotImplementedError
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> Fields:
         """Run the command."""
         with self.context(parsed_args) as ctx:
             record = self.find(ctx, parsed_args)
@@ -65,7 +65,7 @@ class RecordLister(CatalogCommand, base.Lister):
         """Return what is to be listed."""
         raise NotImplementedError
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Listed:
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.context(parsed_args) as ctx:
             records = self.read(ctx, parsed_args)

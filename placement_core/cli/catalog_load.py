@@ -11,7 +11,7 @@ import yaml
 
 from placement_core.catalog import loading
 from placement_core.cli import base
-from placement_core.cli.catalog_base import CatalogCommand, Listed
+from placement_core.cli.catalog_base import CatalogCommand, Rows
 from placement_core.context import Context
 from placement_core.http import validation
 from placement_core.limits import project_moves
@@ -63,7 +63,7 @@ class Load(CatalogCommand, base.Lister):
         parser.add_argument("file", metavar="FILE", type=pathlib.Path)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Listed:
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         document = _read_file(parsed_args.file)
 
@@ -74,8 +74,8 @@ class Load(CatalogCommand, base.Lister):
             loaded = loading.load(
                 ctx, document, max_depth=self.model.max_depth, update_project=update_project)
         return ("kind", "name", "id", "outcome", "changed"), [
-            (each.kind, each.name, each.id, each.outcome, ", ".join(each.changed))
-            for each in loaded]
+            (entry.kind, entry.name, entry.id, entry.outcome, ", ".join(entry.changed))
+            for entry in loaded]
 
 
 def _read_file(path: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
@@ -93,7 +93,7 @@ def _read_file(path: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
         if not isinstance(entries, list):
             raise base.Failed(f"{path}: {section}: expected a list")
         for number, entry in enumerate(entries, 1):
-            fault = _SCHEMAS[section].validate(entry)
-            if fault is not None:
-                raise base.Failed(f"{path}: {section}, entry {number}: {fault.splitlines()[0]}")
+            problem = _SCHEMAS[section].validate(entry)
+            if problem is not None:
+                raise base.Failed(f"{path}: {section}, entry {number}: {problem.splitlines()[0]}")
     return document

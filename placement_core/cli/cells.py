@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from cliff import columns
-
 from placement_core import errors
 from placement_core.cells import instances, mappings, schema
 from placement_core.cells.records import Cell
@@ -18,7 +16,7 @@ from placement_core.cli import base
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 Fields = tuple[tuple[str, ...], tuple[object, ...]]
 
-#: Instead of a URL: read it where nobody else can see it.
+#: Instead of a URL: read it from standard input, which others cannot see.
 _STDIN = "-"
 
 #: A century.
@@ -36,7 +34,7 @@ class _OnCell(base.Configured):
 
 
 class Add(base.Shower):
-    """Add a cell; nobody connects to its database yet."""
+    """Add a cell; no connection to its database is made yet."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -129,13 +127,13 @@ class Check(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            found = parts.cells.cells(ctx)
-            asked = ([mappings.pick(found, cell) for cell in parsed_args.cells]
-                     if parsed_args.cells else found)
-            checked = schema.check(ctx, parts.cells, asked)
-        reasons = {each.uuid: each.reason for each in checked.missing}
+            cells = parts.cells.cells(ctx)
+            if parsed_args.cells:
+                cells = [mappings.pick(cells, name) for name in parsed_args.cells]
+            checked = schema.check(ctx, parts.cells, cells)
+        reasons = {cell.uuid: cell.reason for cell in checked.missing}
         rows = []
-        for cell in asked:
+        for cell in cells:
             tables = checked.answers.get(cell.uuid)
             missing = None if tables is None else [
                 name for name in schema.TABLES if name not in tables]
@@ -143,7 +141,7 @@ class Check(base.Lister):
                 self.exit_code = 1
             rows.append((
                 cell.name, cell.uuid, tables is not None,
-                round(checked.seconds[cell.title], 3), _Names(tables), _Names(missing),
+                round(checked.seconds[cell.title], 3), _NameList(tables), _NameList(missing),
                 reasons.get(cell.uuid)))
         return ("name", "uuid", "answers", "seconds", "tables", "missing_tables",
                 "reason"), rows
@@ -170,14 +168,15 @@ class Sync(base.Lister):
             raise base.Failed("name cells, or say --all")
         rows: list[tuple[object, ...]] = []
         with self.parts(parsed_args) as (parts, ctx):
-            found = parts.cells.cells(ctx)
-            for cell in (found if parsed_args.all
-                         else [mappings.pick(found, name) for name in parsed_args.cells]):
+            cells = parts.cells.cells(ctx)
+            if not parsed_args.all:
+                cells = [mappings.pick(cells, name) for name in parsed_args.cells]
+            for cell in cells:
                 try:
-                    made, reason = schema.sync(ctx, parts.cells, cell), None
+                    created, reason = schema.sync(ctx, parts.cells, cell), None
                 except (errors.Unavailable, errors.ConfigurationError) as error:
-                    made, reason, self.exit_code = [], str(error), 1
-                rows.append((cell.name, cell.uuid, _Names(made), reason))
+                    created, reason, self.exit_code = [], str(error), 1
+                rows.append((cell.name, cell.uuid, _NameList(created), reason))
         return ("name", "uuid", "made", "reason"), rows
 
 
@@ -204,13 +203,14 @@ class Instances(base.Lister):
         if parsed_args.limit is not None and parsed_args.limit < 1:
             raise base.Failed("--limit: expected a number from 1 on")
         with self.parts(parsed_args) as (parts, ctx):
-            found = instances.list_(
+            records = instances.list_(
                 ctx, parts.cells, project_id=parsed_args.project, user_id=parsed_args.user,
                 cell=parsed_args.cell, queued_for_delete=parsed_args.deleted,
                 marker=parsed_args.marker, limit=parsed_args.limit)
         return ("uuid", "project_id", "user_id", "cell_uuid", "queued_for_delete"), [
-            (each.uuid, each.project_id, each.user_id, each.cell_uuid, each.queued_for_delete)
-            for each in found]
+            (instance.uuid, instance.project_id, instance.user_id, instance.cell_uuid,
+             instance.queued_for_delete)
+            for instance in records]
 
 
 class Purge(base.Command):
@@ -247,12 +247,12 @@ def _add_urls(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _get_urls(parsed_args: argparse.Namespace) -> dict[str, Any]:
-    """Return the URLs that were given, by their names in a cell mapping."""
+    """Return the URLs of the command line, by their names in a cell mapping."""
     database = parsed_args.database
     if database == _STDIN:
         database = sys.stdin.readline().strip()
-    given = {"database_connection": database, "transport_url": parsed_args.transport_url}
-    return {name: url for name, url in given.items() if url is not None}
+    urls = {"database_connection": database, "transport_url": parsed_args.transport_url}
+    return {name: url for name, url in urls.items() if url is not None}
 
 
 _COLUMNS = ("name", "uuid", "database_connection", "transport_url", "disabled")
@@ -266,7 +266,7 @@ def _make_fields(cell: Cell) -> Fields:
     return _COLUMNS, _make_row(cell)
 
 
-class _Names(columns.FormattableColumn):
+class _NameList(base.FormattableColumn):
     """Names; machines read them as a list, or null."""
 
     def human_readable(self) -> str:

@@ -7,8 +7,6 @@ import datetime
 import sys
 from collections.abc import Iterable, Mapping
 
-from cliff import columns
-
 from placement_core.cli import base
 from placement_core.quota import claim_expiry, claims
 from placement_core.quota.records import Claim, Sweep
@@ -36,15 +34,15 @@ class List(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        found: list[Claim] = []
+        listed: list[Claim] = []
         after: int | None = 0
         with self.parts(parsed_args) as (_, ctx):
             while after is not None:
                 page, after = claims.list_(
                     ctx, project_id=parsed_args.project, state=parsed_args.state, after=after,
                     most=_PAGE)
-                found += page
-        return _make_table(found)
+                listed += page
+        return _make_table(listed)
 
 
 class Show(base.Lister):
@@ -56,8 +54,8 @@ class Show(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        with self.parts(parsed_args) as (_, ctx):
-            return _make_table([claims.get(ctx, parsed_args.consumer)])
+        with self.parts(parsed_args) as (parts, ctx):
+            return _make_table([claims.get(ctx, parsed_args.consumer, parts.owners)])
 
 
 class Release(base.Lister):
@@ -69,10 +67,10 @@ class Release(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        with self.parts(parsed_args) as (_, ctx):
-            found = claims.get(ctx, parsed_args.consumer)
+        with self.parts(parsed_args) as (parts, ctx):
+            claim = claims.get(ctx, parsed_args.consumer, parts.owners)
             claims.release(ctx, parsed_args.consumer)
-        return _make_table([found])
+        return _make_table([claim])
 
 
 class SweepDue(base.Lister):
@@ -93,20 +91,20 @@ class SweepDue(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
-            swept = claim_expiry.sweep(ctx, most=parsed_args.max_count, progress=_report_progress)
-        if swept.failed:
-            _report_progress(swept)
+            sweep = claim_expiry.sweep(ctx, most=parsed_args.max_count, progress=_report_progress)
+        if sweep.failed:
+            _report_progress(sweep)
             self.exit_code = 1
-        return _make_table(swept.ended)
+        return _make_table(sweep.ended)
 
 
-def _report_progress(swept: Sweep) -> None:
-    said = [f"{len(swept.ended)} claims ended"]
-    if swept.others:
-        said.append(f"{swept.others} ended or taken over by others")
-    if swept.failed:
-        said.append(f"{len(swept.failed)} could not be ended now")
-    print(", ".join(said), file=sys.stderr, flush=True)
+def _report_progress(sweep: Sweep) -> None:
+    parts = [f"{len(sweep.ended)} claims ended"]
+    if sweep.others:
+        parts.append(f"{sweep.others} ended or taken over by others")
+    if sweep.failed:
+        parts.append(f"{len(sweep.failed)} could not be ended now")
+    print(", ".join(parts), file=sys.stderr, flush=True)
 
 
 def _add_consumer(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -121,18 +119,18 @@ def _parse_count(text: str) -> int:
     return count
 
 
-def _make_table(found: Iterable[Claim]) -> Rows:
+def _make_table(listed: Iterable[Claim]) -> Rows:
     return _COLUMNS, [
-        (each.consumer_uuid, each.project_id, each.user_id, each.state,
-         _format_time(each.expires_at), _Allocations(each.allocations))
-        for each in found]
+        (claim.consumer_uuid, claim.project_id, claim.user_id, claim.state,
+         _format_time(claim.expires_at), _Allocations(claim.allocations))
+        for claim in listed]
 
 
 def _format_time(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.replace(tzinfo=datetime.UTC).isoformat()
 
 
-class _Allocations(columns.FormattableColumn):
+class _Allocations(base.FormattableColumn):
     """What is held on which provider."""
 
     def human_readable(self) -> str:

@@ -7,11 +7,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from cliff import columns
-
 from placement_core.cells import mappings
 from placement_core.cli import base
-from placement_core.compute.nodes import Key, Progress
+from placement_core.compute.nodes import Key, MigrationProgress
 from placement_core.compute.records import ComputeNode
 from placement_core.migrations import contract, online
 
@@ -38,21 +36,21 @@ class List(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        found: list[ComputeNode] = []
+        nodes: list[ComputeNode] = []
         with self.parts(parsed_args) as (parts, ctx):
             after: Key | None = None
             while True:
                 page = parts.compute_nodes.list_(
                     ctx, cell=parsed_args.cell, named=parsed_args.name, after=after)
-                found += page.nodes
+                nodes += page.nodes
                 if not page.more:
                     break
-                after = found[-1].cell.uuid, found[-1].id
+                after = nodes[-1].cell.uuid, nodes[-1].id
         for missing in page.missing:
             print(f"cell {missing.name} is missing: {missing.reason}", file=sys.stderr)
             self.exit_code = 1
         return ("cell", "hypervisor_hostname", "uuid", "vcpus", "memory_mb", "local_gb",
-                "inventories", "state", "reason", "remarks"), [_make_row(node) for node in found]
+                "inventories", "state", "reason", "remarks"), [_make_row(node) for node in nodes]
 
 
 class Migrate(base.Command):
@@ -65,12 +63,12 @@ class Migrate(base.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            bound = online.Progress(lambda: parts.compute_nodes.waiting(ctx).found)
-            waiting, done = bound.waiting, 0
+            guard = online.ProgressGuard(lambda: parts.compute_nodes.dry_run(ctx).found)
+            waiting, done = guard.waiting, 0
             while True:
                 progress = parts.compute_nodes.migrate(ctx, online.BATCH)
                 done += progress.done
-                bound.add(progress.done)
+                guard.add(progress.done)
                 self._tell(progress, done, max(waiting, done))
                 if progress.done < online.BATCH:
                     break
@@ -79,7 +77,7 @@ class Migrate(base.Command):
             self.say(line)
         return 1 if progress.troubles else 0
 
-    def _tell(self, progress: Progress, done: int, waiting: int) -> None:
+    def _tell(self, progress: MigrationProgress, done: int, waiting: int) -> None:
         for line in progress.remarks:
             self.say(line)
         if progress.done:
@@ -104,7 +102,7 @@ class Contract(base.Command):
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
             cell = mappings.get(ctx, parts.cells, parsed_args.cell)
-            contract.cell(ctx, parts.cells, cell, self.say)
+            contract.contract_cell(ctx, parts.cells, cell, self.say)
         return 0
 
 
@@ -118,7 +116,7 @@ def _make_row(node: ComputeNode) -> tuple[object, ...]:
         node.state.value, node.reason, _Lines(list(node.remarks)))
 
 
-class _Inventories(columns.FormattableColumn):
+class _Inventories(base.FormattableColumn):
     """Inventories; people read their totals."""
 
     def human_readable(self) -> str:
@@ -127,7 +125,7 @@ class _Inventories(columns.FormattableColumn):
             f"{name}: {values['total']}" for name, values in sorted(self._value.items()))
 
 
-class _Lines(columns.FormattableColumn):
+class _Lines(base.FormattableColumn):
     """Sentences, one a line."""
 
     def human_readable(self) -> str:

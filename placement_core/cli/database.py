@@ -34,14 +34,14 @@ class Sync(base.Command):
         return 0
 
 
-class Version(base.Command):
+class SchemaVersion(base.Command):
     """Print the revision of the database's schema (nothing: it has none)."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
-        found = sync.version(self.database_settings(parsed_args))
-        if found is not None:
-            self.say(found)
+        version = sync.version(self.database_settings(parsed_args))
+        if version is not None:
+            self.say(version)
         return 0
 
 
@@ -95,8 +95,8 @@ class OnlineDataMigrations(base.Command):
                 self.say("Must supply a positive value for max_count")
                 return online.INVALID
         with self.parts(parsed_args) as (parts, ctx):
-            outcome = online.run(ctx, max_count, self.say, online.migrations(parts))
-        for line in online.table(outcome):
+            outcome = online.run(ctx, max_count, self.say, online.list_migrations(parts))
+        for line in online.render_table(outcome):
             self.say(line)
         return outcome.exit_code
 

@@ -18,8 +18,8 @@ _STATUSES = (records.UNDONE, records.IN_PROGRESS, records.DONE, records.E_ERROR)
 class List(base.Lister):
     """List the events of leases that are not done, in the order in which they are due.
 
-    One that failed is tried again at deadline_at; one that somebody carries out is taken
-    by another manager after that.
+    One that failed is tried again at deadline_at; one that is being carried out is
+    taken by another manager after that.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -35,10 +35,10 @@ class List(base.Lister):
         with self.parts(parsed_args) as (_, ctx):
             events = event_queue.list_(ctx, status=parsed_args.status)
         return _COLUMNS, [
-            (each.id, each.lease_id, each.event_type, each.due_at.isoformat(), each.status,
-             each.owner, each.attempts, each.failures, _format_time(each.deadline_at),
-             each.problem)
-            for each in events]
+            (event.id, event.lease_id, event.event_type, event.due_at.isoformat(), event.status,
+             event.owner, event.attempts, event.failures, _format_time(event.deadline_at),
+             event.problem)
+            for event in events]
 
 
 class Retry(base.Command):

@@ -7,8 +7,6 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from cliff import columns
-
 from placement_core.cli import base
 from placement_core.http import validation
 from placement_core.http.placement_api import microversions
@@ -40,28 +38,28 @@ class Candidates(base.Shower):
             parsed_args.query.encode(errors="surrogateescape").decode("latin-1"))
         request = queries.parse(query, microversions.NEWEST)
         with self.parts(parsed_args) as (parts, ctx):
-            world = parts.index.world(ctx)
+            snapshot = parts.index.snapshot(ctx)
         most = parts.conf.placement.max_allocation_candidates
         document = dataclasses.asdict(
-            explain.candidates(world, request, max_candidates=most if most >= 0 else None,
-                               fence=parts.fence is not None))
-        forms = {"groups": _Groups, "trees": _Trees, "combinations": _Combinations}
+            explain.candidates(snapshot, request, max_candidates=most if most >= 0 else None,
+                               exclude_reserved=parts.host_access is not None))
+        columns = {"groups": _Groups, "trees": _Trees, "combinations": _Combinations}
         return tuple(document), [
-            forms[name](value) if name in forms else value for name, value in document.items()]
+            columns[name](value) if name in columns else value for name, value in document.items()]
 
 
-class _Groups(columns.FormattableColumn):
+class _Groups(base.FormattableColumn):
     """The filters of each group."""
 
     def human_readable(self) -> str:
         """Return a line for each filter."""
         return "\n".join(
-            line for each in self._value
-            for line in (f"group {each['group'] or 'without suffix'}",
-                         *_format_filters(each["filters"])))
+            line for group in self._value
+            for line in (f"group {group['group'] or 'without suffix'}",
+                         *_format_filters(group["filters"])))
 
 
-class _Trees(columns.FormattableColumn):
+class _Trees(base.FormattableColumn):
     """The filters of trees."""
 
     def human_readable(self) -> str:
@@ -70,7 +68,7 @@ class _Trees(columns.FormattableColumn):
             f"{self._value['total']} in all", *_format_filters(self._value["filters"])))
 
 
-class _Combinations(columns.FormattableColumn):
+class _Combinations(base.FormattableColumn):
     """What combining dropped."""
 
     def human_readable(self) -> str:
@@ -83,4 +81,4 @@ class _Combinations(columns.FormattableColumn):
 
 
 def _format_filters(filters: Iterable[dict[str, Any]]) -> Iterable[str]:
-    return (f"  {each['left']} left by {each['filter']}={each['value']}" for each in filters)
+    return (f"  {item['left']} left by {item['filter']}={item['value']}" for item in filters)

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cliff import columns
-
 from placement_core.cli import base
 from placement_core.reservations.hosts import host_queries
 from placement_core.reservations.records import Host
@@ -52,12 +50,12 @@ class List(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Run the command."""
-        found: list[Host] = []
+        hosts: list[Host] = []
         with self.parts(parsed_args) as (_, ctx):
             while page := host_queries.page(
-                    ctx, after=found[-1].id if found else None, limit=_PAGE):
-                found += page
-        return _COLUMNS, [_make_row(host, _COLUMNS) for host in found]
+                    ctx, after=hosts[-1].id if hosts else None, limit=_PAGE):
+                hosts += page
+        return _COLUMNS, [_make_row(host, _COLUMNS) for host in hosts]
 
 
 class Show(base.Shower):
@@ -144,7 +142,7 @@ def _make_row(host: Host, fields: Iterable[str]) -> tuple[object, ...]:
                  else getattr(host, field) for field in fields)
 
 
-class _Properties(columns.FormattableColumn):
+class _Properties(base.FormattableColumn):
     """Properties and their values."""
 
     def human_readable(self) -> str:

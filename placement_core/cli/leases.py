@@ -8,8 +8,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cliff import columns
-
 from placement_core.cli import base
 from placement_core.plugin_api.reservations import DoesNotFit, Window
 from placement_core.reservations.errors import NoRoom
@@ -53,8 +51,8 @@ class List(base.Lister):
                 if len(page) < _PAGE:
                     break
         return ("id", "name", "project_id", "status", "start_at", "end_at", "reservations"), [
-            (each.id, each.name, each.project_id, each.status, _format_time(each.start_at),
-             _format_time(each.end_at), _Reservations(each)) for each in leases]
+            (lease.id, lease.name, lease.project_id, lease.status, _format_time(lease.start_at),
+             _format_time(lease.end_at), _Reservations(lease)) for lease in leases]
 
 
 class Show(base.Shower):
@@ -211,8 +209,8 @@ def _add_reservations(parser: argparse.ArgumentParser) -> argparse.ArgumentParse
 
 def _parse_reservation(text: str) -> NewReservation:
     try:
-        given = json.loads(text)
-        return NewReservation(given.pop("resource_type"), given)
+        fields = json.loads(text)
+        return NewReservation(fields.pop("resource_type"), fields)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise argparse.ArgumentTypeError(
             "expected a JSON object with resource_type") from None
@@ -239,42 +237,44 @@ def _format_time(at: datetime.datetime) -> str:
     return at.isoformat()
 
 
-class _Reservations(columns.FormattableColumn):
+class _Reservations(base.FormattableColumn):
     """What a lease is made of."""
 
     def human_readable(self) -> str:
         """Return a line for each reservation."""
         lease: Lease = self._value
         return "\n".join(
-            f"{each.resource_type} {each.status}: " + ", ".join(
-                f"{name} {value}" for name, value in each.fields.items()
+            f"{reservation.resource_type} {reservation.status}: " + ", ".join(
+                f"{name} {value}" for name, value in reservation.fields.items()
                 if value not in (None, ""))
-            for each in lease.reservations)
+            for reservation in lease.reservations)
 
     def machine_readable(self) -> list[Mapping[str, Any]]:
         """Return the reservations with their fields."""
         lease: Lease = self._value
         return [
-            {"id": each.id, "resource_type": each.resource_type, "status": each.status,
-             "missing_resources": each.missing_resources,
-             "resources_changed": each.resources_changed, **each.fields, **each.made}
-            for each in lease.reservations]
+            {"id": reservation.id, "resource_type": reservation.resource_type,
+             "status": reservation.status,
+             "missing_resources": reservation.missing_resources,
+             "resources_changed": reservation.resources_changed,
+             **reservation.fields, **reservation.made}
+            for reservation in lease.reservations]
 
 
-class _Events(columns.FormattableColumn):
+class _Events(base.FormattableColumn):
     """What happens to a lease."""
 
     def human_readable(self) -> str:
         """Return a line for each event."""
         lease: Lease = self._value
         return "\n".join(
-            f"{each.event_type} {each.status} {_format_time(each.due_at)}"
-            + (f": {each.problem}" if each.problem else "") for each in lease.events)
+            f"{event.event_type} {event.status} {_format_time(event.due_at)}"
+            + (f": {event.problem}" if event.problem else "") for event in lease.events)
 
     def machine_readable(self) -> list[Mapping[str, Any]]:
         """Return the events."""
         lease: Lease = self._value
         return [
-            {"id": each.id, "event_type": each.event_type, "status": each.status,
-             "due_at": _format_time(each.due_at), "problem": each.problem}
-            for each in lease.events]
+            {"id": event.id, "event_type": event.event_type, "status": event.status,
+             "due_at": _format_time(event.due_at), "problem": event.problem}
+            for event in lease.events]

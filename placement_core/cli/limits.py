@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
-from cliff import columns
 
 from placement_core import amounts, services as service_parts
 from placement_core.amounts import Amount
@@ -69,11 +68,11 @@ class Register(_Lister):
             outcomes = bulk_register.register(ctx, parts.catalog, [
                 {"service_id": service_id, "region_id": region_id, **resource}
                 for resource in resources])
-        self.exit_code = int(any(each.state == "refused" for each in outcomes))
+        self.exit_code = int(any(outcome.state == "refused" for outcome in outcomes))
         return ("resource_name", "state", "old_default", "new_default", "reason"), [
-            (each.resource_name, each.state, _Value(each.old_default),
-             _Value(each.new_default), each.reason)
-            for each in outcomes]
+            (outcome.resource_name, outcome.state, _Value(outcome.old_default),
+             _Value(outcome.new_default), outcome.reason)
+            for outcome in outcomes]
 
 
 class List(_Lister):
@@ -112,9 +111,9 @@ class List(_Lister):
                                    "equals", node_id)]
             if parsed_args.registered:
                 return _REGISTERED, [
-                    (each.id, each.service_id, each.region_id, each.resource_name,
-                     _Value(each.default_limit), each.description)
-                    for each in registered.list_(ctx, filters)]
+                    (limit.id, limit.service_id, limit.region_id, limit.resource_name,
+                     _Value(limit.default_limit), limit.description)
+                    for limit in registered.list_(ctx, filters)]
             if parsed_args.users:
                 return _make_table(users.list_(ctx, filters))
             return _make_table(limits.list_(ctx, filters))
@@ -144,33 +143,33 @@ class Show(_Lister):
             service_id = _find_service_id(parts, ctx, parsed_args.service)
             _, node_id = _find_node(parts, ctx, parsed_args.project)
             lineage = parts.catalog.lineage(ctx, node_id)
-            found = parts.limits.effective(
+            effective = parts.limits.effective(
                 ctx, [node.id for node in lineage], service_id=service_id,
                 region_id=parsed_args.region)
-            if not found.defaults:
+            if not effective.defaults:
                 self._say_where(parts, ctx, service_id, parsed_args.region)
         rows = []
-        for name, default in sorted(found.defaults.items()):
-            set_for = {node.id: found.overrides[node.id][name] for node in lineage
-                       if name in found.overrides.get(node.id, {})}
-            own = set_for.get(node_id)
+        for name, default in sorted(effective.defaults.items()):
+            overrides = {node.id: effective.overrides[node.id][name] for node in lineage
+                         if name in effective.overrides.get(node.id, {})}
+            own = overrides.get(node_id)
             rows.append((
                 name, _Value(amounts.to_wire(default)),
                 _Value(None if own is None else amounts.to_wire(own)),
-                _Bindings(parts.model.bindings(lineage, set_for, default))))
+                _Bindings(parts.model.bindings(lineage, overrides, default))))
         return ("resource_name", "default", "set", "bound by"), rows
 
     def _say_where(
         self, parts: service_parts.Services, ctx: Context, service_id: str, region_id: str | None
     ) -> None:
-        """Say where limits of the service are registered, if not where they were looked for."""
-        region_ids = {each.region_id for each in parts.limits.registered(ctx) or ()
-                      if each.service_id == service_id}
+        """Say in which other regions limits of the service are registered."""
+        region_ids = {limit.region_id for limit in parts.limits.registered(ctx) or ()
+                      if limit.service_id == service_id}
         where = " and ".join(
-            "without a region" if each is None else f"with --region {each}"
-            for each in sorted(region_ids, key=lambda each: each or ""))
-        looked = "without a region" if region_id is None else f"in region {region_id}"
-        print(f"No limits of this service are registered {looked}"
+            "without a region" if id_ is None else f"with --region {id_}"
+            for id_ in sorted(region_ids, key=lambda id_: id_ or ""))
+        here = "without a region" if region_id is None else f"in region {region_id}"
+        print(f"No limits of this service are registered {here}"
               + (f"; there are some {where}" if where else ""), file=self.app.stderr)
 
 
@@ -196,16 +195,16 @@ class Set(_Lister):
             changes["description"] = parsed_args.description
         with self.parts(parsed_args) as (parts, ctx):
             subject, present = _find_limit(parts, ctx, parsed_args)
-            made: AnyLimit
+            limit: AnyLimit
             if parsed_args.user is not None:
-                made = (users.update(ctx, present.id, changes) if present is not None
-                        else users.create_many(ctx, parts.catalog, [subject | changes])[0])
+                limit = (users.update(ctx, present.id, changes) if present is not None
+                         else users.create_many(ctx, parts.catalog, [subject | changes])[0])
             elif present is not None:
-                made = limits.update(ctx, parts.catalog, parts.model, present.id, changes)
+                limit = limits.update(ctx, parts.catalog, parts.model, present.id, changes)
             else:
-                made = limits.create_many(
+                limit = limits.create_many(
                     ctx, parts.catalog, parts.model, [subject | changes])[0]
-        return _make_table([made])
+        return _make_table([limit])
 
 
 class Unset(_Lister):
@@ -250,15 +249,17 @@ class Audit(_Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            found = (cleanup.repair if parsed_args.repair else cleanup.audit)(ctx, parts.catalog)
+            orphans = (cleanup.repair if parsed_args.repair else cleanup.audit)(
+                ctx, parts.catalog)
             for gap in parts.limit_gaps(ctx):
                 print(gap, file=self.app.stderr)
-        self.exit_code = int(bool(found) and not parsed_args.repair)
+        self.exit_code = int(bool(orphans) and not parsed_args.repair)
         return ("kind", "id", "resource_name", "project or domain", "user_id", "missing",
                 "missing_id", "deleted"), [
-            (each.kind, each.limit_id, each.resource_name, each.project_id or each.domain_id,
-             each.user_id, each.missing, each.missing_id, parsed_args.repair)
-            for each in found]
+            (orphan.kind, orphan.limit_id, orphan.resource_name,
+             orphan.project_id or orphan.domain_id, orphan.user_id, orphan.missing,
+             orphan.missing_id, parsed_args.repair)
+            for orphan in orphans]
 
 
 # Arguments ----------------------------------------------------------------------
@@ -293,11 +294,11 @@ def _find_service_id(parts: service_parts.Services, ctx: Context, text: str) -> 
     """Return the id of the one service of an id, name or type; an id wins, then a name."""
     if parts.catalog.service(ctx, text) is not None:
         return text
-    found = (parts.catalog.services(ctx, name=text)
-             or parts.catalog.services(ctx, service_type=text))
-    if not found:
+    services = (parts.catalog.services(ctx, name=text)
+                or parts.catalog.services(ctx, service_type=text))
+    if not services:
         raise base.Failed(f"there is no service of id, name or type {text}")
-    return _require_one([each.id for each in found], "services", text)
+    return _require_one([service.id for service in services], "services", text)
 
 
 def _find_node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[str, str]:
@@ -308,10 +309,10 @@ def _find_node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[
         return "domain_id", text
     projects = parts.catalog.projects(ctx, name=text)
     if projects:
-        return "project_id", _require_one([each.id for each in projects], "projects", text)
+        return "project_id", _require_one([project.id for project in projects], "projects", text)
     domains = parts.catalog.domains(ctx, name=text)
     if domains:
-        return "domain_id", _require_one([each.id for each in domains], "domains", text)
+        return "domain_id", _require_one([domain.id for domain in domains], "domains", text)
     raise base.Failed(f"there is no project or domain of id or name {text}")
 
 
@@ -330,14 +331,14 @@ def _find_limit(
         field: node_id,
         "service_id": _find_service_id(parts, ctx, parsed_args.service),
         "region_id": parsed_args.region, "resource_name": parsed_args.resource}
-    found: list[Any]
+    rows: list[Any]
     if parsed_args.user is not None:
         subject["user_id"] = parsed_args.user
         if field != "project_id":
             raise base.Failed("the limit of a user is for a project, not for a domain")
     exact = [Filter(name, "equals", value) for name, value in subject.items()]
-    found = users.list_(ctx, exact) if parsed_args.user is not None else limits.list_(ctx, exact)
-    return subject, found[0] if found else None
+    rows = users.list_(ctx, exact) if parsed_args.user is not None else limits.list_(ctx, exact)
+    return subject, rows[0] if rows else None
 
 
 def _make_filters(**values: str | None) -> list[Filter]:
@@ -359,11 +360,11 @@ def _read_file(path: str) -> tuple[str, str | None, list[dict[str, Any]]]:
             or not document.keys() <= {"service", "region", "resources"}):
         raise base.Failed(f'{path}: expected "service", "resources" and perhaps "region"')
     return document["service"], document.get("region"), [
-        _parse_resource(path, name, said) for name, said in document["resources"].items()]
+        _parse_resource(path, name, value) for name, value in document["resources"].items()]
 
 
-def _parse_resource(path: str, name: object, said: object) -> dict[str, Any]:
-    details: Mapping[Any, Any] = said if isinstance(said, dict) else {"default": said}
+def _parse_resource(path: str, name: object, value: object) -> dict[str, Any]:
+    details: Mapping[Any, Any] = value if isinstance(value, dict) else {"default": value}
     default = details.get("default")
     if default is None or not details.keys() <= {"default", "description"}:
         raise base.Failed(
@@ -379,15 +380,15 @@ _LIMITS = ("id", "project or domain", "user_id", "service_id", "region_id", "res
            "limit", "description")
 
 
-def _make_table(found: Iterable[Any]) -> Rows:
+def _make_table(rows: Iterable[Any]) -> Rows:
     return _LIMITS, [
-        (each.id, each.project_id or each.domain_id, getattr(each, "user_id", None),
-         each.service_id, each.region_id, each.resource_name, _Value(each.resource_limit),
-         each.description)
-        for each in found]
+        (limit.id, limit.project_id or limit.domain_id, getattr(limit, "user_id", None),
+         limit.service_id, limit.region_id, limit.resource_name, _Value(limit.resource_limit),
+         limit.description)
+        for limit in rows]
 
 
-class _Value(columns.FormattableColumn):
+class _Value(base.FormattableColumn):
     """The value of a limit; machines read it as the APIs spell it."""
 
     def human_readable(self) -> str:
@@ -395,19 +396,19 @@ class _Value(columns.FormattableColumn):
         return "" if self._value is None else _format_amount(amounts.from_wire(self._value))
 
 
-class _Bindings(columns.FormattableColumn):
+class _Bindings(base.FormattableColumn):
     """The bounds on a claim."""
 
     def human_readable(self) -> str:
         """Return a line for each bound."""
-        return "\n".join(_format_binding(each) for each in self._value) or _UNLIMITED
+        return "\n".join(_format_binding(binding) for binding in self._value) or _UNLIMITED
 
     def machine_readable(self) -> list[dict[str, object]]:
         """Return a document for each bound."""
         return [
-            {"node_id": each.node_id, "limit": amounts.to_wire(each.limit),
-             "scope": each.scope, "source": each.source}
-            for each in self._value]
+            {"node_id": binding.node_id, "limit": amounts.to_wire(binding.limit),
+             "scope": binding.scope, "source": binding.source}
+            for binding in self._value]
 
 
 def _format_binding(binding: Binding) -> str:

@@ -37,7 +37,7 @@ COMMANDS: dict[str, type[Any]] = {
     "serve": serve.Serve,
     "manager": manager.Manage,
     "db sync": database.Sync,
-    "db version": database.Version,
+    "db version": database.SchemaVersion,
     "db release": database.Release,
     "db audit": database.Audit,
     "db online-data-migrations": database.OnlineDataMigrations,

@@ -1,4 +1,4 @@
-"""``placement-core manager``: what is due of leases, carried out by a process of its own."""
+"""``placement-core manager``: executes the events of leases, in a process of its own."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Manage(base.Command):
         """Run the command."""
         options = self.conf(parsed_args)
         parts = prepare(options)
-        # What is wrong until here is one line.
+        # Errors until here are printed in one line.
         logs.set_up(options)
         run(parts, self.say, stop_at=(signal.SIGTERM, signal.SIGINT))
         return 0
 
 
 def prepare(options: cfg.ConfigOpts) -> services.Services:
-    """Return the parts of a manager, and check that they can be used.
+    """Build the parts of a manager, and check that they can be used.
 
     :raises errors.Error: they cannot.
     """
@@ -56,7 +56,7 @@ def run(
     """
     try:
         if parts.conf.metrics.enabled and metrics.FOLDER_VARIABLE in os.environ:
-            # Whoever serves beside counts into the same folder, and shows it.
+            # Workers of the same service count into the same folder, and one of them is scraped.
             metrics.start()
         manager = parts.manager(representations.LEASE)
         for number in stop_at:
@@ -74,7 +74,7 @@ def run(
 def _lose_locks_with_events(options: cfg.ConfigOpts) -> None:
     """Let the database end the transaction of a manager that hangs when its time is over.
 
-    Whoever takes its events then would wait for the rows that it has locked.
+    The manager that takes its events then would wait for the rows that it has locked.
     """
     configured = options[_GROUP][_IDLE]
     ours = options.reservations.event_timeout_seconds

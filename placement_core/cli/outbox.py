@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from cliff import columns
-
 from placement_core.cli import base
 from placement_core.reservations.provisioning import outbox
 
@@ -25,9 +23,9 @@ class List(base.Lister):
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
             return _COLUMNS, [
-                (each.id, each.subject, each.name, _Arguments(each.arguments), each.attempts,
-                 each.next_at.isoformat(), each.problem)
-                for each in outbox.list_(ctx)]
+                (call.id, call.subject, call.name, _Arguments(call.arguments), call.attempts,
+                 call.next_at.isoformat(), call.problem)
+                for call in outbox.list_(ctx)]
 
 
 class Retry(base.Command):
@@ -58,16 +56,16 @@ class Audit(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            found = outbox.audit(ctx, parts.compute)
+            result = outbox.audit(ctx, parts.compute)
         return ("reservation", "what becomes of it"), [
-            *((id_, "removed") for id_ in found.removed),
-            *((id_, "unknown") for id_ in found.unknown)]
+            *((id_, "removed") for id_ in result.removed),
+            *((id_, "unknown") for id_ in result.unknown)]
 
 
 COMMANDS = {"outbox list": List, "outbox retry": Retry, "outbox audit": Audit}
 
 
-class _Arguments(columns.FormattableColumn):
+class _Arguments(base.FormattableColumn):
     """What a call is made with."""
 
     def human_readable(self) -> str:

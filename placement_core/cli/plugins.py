@@ -19,13 +19,13 @@ class List(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterable[tuple[str, ...]]]:
         """Run the command."""
-        found = sorted(
+        rows = sorted(
             (point.group.removeprefix(_PREFIX), point.name, point.value, _get_origin(point))
             for group in importlib.metadata.entry_points().groups
             if group.startswith(_PREFIX)
             for point in importlib.metadata.entry_points(group=group)
         )
-        return ("Kind", "Name", "Class", "Distribution"), found
+        return ("Kind", "Name", "Class", "Distribution"), rows
 
 
 def _get_origin(point: importlib.metadata.EntryPoint) -> str:

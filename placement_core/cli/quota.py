@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 
-from cliff import columns
-
 from placement_core import amounts, services as service_parts
 from placement_core.cli import base
 from placement_core.context import Context
 from placement_core.plugin_api.counting import MissingCell
 from placement_core.quota import checks, explain, usage
-from placement_core.quota.checks import Answer
-from placement_core.quota.records import Bound
-from placement_core.quota.usage import Share
+from placement_core.quota.checks import CheckResult
+from placement_core.quota.records import LimitUsage
+from placement_core.quota.usage import ResourceQuota
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
@@ -25,7 +23,7 @@ _LARGEST = 2**31 - 1
 class _Quota(base.Lister):
     """A command that needs the service's parts; its exit code may say more.
 
-    :ivar summary: what is said where there are no rows.
+    :ivar summary: a sentence that is printed if there are no rows.
     """
 
     summary = ""
@@ -44,13 +42,13 @@ class _Quota(base.Lister):
     def warn(
         self, parts: service_parts.Services, ctx: Context, missing: Iterable[MissingCell]
     ) -> None:
-        """Say what the numbers lack, and which limits bind nobody."""
+        """Print what the numbers lack, and which limits bind nobody."""
         for gap in parts.limit_gaps(ctx):
             print(gap, file=self.app.stderr)
         for cell in missing:
-            known = "" if cell.known_since_seconds is None else (
+            since = "" if cell.known_since_seconds is None else (
                 f"; counted as it was {cell.known_since_seconds:.0f} seconds ago")
-            print(f"cell {cell.name} ({cell.uuid}) is missing: {cell.reason}{known}",
+            print(f"cell {cell.name} ({cell.uuid}) is missing: {cell.reason}{since}",
                   file=self.app.stderr)
 
 
@@ -71,12 +69,14 @@ class Show(_Quota):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            found = usage.of_project(
+            project_quota = usage.get_project_quota(
                 ctx, parts.quota, _find_project_id(parts, ctx, parsed_args.project),
                 parsed_args.user)
-            self.warn(parts, ctx, found.count.missing_cells if found.count is not None else ())
+            count = project_quota.count
+            self.warn(parts, ctx, count.missing_cells if count is not None else ())
             self.summary = _explain_emptiness(parts, ctx)
-        shares = found.shares if found.of_user is None else found.of_user
+        shares = (project_quota.resources if project_quota.of_user is None
+                  else project_quota.of_user)
         return ("resource_name", "limit", "source", "used", "free", "held by"), [
             _make_row(name, share) for name, share in shares.items()]
 
@@ -87,20 +87,21 @@ class List(_Quota):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            found = parts.overviews.make(ctx)
-            self.warn(parts, ctx, found.count.missing_cells if found.count is not None else ())
-            self.summary = (_explain_emptiness(parts, ctx) if found.project_ids
+            overview = parts.overviews.make(ctx)
+            count = overview.count
+            self.warn(parts, ctx, count.missing_cells if count is not None else ())
+            self.summary = (_explain_emptiness(parts, ctx) if overview.project_ids
                             else "The catalog has no projects, and nobody uses anything.")
-        unknown: list[None] = [None] * len(found.project_ids)
+        unknown: list[None] = [None] * len(overview.project_ids)
         cells = [
             (name, list(zip(column.limits, column.sources, column.used or unknown,
                             column.free or unknown, column.held_by, strict=True)))
-            for name, column in found.resources.items()]
+            for name, column in overview.resources.items()]
         return ("project_id", "name", "resource_name", "limit", "source", "used", "free",
                 "held by"), [
-            (project_id, found.names.get(project_id), name, _Amount(amounts.from_wire(limit)),
+            (project_id, overview.names.get(project_id), name, _Amount(amounts.from_wire(limit)),
              source, used, _Amount(None if free is None else amounts.from_wire(free)), held_by)
-            for row, project_id in enumerate(found.project_ids)
+            for row, project_id in enumerate(overview.project_ids)
             for name, column in cells
             for limit, source, used, free, held_by in [column[row]]]
 
@@ -123,14 +124,15 @@ class Check(_Quota):
             answer, deltas = _parse_request(parts, ctx, parsed_args)
             self.warn(parts, ctx, answer.measure.missing_cells)
             if answer.fits:
-                found = explain.explain(ctx, parts.quota, answer, deltas)
-                self.summary = "\n".join(["It fits.", *found.sentences])
+                explanation = explain.explain(ctx, parts.quota, answer, deltas)
+                self.summary = "\n".join(["It fits.", *explanation.sentences])
         self.exit_code = int(not answer.fits)
         return ("resource_name", "node_id", "user_id", "scope", "source", "limit", "used",
                 "asked", "over_by"), [
-            (each.resource_name, each.node_id, each.user_id, each.scope, each.source,
-             _Amount(each.limit), each.used, each.asked, each.over_by)
-            for each in answer.overruns]
+            (exceeded.resource_name, exceeded.node_id, exceeded.user_id, exceeded.scope,
+             exceeded.source, _Amount(exceeded.limit), exceeded.used, exceeded.asked,
+             exceeded.over_by)
+            for exceeded in answer.exceeded_limits]
 
 
 class Explain(_Quota):
@@ -149,14 +151,14 @@ class Explain(_Quota):
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
             answer, deltas = _parse_request(parts, ctx, parsed_args)
-            found = explain.explain(ctx, parts.quota, answer, deltas)
+            explanation = explain.explain(ctx, parts.quota, answer, deltas)
             self.warn(parts, ctx, answer.measure.missing_cells)
         self.exit_code = int(not answer.fits)
         return ("resource_name", "node_id", "sentence", "consumers"), [
-            *((each.overrun.resource_name, each.overrun.node_id, each.sentence,
-               " ".join(holder.uuid for holder in each.holders)) for each in found.stops),
-            *((each.resource_name, each.bound and each.bound.node_id, each.sentence, "")
-              for each in found.more)]
+            *((stop.exceeded_limit.resource_name, stop.exceeded_limit.node_id, stop.sentence,
+               " ".join(holder.uuid for holder in stop.holders)) for stop in explanation.stops),
+            *((more.resource_name, more.bound and more.bound.node_id, more.sentence, "")
+              for more in explanation.more)]
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +181,7 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
 
 def _parse_request(
     parts: service_parts.Services, ctx: Context, parsed_args: argparse.Namespace
-) -> tuple[Answer, Mapping[str, int]]:
+) -> tuple[CheckResult, Mapping[str, int]]:
     deltas = _parse_deltas(parsed_args.amounts)
     return checks.check(
         ctx, parts.quota, project_id=_find_project_id(parts, ctx, parsed_args.project),
@@ -191,9 +193,9 @@ def _explain_emptiness(parts: service_parts.Services, ctx: Context) -> str:
     return f"No limits are registered for {source}."
 
 
-def _parse_deltas(given: Sequence[str]) -> dict[str, int]:
+def _parse_deltas(items: Sequence[str]) -> dict[str, int]:
     deltas: dict[str, int] = {}
-    for item in given:
+    for item in items:
         name, equals, amount = item.rpartition("=")
         if not equals or not name or name in deltas or not (
                 amount.isascii() and amount.isdigit() and int(amount[:20]) <= _LARGEST):
@@ -204,27 +206,27 @@ def _parse_deltas(given: Sequence[str]) -> dict[str, int]:
 
 
 def _find_project_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
-    """Return the id of the one project of an id or name; what nobody knows is an id."""
+    """Return the id of the one project of an id or name; an unknown text is an id."""
     if parts.catalog.project(ctx, text) is None and parts.catalog.domain(ctx, text) is None:
-        named = [each.id for each in parts.catalog.projects(ctx, name=text)]
-        if len(named) > 1:
+        ids = [project.id for project in parts.catalog.projects(ctx, name=text)]
+        if len(ids) > 1:
             raise base.Failed(
-                f"{text} names several projects: {', '.join(named)}; name one by its id")
-        if named:
-            return named[0]
+                f"{text} names several projects: {', '.join(ids)}; name one by its id")
+        if ids:
+            return ids[0]
     return text
 
 
-def _make_row(name: str, share: Share) -> tuple[object, ...]:
+def _make_row(name: str, share: ResourceQuota) -> tuple[object, ...]:
     return (name, _Amount(share.limit), share.source, share.used, _Amount(share.free),
             _get_holder(share.tightest))
 
 
-def _get_holder(bound: Bound | None) -> str | None:
+def _get_holder(bound: LimitUsage | None) -> str | None:
     return None if bound is None else bound.user_id or bound.node_id
 
 
-class _Amount(columns.FormattableColumn):
+class _Amount(base.FormattableColumn):
     """An amount; machines read it as the APIs spell it."""
 
     def human_readable(self) -> str:

@@ -20,7 +20,7 @@ _LIBRARIES = (
 
 
 def _list_own_namespaces() -> list[str]:
-    """Return whose options this distribution brings along, its plugins included."""
+    """Return the namespaces of this distribution's options, its plugins included."""
     entry_points = metadata.distribution("placement-core").entry_points
     return sorted({entry.name for entry in entry_points.select(group="oslo.config.opts")}
                   - {_ELSEWHERE})

@@ -41,7 +41,7 @@ _HEAD_SECONDS = 20
 #: A head with the longest query string that is read (``http.validation``), and more.
 _HEAD_BYTES = 128 * 1024
 #: What a worker has open at once: half of the files that a process may usually have.
-#: Others wait in the backlog, for ``_HEAD_SECONDS`` if nobody on the way does anything.
+#: Others wait in the backlog, for ``_HEAD_SECONDS`` at most where connections are idle.
 _CONNECTIONS = 512
 _BACKLOG = 1024
 #: Options of mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD (bytes), M_ARENA_MAX.
@@ -90,24 +90,24 @@ class Serve(base.Command):
         if not insecure:
             _refuse_public_noauth(options, host)
         if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
-            _refuse_public_alone(host)
-        where = _prepare_database(options, self.say)
-        _refuse_taken(host, port)
+            _refuse_without_proxy(host)
+        database_url = _prepare_database(options, self.say)
+        _refuse_used_address(host, port)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
         server = _make_server(host, port, workers, parsed_args.threads)
         server.on_startup(lambda: self.say(
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
-            f"{parsed_args.threads} threads, {where}, {options.api.auth_strategy})"))
+            f"{parsed_args.threads} threads, {database_url}, {options.api.auth_strategy})"))
         files, folders = base.get_config_sources(self.app_args, parsed_args)
         multiprocessing.set_start_method("spawn", force=True)
-        with _share_metrics(options), contextlib.ExitStack() as beside:
+        with _share_metrics(options), contextlib.ExitStack() as stack:
             if not parsed_args.no_manager:
                 child = supervisor.Child(
                     "manager", functools.partial(_run_manager, files, folders))
                 server.on_startup(child.start)
                 server.on_reload(child.renew)
-                beside.callback(child.end)
+                stack.callback(child.end)
             server.serve(
                 target_loader=functools.partial(
                     _load_application, files, folders, insecure, parsed_args.threads),
@@ -131,18 +131,18 @@ def _load_application(
     if not options.api.max_concurrent_requests:
         options.set_override("max_concurrent_requests", threads, "api")
     try:
-        made = app.make_app(options)
+        application = app.make_app(options)
     except errors.ConfigurationError as error:
         LOG.critical("%s", error)
         sys.exit(1)
     base.freeze_loaded()
-    return made
+    return application
 
 
 def _run_manager(config_files: list[str] | None, config_dirs: list[str] | None) -> None:
     """Carry out events, in a process of its own, until the parent says that it ends."""
     supervisor.end_with_parent()
-    # It is the parent that a terminal's Ctrl-C is for.
+    # Ctrl-C in a terminal is for the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         parts = manager.prepare(_load_options(config_files, config_dirs))
@@ -163,7 +163,7 @@ def _load_options(
 
 @contextlib.contextmanager
 def _share_metrics(options: cfg.ConfigOpts) -> Iterator[None]:
-    """Give workers a folder to count into, also those that take the place of others."""
+    """Give workers a folder to count into, also those that replace others."""
     if not options.metrics.enabled:
         yield
         return
@@ -173,7 +173,7 @@ def _share_metrics(options: cfg.ConfigOpts) -> Iterator[None]:
 
 
 def _keep_memory() -> None:
-    """Let this worker keep the memory of one large answer for the next.
+    """Let this worker reuse the memory of one large answer for the next.
 
     An answer of megabytes is put together and handed to the HTTP server in
     memory that the C library would give back to the system each time, and half
@@ -193,7 +193,7 @@ def _make_server(host: str, port: int, workers: int, threads: int) -> Any:
         port=port,
         interface=constants.Interfaces.WSGI,
         workers=workers,
-        # The last one answers for the worker's health (``http.concurrency``).
+        # The last one is left for health checks (``http.concurrency``).
         blocking_threads=threads + 1,
         websockets=False,
         # HTTP/1.1 only: while it may still become HTTP/2, a connection has no deadline.
@@ -202,7 +202,7 @@ def _make_server(host: str, port: int, workers: int, threads: int) -> Any:
             header_read_timeout=_HEAD_SECONDS * 1000, max_buffer_size=_HEAD_BYTES),
         backlog=_BACKLOG,
         backpressure=_CONNECTIONS,
-        # Our own log has a line for each request; Granian tells only of trouble.
+        # Our own log has a line for each request; Granian logs only warnings.
         log_level=granian_log.LogLevels.warning,
         respawn_failed_workers=True,
         respawn_interval=1,
@@ -216,7 +216,7 @@ def _prepare_database(options: cfg.ConfigOpts, say: Callable[[str], None]) -> st
     database = services.build(options).database
     try:
         if database.dialect == "sqlite" or options.placement_database.sync_on_startup:
-            sync.sync(settings, _leave_out_what_holds(say))
+            sync.sync(settings, _skip_unchanged(say))
         else:
             sync.require_newest(database)
         return database.masked_url
@@ -224,8 +224,8 @@ def _prepare_database(options: cfg.ConfigOpts, say: Callable[[str], None]) -> st
         database.dispose()
 
 
-def _leave_out_what_holds(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Say what changes the database, not that it is as it should be."""
+def _skip_unchanged(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Say what changes the database, and skip lines about what is up to date."""
     return lambda line: None if line.endswith("already") else say(line)
 
 
@@ -236,10 +236,10 @@ def _refuse_public_noauth(options: cfg.ConfigOpts, host: str) -> None:
             "it is served on 127.0.0.1 only; use keystone, or repeat with --allow-insecure")
 
 
-def _refuse_public_alone(host: str) -> None:
-    """Refuse to meet the public alone: nothing here ends a body that never comes.
+def _refuse_without_proxy(host: str) -> None:
+    """Refuse a public address without a proxy: nothing here times out a slow request body.
 
-    A thread waits for it, and as many such bodies as there are threads silence a worker.
+    A thread waits for it, and as many such requests as there are threads block a worker.
     """
     if not local_callers.is_loopback(host):
         raise base.Failed(
@@ -249,8 +249,8 @@ def _refuse_public_alone(host: str) -> None:
             "that reaches this address, or with --allow-insecure")
 
 
-def _refuse_taken(host: str, port: int) -> None:
-    """Try the address: a worker that cannot have it would only say so in its log."""
+def _refuse_used_address(host: str, port: int) -> None:
+    """Try to bind the address: a worker that cannot would only say so in its log."""
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     with socket.socket(family, kind, protocol) as probe:

@@ -48,8 +48,8 @@ class Checks(upgradecheck.UpgradeCommands):
         self._conf = conf
 
     @functools.cached_property
-    def _state(self) -> checks.State:
-        return checks.state(services.database_settings(self._conf))
+    def _state(self) -> checks.SchemaState:
+        return checks.read_state(services.database_settings(self._conf))
 
     def _roots(self) -> upgradecheck.Result:
         if not self._state.rootless:
@@ -129,7 +129,7 @@ class Checks(upgradecheck.UpgradeCommands):
             return _SUCCESS
         with self._parts() as (parts, ctx):
             try:
-                count, without_cell = checks.unfilled(ctx, parts.cells)
+                count, without_cell = checks.count_unfilled(ctx, parts.cells)
             except errors.Unavailable as error:
                 return _make_warning(f"[api_database] connection: {error}")
         if not count:
@@ -144,7 +144,7 @@ class Checks(upgradecheck.UpgradeCommands):
             return _SUCCESS
         with self._parts() as (parts, ctx):
             try:
-                waiting = parts.compute_nodes.waiting(ctx)
+                waiting = parts.compute_nodes.dry_run(ctx)
             except errors.Unavailable as error:
                 return _make_warning(f"[api_database] connection: {error}")
         if not waiting.found and not waiting.missing:
@@ -154,7 +154,7 @@ class Checks(upgradecheck.UpgradeCommands):
             "`placement-core compute migrate`.", *waiting.troubles]))
 
     def _limits(self) -> upgradecheck.Result:
-        """Find limits that nobody is held to: they are not read, or nothing counts them."""
+        """Find limits that bind no project: they are not read, or nothing counts them."""
         if self._state.behind:
             return _SUCCESS
         with self._parts() as (parts, ctx):

@@ -1,4 +1,4 @@
-"""Processes that a command starts beside itself, and that end with it."""
+"""Child processes of a command, which end with it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ LOG = logging.getLogger(__name__)
 
 #: How long a process may finish what it does after SIGTERM.
 STOP_SECONDS = 30
-#: How long one that died is waited for; doubled while it does not live.
+#: The pause before a restart; doubled while the process keeps dying.
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
-#: What lives for longer than this does not die of how it is started.
-_LIVES_SECONDS = 60.0
+#: What lives for longer than this does not die of how it is child.
+_HEALTHY_SECONDS = 60.0
 
 
 class Child:
-    """A process that is started anew when it dies.
+    """A process that is child anew when it dies.
 
-    :param name: what the log calls it.
+    :param name: its name in the log.
     :param target: what it does, as ``multiprocessing`` takes it for a new process.
     """
 
@@ -60,24 +60,24 @@ class Child:
         spawn, pause = multiprocessing.get_context("spawn"), _FIRST_PAUSE_SECONDS
         while not self._ending.is_set():
             began = time.monotonic()
-            started = spawn.Process(target=self._target, name=self._name, daemon=True)
-            started.start()
-            self._process = started
+            child = spawn.Process(target=self._target, name=self._name, daemon=True)
+            child.start()
+            self._process = child
             if self._ending.is_set():
-                started.terminate()
-            started.join()
-            if time.monotonic() - began > _LIVES_SECONDS:
+                child.terminate()
+            child.join()
+            if time.monotonic() - began > _HEALTHY_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
             if self._ending.wait(pause):
                 return
-            LOG.warning("the %s ended (%s) and is started again", self._name, started.exitcode)
+            LOG.warning("the %s ended (%s) and is child again", self._name, child.exitcode)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
 def end_with_parent() -> None:
     """Stop this process once its parent is gone, however that ended; in a thread.
 
-    A worker without a parent would go on serving with nobody to stop it, and
+    A worker without a parent would go on serving without anything to stop it, and
     keep the address from the next start.
     """
     threading.Thread(target=_wait_for_parent, name="end-with-parent", daemon=True).start()

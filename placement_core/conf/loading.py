@@ -56,7 +56,7 @@ def load(
         )
         _read_everything(conf)
     except cfg.RequiredOptError as error:
-        raise errors.ConfigurationError(_missing(error)) from None
+        raise errors.ConfigurationError(_describe_missing(error)) from None
     except cfg.ConfigFileParseError as error:
         raise errors.ConfigurationError(_LINE.sub(r"\1", " ".join(str(error).split()))) from None
     except (cfg.Error, ValueError) as error:
@@ -64,7 +64,7 @@ def load(
     return conf
 
 
-def _missing(error: cfg.RequiredOptError) -> str:
+def _describe_missing(error: cfg.RequiredOptError) -> str:
     group = str(getattr(error.group, "name", error.group) or "DEFAULT")
     return (
         f"[{group}] {error.opt_name}: expected a value; set it in placement.conf or as "
@@ -74,11 +74,11 @@ def _missing(error: cfg.RequiredOptError) -> str:
 
 def _read_everything(conf: cfg.ConfigOpts) -> None:
     """Read each of our options once: a bad value in the environment shows only then."""
-    for group, listed in options.list_opts():
-        for option in listed:
-            holder = conf if group is None else conf[group.name]
+    for group, group_options in options.list_opts():
+        for option in group_options:
+            values = conf if group is None else conf[group.name]
             try:
-                holder[option.dest]
+                values[option.dest]
             except ValueError as error:
                 name = "DEFAULT" if group is None else group.name
                 reason = _LOCATION.sub(r"\1: ", str(error))

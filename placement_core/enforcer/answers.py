@@ -1,4 +1,4 @@
-"""Answers that are kept, to be asked again only whether they still hold."""
+"""Cache of answers, which are revalidated by their entity tags."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from placement_core.caches import BoundedCache
 
-#: Their texts together; in memory they are some three times as large.
+#: The sum of their texts; in memory they are some three times as large.
 MAX_BYTES = 16 * 2**20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
-    """What somebody answered.
+class CachedAnswer:
+    """An answer about limits.
 
-    :ivar value: what was read from it; nobody changes it.
-    :ivar etag: None: it cannot be asked about, only asked for again.
+    :ivar value: what was parsed from it; never modified.
+    :ivar etag: None: it cannot be revalidated, only fetched again.
     :ivar asked_at: on the monotonic clock, before the request was sent.
     :ivar size: of its text, in bytes.
     """
@@ -29,9 +29,9 @@ class Answer:
     size: int
 
 
-class Answers(BoundedCache[Hashable, Answer]):
+class CachedAnswers(BoundedCache[Hashable, CachedAnswer]):
     """The answers that were used last, by question."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        """Start without any."""
+        """Begin empty."""
         super().__init__(max_bytes, size=operator.attrgetter("size"))

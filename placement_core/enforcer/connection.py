@@ -1,8 +1,8 @@
-"""The way to whoever has the limits: login, endpoint, and what was answered before.
+"""The connection to the service that has the limits: login, endpoint, cached answers.
 
 One ``Connection`` serves a whole process, so that a service which makes a new
-``Enforcer`` for each request (nova does) logs in once, and asks only whether
-what it knows still holds.
+``Enforcer`` for each request (nova does) logs in once, and only revalidates
+what it has cached.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from oslo_config import cfg
 
 from placement_core import errors
 from placement_core.enforcer import endpoints, opts
-from placement_core.enforcer.answers import Answer, Answers
+from placement_core.enforcer.answers import CachedAnswer, CachedAnswers
 from placement_core.enforcer.exception import SessionInitError
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.enforcement import EnforcementModel
 
 T = TypeVar("T")
 
-#: Where placement_core answers everything that binds a project at once.
+#: The path on which placement_core answers everything that binds a project at once.
 EFFECTIVE = "/capacity/v1/limits/effective"
 
 
 class Connection:
-    """Asks the endpoint that ``[oslo_limit]`` leads to; for any number of threads.
+    """Asks the endpoint that ``[oslo_limit]`` describes; for any number of threads.
 
     That is the identity endpoint of the cloud, unless ``endpoint_override`` (or
     ``service_type``) says otherwise.
@@ -40,49 +40,50 @@ class Connection:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """Log in, and find out for which endpoint limits count and who answers.
+        """Log in, and find out for which endpoint limits count and which service answers.
 
-        :raises SessionInitError: nobody can be asked.
-        :raises ValueError: there is no such endpoint, or a Keystone's model is one
-            that only placement_core can answer for.
+        :raises SessionInitError: that service cannot be reached.
+        :raises ValueError: there is no such endpoint, or Keystone has a model that only
+            placement_core can answer for.
         """
         opts.register_opts(conf)
         self._conf = conf
         self._options = conf[opts.GROUP]
-        self._answers = Answers()
+        self._answers = CachedAnswers()
         try:
-            self._adapter = _adapter(conf)
-            self.place = endpoints.find(self._ask, self._options)
-            self.one_question = self._finds_one_question()
+            self._adapter = _make_adapter(conf)
+            self.place = endpoints.find(self._read_whole, self._options)
+            self.one_question = self._has_one_question()
             if not self.one_question:
                 self._require_flat()
         except exceptions.ClientException as error:
             raise SessionInitError(f"[{opts.GROUP}]: cannot ask for limits: {error}") from error
-        self.model = functools.cache(self._model)
+        # The names of models are few.
+        self.get_model = functools.cache(self._load_model)
 
     def read(
         self, path: str, query: Mapping[str, str], reader: Callable[[Any], T], *,
         keep: bool = True,
     ) -> T:
-        """Return what ``reader`` makes of a document, asking whether it changed.
+        """Return what ``reader`` makes of a document, which is revalidated if it is cached.
 
         :param path: from the root of the API on.
         :param reader: the same one for every document of this path.
-        :param keep: False asks for the whole document, and leaves what is kept alone.
+        :param keep: False fetches the whole document, without the cache.
         :raises keystoneauth1.exceptions.ClientException: there is no answer.
         """
         question = (path, *sorted(query.items()))
-        known = self._answers.get(question) if keep else None
+        cached = self._answers.get(question) if keep else None
         now = time.monotonic()
-        if known and now - known.asked_at < self._options.cache_seconds:
-            kept: T = known.value
-            return kept
-        headers = {"If-None-Match": known.etag} if known and known.etag else {}
+        if cached and now - cached.asked_at < self._options.cache_seconds:
+            cached_value: T = cached.value
+            return cached_value
+        headers = {"If-None-Match": cached.etag} if cached and cached.etag else {}
         response = self._get(path, query, headers)
-        if known and response.status_code == 304:
-            answer = dataclasses.replace(known, asked_at=now)
+        if cached and response.status_code == 304:
+            answer = dataclasses.replace(cached, asked_at=now)
         else:
-            answer = Answer(
+            answer = CachedAnswer(
                 reader(response.json()), response.headers.get("ETag"), now,
                 len(response.content))
         if keep:
@@ -90,7 +91,7 @@ class Connection:
         value: T = answer.value
         return value
 
-    def _model(self, name: str) -> EnforcementModel:
+    def _load_model(self, name: str) -> EnforcementModel:
         """Return an enforcement model by the name that a server gives it.
 
         :raises ValueError: it is not installed here.
@@ -103,7 +104,7 @@ class Connection:
             raise ValueError(str(error)) from error
         return model(self._conf)
 
-    def _finds_one_question(self) -> bool:
+    def _has_one_question(self) -> bool:
         if self._options.source != "auto":
             return bool(self._options.source == "capacity")
         query = {"service_id": self.place.service_id}
@@ -111,34 +112,34 @@ class Connection:
             self._get(EFFECTIVE, query, {}, accepted=(400, 403, 404)).status_code != 404)
 
     def _require_flat(self) -> None:
-        name = self._ask("/v3/limits/model", {})["model"]["name"]
+        name = self._read_whole("/v3/limits/model", {})["model"]["name"]
         if name != "flat":
             raise ValueError(
                 f"Keystone's enforcement model is {name}; it does not answer what that "
                 "needs: expected flat, or placement_core at this endpoint")
 
-    def _ask(self, path: str, query: Mapping[str, str]) -> Any:
+    def _read_whole(self, path: str, query: Mapping[str, str]) -> Any:
         return self._get(path, query, {}).json()
 
     def _get(
         self, path: str, query: Mapping[str, str], headers: Mapping[str, str],
         accepted: tuple[int, ...] = (),
     ) -> Any:
-        url = self._root() + path
+        url = self._get_root_url() + path
         response = self._adapter.get(
             url, params=dict(query), headers=dict(headers), raise_exc=False)
         if response.status_code >= 400 and response.status_code not in accepted:
             raise exceptions.from_response(response, "GET", url)
         return response
 
-    def _root(self) -> str:
+    def _get_root_url(self) -> str:
         endpoint = self._adapter.get_endpoint()
         if not endpoint:
             raise exceptions.EndpointNotFound("there is no identity endpoint in the catalog")
         return str(endpoint).rstrip("/").removesuffix("/v3")
 
 
-def _adapter(conf: cfg.ConfigOpts) -> Any:
+def _make_adapter(conf: cfg.ConfigOpts) -> Any:
     auth = loading.load_auth_from_conf_options(conf, opts.GROUP)
     if auth is None:
         raise exceptions.MissingAuthPlugin("auth_type is not set")
@@ -150,5 +151,8 @@ def _adapter(conf: cfg.ConfigOpts) -> Any:
 
 @functools.cache
 def of_process() -> Connection:
-    """Return the connection that ``oslo_config.cfg.CONF`` describes, made at first use."""
+    """Return the connection that ``oslo_config.cfg.CONF`` describes, made at first use.
+
+    The process owns it, as it owns ``cfg.CONF``: services that use oslo.limit hand on neither.
+    """
     return Connection(cfg.CONF)

@@ -1,4 +1,4 @@
-"""For which service and region the limits count: this service's endpoint says it.
+"""The service and region whose limits count: those of this service's endpoint.
 
 Source: oslo.limit, spec limits §4: what is asked, and what is refused.
 """
@@ -17,51 +17,52 @@ Ask = Callable[[str, Mapping[str, str]], Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class ServiceRegion:
     """A service in a region; a region of None is a value of its own."""
 
     service_id: str
     region_id: str | None
 
 
-def find(ask: Ask, options: cfg.ConfigOpts.GroupAttr) -> Place:
-    """Return the place of the endpoint that ``[oslo_limit]`` describes.
+def find(ask: Ask, options: cfg.ConfigOpts.GroupAttr) -> ServiceRegion:
+    """Return the service and region of the endpoint that ``[oslo_limit]`` describes.
 
     :raises ValueError: there is not exactly one such endpoint, or it is not described.
     """
     if options.endpoint_id is not None:
-        said = f"[oslo_limit] endpoint_id = {options.endpoint_id}: no such endpoint"
-        return _place(_existing(ask, f"/v3/endpoints/{options.endpoint_id}", said)["endpoint"])
-    wanted = {"type": options.endpoint_service_type, "name": options.endpoint_service_name}
-    if not any(wanted.values()):
+        message = f"[oslo_limit] endpoint_id = {options.endpoint_id}: no such endpoint"
+        document = _require(ask, f"/v3/endpoints/{options.endpoint_id}", message)
+        return _make_service_region(document["endpoint"])
+    filters = {"type": options.endpoint_service_type, "name": options.endpoint_service_name}
+    if not any(filters.values()):
         raise ValueError(
             "[oslo_limit]: endpoint_id, endpoint_service_type or endpoint_service_name must "
             "be set")
-    service = _only(ask, "services", wanted)
+    service = _require_one(ask, "services", filters)
     region = options.endpoint_region_name
     if region is not None:
-        said = f"[oslo_limit] endpoint_region_name = {region}: no such region"
-        _existing(ask, f"/v3/regions/{region}", said)
-    return _place(_only(ask, "endpoints", {
+        message = f"[oslo_limit] endpoint_region_name = {region}: no such region"
+        _require(ask, f"/v3/regions/{region}", message)
+    return _make_service_region(_require_one(ask, "endpoints", {
         "service_id": service["id"], "region_id": region,
         "interface": options.endpoint_interface.removesuffix("URL")}))
 
 
-def _place(endpoint: Mapping[str, Any]) -> Place:
-    return Place(endpoint["service_id"], endpoint["region_id"])
+def _make_service_region(endpoint: Mapping[str, Any]) -> ServiceRegion:
+    return ServiceRegion(endpoint["service_id"], endpoint["region_id"])
 
 
-def _existing(ask: Ask, path: str, otherwise: str) -> Any:
+def _require(ask: Ask, path: str, message: str) -> Any:
     try:
         return ask(path, {})
     except exceptions.NotFound:
-        raise ValueError(otherwise) from None
+        raise ValueError(message) from None
 
 
-def _only(ask: Ask, what: str, wanted: Mapping[str, str | None]) -> Mapping[str, Any]:
-    query = {name: value for name, value in wanted.items() if value is not None}
-    found: list[Mapping[str, Any]] = ask(f"/v3/{what}", query)[what]
-    if len(found) != 1:
-        said = ", ".join(f"{name} {value}" for name, value in query.items())
-        raise ValueError(f"[oslo_limit]: {len(found)} {what} with {said}; expected one")
-    return found[0]
+def _require_one(ask: Ask, what: str, filters: Mapping[str, str | None]) -> Mapping[str, Any]:
+    query = {name: value for name, value in filters.items() if value is not None}
+    rows: list[Mapping[str, Any]] = ask(f"/v3/{what}", query)[what]
+    if len(rows) != 1:
+        described = ", ".join(f"{name} {value}" for name, value in query.items())
+        raise ValueError(f"[oslo_limit]: {len(rows)} {what} with {described}; expected one")
+    return rows[0]

@@ -1,4 +1,4 @@
-"""What the enforcer library raises, apart from ValueError for senseless arguments."""
+"""Exceptions of the enforcer library, apart from ValueError for invalid arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class OverLimitInfo:
 
     :ivar limit: never -1: what is unlimited is not exceeded.
     :ivar current_usage: what counts against the limit now.
-    :ivar delta: what was asked on top; 0 when it is exceeded already.
+    :ivar delta: what was requested in addition; 0 when the limit is exceeded already.
     :ivar node_id: the project or domain whose limit it is; None for what belongs to
         no project.
     :ivar scope: ``own``: the usage of that project alone counts; ``subtree``: that of
@@ -39,7 +39,7 @@ class OverLimitInfo:
 class ProjectOverLimit(errors.OverLimit):
     """A claim would exceed limits: all of them in one exception.
 
-    :ivar project_id: who asked; None: what belongs to no project.
+    :ivar project_id: the claiming project; None: what belongs to no project.
     :ivar over_limit_info_list: ordered by resource name; for one resource, the project's
         own limit first, then upwards.
     Source: oslo.limit ``ProjectOverLimit``.
@@ -63,4 +63,4 @@ class ProjectOverLimit(errors.OverLimit):
 
 
 class SessionInitError(errors.Unavailable):
-    """Whoever has the limits cannot be reached or does not let this service in."""
+    """The service that has the limits cannot be reached or refuses the login."""

@@ -38,13 +38,13 @@ class Enforcer:
         """Make one, for a request or for the process's life.
 
         :param usage_callback: ``(project_id, names) -> {name: in use}``.
-        :param cache: False: what was answered before is neither used nor kept.
+        :param cache: False: cached answers are neither used nor stored.
         :param tree_usage_callback: ``(project_ids, names) -> {name: in use together}``, for
             models in which the usage of a tree counts; without it, ``usage_callback``
             is called for each project of the tree.
         :param connection: by default the process's own, from ``oslo_config.cfg.CONF``.
         :raises ValueError: a callback cannot be called; or see ``Connection``.
-        :raises SessionInitError: nobody can be asked for limits.
+        :raises SessionInitError: the service that has the limits cannot be reached.
         """
         if not callable(usage_callback):
             raise ValueError("usage_callback must be callable")
@@ -83,12 +83,12 @@ class Enforcer:
         usage = self._usage(names)
         usage.own(project_id)
         counted = _count(usage, limits, bindings)
-        judge = self._connection.model(limits.model).judge
+        judge = self._connection.get_model(limits.model).judge
         excesses = [
             excess for name in names
             for excess in judge(name, bindings[name], counted[name], deltas[name])]
         if excesses:
-            raise exception.ProjectOverLimit(project_id, [_info(one) for one in excesses])
+            raise exception.ProjectOverLimit(project_id, [_make_info(one) for one in excesses])
 
     def calculate_usage(
         self, project_id: str | None, resources_to_check: Collection[str]
@@ -112,13 +112,14 @@ class Enforcer:
 
         limits = self._limits(project_id, names)
         own = {
-            name: [one for one in found if one.node_id == (project_id or questions.NOBODY.id)]
-            for name, found in self._bindings(limits, names).items()}
+            name: [binding for binding in bindings
+                   if binding.node_id == (project_id or questions.NO_PROJECT.id)]
+            for name, bindings in self._bindings(limits, names).items()}
         usage = self._usage(names)
         uses = usage.own(project_id)
         counted = _count(usage, limits, own)
         return {
-            name: _project_usage(own[name], counted[name], uses[name]) for name in names}
+            name: _make_project_usage(own[name], counted[name], uses[name]) for name in names}
 
     def get_registered_limits(
         self, resources_to_check: Collection[str] | None
@@ -128,9 +129,9 @@ class Enforcer:
         :param resources_to_check: None: of all that are registered.
         :returns: [(resource name, limit)]; -1: no bound; 0: not registered.
         """
-        known = questions.defaults(self._connection, keep=self._keep)
-        names = known if resources_to_check is None else resources_to_check
-        return [(name, amounts.to_wire(known.get(name, 0))) for name in names]
+        defaults = questions.read_defaults(self._connection, keep=self._keep)
+        names = defaults if resources_to_check is None else resources_to_check
+        return [(name, amounts.to_wire(defaults.get(name, 0))) for name in names]
 
     def get_project_limits(
         self, project_id: str | None, resource_names: Collection[str] | None
@@ -153,16 +154,17 @@ class Enforcer:
     def _limits(
         self, project_id: str | None, names: Collection[str] | None
     ) -> questions.Limits:
-        return questions.binding(self._connection, project_id, names, keep=self._keep)
+        return questions.read_limits(self._connection, project_id, names, keep=self._keep)
 
     def _bindings(
         self, limits: questions.Limits, names: Sequence[str]
     ) -> dict[str, list[Binding]]:
-        model = self._connection.model(limits.model)
+        model = self._connection.get_model(limits.model)
         return {
             name: model.bindings(
                 limits.lineage,
-                {node: found[name] for node, found in limits.set.items() if name in found},
+                {node_id: overrides[name] for node_id, overrides in limits.set.items()
+                 if name in overrides},
                 limits.defaults.get(name, 0))
             for name in names}
 
@@ -180,11 +182,11 @@ def _count(
 ) -> dict[str, dict[tuple[str, Scope], int]]:
     """Return what counts against each bound, by resource name; each tree is counted once."""
     counted: dict[str, dict[tuple[str, Scope], int]] = {name: {} for name in bindings}
-    asked: dict[tuple[str, Scope], list[str]] = {}
-    for name, found in bindings.items():
-        for one in found:
-            asked.setdefault((one.node_id, one.scope), []).append(name)
-    for (node_id, scope), names in asked.items():
+    names_by_bound: dict[tuple[str, Scope], list[str]] = {}
+    for name, bounds in bindings.items():
+        for bound in bounds:
+            names_by_bound.setdefault((bound.node_id, bound.scope), []).append(name)
+    for (node_id, scope), names in names_by_bound.items():
         uses = (usage.together(limits.subtrees[node_id], names) if scope == "subtree"
                 else usage.own(node_id or None))
         for name in names:
@@ -192,14 +194,14 @@ def _count(
     return counted
 
 
-def _info(excess: Excess) -> exception.OverLimitInfo:
+def _make_info(excess: Excess) -> exception.OverLimitInfo:
     binding = excess.binding
     return exception.OverLimitInfo(
         excess.resource_name, amounts.to_wire(binding.limit), excess.usage, excess.delta,
         binding.node_id or None, binding.scope)
 
 
-def _project_usage(
+def _make_project_usage(
     own: Sequence[Binding], counted: Mapping[tuple[str, Scope], int], uses: int
 ) -> ProjectUsage:
     """Return the first of a project's own bounds with its usage; without any, its own usage."""

@@ -1,8 +1,8 @@
-"""What is asked about limits, and what the answers mean.
+"""Reading limits, and parsing the answers.
 
-placement_core answers with one document whatever binds a project (``EFFECTIVE``); a
-Keystone is asked for a project's limits, and, where those say nothing, for the
-registered ones. Both understand ``/v3``.
+placement_core answers with one document that has everything that binds a project
+(``EFFECTIVE``); Keystone is asked for a project's limits, and for the registered ones of other
+resources. Both understand ``/v3``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from placement_core.enforcer.connection import EFFECTIVE, Connection
 from placement_core.plugin_api.catalog import Node
 
 #: Stands for what belongs to no project: the registered defaults bind it.
-NOBODY = Node("", None)
+NO_PROJECT = Node("", None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,70 +38,71 @@ class Limits:
     subtrees: Mapping[str, Sequence[str]]
 
 
-def binding(
+def read_limits(
     connection: Connection, project_id: str | None, names: Collection[str] | None, *, keep: bool
 ) -> Limits:
     """Return what binds a project.
 
     :param project_id: None: what belongs to no project.
-    :param names: of resources that matter; None: only what was set for the project does.
-    :param keep: use, and keep, what was answered before.
+    :param names: of the resources to read; None: those with a limit of the project itself.
+    :param keep: use the cache.
     """
     if project_id is None:
-        return Limits("flat", (NOBODY,), defaults(connection, keep=keep), {}, {})
+        return Limits("flat", (NO_PROJECT,), read_defaults(connection, keep=keep), {}, {})
     if connection.one_question:
         return connection.read(
-            EFFECTIVE, {**_place(connection), "project_id": project_id}, _effective, keep=keep)
+            EFFECTIVE, {**_make_query(connection), "project_id": project_id}, _parse_effective,
+            keep=keep)
     of_project = connection.read(
-        "/v3/limits", {**_place(connection), "project_id": project_id}, _project_limits,
+        "/v3/limits", {**_make_query(connection), "project_id": project_id}, _parse_limits,
         keep=keep).get(connection.place.region_id, {})
     needed = names is not None and not of_project.keys() >= set(names)
-    registered = defaults(connection, keep=keep) if needed else {}
+    registered = read_defaults(connection, keep=keep) if needed else {}
     return Limits(
         "flat", (Node(project_id, None),), registered, {project_id: of_project}, {})
 
 
-def defaults(connection: Connection, *, keep: bool) -> Mapping[str, Amount]:
+def read_defaults(connection: Connection, *, keep: bool) -> Mapping[str, Amount]:
     """Return the registered limits of the service and region, by resource name."""
     by_region = connection.read(
-        "/v3/registered_limits", _place(connection), _registered_limits, keep=keep)
+        "/v3/registered_limits", _make_query(connection), _parse_registered, keep=keep)
     return by_region.get(connection.place.region_id, {})
 
 
-def _place(connection: Connection) -> dict[str, str]:
+def _make_query(connection: Connection) -> dict[str, str]:
     place = connection.place
-    # Keystone cannot be asked for "no region": left out, it answers for all of them.
+    # Keystone has no filter for "no region": without one, it answers for all regions.
     region = {} if place.region_id is None else {"region_id": place.region_id}
     return {"service_id": place.service_id, **region}
 
 
-def _effective(document: Mapping[str, Any]) -> Limits:
+def _parse_effective(document: Mapping[str, Any]) -> Limits:
     return Limits(
         document["model"],
-        tuple(Node(one["id"], one["parent_id"], one["is_domain"])
-              for one in document["lineage"]),
-        _amounts(document["defaults"]),
-        {node: _amounts(limits) for node, limits in document["limits"].items()},
+        tuple(Node(node["id"], node["parent_id"], node["is_domain"])
+              for node in document["lineage"]),
+        _parse_amounts(document["defaults"]),
+        {node_id: _parse_amounts(limits) for node_id, limits in document["limits"].items()},
         document["subtrees"])
 
 
-def _project_limits(document: Mapping[str, Any]) -> dict[str | None, dict[str, Amount]]:
-    return _by_region(document["limits"], "resource_limit")
+def _parse_limits(document: Mapping[str, Any]) -> dict[str | None, dict[str, Amount]]:
+    return _group_by_region(document["limits"], "resource_limit")
 
 
-def _registered_limits(document: Mapping[str, Any]) -> dict[str | None, dict[str, Amount]]:
-    return _by_region(document["registered_limits"], "default_limit")
+def _parse_registered(document: Mapping[str, Any]) -> dict[str | None, dict[str, Amount]]:
+    return _group_by_region(document["registered_limits"], "default_limit")
 
 
-def _by_region(
-    listed: Sequence[Mapping[str, Any]], value: str
+def _group_by_region(
+    rows: Sequence[Mapping[str, Any]], value: str
 ) -> dict[str | None, dict[str, Amount]]:
-    found: dict[str | None, dict[str, Amount]] = {}
-    for one in listed:
-        found.setdefault(one["region_id"], {})[one["resource_name"]] = amounts.from_wire(
-            one[value])
-    return found
+    by_region: dict[str | None, dict[str, Amount]] = {}
+    for row in rows:
+        by_region.setdefault(row["region_id"], {})[row["resource_name"]] = amounts.from_wire(
+            row[value])
+    return by_region
 
 
-def _amounts(wire: Mapping[str, int]) -> dict[str, Amount]:
+def _parse_amounts(wire: Mapping[str, int]) -> dict[str, Amount]:
     return {name: amounts.from_wire(value) for name, value in wire.items()}

@@ -1,4 +1,4 @@
-"""What is in use: a service's callbacks, each asked at most once for the same."""
+"""Usage: a service's callbacks, each called at most once for the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Usage:
     ) -> None:
         """Count nothing yet.
 
-        :param of_projects: None: ``of_project`` is asked for each of them.
+        :param of_projects: None: ``of_project`` is called for each of them.
         """
         self._names = names
         self._of_project = of_project
@@ -33,7 +33,7 @@ class Usage:
         :raises ValueError: the callback left one out.
         """
         if project_id not in self._counted:
-            self._counted[project_id] = _complete(
+            self._counted[project_id] = _require_complete(
                 self._names, self._of_project(project_id, self._names))
         return self._counted[project_id]
 
@@ -43,12 +43,12 @@ class Usage:
         :raises ValueError: the callback left one out.
         """
         if self._of_projects is not None:
-            return _complete(names, self._of_projects(project_ids, names))
+            return _require_complete(names, self._of_projects(project_ids, names))
         counted = [self.own(project_id) for project_id in project_ids]
-        return {name: sum(each[name] for each in counted) for name in names}
+        return {name: sum(usage[name] for usage in counted) for name in names}
 
 
-def _complete(names: Sequence[str], counted: Mapping[str, int]) -> dict[str, int]:
+def _require_complete(names: Sequence[str], counted: Mapping[str, int]) -> dict[str, int]:
     missing = [name for name in names if name not in counted]
     if missing:
         raise ValueError(f"the usage callback does not tell the usage of {', '.join(missing)}")

@@ -84,19 +84,19 @@ def refuse_unless_adoptable(connection: sa.Connection) -> None:
 
     :raises NotAdoptable: naming the revision found and the one expected.
     """
-    found = revisions.current(connection, revisions.UPSTREAM_VERSION_TABLE)
-    if found == UPSTREAM_HEAD:
+    revision = revisions.current(connection, revisions.UPSTREAM_VERSION_TABLE)
+    if revision == UPSTREAM_HEAD:
         return
-    if found is None:
+    if revision is None:
         state = "holds Placement tables but names no revision in alembic_version"
         advice = ("If its schema is that of a Placement release, run "
                   f"`placement-manage db stamp {UPSTREAM_HEAD}` first.")
-    elif found in UPSTREAM_OLDER:
-        state = f"is at upstream Placement's revision {found}, which is too old"
+    elif revision in UPSTREAM_OLDER:
+        state = f"is at upstream Placement's revision {revision}, which is too old"
         advice = ("Run `placement-manage db online_data_migrations` and `placement-manage db "
                   "sync` of OpenStack Placement 9.0.0 or newer, then try again.")
     else:
-        state = f"is at revision {found}, which is not known here"
+        state = f"is at revision {revision}, which is not known here"
         advice = ("A newer OpenStack Placement may have written it; use a newer "
                   "placement-core, or downgrade it.")
     raise NotAdoptable(f"the database {state}; expected {UPSTREAM_HEAD}. {advice}")
@@ -152,7 +152,7 @@ def release(connection: sa.Connection, say: Say) -> None:
 
 def remarks(oddities: Oddities) -> list[str]:
     """Say in sentences what was odd about an adopted database."""
-    found = (
+    obstacles = (
         (oddities.roots_filled, "providers lacked their root provider; it was filled in"),
         (oddities.without_consumer, "consumers hold allocations without a consumer record: "
          "run `placement-core db online-data-migrations`"),
@@ -161,7 +161,7 @@ def remarks(oddities: Oddities) -> list[str]:
         (oddities.over_committed, "inventories have more used than fits; they take no new "
          "allocations until usage falls"),
     )
-    return [f"{count} {sentence}" for count, sentence in found if count]
+    return [f"{count} {sentence}" for count, sentence in obstacles if count]
 
 
 def _compare_as_text(connection: sa.Connection) -> None:

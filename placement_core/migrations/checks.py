@@ -1,6 +1,6 @@
-"""What still stands in the way of an upgrade: the questions to the database.
+"""What still prevents an upgrade: the checks of the database.
 
-Each works on upstream's schema too, so that they can be asked before adoption.
+Each works on upstream's schema too, so that they can run before adoption.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from placement_core.placement import tables
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class SchemaState:
     """The state of a database.
 
     :ivar revision: of our schema; None without.
@@ -36,7 +36,7 @@ class State:
     rootless: int = 0
     unrecorded: int = 0
     fenced: bool = False
-    behind_sequences: tuple[sequences.Behind, ...] = ()
+    behind_sequences: tuple[sequences.LaggingSequence, ...] = ()
 
     @property
     def behind(self) -> bool:
@@ -54,16 +54,16 @@ class State:
         return self.revision is None and self.upstream_revision == adoption.UPSTREAM_HEAD
 
 
-def state(settings: Settings) -> State:
-    """Look at the database, as it is."""
+def read_state(settings: Settings) -> SchemaState:
+    """Read the state of a database."""
     with exclusive.database(settings) as database, database.snapshot.connect() as connection:
         revision = revisions.current(connection)
         upstream = revisions.current(connection, revisions.UPSTREAM_VERSION_TABLE)
         if not sa.inspect(connection).has_table("consumers"):
-            return State(revision, upstream, has_tables=False)
+            return SchemaState(revision, upstream, has_tables=False)
         providers, allocations = tables.resource_providers, tables.allocations
         recorded = sa.exists().where(tables.consumers.c.uuid == allocations.c.consumer_id)
-        return State(
+        return SchemaState(
             revision, upstream, has_tables=True,
             rootless=connection.scalar(
                 sa.select(sa.func.count()).select_from(providers)
@@ -77,8 +77,8 @@ def state(settings: Settings) -> State:
 
 
 @db.retry_writes
-def unfilled(ctx: Context, cells: CellDatabases) -> tuple[int, int]:
+def count_unfilled(ctx: Context, cells: CellDatabases) -> tuple[int, int]:
     """Return how many instance mappings lack something, and how many of them a cell."""
     with db.read_once(cells.api(ctx)) as session:
-        row = session.execute(contract.unfilled()).one()
+        row = session.execute(contract.select_unfilled()).one()
     return row.rows, row.without_cell

@@ -37,8 +37,8 @@ class NotReady(errors.Conflict):
     """Rows are left that older versions wrote."""
 
 
-def unfilled() -> sa.Select[Any]:
-    """Return the question how many mappings lack something, and how many of them a cell."""
+def select_unfilled() -> sa.Select[Any]:
+    """Return the statement that counts mappings that lack something, and those without a cell."""
     return sa.select(
         sa.func.count().label("rows"),
         sa.func.coalesce(sa.func.sum(sa.case(
@@ -47,14 +47,14 @@ def unfilled() -> sa.Select[Any]:
         _mappings.c.user_id.is_(None), _mappings.c.queued_for_delete.is_(None)))
 
 
-def own(connection: sa.Connection, say: Say) -> None:
+def contract_own(connection: sa.Connection, say: Say) -> None:
     """Contract the tables of our own database.
 
     :raises NotReady: something is not migrated; nothing was changed.
     """
-    found = sa.inspect(connection)
-    mappings = not found.has_table(_NOVAS_API)
-    nodes = found.has_table(_nodes.name) and not found.has_table(_NOVAS_CELL)
+    inspector = sa.inspect(connection)
+    mappings = not inspector.has_table(_NOVAS_API)
+    nodes = inspector.has_table(_nodes.name) and not inspector.has_table(_NOVAS_CELL)
     if mappings:
         _require_filled(connection)
     else:
@@ -67,7 +67,7 @@ def own(connection: sa.Connection, say: Say) -> None:
         _contract_nodes(connection, say)
 
 
-def cell(ctx: Context, cells: CellDatabases, which: Cell, say: Say) -> None:
+def contract_cell(ctx: Context, cells: CellDatabases, which: Cell, say: Say) -> None:
     """Contract ``compute_nodes`` in the database of a cell that is not nova's.
 
     :raises NotReady: a node is not migrated, or the table is nova's; nothing was changed.
@@ -78,11 +78,11 @@ def cell(ctx: Context, cells: CellDatabases, which: Cell, say: Say) -> None:
             sa.select(_migrated.c.uuid).where(_migrated.c.cell_uuid == which.uuid)).scalars())
     with db.write(cells.of(ctx, which)) as session:
         connection = session.connection
-        found = sa.inspect(connection)
-        if found.has_table(_NOVAS_CELL):
+        inspector = sa.inspect(connection)
+        if inspector.has_table(_NOVAS_CELL):
             raise NotReady(
                 f"The database of cell {which.title} is nova's own; it stays as it is.")
-        if not found.has_table(_nodes.name):
+        if not inspector.has_table(_nodes.name):
             raise NotReady(
                 f"The database of cell {which.title} has no table {_nodes.name}: run "
                 f"`placement-core cells sync`.")
@@ -91,22 +91,22 @@ def cell(ctx: Context, cells: CellDatabases, which: Cell, say: Say) -> None:
 
 
 def _require_filled(connection: sa.Connection) -> None:
-    found = connection.execute(unfilled()).one()
-    if not found.rows:
+    counts = connection.execute(select_unfilled()).one()
+    if not counts.rows:
         return
     advice = _MIGRATE
-    if found.without_cell:
-        advice += (f"; {found.without_cell} of them have no cell, and stay as they are until they "
-                   "have one")
+    if counts.without_cell:
+        advice += (f"; {counts.without_cell} of them have no cell, and stay as they are until "
+                   "they have one")
     raise NotReady(
-        f"{found.rows} instance mappings have no user_id or no queued_for_delete: {advice}. "
+        f"{counts.rows} instance mappings have no user_id or no queued_for_delete: {advice}. "
         "Nothing was changed.")
 
 
 def _require_migrated(connection: sa.Connection, migrated: Collection[str]) -> None:
-    uuid = [row.uuid for row in connection.execute(
+    node_uuids = [row.uuid for row in connection.execute(
         sa.select(_nodes.c.uuid).where(_nodes.c.deleted == 0))]
-    left = sum(each not in migrated for each in uuid)
+    left = sum(uuid not in migrated for uuid in node_uuids)
     if left:
         raise NotReady(
             f"{left} compute nodes are not migrated: {_MIGRATE}. Nothing was changed.")
@@ -120,7 +120,7 @@ def _require_migrated(connection: sa.Connection, migrated: Collection[str]) -> N
 
 
 def _contract_nodes(connection: sa.Connection, say: Say) -> None:
-    # What is deleted was never migrated, and nobody reads it.
+    # Deleted rows were never migrated, and are not read.
     for row in connection.execute(sa.select(_nodes.c.id).where(_nodes.c.uuid.is_(None))).all():
         connection.execute(sa.update(_nodes).where(_nodes.c.id == row.id).values(
             uuid=str(uuids.uuid4()), updated_at=_nodes.c.updated_at))
@@ -135,9 +135,9 @@ def _require_values(
     connection: sa.Connection, table: sa.Table, names: Collection[str], say: Say
 ) -> None:
     """Make columns NOT NULL that are not."""
-    found = {column["name"]: column["nullable"]
-             for column in sa.inspect(connection).get_columns(table.name)}
-    nullable = [name for name in names if found[name]]
+    is_nullable = {column["name"]: column["nullable"]
+                   for column in sa.inspect(connection).get_columns(table.name)}
+    nullable = [name for name in names if is_nullable[name]]
     for name in names:
         if name not in nullable:
             say(f"{table.name}.{name} is NOT NULL already")

@@ -18,9 +18,9 @@ from placement_core.migrations.all_tables import metadata
 
 @contextlib.contextmanager
 def _connection() -> Iterator[sa.Connection]:
-    given = context.config.attributes.get("connection")
-    if given is not None:
-        yield given
+    connection = context.config.attributes.get("connection")
+    if connection is not None:
+        yield connection
         return
     from placement_core import conf, services  # only developers get here
 

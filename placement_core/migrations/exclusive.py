@@ -1,4 +1,4 @@
-"""The lock a schema change is made under.
+"""The lock of schema changes.
 
 Two syncs never run at once on any database. How far the lock goes:
 
@@ -30,7 +30,7 @@ _LOCK_NAME = "placement_core.sync"
 
 
 class Busy(errors.Unavailable):
-    """Somebody else holds the lock, or works in the tables."""
+    """Another process holds the lock, or uses the tables."""
 
 
 @contextlib.contextmanager
@@ -100,7 +100,7 @@ def _alone(connection: sa.Connection, patience: int) -> Iterator[None]:
 
 
 def lock_tables(connection: sa.Connection, names: Sequence[str]) -> None:
-    """Keep everybody else, readers too, out of tables until the end.
+    """Lock all other connections, readers too, out of tables until the end.
 
     On MariaDB statements see no other table from here on; ``unlock_tables``
     ends that early.

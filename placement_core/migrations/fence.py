@@ -3,10 +3,10 @@
 Its inserts of allocations and inventories fail by themselves: columns of ours
 are NOT NULL without a default. (Not quite on MariaDB: upstream takes the
 connection that inserted the standard classes out of strict mode, and keeps it.)
-What it updates and deletes would pass unseen and leave ``used``, ``capacity`` and
+Its updates and deletes would pass unseen and leave ``used``, ``capacity`` and
 the change log wrong, so triggers refuse every write of a connection that does not
-bear our mark (``db.database`` sets it on each connection). Only databases that
-upstream made are fenced.
+have our mark (``db.database`` sets it on each connection). Only databases that
+upstream created are fenced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oslo_db import exception as db_exception
 
 from placement_core.db import drivers
 
-#: What upstream writes and we keep copies or sums of.
+#: Tables that upstream writes, and of which we keep copies or sums.
 TABLES = (
     "allocations", "inventories", "resource_providers", "resource_provider_traits",
     "resource_provider_aggregates", "resource_classes", "traits",
@@ -68,7 +68,7 @@ def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
 
 
 def remove(connection: sa.Connection) -> None:
-    """Let everybody write again."""
+    """Let all connections write again."""
     if connection.dialect.name == "postgresql":
         for table in TABLES:
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_NAME} ON {table}")

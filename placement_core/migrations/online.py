@@ -1,9 +1,9 @@
 """Data migrations that run beside the service, in batches.
 
-A migration changes at most ``max_count`` rows, may be repeated, and says how many rows it
-met that wait for it, and how many of them it finished. Rows that were met and not finished
-cannot be migrated. What migrations say of themselves is checked while they run: how many
-rows wait is counted again, and has to fall.
+A migration changes at most ``max_count`` rows, may be repeated, and returns how many waiting
+rows it found, and how many of them it finished. Rows that were found and not finished
+cannot be migrated. These numbers are checked while migrations run: the rows that wait are
+counted again, and have to be fewer.
 Source: spec placement_api §7.
 """
 
@@ -26,8 +26,8 @@ LOG = logging.getLogger(__name__)
 #: Rows in one batch when the operator sets no bound.
 BATCH = 50
 
-#: So many rows may be finished beyond those that waited before they are counted again:
-#: the service goes on meanwhile, and may add some.
+#: How many more rows than waited may be finished before they are counted again: the service
+#: goes on meanwhile, and may add some.
 _SLACK = 4 * BATCH
 
 #: Exit codes: nothing is left, a bound was reached, errors and no progress,
@@ -36,7 +36,7 @@ DONE, MORE, FAILED, INVALID = 0, 1, 2, 127
 
 
 class NoProgress(errors.Error):
-    """A migration finishes rows, as it says, and as many wait as before."""
+    """A migration reports finished rows, and as many wait as before."""
 
     def __init__(self, done: int, waiting: int) -> None:
         super().__init__(f"it makes no progress: {done} rows were migrated, and {waiting} "
@@ -55,13 +55,13 @@ class Migration:
     count: Callable[[Context], int]
 
 
-class Progress:
-    """Sees to it that rows which a migration says it finished are fewer afterwards.
+class ProgressGuard:
+    """Checks that fewer rows wait after a migration says that it finished some.
 
-    Counts when as many were finished as had waited, so rarely.
+    It counts rarely: when as many were finished as had waited.
 
     :param count: returns how many rows wait.
-    :ivar waiting: how many did when they were counted last.
+    :ivar waiting: how many waited when they were counted last.
     """
 
     def __init__(self, count: Callable[[], int]) -> None:
@@ -87,7 +87,7 @@ class Progress:
 
 
 @dataclasses.dataclass(slots=True)
-class Outcome:
+class RunResult:
     """What a run did.
 
     :ivar counts: {migration: (found, done)}, summed over its batches.
@@ -97,12 +97,13 @@ class Outcome:
     exit_code: int = DONE
 
 
-def migrations(services: Services) -> Mapping[str, Migration]:
+def list_migrations(services: Services) -> Mapping[str, Migration]:
     """Return every migration by the name operators see, in the order they run."""
     cells, compute_nodes = services.cells, services.compute_nodes
     return {
         "create_incomplete_consumers": Migration(
-            consumers.create_incomplete, consumers.count_missing),
+            functools.partial(consumers.create_incomplete, owners=services.owners),
+            consumers.count_missing),
         "sum_up_usage_counters": Migration(
             usage_counters.sum_up, usage_counters.count_not_summed_up),
         "populate_queued_for_delete": Migration(
@@ -122,7 +123,7 @@ def run(
     max_count: int | None,
     say: Callable[[str], None],
     migrations: Mapping[str, Migration],
-) -> Outcome:
+) -> RunResult:
     """Run the migrations until nothing moves any more, or ``max_count`` rows did.
 
     One that makes no progress is stopped, and the others go on; the run has failed then.
@@ -155,13 +156,13 @@ class _Run:
         self, ctx: Context, say: Callable[[str], None], migrations: dict[str, Migration], *,
         counts: bool,
     ) -> None:
-        self.outcome = Outcome({})
+        self.outcome = RunResult({})
         self.stopped = False
         self._ctx = ctx
         self._say = say
         self._migrations = migrations
         self._counts = counts
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, ProgressGuard] = {}
 
     def batch(self, size: int) -> tuple[int, bool]:
         """Run each migration once, ``size`` rows between them.
@@ -197,15 +198,15 @@ class _Run:
         """
         migration = self._migrations[name]
         if self._counts and name not in self._progress:
-            self._progress[name] = Progress(lambda: migration.count(self._ctx))
+            self._progress[name] = ProgressGuard(lambda: migration.count(self._ctx))
         found, done = migration.migrate(self._ctx, size)
         if self._counts:
             self._progress[name].add(done)
         return found, done
 
 
-def table(outcome: Outcome) -> Iterator[str]:
-    """Draw what was done, one line for each migration that ran."""
+def render_table(outcome: RunResult) -> Iterator[str]:
+    """Render what was done, one line for each migration that ran."""
     rows = [("Migration", "Total Found", "Completed")]
     rows += [(name, str(found), str(done)) for name, (found, done) in outcome.counts.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

@@ -22,10 +22,10 @@ def is_ours(name: str | None, kind: str, _parents: Any) -> bool:
 
 def alembic_config(connection: sa.Connection | None = None) -> config.Config:
     """Return Alembic's configuration, bound to a connection."""
-    made = config.Config()
-    made.set_main_option("script_location", str(pathlib.Path(__file__).parent))
-    made.attributes["connection"] = connection
-    return made
+    settings = config.Config()
+    settings.set_main_option("script_location", str(pathlib.Path(__file__).parent))
+    settings.attributes["connection"] = connection
+    return settings
 
 
 @functools.cache
@@ -48,7 +48,7 @@ def current(connection: sa.Connection, table: str = VERSION_TABLE) -> str | None
 
 def is_known(revision: str) -> bool:
     """Say whether this version of the code knows ``revision``."""
-    return any(known.revision == revision for known in scripts().walk_revisions())
+    return any(script.revision == revision for script in scripts().walk_revisions())
 
 
 def upgrade(connection: sa.Connection) -> None:

@@ -15,7 +15,7 @@ from placement_core.migrations.all_tables import metadata
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Behind:
+class LaggingSequence:
     """A sequence that would give an id that is taken, or that has been.
 
     :ivar name: of the sequence, for SQL.
@@ -33,7 +33,7 @@ class Behind:
                 f"{self.following}, the largest is {self.largest}")
 
 
-def find_behind(connection: sa.Connection) -> list[Behind]:
+def find_behind(connection: sa.Connection) -> list[LaggingSequence]:
     """Return the sequences that are behind their tables, by table."""
     if connection.dialect.name != "postgresql":
         return []
@@ -43,7 +43,7 @@ def find_behind(connection: sa.Connection) -> list[Behind]:
 
 
 def put_right(connection: sa.Connection, say: Callable[[str], None]) -> None:
-    """Set the sequences that are behind; nobody inserts into their tables meanwhile.
+    """Set the sequences that are behind; their tables are locked against inserts meanwhile.
 
     Called with the exclusive lock held; may be repeated.
 
@@ -53,13 +53,13 @@ def put_right(connection: sa.Connection, say: Callable[[str], None]) -> None:
     for behind in find_behind(connection):
         connection.exec_driver_sql(
             f"LOCK TABLE {quote(behind.table)} IN SHARE ROW EXCLUSIVE MODE")
-        # Once more with the lock: nobody inserts now.
+        # Once more under the lock, which keeps inserts out.
         for now in _look(connection, metadata.tables[behind.table]):
             connection.execute(sa.select(sa.func.setval(now.name, now.largest)))
         say(f"{behind}; it was set")
 
 
-def _look(connection: sa.Connection, table: sa.Table) -> Iterator[Behind]:
+def _look(connection: sa.Connection, table: sa.Table) -> Iterator[LaggingSequence]:
     """Yield the sequence of a table if it is behind."""
     column = table.autoincrement_column
     if column is None:
@@ -68,11 +68,11 @@ def _look(connection: sa.Connection, table: sa.Table) -> Iterator[Behind]:
     name: str | None = connection.scalar(
         sa.select(sa.func.pg_get_serial_sequence(quote(table.name), column.name)))
     if name is None:
-        return  # somebody else gives out its ids
+        return  # its ids come from elsewhere
     row = connection.execute(
         sa.select(sa.column("last_value"), sa.column("is_called"))
         .select_from(sa.text(name))).one()
     following = row.last_value + 1 if row.is_called else row.last_value
     largest = connection.scalar(sa.select(sa.func.max(column)))
     if largest is not None and following <= largest:
-        yield Behind(table.name, name, following, largest)
+        yield LaggingSequence(table.name, name, following, largest)

@@ -45,6 +45,6 @@ def add_revision(on: operations.Operations, name: str) -> None:
     revisions = sa.table(
         "revisions", sa.column("name"), sa.column("serial"), sa.column("txn"))
     connection = on.get_bind()
-    found = sa.select(revisions.c.name).where(revisions.c.name == name)
-    if connection.scalar(found) is None:
+    statement = sa.select(revisions.c.name).where(revisions.c.name == name)
+    if connection.scalar(statement) is None:
         connection.execute(sa.insert(revisions), {"name": name, "serial": 0, "txn": 0})

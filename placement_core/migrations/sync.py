@@ -47,10 +47,10 @@ def sync(settings: Settings, say: Say = _silent, *, contracted: bool = False) ->
     :raises exclusive.Busy: the database is in use.
     """
     with exclusive.transaction(settings) as connection:
-        found = _sync(connection, say)
+        revision = _sync(connection, say)
         if contracted:
-            contract.own(connection, say)
-        return found
+            contract.contract_own(connection, say)
+        return revision
 
 
 def version(settings: Settings) -> str | None:
@@ -62,16 +62,16 @@ def version(settings: Settings) -> str | None:
 def require_newest(database: Database) -> None:
     """Check that the schema is the one this version of the code works on.
 
-    :raises SchemaError: naming the revision found and what to run.
+    :raises SchemaError: naming the revision revision and what to run.
     """
     with database.snapshot.connect() as connection:
-        found = revisions.current(connection)
-    if found == revisions.head():
+        revision = revisions.current(connection)
+    if revision == revisions.head():
         return
-    if found is not None and not revisions.is_known(found):
-        raise _too_new(found)
+    if revision is not None and not revisions.is_known(revision):
+        raise _make_too_new(revision)
     raise SchemaError(
-        f"the database's schema is at revision {found or 'none'}, expected "
+        f"the database's schema is at revision {revision or 'none'}, expected "
         f"{revisions.head()}: run `placement-core db sync`"
     )
 
@@ -86,31 +86,32 @@ def release(settings: Settings, say: Say = _silent) -> None:
     :raises SchemaError: it is not one of ours, or not at a revision we know.
     """
     with exclusive.transaction(settings) as connection:
-        found = revisions.current(connection)
-        if found is None and not _is_half_released(connection):
+        revision = revisions.current(connection)
+        if revision is None and not _is_half_released(connection):
             raise SchemaError("the database has no schema of placement-core to take away")
-        if found is not None and not revisions.is_known(found):
-            raise _too_new(found)
+        if revision is not None and not revisions.is_known(revision):
+            raise _make_too_new(revision)
         adoption.release(connection, say)
         say(f"released: upstream Placement's schema {adoption.UPSTREAM_HEAD}")
 
 
 def _sync(connection: sa.Connection, say: Say) -> str:
-    found = revisions.current(connection)
-    if found is not None and not revisions.is_known(found):
-        raise _too_new(found)
+    revision = revisions.current(connection)
+    if revision is not None and not revisions.is_known(revision):
+        raise _make_too_new(revision)
     inspected = sa.inspect(connection)
     ours = inspected.has_table(revisions.VERSION_TABLE)
     upstreams = inspected.has_table(revisions.UPSTREAM_VERSION_TABLE)
-    if found is None and (upstreams or (inspected.has_table("resource_providers") and not ours)):
+    if revision is None and (
+            upstreams or (inspected.has_table("resource_providers") and not ours)):
         adoption.refuse_unless_adoptable(connection)
         say(f"taking over a database of upstream Placement ({adoption.UPSTREAM_HEAD})")
         oddities = adoption.adopt(connection, say)
         for line in adoption.remarks(oddities):
             say(line)
         revisions.stamp(connection, initial.revision)
-    if found == revisions.head():
-        say(f"the schema is at {found} already")
+    if revision == revisions.head():
+        say(f"the schema is at {revision} already")
     else:
         revisions.upgrade(connection)
         if upstreams:
@@ -118,7 +119,7 @@ def _sync(connection: sa.Connection, say: Say) -> str:
             fence.put_up(connection, say)
         say(f"the schema is at {revisions.head()}")
     sequences.put_right(connection, say)
-    if found is None:
+    if revision is None:
         # Later, workers insert new names when they start, and log the change.
         standard.insert(connection)
         usage_counters.declare_summed_up(connection)
@@ -133,9 +134,9 @@ def _is_half_released(connection: sa.Connection) -> bool:
     )
 
 
-def _too_new(found: str) -> SchemaError:
+def _make_too_new(revision: str) -> SchemaError:
     return SchemaError(
-        f"the database's schema is at revision {found}, which this version of "
+        f"the database's schema is at revision {revision}, which this version of "
         f"placement-core does not know (its newest is {revisions.head()}): a newer version "
         "upgraded it"
     )

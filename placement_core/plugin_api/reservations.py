@@ -133,7 +133,7 @@ class Share:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class ReservationSpec:
     """A reservation that shall be planned, or is carried out.
 
     :ivar values: the plugin's fields, as its ``values`` returned them.
@@ -287,7 +287,7 @@ class ReservationPlugin(abc.ABC):
         return frozenset()
 
     @abc.abstractmethod
-    def need(self, asked: Asked, hosts: Hosts) -> Demand:
+    def need(self, spec: ReservationSpec, hosts: Hosts) -> Demand:
         """Return what a reservation needs.
 
         :param hosts: with the properties that ``properties`` named, if any host has them.
@@ -299,13 +299,13 @@ class ReservationPlugin(abc.ABC):
         """Return how much there is of what is on no host, by the names in ``Amounts``."""
         return {}
 
-    def started(self, ctx: Context, asked: Asked, window: Window) -> None:  # noqa: B027
+    def started(self, ctx: Context, spec: ReservationSpec, window: Window) -> None:  # noqa: B027
         """Put a reservation into force, in the transaction that says so."""
 
-    def before_end(self, ctx: Context, asked: Asked, window: Window) -> None:  # noqa: B027
+    def before_end(self, ctx: Context, spec: ReservationSpec, window: Window) -> None:  # noqa: B027
         """Prepare for the end, in the transaction that says so."""
 
-    def ended(self, ctx: Context, asked: Asked, window: Window) -> None:  # noqa: B027
+    def ended(self, ctx: Context, spec: ReservationSpec, window: Window) -> None:  # noqa: B027
         """Take a reservation out of force, in the transaction that says so."""
 
 
@@ -314,9 +314,9 @@ def _integers(column: Sequence[int]) -> np.ndarray:
     try:
         return np.fromiter(column, dtype=np.int64, count=len(column))
     except OverflowError:
-        return np.fromiter((min(each, _PLENTY) for each in column), dtype=np.int64)
+        return np.fromiter((min(number, _PLENTY) for number in column), dtype=np.int64)
 
 
 def _text(at: datetime.datetime) -> str:
-    shown = at.astimezone(datetime.UTC)
-    return shown.strftime("%Y-%m-%d %H:%M:%S" if shown.second else "%Y-%m-%d %H:%M")
+    utc = at.astimezone(datetime.UTC)
+    return utc.strftime("%Y-%m-%d %H:%M:%S" if utc.second else "%Y-%m-%d %H:%M")

@@ -33,7 +33,7 @@ R = TypeVar("R", bound=Region | Service | Endpoint | Domain | Project)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class World:
+class CatalogWorld:
     """What a catalog holds; everything stands behind what it refers to."""
 
     regions: Sequence[Region]
@@ -44,7 +44,7 @@ class World:
 
 
 #: alpha has projects on three levels below it; one in beta has a name that is in alpha too.
-WORLD = World(
+WORLD = CatalogWorld(
     regions=(
         Region("RegionOne", None, "the first"),
         Region("RegionOne-cell", "RegionOne"),
@@ -100,7 +100,7 @@ class CatalogContract(_Base):
         """Return the context that the driver is called with."""
 
     @abc.abstractmethod
-    def make_catalog(self, world: World) -> Mapping[str, str]:
+    def make_catalog(self, world: CatalogWorld) -> Mapping[str, str]:
         """Make a catalog hold ``world``; called for each test, which changes nothing.
 
         :returns: {id in ``world``: id that the catalog gave it}; nothing for ids that
@@ -143,10 +143,10 @@ class CatalogContract(_Base):
             (self._driver.endpoints, WORLD.endpoints), (self._driver.domains, WORLD.domains),
             (self._driver.projects, WORLD.projects),
         ):
-            found = list_(self._ctx)
+            records = list_(self._ctx)
             for record in records:
-                self.assertIn(self._there(record), found)
-            self.assertEqual(len(found), len({each.id for each in found}))
+                self.assertIn(self._there(record), records)
+            self.assertEqual(len(records), len({record.id for record in records}))
 
     def test_regions_below(self) -> None:
         """Only those right below one."""
@@ -230,13 +230,13 @@ class CatalogContract(_Base):
             (_ALPHA, {_TEAM, _OTHER, _WEB, _DATA, _TEST}), (_TEAM, {_WEB, _DATA, _TEST}),
             (_TEST, set()), (_GAMMA, set()),
         ):
-            found = self._driver.subtree(self._ctx, self._id(node_id))
-            self.assertEqual(self._node(node_id), found[0])
+            nodes = self._driver.subtree(self._ctx, self._id(node_id))
+            self.assertEqual(self._node(node_id), nodes[0])
             self.assertEqual(
                 sorted((self._node(id_) for id_ in below), key=lambda node: node.id),
-                sorted(found[1:], key=lambda node: node.id))
-            seen = {found[0].id}
-            for node in found[1:]:
+                sorted(nodes[1:], key=lambda node: node.id))
+            seen = {nodes[0].id}
+            for node in nodes[1:]:
                 self.assertIn(node.parent_id, seen)
                 seen.add(node.id)
 

@@ -89,7 +89,8 @@ class CountingContract(_Mixin):
         ]
 
     def _sum(self, *instances: Running) -> dict[str, int]:
-        total = {name: sum(each.amounts[name] for each in instances) for name in self.classes}
+        total = {name: sum(instance.amounts[name] for instance in instances)
+                 for name in self.classes}
         if self.counts_instances:
             total[INSTANCES] = len(instances)
         return {unit: amount for unit, amount in total.items() if amount}
@@ -99,8 +100,8 @@ class CountingContract(_Mixin):
         self.assertTrue(count.source)
         self.assertEqual([], list(count.missing_cells))
         self.assertTrue(all(seconds >= 0 for seconds in count.seconds.values()))
-        told = {project_id: _some(amounts) for project_id, amounts in count.projects.items()}
-        return {project_id: amounts for project_id, amounts in told.items() if amounts}
+        amounts_of = {project_id: _some(amounts) for project_id, amounts in count.projects.items()}
+        return {project_id: amounts for project_id, amounts in amounts_of.items() if amounts}
 
     def _ask(
         self, instances: Sequence[Running], project_ids: Collection[str], *,
@@ -233,10 +234,10 @@ class CountingContract(_Mixin):
             ([one.uuid, three.uuid, four.uuid, gone], 2), ([three.uuid], 0), ([gone], 0),
             ([], 0), ([one.uuid, one.uuid, two.uuid], 2),
         ):
-            found = driver.server_group_members(ctx, uuids, USER)
-            self.assertEqual(expected if self.counts_members else 0, found.members, uuids)
-            self.assertEqual([], list(found.missing_cells))
-            self.assertTrue(found.source)
+            count = driver.server_group_members(ctx, uuids, USER)
+            self.assertEqual(expected if self.counts_members else 0, count.members, uuids)
+            self.assertEqual([], list(count.missing_cells))
+            self.assertTrue(count.source)
 
     # Being asked ----------------------------------------------------------------
 

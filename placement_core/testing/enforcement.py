@@ -63,8 +63,8 @@ class ModelContract(_Mixin):
         self.assertTrue(model.description.strip(), "there is no description")
         self.assertEqual(EnforcementModel.api_version, model.api_version)
         self.assertTrue(
-            any("api_version" in vars(each) for each in type(model).__mro__
-                if each is not EnforcementModel),
+            any("api_version" in vars(class_) for class_ in type(model).__mro__
+                if class_ is not EnforcementModel),
             "write api_version = … in the class: one that is inherited matches every version")
 
     # What binds a claim -------------------------------------------------------
@@ -73,19 +73,19 @@ class ModelContract(_Mixin):
         """Then those of the nodes above, upwards."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
-            found = model.bindings(lineage, tree.limits, tree.default)
+            bindings = model.bindings(lineage, tree.limits, tree.default)
             upwards = [node.id for node in reversed(lineage)]
-            places = [upwards.index(binding.node_id) for binding in found]
+            places = [upwards.index(binding.node_id) for binding in bindings]
             self.assertEqual(sorted(places), places, case)
             if tree.limits.get(lineage[-1].id, tree.default) != amounts.UNLIMITED:
-                self.assertEqual(lineage[-1].id, found[0].node_id, case)
+                self.assertEqual(lineage[-1].id, bindings[0].node_id, case)
 
     def test_what_is_unlimited_is_left_out(self) -> None:
         """So that nobody has to count for it."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
-            found = model.bindings(lineage, tree.limits, tree.default)
-            self.assertNotIn(amounts.UNLIMITED, [each.limit for each in found], case)
+            bindings = model.bindings(lineage, tree.limits, tree.default)
+            self.assertNotIn(amounts.UNLIMITED, [binding.limit for binding in bindings], case)
             unlimited = MappingProxyType(dict.fromkeys(tree.limits, amounts.UNLIMITED))
             self.assertEqual([], model.bindings(lineage, unlimited, amounts.UNLIMITED), case)
 
@@ -96,9 +96,9 @@ class ModelContract(_Mixin):
             others = {key: limit for key, limit in tree.limits.items() if key != lineage[-1].id}
             for limits, default in (
                     ({**others, lineage[-1].id: 0}, amounts.UNLIMITED), (others, 0)):
-                found = model.bindings(lineage, MappingProxyType(limits), default)
-                self.assertNotEqual([], model.judge("vcpus", found, _unused(found), 1), case)
-                self.assertEqual([], model.judge("vcpus", found, _unused(found), 0), case)
+                bindings = model.bindings(lineage, MappingProxyType(limits), default)
+                self.assertNotEqual([], model.judge("vcpus", bindings, _unused(bindings), 1), case)
+                self.assertEqual([], model.judge("vcpus", bindings, _unused(bindings), 0), case)
 
     def test_the_default_binds_who_has_no_limit(self) -> None:
         """A project's own limit takes its place, and it is for projects alone."""
@@ -115,8 +115,8 @@ class ModelContract(_Mixin):
         """Usages are handed over by node and scope."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
-            keys = [(each.node_id, each.scope)
-                    for each in model.bindings(lineage, tree.limits, tree.default)]
+            keys = [(binding.node_id, binding.scope)
+                    for binding in model.bindings(lineage, tree.limits, tree.default)]
             self.assertEqual(len(keys), len(set(keys)), case)
 
     def test_hierarchical_is_true_of_it(self) -> None:
@@ -136,21 +136,22 @@ class ModelContract(_Mixin):
     def test_what_shrinks_is_never_refused(self) -> None:
         """However far over its limit a project is."""
         model = self.make_model()
-        for case, found, usages in self._usages(model):
+        for case, bindings, usages in self._usages(model):
             for delta in (-1, -1000):
-                self.assertEqual([], model.judge("vcpus", found, usages, delta), case)
+                self.assertEqual([], model.judge("vcpus", bindings, usages, delta), case)
 
     def test_every_broken_bound_is_named(self) -> None:
         """With what counts against it; a delta of 0 asks which are broken already."""
         model = self.make_model()
-        for case, found, usages in self._usages(model):
+        for case, bindings, usages in self._usages(model):
             for delta in (0, 1, 7):
                 broken = [
-                    ("vcpus", each, usages[each.node_id, each.scope], delta) for each in found
-                    if usages[each.node_id, each.scope] + delta > each.limit]
-                said = [(each.resource_name, each.binding, each.usage, each.delta)
-                        for each in model.judge("vcpus", found, usages, delta)]
-                self.assertEqual(broken, said, case)
+                    ("vcpus", binding, usages[binding.node_id, binding.scope], delta)
+                    for binding in bindings
+                    if usages[binding.node_id, binding.scope] + delta > binding.limit]
+                reported = [(excess.resource_name, excess.binding, excess.usage, excess.delta)
+                            for excess in model.judge("vcpus", bindings, usages, delta)]
+                self.assertEqual(broken, reported, case)
 
     # Whether limits may stand side by side --------------------------------------
 
@@ -183,7 +184,7 @@ class ModelContract(_Mixin):
                     self.assertEqual([], model.clashes(tree, [node_id]), (node_id, case))
 
     def test_a_fault_concerns_the_node_it_names(self) -> None:
-        """It is also found when only that node's limit changes."""
+        """It is also bindings when only that node's limit changes."""
         model = self.make_model()
         for case, tree in self._trees(model):
             for clash in model.clashes(tree, tree.nodes):
@@ -261,9 +262,10 @@ class ModelContract(_Mixin):
     ) -> Iterator[tuple[str, Sequence[Binding], Mapping[tuple[str, Scope], int]]]:
         chance = _chance(3)
         for case, lineage, tree in self._lineages(model):
-            found = model.bindings(lineage, tree.limits, tree.default)
-            usages = {(each.node_id, each.scope): chance.randint(0, 25) for each in found}
-            yield f"{case}, usages {usages}", tuple(found), MappingProxyType(usages)
+            bindings = model.bindings(lineage, tree.limits, tree.default)
+            usages = {(binding.node_id, binding.scope): chance.randint(0, 25)
+                      for binding in bindings}
+            yield f"{case}, usages {usages}", tuple(bindings), MappingProxyType(usages)
 
 
 def _chance(seed: int) -> random.Random:
@@ -278,7 +280,7 @@ def _tree(chance: random.Random, depth: int) -> LimitTree:
     bounds: dict[str, Amount] = {}
     limits: dict[str, Amount] = {}
     for number in range(chance.randint(1, _MOST_NODES)):
-        parents = [each for each in nodes if levels[each] < depth]
+        parents = [node_id for node_id in nodes if levels[node_id] < depth]
         if not parents or chance.random() < 0.15:
             node = Node(f"domain-{number}", None, is_domain=True)
         else:
@@ -317,11 +319,11 @@ def _can_be_written(model: EnforcementModel, tree: LimitTree) -> bool:
 
 def _part(tree: LimitTree, node_ids: Iterable[str]) -> LimitTree:
     return LimitTree(
-        tree.nodes, {each: tree.limits[each] for each in node_ids}, tree.default)
+        tree.nodes, {node_id: tree.limits[node_id] for node_id in node_ids}, tree.default)
 
 
 def _unused(bindings: Sequence[Binding]) -> Mapping[tuple[str, Scope], int]:
-    return {(each.node_id, each.scope): 0 for each in bindings}
+    return {(binding.node_id, binding.scope): 0 for binding in bindings}
 
 
 def _within_time(call: Callable[..., T], *arguments: object) -> T:

@@ -45,11 +45,11 @@ class MemoryCatalog(CatalogDriver):
     ) -> None:
         self.asked: list[str] = []
         self.down = False
-        self._regions = {each.id: each for each in regions}
-        self._services = {each.id: each for each in services}
-        self._endpoints = {each.id: each for each in endpoints}
-        self._domains = {each.id: each for each in domains}
-        self._projects = {each.id: each for each in projects}
+        self._regions = {region.id: region for region in regions}
+        self._services = {service.id: service for service in services}
+        self._endpoints = {endpoint.id: endpoint for endpoint in endpoints}
+        self._domains = {domain.id: domain for domain in domains}
+        self._projects = {project.id: project for project in projects}
 
     def forget(self, id_: str) -> None:
         """Let a region, service, endpoint, domain or project be gone."""

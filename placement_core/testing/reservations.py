@@ -18,17 +18,17 @@ import jsonschema
 from placement_core import errors
 from placement_core.plugin_api.reservations import (
     Amounts,
-    Asked,
     DoesNotFit,
     Hosts,
     ReservationPlugin,
+    ReservationSpec,
     Size,
     Slots,
     WholeHosts,
     Window,
 )
 from placement_core.reservations.scheduling import planner
-from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.planner import Grant, ReservationRequest
 from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 
 #: The hosts that reservations are planned on, and what requirements may ask of them.
@@ -116,7 +116,7 @@ class ReservationsContract(_Mixin):
         for field in self.fields:
             given = {key: value for key, value in self.fields.items() if key != field}
             if _accepts(plugin.create_schema, given):
-                plugin.need(_asked(plugin, plugin.values(given)), HOSTS)
+                plugin.need(_spec(plugin, plugin.values(given)), HOSTS)
 
     def test_numbers(self) -> None:
         """What is a number is a whole one, not a boolean, from 1 on, and not too large.
@@ -146,33 +146,33 @@ class ReservationsContract(_Mixin):
             if not _accepts(schema, fields):
                 continue
             with self.subTest(str(change)[:80]), self.assertRaises(errors.Invalid):
-                plugin.need(_asked(plugin, plugin.values(fields, before)), HOSTS)
+                plugin.need(_spec(plugin, plugin.values(fields, before)), HOSTS)
 
     # Needs -------------------------------------------------------------------
 
     def test_properties(self) -> None:
         """It looks at those that it says; the others may be missing."""
         plugin = self.plugin()
-        asked = _asked(plugin, plugin.values(self.fields))
-        named = plugin.properties(asked.values)
+        spec = _spec(plugin, plugin.values(self.fields))
+        named = plugin.properties(spec.values)
         fewer = dataclasses.replace(HOSTS, properties={
             name: column for name, column in HOSTS.properties.items() if name in named})
-        self.assertEqual(_plain(plugin.need(asked, HOSTS)), _plain(plugin.need(asked, fewer)))
+        self.assertEqual(_plain(plugin.need(spec, HOSTS)), _plain(plugin.need(spec, fewer)))
 
     def test_need_is_pure(self) -> None:
         """The same answer each time, from any thread, and the hosts stay what they are."""
         plugin = self.plugin()
-        asked = _asked(plugin, plugin.values(self.fields))
+        spec = _spec(plugin, plugin.values(self.fields))
         before = HOSTS.sizes.tolist()
-        found = [_plain(plugin.need(asked, HOSTS))]
+        needs = [_plain(plugin.need(spec, HOSTS))]
         threads = [
-            threading.Thread(target=lambda: found.append(_plain(plugin.need(asked, HOSTS))))
+            threading.Thread(target=lambda: needs.append(_plain(plugin.need(spec, HOSTS))))
             for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual([found[0]] * 5, found)
+        self.assertEqual([needs[0]] * 5, needs)
         self.assertEqual(before, HOSTS.sizes.tolist())
 
     def test_until_nothing_is_left(self) -> None:
@@ -180,9 +180,9 @@ class ReservationsContract(_Mixin):
 
         What did not fit does so right after the others have ended.
         """
-        taken: list[Granted] = []
-        for granted in self._one_after_the_other():
-            taken.append(granted)
+        taken: list[Grant] = []
+        for grant in self._one_after_the_other():
+            taken.append(grant)
             self._assert_is_there(taken)
         self.assertTrue(taken)
         after = Window.of(WINDOW.end, WINDOW.end + 3600)
@@ -194,15 +194,16 @@ class ReservationsContract(_Mixin):
         values = plugin.values(self.fields)
         first = self._plan([])
         longer = Window.of(WINDOW.start, WINDOW.end + 60)
-        asked = Asked("r", "p", plugin.values({}, values, started=True), first.shares, True)
-        again, = planner.plan(self._pool([]), longer, [Wanted(plugin, asked)])
+        spec = ReservationSpec(
+            "r", "p", plugin.values({}, values, started=True), first.shares, started=True)
+        again, = planner.plan(self._pool([]), longer, [ReservationRequest(plugin, spec)])
         held = {share.host_id: share.slots for share in again.shares}
         for share in first.shares:
             self.assertGreaterEqual(held.get(share.host_id, 0), share.slots)
         self.assertEqual(first.amounts, again.amounts)
 
-    def _one_after_the_other(self) -> Iterator[Granted]:
-        taken: list[Granted] = []
+    def _one_after_the_other(self) -> Iterator[Grant]:
+        taken: list[Grant] = []
         for _ in range(_MANY):
             try:
                 taken.append(self._plan(taken))
@@ -213,36 +214,36 @@ class ReservationsContract(_Mixin):
             yield taken[-1]
         self.fail(f"{_MANY} reservations fit: choose fields of which fewer do")
 
-    def _plan(self, taken: Sequence[Granted], window: Window = WINDOW) -> Granted:
+    def _plan(self, taken: Sequence[Grant], window: Window = WINDOW) -> Grant:
         plugin = self.plugin()
-        wanted = Wanted(plugin, _asked(plugin, plugin.values(self.fields)))
-        granted, = planner.plan(self._pool(taken), window, [wanted])
-        return granted
+        request = ReservationRequest(plugin, _spec(plugin, plugin.values(self.fields)))
+        grant, = planner.plan(self._pool(taken), window, [request])
+        return grant
 
-    def _pool(self, taken: Sequence[Granted]) -> Pool:
+    def _pool(self, taken: Sequence[Grant]) -> Pool:
         return Pool(
             HOSTS,
             Bookings.of_shares([
-                (share, WINDOW.start, WINDOW.end) for each in taken for share in each.shares]),
+                (share, WINDOW.start, WINDOW.end) for grant in taken for share in grant.shares]),
             [AmountBooking((self.plugin().resource_type, what), WINDOW.start, WINDOW.end, amount)
-             for each in taken for what, amount in each.amounts.items()])
+             for grant in taken for what, amount in grant.amounts.items()])
 
-    def _assert_is_there(self, taken: Sequence[Granted]) -> None:
-        shares = [share for each in taken for share in each.shares]
+    def _assert_is_there(self, taken: Sequence[Grant]) -> None:
+        shares = [share for grant in taken for share in grant.shares]
         for host_id, size in zip(HOSTS.ids.tolist(), HOSTS.sizes.tolist(), strict=True):
             here = [share for share in shares if share.host_id == host_id]
             if any(share.whole for share in here):
                 self.assertEqual(1, len(here))
                 continue
-            for column, most in enumerate(size):
+            for column, capacity in enumerate(size):
                 self.assertLessEqual(
-                    sum(share.slots * share.size.amounts()[column] for share in here), most)
-        for what, most in self.plugin().capacities().items():
-            self.assertLessEqual(sum(each.amounts.get(what, 0) for each in taken), most)
+                    sum(share.slots * share.size.amounts()[column] for share in here), capacity)
+        for what, capacity in self.plugin().capacities().items():
+            self.assertLessEqual(sum(grant.amounts.get(what, 0) for grant in taken), capacity)
 
 
-def _asked(plugin: ReservationPlugin, values: Mapping[str, Any]) -> Asked:
-    return Asked(f"a {plugin.resource_type}", "a project", values)
+def _spec(plugin: ReservationPlugin, values: Mapping[str, Any]) -> ReservationSpec:
+    return ReservationSpec(f"a {plugin.resource_type}", "a project", values)
 
 
 def _accepts(schema: Mapping[str, Any], fields: object) -> bool:
