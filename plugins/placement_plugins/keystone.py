@@ -1,43 +1,31 @@
-"""A remote Keystone: how it is reached, and what is remembered of its answers.
+"""A remote Keystone: its options, and how it is asked.
 
-Its two drivers (limits, catalog) ask through a ``Client``. Of each question the client
-keeps the last answer, an empty one like any other, and asks again only when it is
-``cache_seconds`` old: once, with If-None-Match where the answer had a tag. While
-Keystone cannot be reached, the kept answer serves until it is ``max_stale_seconds``
-old. What nobody could be asked about is ``errors.Unavailable``, never "there is none".
+Its two drivers (limits, catalog) ask through a ``Client``, which caches the answers
+(``keystone_cache``).
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
-import logging
-import math
 import re
-import threading
 import time
 import urllib.parse
 import uuid
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import cachetools
 import orjson
 from keystoneauth1 import adapter, exceptions, loading
 from keystoneauth1.identity import base as identity
 from oslo_config import cfg
 
 from placement_core import errors
-
-LOG = logging.getLogger(__name__)
+from placement_plugins.keystone_cache import AnswerCache, Clock, FetchResult, Outage
 
 T = TypeVar("T")
 
 #: Makes what is kept of one object of an answer.
 Make = Callable[[Mapping[str, Any]], T]
-
-#: Seconds from any moment on.
-Clock = Callable[[], float]
 
 GROUP = cfg.OptGroup(
     "keystone_client", title="The Keystone that the keystone drivers ask",
@@ -48,21 +36,12 @@ GROUP = cfg.OptGroup(
 
 _TIMEOUT_SECONDS = 10
 
-#: Answers that a client keeps; the one that nobody asked for longest goes first.
-_MOST_ANSWERS = 10_000
-
 #: With one of these roles in a project, Keystone shows the limits of all.
 #: Source: keystone 30, ``LimitsResource.get``.
 _ROLES_THAT_SEE_ALL = frozenset({"admin", "service"})
 
 _LONGEST_REGION_ID = 255
 _ID = re.compile(r"[a-zA-Z0-9-]{1,64}")
-
-
-class KeystoneUnreachable(errors.Unavailable):
-    """Keystone does not answer, and what is known is too old, or nothing."""
-
-    code = "placement.keystone.unreachable"
 
 
 class KeystoneRefuses(errors.Unavailable):
@@ -133,9 +112,9 @@ def _connection_options() -> list[cfg.Opt]:
 
 
 class Client:
-    """Asks one Keystone, and remembers its answers; for any number of threads.
+    """Asks one Keystone, and caches its answers; for any number of threads.
 
-    :param needed_by: the option and value because of which it is needed.
+    :param needed_by: the option and value that need it.
     :param freshness: the group with ``cache_seconds`` and ``max_stale_seconds``.
     :raises errors.ConfigurationError: ``[keystone_client]`` lacks something.
     """
@@ -144,9 +123,9 @@ class Client:
         self, conf: cfg.ConfigOpts, *, needed_by: str, freshness: str,
         clock: Clock = time.monotonic,
     ) -> None:
-        self._connection = Connection(conf, needed_by=needed_by)
+        self._connection = KeystoneConnection(conf, needed_by=needed_by)
         group = conf[freshness]
-        self._answers = Answers(
+        self._answers = AnswerCache(
             group.cache_seconds, group.max_stale_seconds,
             option=f"[{freshness}] max_stale_seconds", clock=clock)
 
@@ -160,12 +139,12 @@ class Client:
         :raises errors.Unavailable: it is not known.
         """
         path = f"/{collection}/{urllib.parse.quote(id_, safe='')}"
-        asked = dict(parameters or {})
+        query = dict(parameters or {})
 
-        def fetch(tag: str | None) -> Fetched | None:
-            return self._connection.one(path, asked, collection.removesuffix("s"), make, tag)
+        def fetch(tag: str | None) -> FetchResult | None:
+            return self._connection.one(path, query, collection.removesuffix("s"), make, tag)
 
-        record: T | None = self._answers.ask((path, *sorted(asked.items())), fetch)
+        record: T | None = self._answers.ask((path, *sorted(query.items())), fetch)
         return record
 
     def all(self, collection: str, make: Make[T], **filters: str | None) -> tuple[T, ...]:
@@ -174,153 +153,16 @@ class Client:
         :raises errors.Unavailable: it is not known.
         """
         path = f"/{collection}"
-        asked = {name: value for name, value in filters.items() if value is not None}
+        query = {name: value for name, value in filters.items() if value is not None}
 
-        def fetch(tag: str | None) -> Fetched | None:
-            return self._connection.all(path, asked, collection, make, tag)
+        def fetch(tag: str | None) -> FetchResult | None:
+            return self._connection.all(path, query, collection, make, tag)
 
-        records: tuple[T, ...] = self._answers.ask((path, *sorted(asked.items())), fetch)
+        records: tuple[T, ...] = self._answers.ask((path, *sorted(query.items())), fetch)
         return records
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fetched:
-    """What was asked for, and the tag by which it can be asked for again."""
-
-    value: Any
-    tag: str | None
-
-
-class Outage(Exception):
-    """Nobody answers, or somebody who is not Keystone; the text says what happened."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Answer:
-    fetched: Fetched
-    #: When the question was sent: nothing is known about later moments.
-    asked_at: float
-
-
-class Answers:
-    """The last answer to each question.
-
-    :param option: the name of the option ``max_stale_seconds``, for the sentence.
-    """
-
-    def __init__(
-        self, cache_seconds: float, max_stale_seconds: float, *, option: str,
-        clock: Clock = time.monotonic, most: int = _MOST_ANSWERS,
-    ) -> None:
-        self._cache_seconds = cache_seconds
-        self._max_stale_seconds = max_stale_seconds
-        self._option = option
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._answers: cachetools.LRUCache[Hashable, _Answer] = cachetools.LRUCache(most)
-        self._flights: dict[Hashable, concurrent.futures.Future[Any]] = {}
-        self._outage: Outage | None = None
-        self._rests_until = -math.inf
-
-    def ask(self, question: Hashable, fetch: Callable[[str | None], Fetched | None]) -> Any:
-        """Return the answer to a question: the kept one, or what ``fetch`` brings.
-
-        Of the threads that ask the same at once, one fetches.
-
-        :param fetch: is handed the tag of the kept answer; None: that one is still
-            right. It raises ``Outage`` when nobody answers.
-        :raises errors.Unavailable: an outage, and what is kept is too old.
-        """
-        with self._lock:
-            now = self._clock()
-            known = self._answers.get(question)
-            if known is not None and self._is_good_enough(question, now - known.asked_at):
-                return known.fetched.value
-            if now < self._rests_until:
-                return self._kept(known)
-            flight = self._flights.get(question)
-            is_ours = flight is None
-            if flight is None:
-                flight = self._flights[question] = concurrent.futures.Future()
-        if not is_ours:
-            return flight.result()
-        try:
-            value = self._refreshed(question, known, fetch)
-            flight.set_result(value)
-            return value
-        except BaseException as error:
-            flight.set_exception(error)
-            raise
-        finally:
-            with self._lock:
-                del self._flights[question]
-
-    def _is_good_enough(self, question: Hashable, age: float) -> bool:
-        """Say whether the kept answer does, so that nobody has to be asked.
-
-        An old one does while another thread asks: in an outage one thread is enough to
-        find out when it ends, and otherwise an answer that is wanted all the time does
-        not hold up everybody whenever it gets old.
-        """
-        if age < self._cache_seconds:
-            return True
-        if self._outage is not None:
-            return bool(self._flights) and age < self._max_stale_seconds
-        return question in self._flights and age < 2 * self._cache_seconds
-
-    def _refreshed(
-        self, question: Hashable, known: _Answer | None,
-        fetch: Callable[[str | None], Fetched | None],
-    ) -> Any:
-        asked_at = self._clock()
-        try:
-            fetched = fetch(known.fetched.tag if known is not None else None)
-        except Outage as outage:
-            self._note_outage(outage, asked_at)
-            return self._kept(known)
-        self._note_recovery()
-        if fetched is None:
-            assert known is not None
-            fetched = known.fetched
-        with self._lock:
-            self._answers[question] = _Answer(fetched, asked_at)
-        return fetched.value
-
-    def _kept(self, known: _Answer | None) -> Any:
-        """Return the kept answer in an outage, if it may still serve."""
-        if known is None:
-            raise KeystoneUnreachable(
-                "Keystone does not answer, and what it would say is not known."
-            ) from self._outage
-        age = self._clock() - known.asked_at
-        if age >= self._max_stale_seconds:
-            raise KeystoneUnreachable(
-                f"Keystone does not answer, and its last answer is {age:.0f} seconds old, more "
-                f"than {self._option} = {self._max_stale_seconds} allows.") from self._outage
-        return known.fetched.value
-
-    def _note_outage(self, outage: Outage, asked_at: float) -> None:
-        """Let Keystone rest as long as it kept us waiting.
-
-        One that refuses connections is asked again at once, so that its recovery shows
-        at once; one that hangs holds a thread no more than half the time.
-        """
-        if self._outage is None:
-            LOG.warning(
-                "Keystone does not answer: %s. What is known of it serves until it is older "
-                "than %s = %s", outage, self._option, self._max_stale_seconds)
-        now = self._clock()
-        self._outage = outage
-        self._rests_until = 2 * now - asked_at
-
-    def _note_recovery(self) -> None:
-        if self._outage is not None:
-            self._outage = None
-            self._rests_until = -math.inf
-            LOG.warning("Keystone answers again")
-
-
-class Connection:
+class KeystoneConnection:
     """Sends questions to Keystone, as the user of ``[keystone_client]``.
 
     Nothing is sent before the first question.
@@ -340,7 +182,7 @@ class Connection:
             self._adapter: adapter.Adapter = loading.load_adapter_from_conf_options(
                 conf, name, session=session, auth=auth)
         except (exceptions.ClientException, TypeError) as error:
-            raise errors.ConfigurationError(f"[{name}]: {_line(error)}") from error
+            raise errors.ConfigurationError(f"[{name}]: {_one_line(error)}") from error
         if auth is None:
             raise errors.ConfigurationError(
                 f"[{name}] auth_type: expected the way this service logs in at Keystone, such as "
@@ -352,7 +194,7 @@ class Connection:
     def one(
         self, path: str, parameters: Mapping[str, str], member: str, make: Make[Any],
         tag: str | None,
-    ) -> Fetched | None:
+    ) -> FetchResult | None:
         """Fetch an object; None when it is what ``tag`` stands for.
 
         :returns: None as its value when Keystone says that there is none.
@@ -361,42 +203,43 @@ class Connection:
         if reply is None:
             return None
         if reply.status == 404:
-            return Fetched(None, reply.tag)
-        return Fetched(_made(reply, path, lambda document: make(document[member])), reply.tag)
+            return FetchResult(None, reply.tag)
+        value = _parse(reply, path, lambda document: make(document[member]))
+        return FetchResult(value, reply.tag)
 
     def all(
         self, path: str, parameters: Mapping[str, str], collection: str, make: Make[Any],
         tag: str | None,
-    ) -> Fetched | None:
+    ) -> FetchResult | None:
         """Fetch a list, all its pages; None when it is what ``tag`` stands for."""
         first = reply = self._get(path, parameters, tag)
         if reply is None:
             return None
         rows: dict[str, Any] = {}
         while True:
-            page = _made(reply, path, lambda document: {
+            page = _parse(reply, path, lambda document: {
                 row["id"]: make(row) for row in document[collection]})
-            following = _made(reply, path, _next_page)
+            next_query = _parse(reply, path, _next_query)
             # Keystone's limits give the same page again and again (spec limits, B2).
             is_new = not page.keys() <= rows.keys()
             rows.update(page)
-            if following is None or not is_new:
+            if next_query is None or not is_new:
                 break
-            again = self._get(path, following, None)
-            assert again is not None
-            reply = again
-        if _made(reply, path, lambda document: document.get("truncated")):
+            next_reply = self._get(path, next_query, None)
+            assert next_reply is not None
+            reply = next_reply
+        if _parse(reply, path, lambda document: document.get("truncated")):
             raise KeystoneRefuses(
                 f"Keystone cuts its answer to GET {path} off after {len(rows)} objects and does "
                 "not give the rest: raise list_limit in its configuration.")
-        return Fetched(tuple(rows.values()), first.tag if reply is first else None)
+        return FetchResult(tuple(rows.values()), first.tag if reply is first else None)
 
     def _get(
         self, path: str, parameters: Mapping[str, str], tag: str | None
     ) -> _Reply | None:
         """Send one question; None: nothing has changed since the answer with ``tag``.
 
-        :raises Outage: nobody answers, or not Keystone.
+        :raises Outage: nothing answers, or not Keystone.
         :raises KeystoneRefuses: we may not ask.
         """
         try:
@@ -406,9 +249,9 @@ class Connection:
                 headers={"Accept": "application/json"} | ({"If-None-Match": tag} if tag else {}))
         except (exceptions.Unauthorized, exceptions.Forbidden) as error:
             raise KeystoneRefuses(
-                f"Keystone refuses the login of [{GROUP.name}]: {_line(error)}") from error
+                f"Keystone refuses the login of [{GROUP.name}]: {_one_line(error)}") from error
         except exceptions.ClientException as error:
-            raise Outage(_line(error)) from error
+            raise Outage(_one_line(error)) from error
         status = response.status_code
         if status == 304 and tag:
             return None
@@ -427,15 +270,15 @@ class Connection:
     def _url(self) -> str:
         """Return where Keystone's v3 API is.
 
-        A catalog may name it with or without its version; nobody has to be asked.
+        A catalog may name it with or without its version; no discovery request is needed.
         """
         self._require_overview()
-        found = self._adapter.get_endpoint(skip_discovery=True)
-        if not found:
+        endpoint = self._adapter.get_endpoint(skip_discovery=True)
+        if not endpoint:
             raise KeystoneRefuses(
                 "Keystone's catalog has no endpoint of its own for the user of "
                 f"[{GROUP.name}]: set endpoint_override, or region_name and valid_interfaces.")
-        url = found.rstrip("/")
+        url = endpoint.rstrip("/")
         return url if url.endswith("/v3") else f"{url}/v3"
 
     def _require_overview(self) -> None:
@@ -444,7 +287,7 @@ class Connection:
         Source: keystone 30, ``LimitsResource.get``, ``ProjectsResource.get``.
         """
         if not isinstance(self._auth, identity.BaseIdentityPlugin):
-            return  # No token, no roles: somebody trusts this service as it is.
+            return  # No token, so no roles: Keystone trusts this service as it is.
         access = self._auth.get_access(self._session)
         if access.system_scoped:
             return
@@ -478,7 +321,7 @@ def _is_of_keystone(reply: _Reply) -> bool:
         return False
 
 
-def _made(reply: _Reply, path: str, make: Callable[[Any], T]) -> T:
+def _parse(reply: _Reply, path: str, make: Callable[[Any], T]) -> T:
     """Return what ``make`` makes of a document.
 
     :raises Outage: the document is not what Keystone answers.
@@ -489,7 +332,7 @@ def _made(reply: _Reply, path: str, make: Callable[[Any], T]) -> T:
         raise Outage(f"the answer to GET {path} is not Keystone's") from error
 
 
-def _next_page(document: Mapping[str, Any]) -> dict[str, str] | None:
+def _next_query(document: Mapping[str, Any]) -> dict[str, str] | None:
     """Return the parameters of the next page, if there is one.
 
     Of the link only these: the host in it may be one that is reached otherwise.
@@ -498,5 +341,5 @@ def _next_page(document: Mapping[str, Any]) -> dict[str, str] | None:
     return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(link).query)) if link else None
 
 
-def _line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())

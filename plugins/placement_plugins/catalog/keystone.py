@@ -1,4 +1,4 @@
-"""Who exists, as a remote Keystone knows."""
+"""The catalog of a remote Keystone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from placement_core.plugin_api.catalog import (
     Region,
     Service,
 )
-from placement_plugins import keystone
+from placement_plugins import keystone, keystone_cache
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _OPTIONS = keystone.freshness_options("the catalog (services, regions, endpoints
 
 _LONGEST_PROJECT_NAME = 64
 
-# The forms ..._as_list leave out projects in which the asking user has no role.
+# The forms ..._as_list leave out projects in which the calling user has no role.
 _WITH_PARENTS = {"parents_as_ids": "1"}
 _WITH_SUBTREE = {"subtree_as_ids": "1"}
 
@@ -53,12 +53,14 @@ class _Place:
 class KeystoneCatalog(CatalogDriver):
     """Asks a remote Keystone.
 
-    One object is one question, so that what was just made is found. Lists of regions,
-    services, endpoints and domains are asked for whole and filtered here. A project
-    and its lineage are one question, so are all projects below a node.
+    One object is one request, so that a new one is found at once. Lists of regions,
+    services, endpoints and domains are fetched whole and filtered here. A project
+    and its lineage are one request, so are all projects below a node.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, *, clock: keystone.Clock = time.monotonic) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, *, clock: keystone_cache.Clock = time.monotonic
+    ) -> None:
         conf.register_opts(_OPTIONS, group=_GROUP)
         self._keystone = keystone.Client(
             conf, needed_by="[catalog] driver = keystone", freshness=_GROUP, clock=clock)
@@ -66,13 +68,13 @@ class KeystoneCatalog(CatalogDriver):
     def region(self, ctx: Context, id_: str) -> Region | None:
         """Return a region, if it exists."""
         if "/" in id_ or not id_.strip("."):
-            # The path of a URL cannot carry it; regions are called what people like.
-            return next((each for each in self.regions(ctx) if each.id == id_), None)
+            # The path of a URL cannot carry it: operators choose the ids of regions.
+            return next((region for region in self.regions(ctx) if region.id == id_), None)
         return self._keystone.one("regions", id_, _region)
 
     def regions(self, ctx: Context, *, parent_region_id: str | None = None) -> Sequence[Region]:
         """Return regions: all, or those below one."""
-        return _matching(
+        return _filter(
             self._keystone.all("regions", _region), parent_region_id=parent_region_id)
 
     def service(self, ctx: Context, id_: str) -> Service | None:
@@ -83,7 +85,7 @@ class KeystoneCatalog(CatalogDriver):
         self, ctx: Context, *, service_type: str | None = None, name: str | None = None,
     ) -> Sequence[Service]:
         """Return the services of a type and name."""
-        return _matching(
+        return _filter(
             self._keystone.all("services", _service), type=service_type, name=name)
 
     def endpoint(self, ctx: Context, id_: str) -> Endpoint | None:
@@ -95,7 +97,7 @@ class KeystoneCatalog(CatalogDriver):
         interface: str | None = None,
     ) -> Sequence[Endpoint]:
         """Return the endpoints of a service in a region."""
-        return _matching(
+        return _filter(
             self._keystone.all("endpoints", _endpoint),
             service_id=service_id, region_id=region_id, interface=interface)
 
@@ -105,7 +107,7 @@ class KeystoneCatalog(CatalogDriver):
 
     def domains(self, ctx: Context, *, name: str | None = None) -> Sequence[Domain]:
         """Return domains."""
-        return _matching(self._keystone.all("domains", _domain), name=name)
+        return _filter(self._keystone.all("domains", _domain), name=name)
 
     def project(self, ctx: Context, id_: str) -> Project | None:
         """Return a project, if it exists."""
@@ -119,16 +121,16 @@ class KeystoneCatalog(CatalogDriver):
         """Return projects."""
         if not _may_exist(name, domain_id, parent_id):
             return ()
-        asked = {"name": name, "domain_id": domain_id}
+        query = {"name": name, "domain_id": domain_id}
         if parent_id is not None:
-            # Keystone looks for parents only by uuids; a node without is a domain.
+            # Keystone finds parents only by uuid; a node whose id is none is a domain.
             key = "parent_id" if keystone.is_uuid(parent_id) else "domain_id"
-            if asked.get(key) not in (None, parent_id):
-                return ()  # Somebody else's domain.
-            asked[key] = parent_id
+            if query.get(key) not in (None, parent_id):
+                return ()  # The parent is another domain.
+            query[key] = parent_id
         # Databases differ in whether they tell a from A.
-        return _matching(
-            self._keystone.all("projects", _project, **asked),
+        return _filter(
+            self._keystone.all("projects", _project, **query),
             name=name, domain_id=domain_id, parent_id=parent_id)
 
     def lineage(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
@@ -138,8 +140,8 @@ class KeystoneCatalog(CatalogDriver):
 
     def subtree(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
         """Return a node and those below it, parents before children."""
-        found = self._one("projects", node_id, _subtree, _WITH_SUBTREE)
-        return found if found is not None else (Node(node_id, None),)
+        nodes = self._one("projects", node_id, _subtree, _WITH_SUBTREE)
+        return nodes if nodes is not None else (Node(node_id, None),)
 
     def depth(self, ctx: Context) -> int:
         """Return how many levels the deepest tree has; a domain is level 1, 0: no domains."""
@@ -155,9 +157,9 @@ class KeystoneCatalog(CatalogDriver):
                 chain.append(node_id)
                 node_id = parents[node_id]
             level = levels.get(node_id, 1)
-            for each in reversed(chain):
+            for chained_id in reversed(chain):
                 level += 1
-                levels[each] = level
+                levels[chained_id] = level
         return max(levels.values(), default=1)
 
     def _place(self, node_id: str) -> _Place | None:
@@ -173,12 +175,12 @@ class KeystoneCatalog(CatalogDriver):
         return self._keystone.one(collection, id_, make, parameters)
 
 
-def _matching(found: Iterable[Any], **wanted: str | None) -> tuple[Any, ...]:
+def _filter(records: Iterable[Any], **filters: str | None) -> tuple[Any, ...]:
     """Return the records that have each of these values that is not None."""
-    asked = {name: value for name, value in wanted.items() if value is not None}
+    values = {name: value for name, value in filters.items() if value is not None}
     return tuple(
-        record for record in found
-        if all(getattr(record, name) == value for name, value in asked.items()))
+        record for record in records
+        if all(getattr(record, name) == value for name, value in values.items()))
 
 
 def _may_exist(name: str | None, *ids: str | None) -> bool:
@@ -235,8 +237,8 @@ def _place(row: Mapping[str, Any]) -> _Place:
 def _subtree(row: Mapping[str, Any]) -> tuple[Node, ...]:
     nodes = [Node(row["id"], None if row["is_domain"] else row["parent_id"], row["is_domain"])]
     levels = [(row["id"], row["subtree"])]
-    for parent_id, below in levels:
-        for id_, further in (below or {}).items():
+    for parent_id, children in levels:
+        for id_, grandchildren in (children or {}).items():
             nodes.append(Node(id_, parent_id))
-            levels.append((id_, further))
+            levels.append((id_, grandchildren))
     return tuple(nodes)

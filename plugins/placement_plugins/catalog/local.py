@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 class LocalCatalog(CatalogDriver):
-    """Answers from our tables, each question with one statement; inside the
-    transaction of ``ctx`` if it has one.
+    """Reads our tables, one statement for each call; inside the transaction of ``ctx`` if it
+    has one.
     """
 
     local = True
@@ -87,15 +87,15 @@ class LocalCatalog(CatalogDriver):
 
     def lineage(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
         """Return a node and those above it, the root first."""
-        return _ask(ctx, tree.lineage, node_id)
+        return _read(ctx, tree.lineage, node_id)
 
     def subtree(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
         """Return a node and those below it, parents before children."""
-        return _ask(ctx, tree.subtree, node_id)
+        return _read(ctx, tree.subtree, node_id)
 
     def depth(self, ctx: Context) -> int:
         """Return how many levels the deepest tree has."""
-        return _ask(ctx, tree.depth)
+        return _read(ctx, tree.depth)
 
 
 def _if_exists(get: Callable[[Context, str], T], ctx: Context, id_: str) -> T | None:
@@ -106,6 +106,6 @@ def _if_exists(get: Callable[[Context, str], T], ctx: Context, id_: str) -> T | 
 
 
 @db.retry_writes
-def _ask(ctx: Context, question: Callable[..., T], *about: str) -> T:
+def _read(ctx: Context, query: Callable[..., T], *node_ids: str) -> T:
     with db.read_once(ctx) as session:
-        return question(session, *about)
+        return query(session, *node_ids)

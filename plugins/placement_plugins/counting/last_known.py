@@ -1,4 +1,4 @@
-"""What cells said last, for the time when they say nothing."""
+"""The last answers of cells, for times when they do not answer."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Callable, Collection
 
 import cachetools
 
-from placement_core.cells.counts import Amounts, InCell
+from placement_core.cells.counts import CellCount, InstanceTotals
 
-#: Of each cell so many projects (and users in them) are kept, beside those that came
-#: with an answer about all projects.
+#: So many projects (and users in them) are kept for each cell, beside those of an answer
+#: about all projects.
 _MOST_KEPT = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a cell said, and the age of the oldest part of it."""
+    """The last answer of a cell, and the age of its oldest part."""
 
-    counted: InCell
+    counted: CellCount
     seconds: float
 
 
@@ -33,7 +33,7 @@ class LastKnown:
         self._cells: dict[str, _OfCell] = {}
 
     def note(
-        self, cell_uuid: str, counted: InCell, project_ids: Collection[str] | None,
+        self, cell_uuid: str, counted: CellCount, project_ids: Collection[str] | None,
         user_id: str | None,
     ) -> None:
         """Keep an answer.
@@ -42,61 +42,66 @@ class LastKnown:
         """
         now = self._clock()
         with self._lock:
-            kept = self._cells.setdefault(cell_uuid, _OfCell())
+            of_cell = self._cells.setdefault(cell_uuid, _OfCell())
             if project_ids is None:
-                kept.all = _All(now, dict(counted.projects))
+                of_cell.all = _All(now, dict(counted.projects))
                 return
             for project_id in project_ids:
-                kept.put((project_id, None), now, counted.projects.get(project_id, Amounts()))
+                of_cell.put((project_id, None), now,
+                            counted.projects.get(project_id, InstanceTotals()))
                 if user_id is not None:
-                    kept.put((project_id, user_id), now, counted.user)
+                    of_cell.put((project_id, user_id), now, counted.user)
 
     def recall(
         self, cell_uuid: str, project_ids: Collection[str] | None, user_id: str | None
     ) -> Recalled | None:
-        """Return what a cell said last about all that is asked; None: not all is known."""
+        """Return a cell's last answer about some projects; None: it lacks some of them."""
         with self._lock:
-            kept = self._cells.get(cell_uuid, _OfCell())
+            of_cell = self._cells.get(cell_uuid, _OfCell())
             if project_ids is None:
-                if kept.all is None:
+                if of_cell.all is None:
                     return None
-                project_ids = {*kept.all.projects, *(
-                    project for project, user in kept.single if user is None)}
-            found = {each: kept.get((each, None)) for each in project_ids}
-            of_user = [kept.get((each, user_id)) for each in project_ids if user_id is not None]
-            parts = [*found.values(), *of_user]
+                project_ids = {*of_cell.all.projects, *(
+                    project for project, user in of_cell.single if user is None)}
+            of_projects = {
+                project_id: of_cell.get((project_id, None)) for project_id in project_ids}
+            of_user = [of_cell.get((project_id, user_id))
+                       for project_id in project_ids if user_id is not None]
+            parts = [*of_projects.values(), *of_user]
             if None in parts:
                 return None
-            known = [part for part in parts if part is not None]
-            oldest = min((at for at, _ in known), default=self._clock())
+            entries = [part for part in parts if part is not None]
+            oldest = min((at for at, _ in entries), default=self._clock())
             return Recalled(
-                InCell({each: part[1] for each, part in found.items() if part is not None},
-                       sum((part[1] for part in of_user if part is not None), Amounts())),
+                CellCount({project_id: part[1] for project_id, part in of_projects.items()
+                           if part is not None},
+                          sum((part[1] for part in of_user if part is not None),
+                              InstanceTotals())),
                 self._clock() - oldest)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _All:
     at: float
-    projects: dict[str, Amounts]
+    projects: dict[str, InstanceTotals]
 
 
 class _OfCell:
-    """What one cell said: about all projects at once, and about single ones."""
+    """The last answers of one cell: about all projects at once, and about single ones."""
 
     def __init__(self) -> None:
         self.all: _All | None = None
         #: {(project, user or None for the project's own): (when, what)}.
         self.single: cachetools.LRUCache[
-            tuple[str, str | None], tuple[float, Amounts]] = cachetools.LRUCache(_MOST_KEPT)
+            tuple[str, str | None], tuple[float, InstanceTotals]] = cachetools.LRUCache(_MOST_KEPT)
 
-    def put(self, key: tuple[str, str | None], at: float, amounts: Amounts) -> None:
+    def put(self, key: tuple[str, str | None], at: float, amounts: InstanceTotals) -> None:
         self.single[key] = at, amounts
 
-    def get(self, key: tuple[str, str | None]) -> tuple[float, Amounts] | None:
+    def get(self, key: tuple[str, str | None]) -> tuple[float, InstanceTotals] | None:
         single = self.single.get(key)
         if key[1] is not None or self.all is None:
             return single
         if single is not None and single[0] >= self.all.at:
             return single
-        return self.all.at, self.all.projects.get(key[0], Amounts())
+        return self.all.at, self.all.projects.get(key[0], InstanceTotals())

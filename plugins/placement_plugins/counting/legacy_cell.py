@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from placement_core import errors
 from placement_core.cells import counts
-from placement_core.cells.counts import Amounts, InCell
+from placement_core.cells.counts import CellCount, InstanceTotals
 from placement_core.cells.databases import CellDatabases
 from placement_core.cells.records import Cell
 from placement_core.context import Context
@@ -47,8 +47,8 @@ class LegacyCellCounting(CountingDriver):
     """Asks all cells at once, each with one query; disabled ones and cell0 too.
 
     A cell that does not answer is named. With ``[quota] on_missing_cell = last_known``
-    what it said last in this process stands in for it; whether an answer that lacks a
-    cell will do, the caller decides. ``vcpus`` of an instance is VCPU, its dedicated
+    its last answer in this process stands in for it; the caller decides whether an answer
+    that lacks a cell will do. ``vcpus`` of an instance is VCPU, its dedicated
     processors included. Source: spec nova_quota §1.
     """
 
@@ -84,7 +84,7 @@ class LegacyCellCounting(CountingDriver):
         return members.count(self._cells, ctx, instance_uuids, user_id, NAME)
 
     def forget(self) -> None:
-        """Drop what cells said last."""
+        """Drop the last answers of cells."""
         self._last = LastKnown()
 
     def _count(
@@ -92,7 +92,7 @@ class LegacyCellCounting(CountingDriver):
         user_id: str | None, without: Collection[str],
     ) -> Count:
 
-        def ask(cell_ctx: Context, _cell: Cell) -> InCell:
+        def ask(cell_ctx: Context, _cell: Cell) -> CellCount:
             return counts.count_in_cell(cell_ctx, project_ids, user_id=user_id, without=without)
 
         seconds = Seconds()
@@ -100,39 +100,39 @@ class LegacyCellCounting(CountingDriver):
             cells = self._cells.cells(ctx)
         if not cells:
             raise NoCells
-        asked = self._cells.scatter_gather(ctx, ask, cells)
-        said = list(asked.answers.values())
-        missing = list(asked.missing)
+        gathered = self._cells.scatter_gather(ctx, ask, cells)
+        answers = list(gathered.answers.values())
+        missing = list(gathered.missing)
         if self._keeps:
             if not without:
-                for uuid, answer in asked.answers.items():
+                for uuid, answer in gathered.answers.items():
                     self._last.note(uuid, answer, project_ids, user_id)
-            missing = [self._stood_in(each, said, project_ids, user_id) for each in missing]
-        projects: dict[str, Amounts] = {}
-        for answer in said:
+            missing = [self._substitute(cell, answers, project_ids, user_id) for cell in missing]
+        projects: dict[str, InstanceTotals] = {}
+        for answer in answers:
             for project_id, amounts in answer.projects.items():
-                projects[project_id] = projects.get(project_id, Amounts()) + amounts
-        of_user = sum((answer.user for answer in said), Amounts())
-        seconds.update(asked.seconds)
+                projects[project_id] = projects.get(project_id, InstanceTotals()) + amounts
+        of_user = sum((answer.user for answer in answers), InstanceTotals())
+        seconds.update(gathered.seconds)
         LOG.debug("counted in %d cells, %d missing: %s", len(cells), len(missing), seconds)
         return Count(
             {project_id: _in_units(amounts, units) for project_id, amounts in projects.items()},
             NAME, user=_in_units(of_user, units) if user_id is not None else None,
             missing_cells=missing, seconds=seconds)
 
-    def _stood_in(
-        self, missing: MissingCell, said: list[InCell], project_ids: Collection[str] | None,
+    def _substitute(
+        self, missing: MissingCell, answers: list[CellCount], project_ids: Collection[str] | None,
         user_id: str | None,
     ) -> MissingCell:
-        """Add what a missing cell said last, and say how old that is."""
-        last = self._last.recall(missing.uuid, project_ids, user_id)
-        if last is None:
+        """Add the last answer of a missing cell; return the cell with the age of that answer."""
+        recalled = self._last.recall(missing.uuid, project_ids, user_id)
+        if recalled is None:
             return missing
-        said.append(last.counted)
-        return replace(missing, known_since_seconds=last.seconds)
+        answers.append(recalled.counted)
+        return replace(missing, known_since_seconds=recalled.seconds)
 
 
-def _in_units(amounts: Amounts, units: Collection[str]) -> Mapping[str, int]:
+def _in_units(amounts: InstanceTotals, units: Collection[str]) -> Mapping[str, int]:
     counted = {
         CONSUMERS: amounts.instances, INSTANCES: amounts.instances, "VCPU": amounts.vcpus,
         "MEMORY_MB": amounts.memory_mb}

@@ -10,10 +10,17 @@ from typing import TypeAlias
 from oslo_config import cfg
 
 from placement_core import errors
+from placement_core.caches import BoundedCache
 from placement_core.cells import counts
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
-from placement_core.plugin_api.counting import INSTANCES, Count, CountingDriver, MemberCount
+from placement_core.plugin_api.counting import (
+    INSTANCES,
+    Count,
+    CountingDriver,
+    MemberCount,
+    UsageIndex,
+)
 from placement_plugins.counting import legacy_cell, members, remote, usages
 from placement_plugins.counting.timing import Seconds
 
@@ -23,17 +30,17 @@ NAME = "placement"
 
 _Projects: TypeAlias = dict[str, dict[str, int]]
 
-#: So many migrated projects are remembered; then all are asked about again.
+#: So many migrated projects are remembered.
 _MOST_MIGRATED = 100_000
 
 
 class PlacementCounting(CountingDriver):
     """Asks nova's API database and placement; a cell that is down changes nothing.
 
-    At most two questions go to placement for one project: what it uses, and, where a
-    user is asked about, what that user uses. A project with mappings that were not
-    migrated is counted in the cells instead, as far as cells can count; it is asked
-    about again each time, a migrated one never (``forget``).
+    At most two questions go to placement for one project: its usage and, where a user is
+    asked about, that user's. A project with mappings that were not migrated is counted in
+    the cells instead, as far as cells can count. Whether a project is migrated is asked
+    until it is, and never again (``forget``).
 
     :ivar transactional: we are the placement.
     Source: seed 000, spec nova_quota §1. Differs: a mapping that was not migrated sends
@@ -47,8 +54,12 @@ class PlacementCounting(CountingDriver):
         self._legacy = legacy_cell.LegacyCellCounting(conf)
         self.transactional = not remote.is_configured(conf)
         self._usages = _usages(conf, local=self.transactional)
-        self._migrated: set[str] = set()
+        self._migrated = BoundedCache[str, bool](_MOST_MIGRATED)
         self._warned: set[str] = set()
+
+    def use_index(self, index: UsageIndex) -> None:
+        """Ask the service's usage index about many projects."""
+        self._usages.use_index(index)
 
     def count(
         self, ctx: Context, project_ids: Collection[str], *, units: Collection[str],
@@ -77,7 +88,7 @@ class PlacementCounting(CountingDriver):
 
     def forget(self) -> None:
         """Ask about every project again whether it is migrated."""
-        self._migrated = set()
+        self._migrated.clear()
         self._warned = set()
         self._legacy.forget()
 
@@ -87,32 +98,33 @@ class PlacementCounting(CountingDriver):
     ) -> Count:
         seconds = Seconds()
         with seconds.of("api_database"):
-            stale = self._unmigrated(ctx, project_ids)
-        if not stale:
-            projects, user = self._counted(ctx, project_ids, units, user_id, without, seconds)
+            unmigrated = self._unmigrated(ctx, project_ids)
+        if not unmigrated:
+            projects, user = self._count_by_mappings(
+                ctx, project_ids, units, user_id, without, seconds)
             LOG.debug("counted by placement: %s", seconds)
             return Count(projects, NAME, user=user, seconds=seconds)
-        self._warn(stale)
-        # What cells cannot count, placement does for these, too.
-        beyond = set(units) - self._legacy.units
-        projects, user = self._counted(
-            ctx, project_ids, beyond if project_ids == stale else units, user_id, without,
-            seconds)
+        self._warn(unmigrated)
+        # What cells cannot count, placement counts for these projects, too.
+        remaining_units = set(units) - self._legacy.units
+        projects, user = self._count_by_mappings(
+            ctx, project_ids, remaining_units if project_ids == unmigrated else units, user_id,
+            without, seconds)
         in_cells = self._legacy.count(
-            ctx, stale, units=self._legacy.units, user_id=user_id, without=without)
+            ctx, unmigrated, units=self._legacy.units, user_id=user_id, without=without)
         nothing = dict.fromkeys(self._legacy.units, 0)
-        for project_id in stale:
-            projects[project_id] = _merged(
+        for project_id in unmigrated:
+            projects[project_id] = _merge(
                 in_cells.projects.get(project_id, nothing), projects.get(project_id, {}), units)
         if user is not None and in_cells.user is not None:
-            user = _merged(in_cells.user, user, units)
-        LOG.debug("counted by placement: %s; %d projects in the cells", seconds, len(stale))
+            user = _merge(in_cells.user, user, units)
+        LOG.debug("counted by placement: %s; %d projects in the cells", seconds, len(unmigrated))
+        source = legacy_cell.NAME if project_ids == unmigrated else f"{NAME}+{legacy_cell.NAME}"
         return Count(
-            projects, legacy_cell.NAME if project_ids == stale else f"{NAME}+{legacy_cell.NAME}",
-            user=user, missing_cells=in_cells.missing_cells,
-            seconds=_added(seconds, in_cells.seconds))
+            projects, source, user=user, missing_cells=in_cells.missing_cells,
+            seconds=_add(seconds, in_cells.seconds))
 
-    def _counted(
+    def _count_by_mappings(
         self, ctx: Context, project_ids: set[str] | None, units: Collection[str],
         user_id: str | None, without: Collection[str], seconds: Seconds,
     ) -> tuple[_Projects, dict[str, int] | None]:
@@ -138,34 +150,33 @@ class PlacementCounting(CountingDriver):
             if user is not None and project_ids:
                 (project_id,) = project_ids
                 assert user_id is not None
-                user.update(_of(self._usages.of_user(
+                user.update(_select(self._usages.of_user(
                     ctx, project_id, user_id, classes, without), classes))
         for project_id, amounts in used.items():
-            if asked := _of(amounts, classes):
-                projects.setdefault(project_id, {}).update(asked)
+            if counted := _select(amounts, classes):
+                projects.setdefault(project_id, {}).update(counted)
         return projects, user
 
     def _unmigrated(self, ctx: Context, project_ids: set[str] | None) -> set[str]:
         """Return those projects that cannot be counted by their mappings."""
         if project_ids is None:
             return counts.find_unmigrated(self._cells.api(ctx))
-        unknown = project_ids - self._migrated
+        unknown = project_ids - self._migrated.get_many(project_ids).keys()
         if not unknown:
             return set()
-        found = counts.find_unmigrated(self._cells.api(ctx), unknown)
-        if len(self._migrated) > _MOST_MIGRATED:
-            self._migrated = set()
-        self._migrated.update(unknown - found)
-        return found
+        unmigrated = counts.find_unmigrated(self._cells.api(ctx), unknown)
+        for project_id in unknown - unmigrated:
+            self._migrated.put(project_id, True)
+        return unmigrated
 
     def _warn(self, project_ids: set[str]) -> None:
-        news = project_ids - self._warned
-        if news:
-            self._warned.update(news)
+        new_ids = project_ids - self._warned
+        if new_ids:
+            self._warned.update(new_ids)
             LOG.warning(
                 "%d projects with instance mappings that were not migrated are counted in the "
                 "cells until placement-core db online_data_migrations is done with them, such "
-                "as %s", len(news), min(news))
+                "as %s", len(new_ids), min(new_ids))
 
 
 def _usages(conf: cfg.ConfigOpts, *, local: bool) -> usages.UsageSource:
@@ -179,11 +190,11 @@ def _usages(conf: cfg.ConfigOpts, *, local: bool) -> usages.UsageSource:
     return usages.RemoteUsages(remote.RemotePlacement(conf))
 
 
-def _of(amounts: Mapping[str, int], units: Collection[str]) -> dict[str, int]:
+def _select(amounts: Mapping[str, int], units: Collection[str]) -> dict[str, int]:
     return {unit: amount for unit, amount in amounts.items() if unit in units}
 
 
-def _merged(
+def _merge(
     in_cells: Mapping[str, int], in_placement: Mapping[str, int], units: Collection[str]
 ) -> dict[str, int]:
     """Return what cells counted, and what they cannot count as placement has it.
@@ -193,9 +204,9 @@ def _merged(
     merged = {**in_placement, **in_cells}
     if "PCPU" in in_placement:
         merged["VCPU"] = max(0, merged.get("VCPU", 0) - in_placement["PCPU"])
-    return _of(merged, units)
+    return _select(merged, units)
 
 
-def _added(these: Mapping[str, float], those: Mapping[str, float]) -> dict[str, float]:
+def _add(these: Mapping[str, float], those: Mapping[str, float]) -> dict[str, float]:
     return {name: these.get(name, 0.0) + those.get(name, 0.0)
             for name in these.keys() | those.keys()}

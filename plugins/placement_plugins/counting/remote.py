@@ -77,7 +77,7 @@ def _register(conf: cfg.ConfigOpts) -> None:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Holding:
+class ConsumerUsage:
     """What a consumer holds, {resource class or CONSUMERS: amount}, and whose it is."""
 
     project_id: str | None
@@ -117,11 +117,11 @@ class RemotePlacement:
         :param consumers: count consumers too, but for migrations.
         :raises errors.Unavailable: it is not known.
         """
-        asked = {"project_id": project_id} | ({} if user_id is None else {"user_id": user_id})
-        if not all(map(_may_own, asked.values())):
+        parameters = {"project_id": project_id} | ({} if user_id is None else {"user_id": user_id})
+        if not all(map(_may_own, parameters.values())):
             return {}
         path = "/usages"
-        document = self._get(path, asked, _CONSUMER_TYPES if consumers else _USAGES)
+        document = self._get(path, parameters, _CONSUMER_TYPES if consumers else _USAGES)
         try:
             if consumers:
                 return _sum_of_types(document["usages"])
@@ -129,14 +129,14 @@ class RemotePlacement:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             _not_placement(path, error)
 
-    def held(self, consumer_uuid: str, *, consumers: bool) -> Holding:
+    def held(self, consumer_uuid: str, *, consumers: bool) -> ConsumerUsage:
         """Return what a consumer holds, and whose it is.
 
         :param consumers: it counts itself too, unless it is a migration.
         :raises errors.Unavailable: it is not known.
         """
         if not keystone.is_uuid(consumer_uuid):
-            return Holding(None, None, {})
+            return ConsumerUsage(None, None, {})
         path = f"/allocations/{urllib.parse.quote(consumer_uuid, safe='')}"
         document = self._get(path, {}, _CONSUMER_TYPES if consumers else _OWNERS)
         try:
@@ -146,7 +146,7 @@ class RemotePlacement:
                     amounts[name] = amounts.get(name, 0) + _amount(used)
             if consumers and amounts and document["consumer_type"] != _MIGRATION:
                 amounts[CONSUMERS] = 1
-            return Holding(document.get("project_id"), document.get("user_id"), amounts)
+            return ConsumerUsage(document.get("project_id"), document.get("user_id"), amounts)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             _not_placement(path, error)
 

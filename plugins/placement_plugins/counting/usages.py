@@ -8,8 +8,8 @@ from typing import Protocol
 
 from placement_core.context import Context
 from placement_core.placement.usage import project_usage
-from placement_core.plugin_api.counting import CONSUMERS
-from placement_plugins.counting.remote import Holding, RemotePlacement
+from placement_core.plugin_api.counting import CONSUMERS, UsageIndex
+from placement_plugins.counting.remote import ConsumerUsage, RemotePlacement
 
 #: {project: {resource class or CONSUMERS: amount}}
 Usages = Mapping[str, Mapping[str, int]]
@@ -26,6 +26,9 @@ class UsageSource(Protocol):
     """
 
     knows_projects: bool
+
+    def use_index(self, index: UsageIndex) -> None:
+        """Take the usage index of our own database."""
 
     def of_projects(
         self, ctx: Context, project_ids: Collection[str] | None, units: Collection[str],
@@ -47,6 +50,11 @@ class LocalUsages:
 
     def __init__(self, *, moves_once: bool) -> None:
         self._moves_once = moves_once
+        self._index: UsageIndex | None = None
+
+    def use_index(self, index: UsageIndex) -> None:
+        """Ask the index about many projects from now on."""
+        self._index = index
 
     def of_projects(
         self, ctx: Context, project_ids: Collection[str] | None, units: Collection[str],
@@ -54,10 +62,10 @@ class LocalUsages:
     ) -> Usages:
         """Return what projects use: of one by a statement, of many by the usage index."""
         is_one = project_ids is not None and len(project_ids) == 1
-        if is_one or without or ctx.session is not None:
+        if is_one or without or ctx.session is not None or self._index is None:
             return project_usage.read(
                 ctx, project_ids, without=without, moves_once=self._moves_once)
-        return project_usage.known(ctx, project_ids, moves_once=self._moves_once)
+        return self._index.by_project(ctx, project_ids, moves_once=self._moves_once)
 
     def of_user(
         self, ctx: Context, project_id: str, user_id: str, units: Collection[str],
@@ -76,6 +84,9 @@ class RemoteUsages:
 
     def __init__(self, placement: RemotePlacement) -> None:
         self._placement = placement
+
+    def use_index(self, index: UsageIndex) -> None:
+        """Do without it: it is about another database."""
 
     def of_projects(
         self, ctx: Context, project_ids: Collection[str] | None, units: Collection[str],
@@ -114,7 +125,7 @@ class RemoteUsages:
 
 
 def _held_by(
-    project_id: str, user_id: str | None, held: Iterable[tuple[Holding, Holding]]
+    project_id: str, user_id: str | None, held: Iterable[tuple[ConsumerUsage, ConsumerUsage]]
 ) -> Iterable[tuple[str, int]]:
     """Yield what of the holdings is a project's, or a user's in it, both times."""
     for before, after in held:

@@ -17,12 +17,12 @@ from placement_core.plugin_api.enforcement import Binding, Clash, LimitTree
 def upwards(tree: LimitTree, node_id: str) -> Iterator[str]:
     """Yield a node and those above it, the nearest first; the ids alone."""
     passed: set[str] = set()
-    above: str | None = node_id
-    while above is not None and above not in passed:
-        yield above
-        passed.add(above)
-        node = tree.nodes.get(above)
-        above = None if node is None else node.parent_id
+    current_id: str | None = node_id
+    while current_id is not None and current_id not in passed:
+        yield current_id
+        passed.add(current_id)
+        node = tree.nodes.get(current_id)
+        current_id = None if node is None else node.parent_id
 
 
 def pairs(tree: LimitTree, changed: Collection[str]) -> Iterator[tuple[str, str | None]]:
@@ -38,10 +38,10 @@ def pairs(tree: LimitTree, changed: Collection[str]) -> Iterator[tuple[str, str 
     for node_id in tree.limits:
         above_id = None
         concerned = False
-        for each in upwards(tree, node_id):
-            concerned = concerned or each in changed
-            if each != node_id and each in tree.limits:
-                above_id = each
+        for ancestor_id in upwards(tree, node_id):
+            concerned = concerned or ancestor_id in changed
+            if ancestor_id != node_id and ancestor_id in tree.limits:
+                above_id = ancestor_id
                 break
         if concerned:
             yield node_id, above_id
@@ -51,8 +51,8 @@ def too_high(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
     """Return the limits that are more than the nearest one above them."""
     return [
         _between(node_id, above_id, changed, (
-            f"The limit of {title(tree, node_id)} ({said(tree.limits[node_id])}) is more than "
-            f"that of {title(tree, above_id)} above it ({said(tree.limits[above_id])})."))
+            f"The limit of {title(tree, node_id)} ({describe(tree.limits[node_id])}) is more than "
+            f"that of {title(tree, above_id)} above it ({describe(tree.limits[above_id])})."))
         for node_id, above_id in pairs(tree, changed)
         if above_id is not None and tree.limits[node_id] > tree.limits[above_id]]
 
@@ -68,24 +68,25 @@ def too_high_together(
     for node_id, above_id in pairs(tree, tree.limits):
         if above_id is not None:
             below.setdefault(above_id, []).append(node_id)
-    found = []
-    concerned = dict.fromkeys(above_id for _, above_id in pairs(tree, changed))
-    for above_id in filter(None, concerned):
-        total = sum(tree.limits[each] for each in below[above_id])
+    clashes = []
+    parent_ids = dict.fromkeys(above_id for _, above_id in pairs(tree, changed))
+    for above_id in filter(None, parent_ids):
+        total = sum(tree.limits[child_id] for child_id in below[above_id])
         if total > allowed[above_id]:
             # Of so many, the one to speak of: about to change, or else the highest.
-            node_id = max(below[above_id], key=lambda each: (
-                each in changed, tree.limits[each], each))
-            found.append(_between(node_id, above_id, changed, (
-                f"The limits next below {title(tree, above_id)} are {said(total)} together, "
-                f"that of {title(tree, node_id)} ({said(tree.limits[node_id])}) included; its "
-                f"own ({said(tree.limits[above_id])}) allows {said(allowed[above_id])}.")))
-    return found
+            node_id = max(below[above_id], key=lambda child_id: (
+                child_id in changed, tree.limits[child_id], child_id))
+            clashes.append(_between(node_id, above_id, changed, (
+                f"The limits next below {title(tree, above_id)} are {describe(total)} together, "
+                f"that of {title(tree, node_id)} ({describe(tree.limits[node_id])}) included; its "
+                f"own ({describe(tree.limits[above_id])}) allows {describe(allowed[above_id])}.")))
+    return clashes
 
 
 def too_deep(tree: LimitTree, changed: Collection[str], max_depth: int) -> list[Clash]:
     """Return the changed limits of nodes that are deeper than ``max_depth``."""
-    levels = {each: sum(1 for _ in upwards(tree, each)) for each in tree.limits if each in changed}
+    levels = {node_id: sum(1 for _ in upwards(tree, node_id))
+              for node_id in tree.limits if node_id in changed}
     return [
         Clash(node_id, None, (
             f"There can be no limit for {title(tree, node_id)}: it is at level {level} of its "
@@ -102,11 +103,11 @@ def bindings(
     project uses itself.
     """
     project_id = lineage[-1].id
-    found = [Binding(each.id, limits[each.id], "subtree", "set")
-             for each in reversed(lineage) if each.id in limits]
+    bound = [Binding(node.id, limits[node.id], "subtree", "set")
+             for node in reversed(lineage) if node.id in limits]
     if project_id not in limits:
-        found.insert(0, Binding(project_id, default, "own", "default"))
-    return [each for each in found if each.limit != amounts.UNLIMITED]
+        bound.insert(0, Binding(project_id, default, "own", "default"))
+    return [binding for binding in bound if binding.limit != amounts.UNLIMITED]
 
 
 def title(tree: LimitTree, node_id: str) -> str:
@@ -115,7 +116,7 @@ def title(tree: LimitTree, node_id: str) -> str:
     return f"{'domain' if node is not None and node.is_domain else 'project'} {node_id}"
 
 
-def said(amount: Amount) -> str:
+def describe(amount: Amount) -> str:
     """Return an amount in words."""
     return "unlimited" if amount == amounts.UNLIMITED else str(amount)
 

@@ -53,7 +53,7 @@ class Overcommit(EnforcementModel):
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
         """Return the limits that are too high, each or together."""
         allowed = {
-            node_id: amounts.scaled(limit, self._factor)
+            node_id: amounts.scale(limit, self._factor)
             for node_id, limit in tree.limits.items()}
         return [
             *ancestry.too_high(tree, changed),
@@ -72,7 +72,7 @@ class Overcommit(EnforcementModel):
     def _stretched(self, binding: Binding) -> Binding:
         if binding.source == "default":
             return binding
-        return dataclasses.replace(binding, limit=amounts.scaled(binding.limit, self._factor))
+        return dataclasses.replace(binding, limit=amounts.scale(binding.limit, self._factor))
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -50,8 +50,8 @@ def _above_default(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
     return [
         Clash(node_id, None, (
             f"The limit of {ancestry.title(tree, node_id)} "
-            f"({ancestry.said(tree.limits[node_id])}) is more than the registered default "
-            f"({ancestry.said(tree.default)}), and nothing above it has a limit."))
+            f"({ancestry.describe(tree.limits[node_id])}) is more than the registered default "
+            f"({ancestry.describe(tree.default)}), and nothing above it has a limit."))
         for node_id, above_id in ancestry.pairs(tree, changed)
         if above_id is None and not _is_root(tree, node_id)
         and tree.limits[node_id] > tree.default]

@@ -12,7 +12,7 @@ from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver, RegisteredName
-from placement_plugins import keystone
+from placement_plugins import keystone, keystone_cache
 
 _GROUP = "limits"
 _OPTIONS = keystone.freshness_options("limits")
@@ -35,7 +35,9 @@ class KeystoneLimits(LimitDriver):
     Keystone knows no limits of users.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, *, clock: keystone.Clock = time.monotonic) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, *, clock: keystone_cache.Clock = time.monotonic
+    ) -> None:
         conf.register_opts(_OPTIONS, group=_GROUP)
         self._keystone = keystone.Client(
             conf, needed_by="[limits] driver = keystone", freshness=_GROUP, clock=clock)

@@ -42,7 +42,7 @@ class LocalLimits(LimitDriver):
         region_id: str | None,
     ) -> Mapping[str, Amount]:
         """Return what was set for one user in a project, by resource name."""
-        return effective.of_user(
+        return effective.read_user_limits(
             ctx, project_id, user_id, service_id=service_id, region_id=region_id)
 
     def registered(self, ctx: Context) -> Collection[RegisteredName]:

@@ -18,7 +18,6 @@ from placement_core.reservations.scheduling import requirements
 _DIGITS = re.compile("[0-9]{1,10}")
 
 
-
 def _number(least: int) -> Mapping[str, Any]:
     return {
         "anyOf": [
@@ -79,8 +78,8 @@ def hosts_that_meet(values: Mapping[str, Any], hosts: Hosts, *names: str) -> np.
 
     :raises InvalidReservation: one of them names a property that no host has.
     """
-    met = np.ones(len(hosts), dtype=bool)
+    meets = np.ones(len(hosts), dtype=bool)
     for field in names:
-        met &= requirements.hosts_that_meet(
+        meets &= requirements.hosts_that_meet(
             requirements.parse(values[field], field), hosts.properties, len(hosts), field=field)
-    return met
+    return meets

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_core.plugin_api.reservations import (
-    Asked,
     Hosts,
     InvalidReservation,
     ReservationPlugin,
+    ReservationSpec,
     WholeHosts,
 )
 from placement_plugins.reservations import fields
@@ -44,24 +44,24 @@ class HostReservations(ReservationPlugin):
         started: bool = False,
     ) -> Mapping[str, Any]:
         """Return the fields, numbers as numbers."""
-        said = {**(before or {}), **given}
-        minimum, maximum = fields.count(said, "min"), fields.count(said, "max")
+        merged = {**(before or {}), **given}
+        minimum, maximum = fields.count(merged, "min"), fields.count(merged, "max")
         if minimum > maximum:
             raise InvalidReservation(
                 f"min is {minimum}, max is {maximum}: at least more hosts than at most.", "min")
         return {
             "min": minimum,
             "max": maximum,
-            **{field: fields.requirement(said, field) for field in _REQUIREMENTS},
-            "before_end": said.get("before_end") or "",
+            **{field: fields.requirement(merged, field) for field in _REQUIREMENTS},
+            "before_end": merged.get("before_end") or "",
         }
 
     def properties(self, values: Mapping[str, Any]) -> frozenset[str]:
         """Return what the requirements name."""
         return fields.properties(values, *_REQUIREMENTS)
 
-    def need(self, asked: Asked, hosts: Hosts) -> WholeHosts:
+    def need(self, spec: ReservationSpec, hosts: Hosts) -> WholeHosts:
         """Return how many hosts are needed, and which may be taken."""
         return WholeHosts(
-            asked.values["min"], asked.values["max"],
-            fields.hosts_that_meet(asked.values, hosts, *_REQUIREMENTS))
+            spec.values["min"], spec.values["max"],
+            fields.hosts_that_meet(spec.values, hosts, *_REQUIREMENTS))

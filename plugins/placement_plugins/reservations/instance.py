@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_core.plugin_api.reservations import (
-    Asked,
     Hosts,
     InvalidReservation,
     NotChangeable,
     ReservationPlugin,
+    ReservationSpec,
     Size,
     Slots,
 )
@@ -55,35 +55,35 @@ class InstanceReservations(ReservationPlugin):
         started: bool = False,
     ) -> Mapping[str, Any]:
         """Return the fields, numbers as numbers and the affinity as True, False or None."""
-        said = {**(before or {}), **given}
-        found = {
-            **{field: fields.count(said, field, least=least)
+        merged = {**(before or {}), **given}
+        values = {
+            **{field: fields.count(merged, field, least=least)
                for field, least in _SIZES.items()},
-            "amount": fields.count(said, "amount"),
-            "affinity": _affinity(said.get("affinity")),
-            "resource_properties": fields.requirement(said, "resource_properties"),
+            "amount": fields.count(merged, "amount"),
+            "affinity": _affinity(merged.get("affinity")),
+            "resource_properties": fields.requirement(merged, "resource_properties"),
         }
         if started and before is not None:
-            _check_in_force(before, found)
-        return found
+            _check_in_force(before, values)
+        return values
 
     def properties(self, values: Mapping[str, Any]) -> frozenset[str]:
         """Return what the requirement names."""
         return fields.properties(values, "resource_properties")
 
-    def need(self, asked: Asked, hosts: Hosts) -> Slots:
+    def need(self, spec: ReservationSpec, hosts: Hosts) -> Slots:
         """Return which slots are needed, and the hosts that may give them."""
-        values = asked.values
+        values = spec.values
         return Slots(
             Size(*(values[field] for field in _SIZES)), values["amount"], values["affinity"],
             fields.hosts_that_meet(values, hosts, "resource_properties"))
 
 
-def _affinity(said: object) -> bool | None:
-    if said is None or isinstance(said, bool):
-        return said
-    if isinstance(said, str) and said.lower() in _AFFINITIES:
-        return _AFFINITIES[said.lower()]
+def _affinity(value: object) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _AFFINITIES:
+        return _AFFINITIES[value.lower()]
     raise InvalidReservation("affinity must be true, false or null.", "affinity")
 
 

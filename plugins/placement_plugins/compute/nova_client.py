@@ -1,0 +1,117 @@
+"""The connection to Nova, and what its errors mean: to be tried again, or not."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from keystoneauth1 import exceptions as client_errors, loading
+from openstack import connection, exceptions as sdk_errors
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.plugin_api.compute import ComputeRefused, ComputeUnavailable
+from placement_plugins.compute import options
+
+#: Of Rocky: flavors come with their extra specs, servers with their flavor, groups have
+#: one policy; and a hypervisor's details do not wait for its host, as since 2.88.
+_MICROVERSION = "2.64"
+
+#: Refusals that time, or an operator who frees something, can end.
+_TRANSIENT = frozenset({401, 403, 408, 409, 413, 425, 429})
+
+
+def connect(conf: cfg.ConfigOpts) -> connection.Connection:
+    """Return a connection; no request is sent yet."""
+    name = options.GROUP.name
+    try:
+        auth = loading.load_auth_from_conf_options(conf, name)
+        session = loading.load_session_from_conf_options(
+            conf, name, auth=auth, app_name="placement-core")
+        adapter = loading.load_adapter_from_conf_options(conf, name, session=session, auth=auth)
+    except (client_errors.ClientException, TypeError) as error:
+        raise errors.ConfigurationError(f"[{name}]: {_one_line(error)}") from error
+    if auth is None:
+        raise errors.ConfigurationError(
+            f"[{name}] auth_type: expected the way this service logs in at Keystone, such as "
+            "password, because [reservations] compute_driver = nova; auth_section = "
+            "keystone_authtoken uses the login of that section")
+    session.session.hooks["response"].append(_require_document)
+    settings: dict[str, Any] = {
+        "interface": adapter.interface, "connect_retries": adapter.connect_retries,
+        "status_code_retries": adapter.status_code_retries,
+        "compute_endpoint_override": adapter.endpoint_override,
+    }
+    return connection.Connection(
+        session=session, region_name=adapter.region_name, app_name="placement-core",
+        compute_default_microversion=_MICROVERSION,
+        **{key: value for key, value in settings.items() if value is not None})
+
+
+def _require_document(response: Any, **settings: object) -> None:
+    """Refuse a page that is not Nova's, such as a proxy's, although its status is a success.
+
+    :param response: of requests.
+    :raises ValueError: it is no JSON.
+    """
+    type_ = response.headers.get("Content-Type", "")
+    if response.ok and response.content and "json" not in type_:
+        raise ValueError(f"{response.url} answers with {type_}.")
+
+
+@contextlib.contextmanager
+def translated_errors(about: str) -> Iterator[None]:
+    """Translate errors: ``ComputeUnavailable`` may be tried again, ``ComputeRefused`` not."""
+    try:
+        yield
+    except errors.Error:
+        raise
+    except sdk_errors.HttpException as error:
+        message = f"Nova, asked about {about}: {_one_line(error)}"
+        status = error.status_code or 0
+        # A GET that is refused may be a list: its marker was deleted between two pages.
+        if (400 <= status < 500 and status not in _TRANSIENT and error.method != "GET"
+                and _is_of_nova(error)):
+            raise ComputeRefused(message) from error
+        raise ComputeUnavailable(message) from error
+    except (sdk_errors.SDKException, client_errors.ClientException) as error:
+        raise ComputeUnavailable(f"Nova, asked about {about}: {_one_line(error)}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ComputeUnavailable(
+            f"The answer about {about} is not Nova's: {_one_line(error)}") from error
+
+
+@contextlib.contextmanager
+def ignore_not_found() -> Iterator[None]:
+    """Ignore Nova's answer that there is nothing to remove."""
+    try:
+        yield
+    except sdk_errors.NotFoundException as error:
+        if not _is_of_nova(error):
+            raise
+
+
+def none_if_not_found(get: Callable[[], Any]) -> Any:
+    """Return what ``get`` returns, or None where Nova says that there is no such thing."""
+    try:
+        return get()
+    except sdk_errors.NotFoundException as error:
+        if not _is_of_nova(error):
+            raise
+        return None
+
+
+def _is_of_nova(error: sdk_errors.HttpException) -> bool:
+    """Say whether a refusal is Nova's own: a proxy's 404 says nothing about a flavor."""
+    if error.response is None:
+        return False
+    try:
+        (fault,) = error.response.json().values()
+        return bool(fault["code"] == error.status_code)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
