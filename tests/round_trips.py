@@ -33,8 +33,10 @@ class RoundTrips:
         return self.count
 
 
-#: Questions go to the driver itself: no engine tells of them.
+#: Prepared reads go to the driver itself: no engine tells of them.
 _COUNTING = weakref.WeakSet()
+#: {what wants to hear of prepared reads, with their texts: the database}.
+_HEARING = weakref.WeakKeyDictionary()
 _fetch = PreparedRead.fetch
 
 
@@ -43,7 +45,29 @@ def _counted(read, ctx, parameters=None):
         for each in _COUNTING:
             if each.database is ctx.database:
                 each._one()
+        for statements, database in list(_HEARING.items()):
+            if database is ctx.database:
+                statements.texts.append(str(read._statement))
     return _fetch(read, ctx, parameters)
 
 
 PreparedRead.fetch = _counted
+
+
+class Statements:
+    """Notes the statements that are sent through a ``Database``."""
+
+    def __init__(self, database):
+        self.texts = []
+        for engine in (database.writer, database.snapshot, database.autocommit):
+            sa.event.listen(engine, "before_cursor_execute", self._note)
+        _HEARING[self] = database
+
+    def _note(self, _connection, _cursor, statement, *_rest):
+        self.texts.append(statement)
+
+    def taken(self, *words):
+        """Return the statements with any of some words since the last time."""
+        taken = [text for text in self.texts if any(word in text for word in words)]
+        self.texts.clear()
+        return taken

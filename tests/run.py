@@ -22,7 +22,7 @@ from testtools import StreamToDict
 
 from tests import databases
 from tests.conformance import test_gabbi
-from tests.nova import estate
+from tests.nova import deployment
 
 ROOT = pathlib.Path(__file__).parent.parent
 SUMMARY = ROOT / "build" / "test-summary"
@@ -140,7 +140,7 @@ def _extent() -> str:
         for kind, variable in databases.VARIABLES.items()
         if kind not in databases.KINDS
     ]
-    no_nova = estate.missing()
+    no_nova = deployment.missing()
     if no_nova is not None:
         missing.append(f"leases in a real nova, which needs {no_nova}")
     left_out = f"; NOT TESTED: {', '.join(missing)}" if missing else ""

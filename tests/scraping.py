@@ -17,7 +17,7 @@ class Unmeasured(fixtures.Fixture):
     """A process that has counted nothing yet, whatever tests did in it before."""
 
     def _setUp(self) -> None:
-        self.useFixture(fixtures.MonkeyPatch("placement_core.metrics._meters", None))
+        self.useFixture(fixtures.MonkeyPatch("placement_core.metrics._metrics", None))
 
 
 def numbers(text: str) -> Numbers:
@@ -33,7 +33,7 @@ def numbers(text: str) -> Numbers:
 def shown(**environ: object) -> tuple[str, str]:
     """Return the status and the text that this process shows."""
     statuses = []
-    (body,) = metrics.page()(
+    (body,) = metrics.make_page()(
         {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "QUERY_STRING": "", **environ},
         lambda status, _headers, *_: statuses.append(status))
     return statuses[0], body.decode()

@@ -17,13 +17,13 @@ from benchmarks import (
     agreement,
     client,
     databases,
+    datasets,
     growth,
     leases,
     limits,
     page,
     profile,
     rows,
-    worlds,
 )
 from tests import base
 
@@ -129,13 +129,13 @@ class TestSmoke(base.TestCase):
             found["leases-project"]["value"], detail["ms_10k"] / detail["ms_1k"])
 
 
-class TestWorlds(base.TestCase):
+class TestDatasets(base.TestCase):
     """What is loaded is what the pages say."""
 
     def test_every_provider_has_3_classes_5_traits_2_aggregates(self):
-        for world in {row.world.empty.scaled(0.001) for row in rows.ROWS
-                      if isinstance(row.world, worlds.World)}:
-            for unit in world.units():
+        for dataset in {row.dataset.empty.scaled(0.001) for row in rows.ROWS
+                      if isinstance(row.dataset, datasets.Dataset)}:
+            for unit in dataset.units():
                 for provider in unit:
                     self.assertEqual(
                         (3, 5, 2),
@@ -144,58 +144,58 @@ class TestWorlds(base.TestCase):
                         provider.name)
 
     def test_trees_are_made_from_the_root_down(self):
-        for unit in worlds.World("tree", 3).units():
+        for unit in datasets.Dataset("tree", 3).units():
             self.assertEqual(7, len(unit))
             known = {None}
             for provider in unit:
                 self.assertIn(provider.parent, known)
                 known.add(provider.uuid)
 
-    def test_a_nearly_full_world_has_full_hosts_and_none_over(self):
-        world = worlds.World("flat", 10, percent_full=90)
-        disk = dict.fromkeys(map(world.host, range(world.hosts)), 0)
-        for claim in world.claims():
+    def test_a_nearly_full_dataset_has_full_hosts_and_none_over(self):
+        dataset = datasets.Dataset("flat", 10, percent_full=90)
+        disk = dict.fromkeys(map(dataset.host, range(dataset.hosts)), 0)
+        for claim in dataset.claims():
             disk[claim.provider] += claim.resources["DISK_GB"]
         self.assertEqual(20480, max(disk.values()))
         self.assertEqual(20480 * 9, sum(disk.values()))
 
     def test_names_fit_every_database(self):
         for row in rows.ROWS:
-            self.assertLess(len(f"bench_upstream_{row.world.name}"), 60)
+            self.assertLess(len(f"bench_upstream_{row.dataset.name}"), 60)
 
     def test_a_tree_of_projects_has_five_levels(self):
         for count in (16, 50, 5000):
-            world = limits.World("tree", count)
+            dataset = limits.Dataset("tree", count)
             depths = {None: 0}
-            for level, projects in enumerate(world.levels(), 1):
+            for level, projects in enumerate(dataset.levels(), 1):
                 for name, above in projects:
                     self.assertEqual(level - 1, depths[above])
                     depths[name] = level
             self.assertEqual(count, len(depths) - 1)
-            self.assertEqual(5, depths[world.lowest])
+            self.assertEqual(5, depths[dataset.lowest])
             self.assertEqual(5, max(depths.values()))
             self.assertEqual(1, sum(depth == 1 for depth in depths.values()))
 
     def test_trees_of_projects_have_three_levels_and_limits_at_each(self):
-        world = limits.World("trees", 50 * limits.TREE, hosts=1000).scaled(0.1)
-        self.assertEqual(worlds.World("flat", 100), world.empty)
-        self.assertEqual([5, 15, 45], [len(level) for level in world.levels()])
-        above = {name: parent for level in world.levels() for name, parent in level}
-        self.assertEqual([world.project(number) for number in range(world.projects)],
+        dataset = limits.Dataset("trees", 50 * limits.TREE, hosts=1000).scaled(0.1)
+        self.assertEqual(datasets.Dataset("flat", 100), dataset.empty)
+        self.assertEqual([5, 15, 45], [len(level) for level in dataset.levels()])
+        above = {name: parent for level in dataset.levels() for name, parent in level}
+        self.assertEqual([dataset.project(number) for number in range(dataset.projects)],
                          sorted(above))
         below = collections.Counter(parent for parent in above.values() if parent)
         self.assertEqual({3}, set(below.values()))
-        self.assertIsNotNone(above[above[world.lowest]])
-        self.assertIsNone(above[above[above[world.lowest]]])
-        found = collections.Counter(project for project, _ in world.limits())
+        self.assertIsNotNone(above[above[dataset.lowest]])
+        self.assertIsNone(above[above[above[dataset.lowest]]])
+        found = collections.Counter(project for project, _ in dataset.limits())
         self.assertEqual(dict.fromkeys(above, 4), found)
 
     def test_leases_never_hold_more_of_a_host_than_it_has(self):
         capacities = {"vcpus": 1024, "memory_mb": 524288 - 512, "disk_gb": 20480}
         for hosts in (8, 30, 100):
-            world = leases.World(hosts)
-            found = list(world.leases())
-            self.assertEqual(world.size, len(found))
+            dataset = leases.Dataset(hosts)
+            found = list(dataset.leases())
+            self.assertEqual(dataset.size, len(found))
             self.assertEqual(10 * hosts, len({lease.name for lease in found}))
             turns = collections.defaultdict(list)
             for lease in found:
@@ -214,16 +214,16 @@ class TestWorlds(base.TestCase):
                             held == 10**9 or held * leases.SLOT[name] <= capacity, held)
                 self.assertEqual(0, held)
 
-    def test_a_project_has_as_many_leases_in_every_world_of_them(self):
+    def test_a_project_has_as_many_leases_in_every_dataset_of_them(self):
         for hosts in (8, 100, 1000):
-            found = collections.Counter(lease.project for lease in leases.World(hosts).leases())
+            found = collections.Counter(lease.project for lease in leases.Dataset(hosts).leases())
             self.assertEqual(leases.LESSEES_LEASES, found[leases.LESSEE])
 
     def test_nothing_is_free_in_the_last_week_of_leases(self):
         for hosts in (8, 50):
             begins, ends = (
                 leases.YEAR + datetime.timedelta(days=day) for day in leases.FULL)
-            held = [host for lease in leases.World(hosts).leases()
+            held = [host for lease in leases.Dataset(hosts).leases()
                     if lease.whole and (lease.start, lease.end) == (begins, ends)
                     for host in lease.slots]
             self.assertEqual(list(range(hosts)), sorted(held))

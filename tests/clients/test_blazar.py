@@ -39,7 +39,7 @@ class BlazarTestCase(LeasesTestCase):
         self.url = self.useFixture(Served(self.app)).url
 
 
-class PythonTest(BlazarTestCase):
+class TestPython(BlazarTestCase):
     """The managers of ``blazarclient.client.Client``."""
 
     def setUp(self) -> None:
@@ -140,7 +140,7 @@ class PythonTest(BlazarTestCase):
         self.assertEqual((f"{self.url}/v1", (1, 0)), (found.url, found.api_version))
 
 
-class ShellTest(BlazarTestCase):
+class TestShell(BlazarTestCase):
     """``blazar …``, with a token that is believed, and no Keystone."""
 
     def arguments(self, *command: str) -> list[str]:
@@ -263,7 +263,7 @@ class ShellTest(BlazarTestCase):
 
 
 @databases.on_each_database
-class TwoServersTest(LeasesTestCase):
+class TestTwoServers(LeasesTestCase):
     """Two processes on one database."""
 
     def test_the_last_slot(self) -> None:

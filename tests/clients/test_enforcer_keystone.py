@@ -11,7 +11,7 @@ from keystoneauth1.identity import v3
 
 from placement_core.enforcer import Connection
 from tests import base, keystone_service
-from tests.clients.estate import Estate
+from tests.clients.limits_catalog import LimitsCatalog
 from tests.unit.enforcer import judge
 from tests.unit.enforcer.cloud import configuration, file
 
@@ -38,7 +38,7 @@ class TestAboveKeystone(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.url = self.useFixture(keystone_service.Keystone()).url
-        self.estate = self.useFixture(Estate(_Administrator(self.url)))
+        self.catalog = self.useFixture(LimitsCatalog(_Administrator(self.url)))
         self.sent = 0
         send = requests.Session.send
 
@@ -58,10 +58,10 @@ class TestAboveKeystone(base.TestCase):
         section = file(
             self, auth_type="password", auth_url=self.url, username="admin",
             password=keystone_service.PASSWORD, user_domain_id="default", project_name="admin",
-            project_domain_id="default", endpoint_id=self.estate.ids["endpoint"])
+            project_domain_id="default", endpoint_id=self.catalog.ids["endpoint"])
         self.useFixture(judge.OsloLimit(section))
         connection = Connection(configuration(section))
         self.assertFalse(connection.one_question)
         judge.compare(
-            self, connection, self.estate.replace, self.requests, turns=4,
-            projects=[self.estate.ids["baobab"], self.estate.ids["acacia"]])
+            self, connection, self.catalog.replace, self.requests, turns=4,
+            projects=[self.catalog.ids["baobab"], self.catalog.ids["acacia"]])

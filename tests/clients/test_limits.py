@@ -16,7 +16,7 @@ from oslo_limit import exception as oslo_exception, limit as oslo_limit
 
 from placement_core.enforcer import Connection, Enforcer, OverLimitInfo, ProjectOverLimit
 from tests import base, serving
-from tests.clients.estate import REGION, Estate
+from tests.clients.limits_catalog import REGION, LimitsCatalog
 from tests.unit.enforcer import judge
 from tests.unit.enforcer.cloud import configuration, file
 
@@ -30,8 +30,8 @@ class ClientTestCase(base.DatabaseTestCase):
         super().setUp()
         self.service = self.useFixture(
             serving.Service(self.database.settings.connection, options=self.options))
-        self.estate = self.useFixture(Estate(self.service))
-        self.ids = self.estate.ids
+        self.catalog = self.useFixture(LimitsCatalog(self.service))
+        self.ids = self.catalog.ids
 
     def section(self, **options: str | None) -> dict[str, str | None]:
         """Return ``[oslo_limit]`` of a service that logs in with a password."""
@@ -49,8 +49,8 @@ class TestOsloLimit(ClientTestCase):
 
     def check(self) -> None:
         """Expect the limits of baobab and the defaults of others to be enforced."""
-        self.estate.register(cores=20, ram=4096)
-        self.estate.limit("baobab", cores=10)
+        self.catalog.register(cores=20, ram=4096)
+        self.catalog.limit("baobab", cores=10)
         enforcer = oslo_limit.Enforcer(lambda project, names: dict.fromkeys(names, 8))
         enforcer.enforce(self.ids["baobab"], {"cores": 2, "ram": 4088})
         enforcer.enforce(self.ids["acacia"], {"cores": 12})
@@ -87,7 +87,7 @@ class TestOsloLimit(ClientTestCase):
 
         connection = Connection(configuration(file(self, **self.section())))
         projects = [self.ids["baobab"], self.ids["acacia"]]
-        judge.compare(self, connection, self.estate.replace, requests, projects=projects,
+        judge.compare(self, connection, self.catalog.replace, requests, projects=projects,
                       turns=10)
 
 
@@ -100,9 +100,9 @@ class TestAHierarchy(ClientTestCase):
     def test_each_project_alone(self) -> None:
         """It enforces what it understands; our own library sees the tree."""
         self.useFixture(judge.OsloLimit(file(self, **self.section())))
-        self.estate.register(cores=20)
-        self.estate.limit(self.ids["savanna"], cores=25)
-        self.estate.limit("baobab", cores=15)
+        self.catalog.register(cores=20)
+        self.catalog.limit(self.ids["savanna"], cores=25)
+        self.catalog.limit("baobab", cores=15)
         enforcer = oslo_limit.Enforcer(lambda project, names: {"cores": 14})
         enforcer.enforce(self.ids["baobab"], {"cores": 1})
         self.assertRaises(oslo_exception.ProjectOverLimit, enforcer.enforce,
@@ -157,11 +157,11 @@ class TestOpenStackSDK(ClientTestCase):
 
     def test_limits(self) -> None:
         """Make, show, change, filter, delete."""
-        self.estate.register(cores=20, ram=4096)
+        self.catalog.register(cores=20, ram=4096)
         made = self.identity.create_limit(
             project_id=self.ids["baobab"], service_id=self.ids["nova"], region_id=REGION,
             resource_name="cores", resource_limit=10)
-        self.estate.limit("acacia", cores=5, ram=1024)
+        self.catalog.limit("acacia", cores=5, ram=1024)
         self.assertEqual(10, self.identity.get_limit(made.id).resource_limit)
         self.identity.update_limit(made, resource_limit=0, description="frozen")
         found = self.identity.get_limit(made.id)
@@ -183,8 +183,8 @@ class TestOpenStackSDK(ClientTestCase):
     def test_pages(self) -> None:
         """Each item once, and an end (Keystone's pages have none)."""
         names = [f"resource{number}" for number in range(7)]
-        self.estate.register(**dict.fromkeys(names, 1))
-        self.estate.limit("baobab", **dict.fromkeys(names, 1))
+        self.catalog.register(**dict.fromkeys(names, 1))
+        self.catalog.limit("baobab", **dict.fromkeys(names, 1))
         self.assertEqual(names, self.names(self.identity.registered_limits(limit=3)))
         self.assertEqual(names, self.names(
             self.identity.limits(limit=2, project_id=self.ids["baobab"])))

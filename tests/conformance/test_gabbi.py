@@ -8,7 +8,7 @@ import unittest
 
 from gabbi import driver
 
-from tests.conformance import deliberate, worlds
+from tests.conformance import deliberate, gabbi_fixtures
 
 #: How many tests the release named in setup.cfg has: fewer would mean that part
 #: of the suite silently did not load.
@@ -30,9 +30,9 @@ def load_tests(
     built = driver.build_tests(
         str(suite_path()),
         loader,
-        intercept=worlds.application,
+        intercept=gabbi_fixtures.application,
         test_loader_name=__name__,
-        fixture_module=worlds,
+        fixture_module=gabbi_fixtures,
     )
     for test in _flatten(built):
         if reason := deliberate.FAILURES.get(_name(test)):

@@ -14,7 +14,7 @@ from tests.conformance.keystone_sides import Story
 
 
 @unittest.skipUnless(keystone_service.INSTALLED, "Keystone is not installed")
-class ConformanceTest(base.TestCase):
+class TestConformance(base.TestCase):
     model = "flat"
 
     def assert_alike(self, story: Story) -> None:
@@ -40,7 +40,7 @@ class ConformanceTest(base.TestCase):
             self.fail("Keystone | ours\n" + "\n".join(sorted(unexpected)))
 
 
-class TestFlat(ConformanceTest):
+class TestFlat(TestConformance):
     """The model that every Keystone begins with."""
 
     def test_registered_limits(self) -> None:
@@ -80,7 +80,7 @@ class TestFlat(ConformanceTest):
         self.assert_alike(keystone_stories.catalog)
 
 
-class TestStrictTwoLevel(ConformanceTest):
+class TestStrictTwoLevel(TestConformance):
     """The model of a domain and its projects."""
 
     model = "strict_two_level"

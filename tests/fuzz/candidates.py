@@ -2,7 +2,7 @@
 
     python -m tests.fuzz.candidates --seconds 600 [--seed 1]
 
-Small worlds are compared with the oracle; large ones, made so that much is
+Small snapshots are compared with the oracle; large ones, made so that much is
 equal, nearly equal or just too little, with the bound on work below. Each case
 is a seed, and is printed so that ``--seed N --cases 1`` repeats it.
 """
@@ -16,14 +16,20 @@ import random
 import sys
 import time
 
-from placement_core.placement.candidates import answers, backtracking, effort, errors, search
+from placement_core.placement.candidates import (
+    answers,
+    backtracking,
+    errors,
+    search,
+    search_budget,
+)
 from placement_core.placement.candidates.requests import (
     AggregateFilter,
     CandidatesRequest,
     RequestGroup,
     TraitFilter,
 )
-from tests import worlds
+from tests import snapshots
 from tests.unit.placement.candidates import oracle, strategies
 
 #: What an offer of a provider for a part may cost, and one row of those among
@@ -49,36 +55,36 @@ class Work:
         return self.steps / self.bound
 
 
-def bounds(world, request, found: int) -> tuple[int, int]:
+def bounds(snapshot, request, found: int) -> tuple[int, int]:
     """Return how many rows a search for so many combinations may look at.
 
     :returns: (what is usual, what is never exceeded). Both are linear in what
         the providers offer and in the combinations found.
     """
-    layout = world.layout
+    layout = snapshot.layout
     trees = int((layout.root >= 0).sum()) - len(layout.parents)
     widest = max((len(rows) for rows in layout.trees.values()), default=1)
-    widest += len(world.sharing())
+    widest += len(snapshot.sharing_providers())
     parts = sum(1 if group.suffix else len(group.resources) for group in request.groups)
-    offers = parts * (len(layout.row_of_id) + trees * len(world.sharing()))
+    offers = parts * (len(layout.row_of_id) + trees * len(snapshot.sharing_providers()))
     usual = STEPS_EACH * (offers + found * parts * widest) + STEPS_IN_VAIN
     # A node of the search looks at the rows of each part for each rule, and
     # matches parts with rows.
     node = widest * parts * (parts + len(request.same_subtree) + 1)
     allowance = backtracking.ALLOWANCE * (parts + len(request.same_subtree) + 1)
-    return usual, node * (allowance * (2 * trees + found + 1) + effort.PURSE)
+    return usual, node * (allowance * (2 * trees + found + 1) + search_budget.REQUEST_BUDGET)
 
 
 def work(rows, request) -> Work:
     """Search, and say what it cost."""
-    world = worlds.build(*rows)
+    snapshot = snapshots.build(*rows)
     started = time.process_time()
     try:
-        found = search.find(world, request)
+        found = search.find(snapshot, request)
     except errors.TooHard:
         return Work(0, 1, 1, time.process_time() - started, None)
     seconds = time.process_time() - started
-    return Work(found.steps, *bounds(world, request, len(found)), seconds, len(found))
+    return Work(found.steps, *bounds(snapshot, request, len(found)), seconds, len(found))
 
 
 def disagreement(chance: random.Random) -> str | None:
@@ -86,11 +92,11 @@ def disagreement(chance: random.Random) -> str | None:
     rows = strategies.make_providers(chance, chance.randint(1, 9))
     request = strategies.make_request(chance, chance.randint(0, 4))
     expected = set(oracle.Oracle(rows, request).combinations())
-    world = worlds.build(*rows)
+    snapshot = snapshots.build(*rows)
     for limit in (None, chance.randint(1, 20)):
         limited = dataclasses.replace(request, limit=limit)
-        found = search.find(world, limited, randomize=chance.random() < 0.2)
-        offered = oracle.canonical(json.loads(answers.render(world, limited, found)))
+        found = search.find(snapshot, limited, randomize=chance.random() < 0.2)
+        offered = oracle.canonical(json.loads(answers.render(snapshot, limited, found)))
         count = len(expected) if limit is None else min(limit, len(expected))
         if len(set(offered)) != len(offered):
             return f"{limited}: something twice"
@@ -101,7 +107,7 @@ def disagreement(chance: random.Random) -> str | None:
 
 
 def large(chance: random.Random):
-    """Make a world that has much to combine, and a request to it.
+    """Make a snapshot that has much to combine, and a request to it.
 
     :returns: rows of providers, request.
     """
@@ -119,7 +125,7 @@ def large(chance: random.Random):
         subtrees = [frozenset(chance.sample(suffixes, chance.randint(2, count)))
                     for _ in range(chance.choice((1, 1, 2, 4)))]
     if chance.random() < 0.5:
-        classes = chance.sample(worlds.CLASSES, chance.choice((1, 2, 3)))
+        classes = chance.sample(snapshots.CLASSES, chance.choice((1, 2, 3)))
         groups.insert(0, RequestGroup(
             "", {name: _amount(chance) for name in classes}, _traits(chance)))
     return rows, CandidatesRequest(
@@ -137,7 +143,7 @@ def _hosts(chance: random.Random):
     rows = []
 
     def add(parent, inventories, *more, traits=(), aggregates=()):
-        rows.append(worlds.provider(
+        rows.append(snapshots.provider(
             len(rows) + 1, *inventories, *more, parent=parent, traits=traits,
             aggregates=aggregates))
         return len(rows)
@@ -167,26 +173,26 @@ def _hosts(chance: random.Random):
             traits = _some_traits(chance) if likeness in ("any", "kinds") else ("CUSTOM_A",)
             members.append(add(parent, inventories, traits=traits))
     for _ in range(chance.choice((0, 0, 0, 2, 5))):
-        add(None, _inventories(chance), traits=(worlds.SHARES, *_some_traits(chance)),
+        add(None, _inventories(chance), traits=(snapshots.SHARES, *_some_traits(chance)),
             aggregates=[number for number in range(101, 104) if chance.random() < 0.7])
     return rows
 
 
 def _inventories(chance: random.Random):
-    return [worlds.inventory(
+    return [snapshots.inventory(
         name, chance.choice((1, 1, 2, 3, 7, 10, 23)),
         max_unit=chance.choice((1, 4, 100)) if chance.random() < 0.3 else 100)
-        for name in worlds.CLASSES if chance.random() < 0.6]
+        for name in snapshots.CLASSES if chance.random() < 0.6]
 
 
 def _some_traits(chance: random.Random):
-    return [name for name in worlds.TRAITS[1:] if chance.random() < 0.5]
+    return [name for name in snapshots.TRAITS[1:] if chance.random() < 0.5]
 
 
 def _traits(chance: random.Random):
     if chance.random() < 0.6:
         return TraitFilter()
-    wanted = chance.sample(worlds.TRAITS[1:], chance.choice((1, 1, 2)))
+    wanted = chance.sample(snapshots.TRAITS[1:], chance.choice((1, 1, 2)))
     return TraitFilter(tuple(frozenset([name]) for name in wanted))
 
 
@@ -195,10 +201,10 @@ def _amount(chance: random.Random):
 
 
 def _group(chance: random.Random, suffix: str):
-    classes = chance.sample(worlds.CLASSES, chance.choice((1, 1, 1, 2)))
+    classes = chance.sample(snapshots.CLASSES, chance.choice((1, 1, 1, 2)))
     return RequestGroup(
         suffix, {name: _amount(chance) for name in classes}, _traits(chance),
-        AggregateFilter((frozenset([worlds.uuid_of(101)]),)) if chance.random() < 0.05
+        AggregateFilter((frozenset([snapshots.uuid_of(101)]),)) if chance.random() < 0.05
         else AggregateFilter())
 
 

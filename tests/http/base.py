@@ -66,7 +66,7 @@ class HttpTestCase(base.TestCase):
             self.parts.append(build(conf))
             # An application that is only dropped keeps its connections for a while.
             self.addCleanup(self.parts[-1].database.dispose)
-            self.addCleanup(engines.dispose)
+            self.addCleanup(engines.SHARED.dispose)
             return self.parts[-1]
 
         self.useFixture(fixtures.MonkeyPatch("placement_core.services.build", noted))

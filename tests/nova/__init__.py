@@ -1,4 +1,4 @@
 """Leases against a real nova: its services, a Keystone, RabbitMQ, and our placement.
 
-``estate`` starts all of it; the tests are what people do with it.
+``deployment`` starts all of it; the tests are what people do with it.
 """

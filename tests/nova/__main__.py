@@ -11,12 +11,12 @@ import unittest
 import testtools
 
 from tests import databases
-from tests.nova import estate, test_habits, test_leases
+from tests.nova import deployment, test_habits, test_leases
 
 
 def main(kinds: list[str]) -> int:
     """Run the play; return 0 when nothing failed."""
-    missing = estate.missing()
+    missing = deployment.missing()
     if missing is not None:
         print(f"Not played: a real nova needs {missing}.")
         return 1
@@ -24,8 +24,8 @@ def main(kinds: list[str]) -> int:
     for kind in kinds:
         print(f"Our service on {kind}:", flush=True)
         # Clouds may have the setting or not; ours is to work with both.
-        with estate.Cloud(kind=kind, limit_tenants=kind != "sqlite") as cloud:
-            estate.share(cloud)
+        with deployment.Cloud(kind=kind, limit_tenants=kind != "sqlite") as cloud:
+            deployment.share(cloud)
             load = unittest.defaultTestLoader.loadTestsFromModule
             suite = unittest.TestSuite([load(test_habits), load(test_leases)])
             result = testtools.TextTestResult(sys.stdout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests import base
-from tests.nova import estate
+from tests.nova import deployment
 from tests.nova_habits import NovaHabits
 
 
@@ -16,10 +16,10 @@ class TestNova(NovaHabits, base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        missing = estate.missing()
+        missing = deployment.missing()
         if missing is not None:
             self.skipTest(f"a real nova needs {missing}")
-        self.cloud = estate.shared()
+        self.cloud = deployment.shared()
         self.project = self.cloud.member.project_id
         self.addOnException(lambda _error: self.cloud.keep_logs())
 

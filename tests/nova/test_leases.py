@@ -12,7 +12,7 @@ from typing import Any
 from testtools import matchers
 
 from tests import base
-from tests.nova import clients, estate
+from tests.nova import clients, deployment
 from tests.nova.clients import host_reservation, instance_reservation
 
 #: Hosts that can be reserved, and the other one.
@@ -27,10 +27,10 @@ class LeasesTestCase(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        missing = estate.missing()
+        missing = deployment.missing()
         if missing is not None:
             self.skipTest(f"a real nova needs {missing}")
-        self.cloud = estate.shared()
+        self.cloud = deployment.shared()
         self.addOnException(lambda _error: self.cloud.keep_logs())
         self.mona, self.otto = self.cloud.member, self.cloud.other
         self.have_design(self.design)
@@ -59,7 +59,7 @@ class LeasesTestCase(base.TestCase):
         return client.show_lease(made["id"])
 
     def boot(
-        self, client: clients.Client, flavor: str = estate.FLAVOR, *, count: int = 1,
+        self, client: clients.Client, flavor: str = deployment.FLAVOR, *, count: int = 1,
         **options: Any,
     ) -> Callable[[], list[str]]:
         """Ask for servers, one after the other; return what says where they are."""
@@ -152,7 +152,7 @@ class _Leases:
         lease = self.lease(mona, host_reservation(3))
         hint = {"reservation": lease["reservations"][0]["id"]}
         self.expect("servers on reserved hosts", sorted(
-            self.boot(mona, estate.LARGE_FLAVOR, count=3, hints=hint)()), sorted(_FREEPOOL))
+            self.boot(mona, deployment.LARGE_FLAVOR, count=3, hints=hint)()), sorted(_FREEPOOL))
         mona.end_lease(lease["id"])
         cloud.wait_for_outbox()
         lease = self.lease(mona, instance_reservation(3, False))
@@ -194,7 +194,8 @@ class _Leases:
         self.assertEqual([], mona.servers())
         # Allocations go with servers, a moment later.
         next_id = next_lease["reservations"][0]["id"]
-        places = self.boot(otto, estate.LARGE_FLAVOR, count=3, hints={"reservation": next_id})()
+        places = self.boot(
+            otto, deployment.LARGE_FLAVOR, count=3, hints={"reservation": next_id})()
         self.assertEqual(sorted(_FREEPOOL), sorted(places))
         cloud.clear()
         self.assertEqual(set(), cloud.made_in_nova())

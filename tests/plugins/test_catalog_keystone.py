@@ -24,7 +24,7 @@ FRESHNESS = {"cache_seconds": CACHE_SECONDS, "max_stale_seconds": MAX_STALE_SECO
 NOBODY = ("", ".", "..", "a/b", "a?b=c", "é", "\0", "%2e", "x" * 300, uuid.uuid4().hex)
 
 
-class KeystoneCatalogTest(remote.RemoteTestCase):
+class KeystoneCatalogTestCase(remote.RemoteTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.driver = self.make()
@@ -54,12 +54,12 @@ class TestContract(contract.CatalogContract, remote.RemoteTestCase):
     def make_context(self) -> Context:
         return self.ctx
 
-    def make_catalog(self, world: contract.World) -> Mapping[str, str]:
+    def make_catalog(self, world: contract.CatalogWorld) -> Mapping[str, str]:
         if not TestContract._made:
             TestContract._made = self._make(world)
         return TestContract._made
 
-    def _make(self, world: contract.World) -> Mapping[str, str]:
+    def _make(self, world: contract.CatalogWorld) -> Mapping[str, str]:
         given: dict[str, str] = {}
         for collection in ("regions", "services", "endpoints", "domains", "projects"):
             for record in getattr(world, collection):
@@ -74,7 +74,7 @@ class TestContract(contract.CatalogContract, remote.RemoteTestCase):
         return given
 
 
-class TestAnswers(KeystoneCatalogTest):
+class TestAnswers(KeystoneCatalogTestCase):
     """What Keystone knows is what the driver says."""
 
     def test_regions(self) -> None:
@@ -204,7 +204,7 @@ class TestAnswers(KeystoneCatalogTest):
         self.assertIsNotNone(KeystoneCatalog(conf).domain(self.ctx, "default"))
 
 
-class TestRequests(KeystoneCatalogTest):
+class TestRequests(KeystoneCatalogTestCase):
     """How often Keystone is asked."""
 
     def test_a_project_and_its_lineage_are_one_question(self) -> None:
@@ -257,7 +257,7 @@ class TestRequests(KeystoneCatalogTest):
         self.assertEqual("changed", self.driver.service(self.ctx, made).description)
 
 
-class TestOutages(KeystoneCatalogTest):
+class TestOutages(KeystoneCatalogTestCase):
     """Nothing ceases to exist because nobody can be asked."""
 
     def setUp(self) -> None:
@@ -307,7 +307,7 @@ class TestOutages(KeystoneCatalogTest):
         self.assertIsNotNone(self.questions["service"]())
 
 
-class TestRefusals(KeystoneCatalogTest):
+class TestRefusals(KeystoneCatalogTestCase):
     """Who may not ask is told so."""
 
     def test_a_user_of_one_project(self) -> None:
@@ -319,7 +319,7 @@ class TestRefusals(KeystoneCatalogTest):
             self.assertRaises(keystone.KeystoneRefuses, ask)
 
 
-class TestAKeystoneThatCutsOff(KeystoneCatalogTest):
+class TestAKeystoneThatCutsOff(KeystoneCatalogTestCase):
     """Keystone's lists of services come without the rest where list_limit cuts them off."""
 
     options = "\n[catalog]\nlist_limit = 2\n"
@@ -332,7 +332,7 @@ class TestAKeystoneThatCutsOff(KeystoneCatalogTest):
                       str(error))
 
 
-class TestAKeystoneWithPages(KeystoneCatalogTest):
+class TestAKeystoneWithPages(KeystoneCatalogTestCase):
     """Keystone's pages of projects can be followed."""
 
     options = "\n[resource]\nlist_limit = 3\n"

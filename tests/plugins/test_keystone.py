@@ -6,7 +6,7 @@ import functools
 import threading
 
 from placement_core import errors
-from placement_plugins import keystone
+from placement_plugins import keystone, keystone_cache
 from tests import base, races
 from tests.plugins.remote import Clock, configuration, login
 
@@ -26,32 +26,32 @@ class Source:
         self.tags: list[str | None] = []
         self.error: Exception | None = None
 
-    def fetch(self, tag: str | None) -> keystone.Fetched | None:
+    def fetch(self, tag: str | None) -> keystone_cache.FetchResult | None:
         self.tags.append(tag)
         if self.error is not None:
             raise self.error
         if tag is not None and tag == self.tag:
             return None
-        return keystone.Fetched(self.value, self.tag)
+        return keystone_cache.FetchResult(self.value, self.tag)
 
 
-class AnswersTest(base.TestCase):
+class TestAnswers(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.clock = Clock()
         self.source = Source()
         self.answers = self.make()
 
-    def make(self, **changes: object) -> keystone.Answers:
+    def make(self, **changes: object) -> keystone_cache.AnswerCache:
         options = {"option": "[limits] max_stale_seconds", "clock": self.clock} | changes
-        return keystone.Answers(
+        return keystone_cache.AnswerCache(
             options.pop("cache_seconds", CACHE_SECONDS), MAX_STALE_SECONDS, **options)
 
     def ask(self, question: str = "q") -> object:
         return self.answers.ask(question, self.source.fetch)
 
 
-class TestTime(AnswersTest):
+class TestTime(TestAnswers):
     """One thread, and a clock."""
 
     def test_asked_once_while_fresh(self) -> None:
@@ -93,10 +93,10 @@ class TestTime(AnswersTest):
 
     def test_age_counts_from_the_question(self) -> None:
         """What the source says is true of some moment after it was asked."""
-        def slow(tag: str | None) -> keystone.Fetched:
+        def slow(tag: str | None) -> keystone_cache.FetchResult:
             self.source.tags.append(tag)
             self.clock.forward(20)
-            return keystone.Fetched("slow", None)
+            return keystone_cache.FetchResult("slow", None)
 
         self.answers.ask("q", slow)
         self.clock.forward(CACHE_SECONDS - 20)
@@ -112,7 +112,7 @@ class TestTime(AnswersTest):
     def test_an_outage(self) -> None:
         self.ask()
         self.clock.forward(MAX_STALE_SECONDS - 1)
-        self.source.error = keystone.Outage("connection refused")
+        self.source.error = keystone_cache.Outage("connection refused")
         self.assertEqual("first", self.ask())
         self.clock.forward(1)
         error = self.assertRaises(errors.Unavailable, self.ask)
@@ -122,7 +122,7 @@ class TestTime(AnswersTest):
 
     def test_an_outage_does_not_make_answers_younger(self) -> None:
         self.ask()
-        self.source.error = keystone.Outage("connection refused")
+        self.source.error = keystone_cache.Outage("connection refused")
         for _ in range(9):
             self.clock.forward(60)
             self.assertEqual("first", self.ask())
@@ -132,7 +132,7 @@ class TestTime(AnswersTest):
     def test_recovery_is_immediate(self) -> None:
         self.ask()
         self.clock.forward(MAX_STALE_SECONDS)
-        self.source.error = keystone.Outage("connection refused")
+        self.source.error = keystone_cache.Outage("connection refused")
         self.assertRaises(errors.Unavailable, self.ask)
         self.source.error, self.source.value = None, "second"
         self.assertEqual("second", self.ask())
@@ -142,10 +142,10 @@ class TestTime(AnswersTest):
 
     def test_one_that_hangs_is_left_alone_for_as_long(self) -> None:
         """Otherwise each question of a request would wait for the time limit."""
-        def hang(tag: str | None) -> keystone.Fetched:
+        def hang(tag: str | None) -> keystone_cache.FetchResult:
             self.source.tags.append(tag)
             self.clock.forward(10)
-            raise keystone.Outage("timed out")
+            raise keystone_cache.Outage("timed out")
 
         for question in ("one", "two"):
             self.ask(question)
@@ -162,7 +162,7 @@ class TestTime(AnswersTest):
         self.assertEqual("second", self.ask("two"))
 
     def test_an_outage_before_anything_is_known(self) -> None:
-        self.source.error = keystone.Outage("connection refused")
+        self.source.error = keystone_cache.Outage("connection refused")
         error = self.assertRaises(errors.Unavailable, self.ask)
         self.assertEqual(
             "Keystone does not answer, and what it would say is not known.", str(error))
@@ -192,13 +192,13 @@ class Held:
         self.begun = threading.Event()
         self.let_go = threading.Event()
 
-    def fetch(self, tag: str | None) -> keystone.Fetched | None:
+    def fetch(self, tag: str | None) -> keystone_cache.FetchResult | None:
         self.begun.set()
         assert self.let_go.wait(30)
         return self._source.fetch(tag)
 
 
-class TestThreads(AnswersTest):
+class TestThreads(TestAnswers):
     """Several threads that ask at once."""
 
     def setUp(self) -> None:
@@ -270,7 +270,7 @@ class TestThreads(AnswersTest):
         self.assertEqual(2, len(self.source.tags))
 
     def test_all_are_told_of_an_outage(self) -> None:
-        self.source.error = keystone.Outage("connection refused")
+        self.source.error = keystone_cache.Outage("connection refused")
         first = self.hold()
         others = [self.start(self.source.fetch) for _ in range(3)]
         for other in others:
@@ -287,7 +287,7 @@ class TestThreads(AnswersTest):
         self.ask("one")
         self.ask("two")
         self.clock.forward(5 * CACHE_SECONDS)
-        self.source.error = keystone.Outage("timed out")
+        self.source.error = keystone_cache.Outage("timed out")
         self.ask("one")
         first = self.hold("one")
         asked = len(self.source.tags)

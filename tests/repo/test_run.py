@@ -54,11 +54,11 @@ class TestCounting(base.TestCase):
         """The last line names databases, and the real nova, that were not there."""
         self.useFixture(fixtures.MonkeyPatch("tests.databases.KINDS", ("sqlite", "mysql")))
         self.useFixture(fixtures.MonkeyPatch(
-            "tests.nova.estate.missing", lambda: "RabbitMQ (set X)"))
+            "tests.nova.deployment.missing", lambda: "RabbitMQ (set X)"))
         self.assertEqual(
             "; databases: sqlite, mysql; NOT TESTED: postgresql (set PLACEMENT_TEST_POSTGRESQL), "
             "leases in a real nova, which needs RabbitMQ (set X)", run._extent())
-        self.useFixture(fixtures.MonkeyPatch("tests.nova.estate.missing", lambda: None))
+        self.useFixture(fixtures.MonkeyPatch("tests.nova.deployment.missing", lambda: None))
         self.useFixture(fixtures.MonkeyPatch(
             "tests.databases.KINDS", ("sqlite", "postgresql", "mysql")))
         self.assertEqual("; databases: sqlite, postgresql, mysql", run._extent())

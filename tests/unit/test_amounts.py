@@ -39,7 +39,7 @@ class TestAmounts(base.TestCase):
                 (_LARGEST, "1.5", 3221225470), (7, "0.5", 3),
                 (amounts.UNLIMITED, "1.5", amounts.UNLIMITED)):
             self.assertEqual(
-                expected, amounts.scaled(amount, Fraction(factor)), (amount, factor))
+                expected, amounts.scale(amount, Fraction(factor)), (amount, factor))
 
     def test_scaled_amounts_are_whole(self):
-        self.assertIs(int, type(amounts.scaled(10, Fraction("1.25"))))
+        self.assertIs(int, type(amounts.scale(10, Fraction("1.25"))))

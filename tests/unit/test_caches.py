@@ -16,6 +16,14 @@ class TestBoundedCache(base.TestCase):
         self.assertEqual([1, None, 3], [cache.get(key) for key in "abc"])
         self.assertEqual(2, len(cache))
 
+    def test_many_at_once(self) -> None:
+        cache = BoundedCache[str, int](2)
+        cache.put("a", 0)
+        cache.put("b", 1)
+        self.assertEqual({"a": 0}, cache.get_many(["a", "c"]))
+        cache.put("d", 2)
+        self.assertEqual({"a": 0, "d": 2}, cache.get_many("abd"))
+
     def test_sizes(self) -> None:
         cache = BoundedCache[str, bytes](10, size=len)
         cache.put("a", b"x" * 6)

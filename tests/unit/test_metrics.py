@@ -24,11 +24,11 @@ class MetricsTestCase(base.TestCase):
 
 class TestOff(MetricsTestCase):
     def test_nothing_is_counted_before_the_start(self) -> None:
-        metrics.claim_became("held")
-        metrics.guard_decided("audit", "allowed")
-        metrics.counted("placement", "projects", ["down"], {"down": 1.0})
-        metrics.not_counted("placement", "projects")
-        metrics.answered("placement", "GET", "200 OK", 0.1)
+        metrics.count_claim("held")
+        metrics.count_decision("audit", "allowed")
+        metrics.count_counting("placement", "projects", ["down"], {"down": 1.0})
+        metrics.count_failed_counting("placement", "projects")
+        metrics.count_request("placement", "GET", "200 OK", 0.1)
         metrics.start()
         self.assertEqual({}, scraping.numbers(scraping.shown()[1]))
 
@@ -36,7 +36,7 @@ class TestOff(MetricsTestCase):
         subprocess.run([sys.executable, "-c", (
             "import sys\n"
             "from placement_core import app, metrics\n"
-            "metrics.claim_became('held')\n"
+            "metrics.count_claim('held')\n"
             "sys.exit('prometheus_client' in sys.modules)")], check=True)
 
 
@@ -46,15 +46,16 @@ class TestSeries(MetricsTestCase):
         metrics.start()
 
     def test_starting_again_forgets_nothing(self) -> None:
-        metrics.claim_became("held")
+        metrics.count_claim("held")
         metrics.start()
-        metrics.claim_became("held")
+        metrics.count_claim("held")
         self.assertEqual({("held",): 2}, self.numbers("claims_total"))
 
     def test_a_count(self) -> None:
-        metrics.counted("placement", "projects", (), {"api_database": 0.25, "placement": 0.5})
-        metrics.counted("legacy_cell", "projects", ["a", "b"], {"api_database": 0.25})
-        metrics.not_counted("legacy_cell", "projects")
+        metrics.count_counting(
+            "placement", "projects", (), {"api_database": 0.25, "placement": 0.5})
+        metrics.count_counting("legacy_cell", "projects", ["a", "b"], {"api_database": 0.25})
+        metrics.count_failed_counting("legacy_cell", "projects")
         self.assertEqual({
             ("complete", "projects", "placement"): 1, ("partial", "projects", "legacy_cell"): 1,
             ("failed", "projects", "legacy_cell"): 1}, self.numbers("usage_counts_total"))
@@ -67,8 +68,8 @@ class TestSeries(MetricsTestCase):
     def test_names_are_bounded(self) -> None:
         for number in range(300):
             name = f"cell{number}"
-            metrics.counted("legacy_cell", "projects", [name], {name: 1.0})
-        metrics.counted("legacy_cell", "projects", ["cell0"], {})
+            metrics.count_counting("legacy_cell", "projects", [name], {name: 1.0})
+        metrics.count_counting("legacy_cell", "projects", ["cell0"], {})
         missing = self.numbers("missing_cells_total")
         self.assertEqual(
             (201, 100, 2), (len(missing), missing["other",], missing["cell0",]))
@@ -76,13 +77,13 @@ class TestSeries(MetricsTestCase):
 
     def test_what_clients_invent_makes_no_series(self) -> None:
         for method in ("GET", "INVENTED", "GETT", ""):
-            metrics.answered("limits", method, "404 Not Found", 0.1)
+            metrics.count_request("limits", method, "404 Not Found", 0.1)
         self.assertEqual({("limits", "GET", "4xx"): 1, ("limits", "other", "4xx"): 3},
                          self.numbers("http_request_seconds_count"))
 
     def test_odd_names(self) -> None:
         odd = 'a "cell"\\ of\nmine \N{PILE OF POO}'
-        metrics.counted("legacy_cell", "projects", [odd], {})
+        metrics.count_counting("legacy_cell", "projects", [odd], {})
         self.assertEqual({(odd,): 1}, self.numbers("missing_cells_total"))
 
 
@@ -105,9 +106,9 @@ class TestProcesses(MetricsTestCase):
         program = (
             "from placement_core import metrics\n"
             "metrics.start()\n"
-            "metrics.claim_became('held')\n"
-            "metrics.answered('placement', 'GET', '200', .25)\n"
-            "shown = metrics.page()({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/metrics',\n"
+            "metrics.count_claim('held')\n"
+            "metrics.count_request('placement', 'GET', '200', .25)\n"
+            "shown = metrics.make_page()({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/metrics',\n"
             "    'wsgi.multiprocess': True}, lambda *_: None)\n"
             "print(shown[0].decode())")
         for number in (1, 2, 3):

@@ -14,7 +14,7 @@ from placement_core.catalog import (
     services,
 )
 from tests import base, databases, races
-from tests.functional.catalog import test_nouns
+from tests.functional.catalog import test_catalog
 
 DOCUMENT = {
     "regions": [{"id": "one"}, {"id": "cell", "parent_region_id": "one", "description": "d"}],
@@ -103,7 +103,7 @@ class TestLoading(base.DatabaseTestCase):
     def test_all_or_nothing(self):
         loading.load(self.ctx, DOCUMENT)
         loading.load(self.ctx, {"services": [{"type": "t", "id": id_} for id_ in ("a", "b")]})
-        before, revision = self.everything(), test_nouns.revision(self.ctx)
+        before, revision = self.everything(), test_catalog.revision(self.ctx)
         for expected, document in (
             (errors.UnknownReference,
              {"regions": [{"id": "x"}, {"id": "y", "parent_region_id": "no"}]}),
@@ -125,7 +125,7 @@ class TestLoading(base.DatabaseTestCase):
         ):
             self.assertRaises(expected, loading.load, self.ctx, document)
             self.assertEqual(before, self.everything())
-            self.assertEqual(revision, test_nouns.revision(self.ctx))
+            self.assertEqual(revision, test_catalog.revision(self.ctx))
 
     def test_no_deeper_than_the_model_reads(self):
         self.assertRaises(errors.TooDeep, loading.load, self.ctx, DOCUMENT, max_depth=2)

@@ -16,12 +16,12 @@ from placement_core.cells import backfill, cell_tables, mappings, tables, waterm
 from placement_core.cells.records import Cell
 from placement_core.migrations import online
 from tests import databases, nova_databases, races
-from tests.functional.compute import world
+from tests.functional.compute import cases
 
 _numbers = itertools.count(1)
 
 
-class BackfillTestCase(world.CellsTestCase):
+class BackfillTestCase(cases.CellsTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(
@@ -140,7 +140,7 @@ class Gaps:
         self.assertIsNotNone(self.values()[later][0])
         self.assertIn("3 instance mappings are left: cell down is missing", self.log.output)
         # All that could be done was done: the command says so.
-        outcome = online.run(self.ctx, None, [].append, online.migrations(self.parts))
+        outcome = online.run(self.ctx, None, [].append, online.list_migrations(self.parts))
         self.assertEqual(online.DONE, outcome.exit_code)
         self.restart(down)
         for migrate in (self.users, self.states):
@@ -153,7 +153,7 @@ class Gaps:
 
 
 @databases.on_each_database
-class OwnTablesTest(Gaps, BackfillTestCase):
+class TestOwnTables(Gaps, BackfillTestCase):
     def test_queued_for_delete_ones_get_their_user(self) -> None:
         cell = self.cell()
         uuid = self.instance(cell, user_id="jane")
@@ -187,7 +187,7 @@ class OwnTablesTest(Gaps, BackfillTestCase):
         other = self.service()
         outcomes = races.run(*(
             lambda parts=parts: online.run(
-                parts.context(), None, [].append, online.migrations(parts))
+                parts.context(), None, [].append, online.list_migrations(parts))
             for parts in (self.parts, other)))
         done = 0
         for outcome in outcomes:
@@ -215,7 +215,7 @@ class OwnTablesTest(Gaps, BackfillTestCase):
 
 
 @databases.on_each_database
-class NovaTablesTest(Gaps, BackfillTestCase):
+class TestNovaTables(Gaps, BackfillTestCase):
     """The same, on tables that ``nova-manage`` made."""
 
     def setUp(self) -> None:
@@ -233,11 +233,11 @@ class NovaTablesTest(Gaps, BackfillTestCase):
                 tables.instance_mappings)).scalar())
 
 
-class LateRivalTest(BackfillTestCase):
+class TestLateRival(BackfillTestCase):
     def test_what_somebody_else_filled_stays(self) -> None:
         cell = self.cell()
         uuid = self.instance(cell, user_id="cells")
-        asked = backfill._users
+        asked = backfill._read_users
 
         def slow(ctx: Any, wanted: Any) -> Any:
             found = asked(ctx, wanted)
@@ -251,13 +251,13 @@ class LateRivalTest(BackfillTestCase):
         self.assertEqual("nova's", self.values()[uuid][0])
 
 
-class CommandTest(testtools.TestCase):
+class TestCommand(testtools.TestCase):
     def test_names_and_order(self) -> None:
-        names = list(online.migrations(_Parts()))  # type: ignore[arg-type]
+        names = list(online.list_migrations(_Parts()))  # type: ignore[arg-type]
         self.assertEqual(
             ["create_incomplete_consumers", "sum_up_usage_counters",
              "populate_queued_for_delete", "populate_user_id", "migrate_compute_nodes"], names)
 
 
 class _Parts:
-    cells = compute_nodes = None
+    cells = compute_nodes = owners = None

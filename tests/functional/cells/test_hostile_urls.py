@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.cells import engines, errors, mappings, tables
 from tests import databases
-from tests.functional.cells import world
+from tests.functional.cells import cases
 from tests.functional.cells.test_scatter_gather import AskingTestCase, instances, one
 
 
@@ -100,7 +100,7 @@ class TestEngines(AskingTestCase):
     """Engines are kept for the cells that stand."""
 
     def engines(self):
-        return len(engines._processes[-1].made)
+        return len(engines.SHARED)
 
     def test_refused_moved_and_removed_cells_leave_none(self):
         cell = self.cell("cell1")
@@ -119,8 +119,8 @@ class TestEngines(AskingTestCase):
         self.assertEqual(0, self.engines())
 
     def test_connections_to_a_removed_cell_are_closed(self):
-        cell = self.cell("cell1", world.bare("sqlite", "cell"))
-        self.addCleanup(world.drop, cell.database_connection)
+        cell = self.cell("cell1", cases.bare("sqlite", "cell"))
+        self.addCleanup(cases.drop, cell.database_connection)
         sqlite3.connect(cell.database_connection.removeprefix("sqlite:///")).close()
         self.asked(one)
         pool = self.cells.of(self.ctx, cell).database.autocommit.pool

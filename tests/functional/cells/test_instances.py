@@ -9,13 +9,13 @@ import sqlalchemy as sa
 
 from placement_core.cells import errors, instances, mappings, schema, tables
 from tests import databases, nova_databases, races
-from tests.functional.cells import rivals, world
+from tests.functional.cells import cases, rivals
 from tests.functional.placement.races import processes
 
 A, B, C = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
 
 
-class InstancesTestCase(world.CellsTestCase):
+class InstancesTestCase(cases.CellsTestCase):
     def register(self, uuid_=A, project_id="demo", user_id="alice", cell=None, ctx=None):
         return instances.register(
             ctx or self.ctx, self.cells, uuid=uuid_, project_id=project_id, user_id=user_id,
@@ -34,7 +34,7 @@ class InstancesTestCase(world.CellsTestCase):
 
 
 @databases.on_each_database
-class InstancesTest(InstancesTestCase):
+class TestInstances(InstancesTestCase):
     def test_life(self):
         cell = self.cell()
         made, new = self.register()
@@ -139,16 +139,16 @@ class InstancesTest(InstancesTestCase):
             self.assertEqual(found, self.listed(**wanted), wanted)
         self.assertRaises(errors.UnknownCell, self.listed, cell="nowhere")
         for marker in (str(uuid.uuid4()), "no uuid", "\0"):
-            self.assertRaises(errors.UnknownMarker, self.listed, marker=marker)
+            self.assertRaises(errors.UnknownInstanceMarker, self.listed, marker=marker)
 
 
 @databases.on_each_database
-class InstancesOfNovaTest(InstancesTest):
+class TestInstancesOfNova(TestInstances):
     nova = True
 
 
 @databases.on_each_database
-class HealingTest(InstancesTestCase):
+class TestHealing(InstancesTestCase):
     """GET fills in what a mapping lacks, from its cell."""
 
     timeout = 2
@@ -159,8 +159,8 @@ class HealingTest(InstancesTestCase):
 
     def map_cell(self):
         """Map cell1; its database has the columns that we use."""
-        self.url = world.bare(self.kind, "cell")
-        self.addCleanup(world.drop, self.url)
+        self.url = cases.bare(self.kind, "cell")
+        self.addCleanup(cases.drop, self.url)
         self.there = self.cell("cell1", self.url)
         schema.sync(self.ctx, self.cells, self.there)
 
@@ -250,7 +250,7 @@ class HealingTest(InstancesTestCase):
 
 
 @databases.on_each_database
-class HealingOfNovaTest(HealingTest):
+class TestHealingOfNova(TestHealing):
     nova = True
 
     def map_cell(self):
@@ -259,7 +259,7 @@ class HealingOfNovaTest(HealingTest):
 
 
 @databases.on_each_database
-class RacesTest(InstancesTestCase):
+class TestRaces(InstancesTestCase):
     def setUp(self):
         super().setUp()
         self.database.retries = 30
@@ -308,16 +308,16 @@ class RacesTest(InstancesTestCase):
                 self.assertTrue(registered[1])
 
     def test_two_make_the_tables_of_a_cell(self):
-        url = world.bare(self.kind, "cell")
-        self.addCleanup(world.drop, url)
+        url = cases.bare(self.kind, "cell")
+        self.addCleanup(cases.drop, url)
         cell = self.cell("cell9", url)
         outcomes = races.run(*(
             functools.partial(schema.sync, self.context(), self.cells, cell)
             for _ in range(4)))
         self.assertEqual([], [each for each in outcomes if isinstance(each, Exception)])
-        self.assertEqual(list(schema.TABLES), schema.present(self.cells.of(self.ctx, cell)))
+        self.assertEqual(list(schema.TABLES), schema.list_present(self.cells.of(self.ctx, cell)))
 
 
 @databases.on_each_database
-class RacesOfNovaTest(RacesTest):
+class TestRacesOfNova(TestRaces):
     nova = True

@@ -6,13 +6,13 @@ from placement_core import db
 from placement_core.cells import errors, instances, mappings, tables
 from placement_core.cells.mappings import CELL0
 from tests import databases, races
-from tests.functional.cells import world
+from tests.functional.cells import cases
 
 _NOWHERE = "sqlite:////nonexistent/cell.sqlite"
 
 
 @databases.on_each_database
-class MappingsTest(world.CellsTestCase):
+class TestMappings(cases.CellsTestCase):
     def names(self):
         return [each.name for each in self.cells.cells(self.ctx)]
 
@@ -121,7 +121,7 @@ class MappingsTest(world.CellsTestCase):
 
 
 @databases.on_each_database
-class MappingsOfNovaTest(MappingsTest):
+class TestMappingsOfNova(TestMappings):
     nova = True
 
     def test_what_nova_leaves_empty(self):

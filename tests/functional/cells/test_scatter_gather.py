@@ -15,7 +15,7 @@ from placement_core.cells.databases import CellDatabases
 from placement_core.cells.records import Cell
 from placement_core.context import Context
 from tests import databases, races
-from tests.functional.cells import world
+from tests.functional.cells import cases
 from tests.functional.db import proxy
 from tests.http import base as http_base
 
@@ -41,7 +41,7 @@ def at(url, place):
         hide_password=False)
 
 
-class AskingTestCase(world.CellsTestCase):
+class AskingTestCase(cases.CellsTestCase):
     timeout = 2
 
     def reasons(self, answers):
@@ -274,7 +274,7 @@ class TestUrls(AskingTestCase):
         self.assertIs(self.ctx, self.databases().api(self.ctx))
 
     def test_an_sqlite_file_is_not_made_by_asking(self):
-        url = world.bare("sqlite", "cell")
+        url = cases.bare("sqlite", "cell")
         self.cell("cell1", url)
         self.assertEqual({"cell1": "its database does not answer"},
                          self.reasons(self.asked()[0]))
@@ -312,9 +312,9 @@ class TestForks(AskingTestCase):
     def test_a_child_does_not_wait_for_its_parent(self):
         cell = self.cell()
         database = self.cells.of(self.ctx, cell).database
-        with engines.query_under_way(database):
+        with engines.SHARED.query_under_way(database):
             child = os.fork()
             if child == 0:
-                os._exit(engines.count_late(database, -1))
-            self.assertEqual(1, engines.count_late(database, -1))
+                os._exit(engines.SHARED.count_late(database, -1))
+            self.assertEqual(1, engines.SHARED.count_late(database, -1))
         self.assertEqual(0, os.waitpid(child, 0)[1])

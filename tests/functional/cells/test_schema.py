@@ -5,11 +5,11 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.cells import cell_tables, schema
 from tests import databases, nova_databases
-from tests.functional.cells import world
+from tests.functional.cells import cases
 
 
 @databases.on_each_database
-class SchemaTest(world.CellsTestCase):
+class TestSchema(cases.CellsTestCase):
     def tables_of(self, url):
         engine = sa.create_engine(url, poolclass=sa.NullPool)
         with engine.connect() as connection:
@@ -18,8 +18,8 @@ class SchemaTest(world.CellsTestCase):
                     for name in schema.TABLES if found.has_table(name)}
 
     def test_what_is_missing_is_made_once(self):
-        url = world.bare(self.kind, "cell")
-        self.addCleanup(world.drop, url)
+        url = cases.bare(self.kind, "cell")
+        self.addCleanup(cases.drop, url)
         cell = self.cell("cell1", url)
         self.assertEqual(list(schema.TABLES), schema.sync(self.ctx, self.cells, cell))
         self.insert(url, "instances", uuid="a", deleted=0)
@@ -30,8 +30,8 @@ class SchemaTest(world.CellsTestCase):
         self.assertEqual({cell.uuid: list(schema.TABLES)}, checked.answers)
 
     def test_what_somebody_else_made_stays(self):
-        url = world.bare(self.kind, "cell")
-        self.addCleanup(world.drop, url)
+        url = cases.bare(self.kind, "cell")
+        self.addCleanup(cases.drop, url)
         cell = self.cell("cell1", url)
         schema.sync(self.ctx, self.cells, cell)
         engine = sa.create_engine(url, poolclass=sa.NullPool)
@@ -47,7 +47,7 @@ class SchemaTest(world.CellsTestCase):
         cell = self.cell("cell1", url)
         self.addCleanup(self.drop_tables, url)
         self.assertEqual(list(schema.TABLES), schema.sync(self.ctx, self.cells, cell))
-        self.assertEqual(list(schema.TABLES), schema.present(self.ctx))
+        self.assertEqual(list(schema.TABLES), schema.list_present(self.ctx))
 
     def drop_tables(self, url):
         engine = sa.create_engine(url, poolclass=sa.NullPool)
@@ -101,8 +101,8 @@ class SchemaTest(world.CellsTestCase):
             self.assertIsNotNone(found["created_at"])
 
     def test_a_bare_database_has_none(self):
-        url = world.bare(self.kind, "cell")
-        self.addCleanup(world.drop, url)
+        url = cases.bare(self.kind, "cell")
+        self.addCleanup(cases.drop, url)
         cell = self.cell("cell1", url)
         checked = schema.check(self.ctx, self.cells, [cell])
         if self.kind == "sqlite":

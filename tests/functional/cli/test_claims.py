@@ -10,9 +10,11 @@ from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.placement import allocations
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import claims
 from placement_core.quota.claim_expiry import HeldClaimsGate
+from placement_core.quota.recheck_order import AnswerPruner
 from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from tests.functional.cli import commands, test_commands
@@ -29,7 +31,8 @@ class TestClaimsCommands(test_commands.CommandTestCase):
 
     def held(self, project: str = "web", seconds: int | None = 600, *, due: bool = False) -> str:
         consumer = factories.new_uuid()
-        claims.Claims([], [HeldClaimsGate(LocalCatalog(self.ctx))]).claim(
+        claims.Claims(
+            [], [HeldClaimsGate(LocalCatalog(self.ctx))], AnswerPruner(), Owners()).claim(
             self.ctx, AllocationWrite(consumer, {self.host: {"VCPU": 2, "MEMORY_MB": 1}}, project,
                                       "bob", "INSTANCE", None),
             hold_seconds=seconds)

@@ -13,7 +13,7 @@ from placement_core.cells import cell_tables
 from placement_core.migrations import online
 from placement_core.placement import resource_classes
 from tests.functional.cli import commands, test_commands
-from tests.functional.compute import world
+from tests.functional.compute import cases
 from tests.functional.migrations import bare
 from tests.http import base
 
@@ -32,7 +32,7 @@ class TestComputeCommands(test_commands.CommandTestCase):
 
     def node(self, name: str, **values: object) -> None:
         self.insert(cell_tables.compute_nodes, **{
-            **world.NODE, "host": name, "hypervisor_hostname": name, **values})
+            **cases.NODE, "host": name, "hypervisor_hostname": name, **values})
 
     def check(self, code: int, **more: str) -> str:
         """Return what the upgrade check says, in one line."""

@@ -16,9 +16,11 @@ from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.db.metadata import utcnow
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import claims
 from placement_core.quota.claim_expiry import HeldClaimsGate
+from placement_core.quota.recheck_order import AnswerPruner
 from placement_core.reservations import tables
 from placement_core.reservations.manager import event_queue
 from placement_core.testing import factories
@@ -86,7 +88,8 @@ class TestManagerCommand(EventsTestCase):
         """
         host = factories.provider(self.ctx, inventory={"VCPU": 8}).uuid
         consumer = factories.new_uuid()
-        claims.Claims([], [HeldClaimsGate(LocalCatalog(self.ctx))]).claim(
+        claims.Claims(
+            [], [HeldClaimsGate(LocalCatalog(self.ctx))], AnswerPruner(), Owners()).claim(
             self.ctx, AllocationWrite(consumer, {host: {"VCPU": 2}}, "web", "bob", None, None),
             hold_seconds=600)
         self.execute("UPDATE held_claims SET expires_at = '2020-01-01 00:00:00.000000'")

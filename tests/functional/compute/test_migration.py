@@ -14,12 +14,12 @@ from placement_core.placement import allocations, inventories, providers
 from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.testing import factories
 from tests import databases, races
-from tests.functional.compute import world
+from tests.functional.compute import cases
 from tests.unit.compute import samples
 
 
 @databases.on_each_database
-class MigrationTest(world.CellsTestCase):
+class TestMigration(cases.CellsTestCase):
     def migrate(self, most: int = 50) -> tuple[int, int]:
         progress = self.nodes.migrate(self.context(), most)
         self.troubles = progress.troubles
@@ -297,6 +297,6 @@ class MigrationTest(world.CellsTestCase):
         for _ in range(3):
             self.node(cell)
         lines: list[str] = []
-        outcome = online.run(self.ctx, None, lines.append, online.migrations(self.parts))
+        outcome = online.run(self.ctx, None, lines.append, online.list_migrations(self.parts))
         self.assertEqual((online.DONE, (3, 3)), (
             outcome.exit_code, outcome.counts["migrate_compute_nodes"]))

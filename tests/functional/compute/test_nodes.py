@@ -14,7 +14,7 @@ from placement_core.placement import allocations, errors as placement_errors, in
 from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.testing import factories
 from tests import databases
-from tests.functional.compute import world
+from tests.functional.compute import cases
 
 #: What a caller sees of a node's capacity.
 FIELDS = ("vcpus", "memory_mb", "local_gb", "cpu_allocation_ratio", "ram_allocation_ratio",
@@ -40,7 +40,7 @@ class Statements:
 
 
 @databases.on_each_database
-class NodesTest(world.CellsTestCase):
+class TestNodes(cases.CellsTestCase):
     def fields(self, node: Any) -> tuple[Any, ...]:
         return tuple(getattr(node, field) for field in FIELDS)
 

@@ -14,12 +14,12 @@ from placement_core.migrations import contract
 from placement_core.placement.records import InventoryValues
 from placement_core.testing import factories
 from tests import databases, nova_databases
-from tests.functional.compute import world
+from tests.functional.compute import cases
 from tests.unit.compute import samples
 
 
 @databases.on_each_database
-class NovaCellsTest(world.CellsTestCase):
+class TestNovaCells(cases.CellsTestCase):
     def setUp(self) -> None:
         self.options = {("api_database", "connection"): nova_databases.api(self.kind)}
         super().setUp()
@@ -75,7 +75,7 @@ class NovaCellsTest(world.CellsTestCase):
         self.node(self.one)
         self.nodes.migrate(self.ctx, 50)
         self.assertRaises(
-            contract.NotReady, contract.cell, self.ctx, self.cells, self.one, [].append)
+            contract.NotReady, contract.contract_cell, self.ctx, self.cells, self.one, [].append)
         self.node(self.one, uuid=None)
 
     def test_a_database_that_takes_no_writes(self) -> None:

@@ -1,10 +1,10 @@
 from placement_core.limits import bulk_register, errors, registered
 from tests import databases
-from tests.functional.limits import world
+from tests.functional.limits import cases
 
 
 @databases.on_each_database
-class TestRegistration(world.LimitsTestCase):
+class TestRegistration(cases.LimitsTestCase):
 
     def run_(self, *items):
         return [(each.resource_name, each.state, each.old_default, each.new_default)
@@ -34,7 +34,7 @@ class TestRegistration(world.LimitsTestCase):
                       self.registration("cores", 20)))
         self.assertEqual({"servers": 11, "cores": 20, "ram": 30, "class:VCPU": 5},
                          self.defaults())
-        servers, = registered.list_(self.ctx, world.equals(resource_name="servers"))
+        servers, = registered.list_(self.ctx, cases.equals(resource_name="servers"))
         self.assertEqual("kept", servers.description)
         self.assertEqual([("servers", "changed", 11, 11)],
                          self.run_(self.registration("servers", 11, description="new")))

@@ -4,11 +4,11 @@ from placement_core.limits import cleanup, limits, registered, users
 from placement_core.plugin_api.catalog import Domain, Project, Region, Service
 from placement_core.testing import fakes
 from tests import databases
-from tests.functional.limits import world
+from tests.functional.limits import cases
 
 
 @databases.on_each_database
-class TestDeletions(world.LimitsTestCase):
+class TestDeletions(cases.LimitsTestCase):
     """Nothing is left of the limits of what is deleted, and nothing else goes."""
 
     def setUp(self):
@@ -102,7 +102,7 @@ class TestDeletions(world.LimitsTestCase):
 
 
 @databases.on_each_database
-class TestRemoteLeftovers(world.LimitsTestCase):
+class TestRemoteLeftovers(cases.LimitsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -162,7 +162,7 @@ class TestRemoteLeftovers(world.LimitsTestCase):
         found = cleanup.audit(self.ctx, self.remote)
         for each in users.list_(self.ctx):
             users.delete(self.ctx, each.id)
-        for each in limits.list_(self.ctx, world.equals(project_id="q")):
+        for each in limits.list_(self.ctx, cases.equals(project_id="q")):
             self.delete(each)
         before = self.rows()
         cleanup._remove_leftovers(self.ctx, found)

@@ -9,12 +9,12 @@ from placement_core.db.metadata import utcnow
 from placement_core.http.leases_api import representations
 from placement_core.limits import errors, history, limits, registered, tables, users
 from tests import databases, races
-from tests.functional.limits import world
+from tests.functional.limits import cases
 from tests.http import base
 
 
 @databases.on_each_database
-class TestHistory(world.LimitsTestCase):
+class TestHistory(cases.LimitsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -172,7 +172,7 @@ class TestHistory(world.LimitsTestCase):
         parts = services.build(conf)
         self.addCleanup(parts.database.dispose)
         with mock.patch.object(services, "_OLD", 2):
-            [step] = [each for each in parts.manager(representations.LEASE)._steps
+            [step] = [each for each in parts.manager(representations.LEASE)._tasks
                       if "history of limits" in each.name]
             step.do(parts.context())
         self.assertEqual([], self.changes())

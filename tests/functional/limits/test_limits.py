@@ -1,10 +1,10 @@
 from placement_core.limits import errors, limits, registered
 from tests import databases
-from tests.functional.limits import world
+from tests.functional.limits import cases
 
 
 @databases.on_each_database
-class TestLimits(world.LimitsTestCase):
+class TestLimits(cases.LimitsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -84,14 +84,14 @@ class TestLimits(world.LimitsTestCase):
                         {"resource_limit": 2**31}, {"resource_limit": "7"},
                         {"resource_limit": None}, {"service_id": None}, {"region_id": ""},
                         {"resource_name": " "}, {"description": 7}):
-            for model in (world.FLAT, world.STRICT):
+            for model in (cases.FLAT, cases.STRICT):
                 self.assertRaises(errors.InvalidLimit, self.set_many,
                                   [self.item(self.child, 7), {**item, **changes}], model=model)
         self.assertEqual({}, self.values())
 
     def test_unknown_ids(self):
         for id_ in ("no", "", "\0", "\ud800", "x" * 9999):
-            for model in (world.FLAT, world.STRICT):
+            for model in (cases.FLAT, cases.STRICT):
                 for call in (
                         lambda: limits.get(self.ctx, id_),
                         lambda: limits.update(self.ctx, self.catalog, model, id_, {}),

@@ -1,11 +1,11 @@
 from placement_core.limits import errors, limits, registered
 from placement_core.limits.records import Filter
 from tests import databases
-from tests.functional.limits import world
+from tests.functional.limits import cases
 
 
 @databases.on_each_database
-class TestFilters(world.LimitsTestCase):
+class TestFilters(cases.LimitsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -20,7 +20,7 @@ class TestFilters(world.LimitsTestCase):
     def found(self, *filters):
         return [each.resource_name for each in registered.list_(
             self.ctx, [Filter("resource_name", *each) for each in filters]
-            + world.equals(region_id=self.one))]
+            + cases.equals(region_id=self.one))]
 
     def test_operators(self):
         for operator, value, names in (
@@ -57,7 +57,7 @@ class TestFilters(world.LimitsTestCase):
         for operator in ("equals", "icontains", "startswith"):
             for value in ("\0", "\ud800", "x" * 9999, "' OR 1=1 --"):
                 self.assertEqual([], self.found((operator, value)))
-        for filters in (world.equals(region_id=""), world.equals(service_id="")):
+        for filters in (cases.equals(region_id=""), cases.equals(service_id="")):
             self.assertEqual([], registered.list_(self.ctx, filters))
 
     def test_regions(self):
@@ -75,11 +75,11 @@ class TestFilters(world.LimitsTestCase):
 
     def test_services(self):
         self.assertEqual(["nets"], [each.resource_name for each in registered.list_(
-            self.ctx, world.equals(service_id=self.network))])
+            self.ctx, cases.equals(service_id=self.network))])
 
 
 @databases.on_each_database
-class TestLists(world.LimitsTestCase):
+class TestLists(cases.LimitsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -104,16 +104,16 @@ class TestLists(world.LimitsTestCase):
             ({"project_id": self.top, "service_id": self.compute, "region_id": self.one}, [1, 4]),
             ({"service_id": self.network}, []), ({"project_id": "no"}, []), ({}, [*range(1, 7)]),
         ):
-            self.assertEqual(found, self.found(world.equals(**filters)), filters)
+            self.assertEqual(found, self.found(cases.equals(**filters)), filters)
         self.assertEqual([4], self.found([Filter("resource_name", "icontains", "SERV")]))
 
     def test_visible(self):
         self.assertEqual([], self.found(visible=[]))
         self.assertEqual([], self.found(visible=["no"]))
         self.assertEqual([1, 2, 4, 5], self.found(visible={self.top, self.domain}))
-        self.assertEqual([3], self.found(world.equals(project_id=self.child),
+        self.assertEqual([3], self.found(cases.equals(project_id=self.child),
                                          visible=[self.child, self.top]))
-        self.assertEqual([], self.found(world.equals(project_id=self.child), visible=[self.top]))
+        self.assertEqual([], self.found(cases.equals(project_id=self.child), visible=[self.top]))
         self.assertEqual([6], self.found(visible=[f"n{n}" for n in range(40000)]
                                          + [self.far_domain]))
 
@@ -127,10 +127,10 @@ class TestLists(world.LimitsTestCase):
         self.assertEqual([], self.found(marker=self.limits[-1].id))
         self.assertEqual([], self.found(limit=0))
         self.assertEqual([4, 5], self.found(
-            world.equals(project_id=self.top), marker=self.limits[0].id, limit=9))
+            cases.equals(project_id=self.top), marker=self.limits[0].id, limit=9))
         # A marker need not pass the filters itself.
         self.assertEqual([3], self.found(
-            world.equals(project_id=self.child), marker=self.limits[1].id))
+            cases.equals(project_id=self.child), marker=self.limits[1].id))
 
     def test_pages_while_others_write(self):
         first = limits.list_(self.ctx, limit=3)

@@ -12,11 +12,11 @@ from placement_core.limits import (
     users,
 )
 from tests import databases, races
-from tests.functional.limits import rivals, world
+from tests.functional.limits import cases, rivals
 from tests.functional.placement.races import processes
 
 
-class RaceTestCase(world.LimitsTestCase):
+class RaceTestCase(cases.LimitsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -41,9 +41,9 @@ class TestDuplicates(RaceTestCase):
             self.assert_one(self.all_at_once(registered.create_many, self.catalog, [
                 self.registration("servers", region_id=region),
                 self.registration("cores", region_id=region)]))
-            for model in (world.FLAT, world.STRICT):
+            for model in (cases.FLAT, cases.STRICT):
                 self.assert_one(self.all_at_once(limits.create_many, self.catalog, model, [
-                    self.item(self.top if model is world.FLAT else self.child, 5,
+                    self.item(self.top if model is cases.FLAT else self.child, 5,
                               region_id=region)]))
             self.assert_one(self.all_at_once(users.create_many, self.catalog, [
                 self.user_item(self.top, "me", 5, region_id=region)]))
@@ -112,39 +112,39 @@ class TestTrees(RaceTestCase):
 
     def test_a_parent_is_lowered_while_a_child_is_raised(self):
         parent, child = self.set_many(
-            [self.item(self.domain, 20), self.item(self.top, 10)], model=world.STRICT)
+            [self.item(self.domain, 20), self.item(self.top, 10)], model=cases.STRICT)
         for _ in range(15):
             outcomes = races.run(
-                functools.partial(self.change, parent, resource_limit=10, model=world.STRICT,
+                functools.partial(self.change, parent, resource_limit=10, model=cases.STRICT,
                                   ctx=self.context()),
-                functools.partial(self.change, child, resource_limit=20, model=world.STRICT,
+                functools.partial(self.change, child, resource_limit=20, model=cases.STRICT,
                                   ctx=self.context()))
             lost = [type(each) for each in outcomes if isinstance(each, Exception)]
             self.assertEqual([errors.HierarchyClash], lost, outcomes)
-            self.change(child, resource_limit=10, model=world.STRICT)
-            self.change(parent, resource_limit=20, model=world.STRICT)
+            self.change(child, resource_limit=10, model=cases.STRICT)
+            self.change(parent, resource_limit=20, model=cases.STRICT)
         self.assert_never_broken({self.top: self.domain})
 
     def test_one_waits_for_the_other(self):
         parent, child = self.set_many(
-            [self.item(self.domain, 20), self.item(self.top, 10)], model=world.STRICT)
+            [self.item(self.domain, 20), self.item(self.top, 10)], model=cases.STRICT)
 
         def lower(paused):
             ctx = self.context()
             with db.write(ctx):
-                self.change(parent, resource_limit=10, model=world.STRICT, ctx=ctx)
+                self.change(parent, resource_limit=10, model=cases.STRICT, ctx=ctx)
                 paused.here()
 
         with races.Paused(lower) as paused:
             outcome = paused.against(self.database, functools.partial(
-                self.change, child, resource_limit=20, model=world.STRICT, ctx=self.context()))
+                self.change, child, resource_limit=20, model=cases.STRICT, ctx=self.context()))
         self.assertIsNone(paused.outcome)
         self.assertIsInstance(outcome, errors.HierarchyClash)
 
     def test_from_processes(self):
         made = self.set_many(
             [self.item(self.domain, 9), self.item(self.top, 5), self.item(self.child, 3)],
-            model=world.STRICT)
+            model=cases.STRICT)
         said = processes.run(*(
             rivals.Process("change", self.database, ids=[each.id for each in made], rounds=40,
                            seed=seed)
@@ -155,17 +155,17 @@ class TestTrees(RaceTestCase):
         self.assert_never_broken({self.top: self.domain, self.child: self.top})
 
     def test_a_new_limit_while_the_project_moves(self):
-        self.set_limit(self.other, 5, model=world.TREE)
+        self.set_limit(self.other, 5, model=cases.TREE)
 
         def move(paused):
             ctx = self.context()
             with db.write(ctx):
-                project_moves.update_project(ctx, world.TREE, self.child, parent_id=self.other)
+                project_moves.update_project(ctx, cases.TREE, self.child, parent_id=self.other)
                 paused.here()
 
         with races.Paused(move) as paused:
             outcome = paused.against(self.database, functools.partial(
-                self.set_limit, self.child, 7, model=world.TREE, ctx=self.context()))
+                self.set_limit, self.child, 7, model=cases.TREE, ctx=self.context()))
         self.assertIsNone(paused.outcome)
         self.assertIsInstance(outcome, errors.HierarchyClash)
 

@@ -1,10 +1,10 @@
 from placement_core.limits import errors, limits, registered, users
 from tests import databases
-from tests.functional.limits import world
+from tests.functional.limits import cases
 
 
 @databases.on_each_database
-class TestRegisteredLimits(world.LimitsTestCase):
+class TestRegisteredLimits(cases.LimitsTestCase):
 
     def create(self, *items):
         return registered.create_many(self.ctx, self.catalog, items)

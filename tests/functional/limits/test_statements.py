@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from placement_core.limits import effective, history, limits, registered, users
 from placement_core.limits.records import Filter
 from tests import databases
-from tests.functional.limits import world
+from tests.functional.limits import cases
 
 
 @contextlib.contextmanager
@@ -33,7 +33,7 @@ def statements(database):
 
 
 @databases.on_each_database
-class TestStatements(world.LimitsTestCase):
+class TestStatements(cases.LimitsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -44,7 +44,7 @@ class TestStatements(world.LimitsTestCase):
         self.set_user_limit(self.top, "me", 1, "resource1")
 
     def test_reads_take_one(self):
-        top = world.equals(project_id=self.top, service_id=self.compute, region_id=self.one)
+        top = cases.equals(project_id=self.top, service_id=self.compute, region_id=self.one)
         for read, count in (
             (functools.partial(limits.list_, filters=top), 20),
             (functools.partial(limits.list_, visible=[self.top, self.child],
@@ -57,7 +57,7 @@ class TestStatements(world.LimitsTestCase):
             (functools.partial(limits.get, id_=self.limits[0].id), None),
             (lambda ctx: effective.read(ctx, [self.domain, self.top], service_id=self.compute,
                                         region_id=self.one).defaults, 20),
-            (lambda ctx: effective.of_user(ctx, self.top, "me", service_id=self.compute,
+            (lambda ctx: effective.read_user_limits(ctx, self.top, "me", service_id=self.compute,
                                            region_id=self.one), 1),
         ):
             with statements(self.database) as seen:
@@ -72,7 +72,7 @@ class TestStatements(world.LimitsTestCase):
         self.delete_all()
         with statements(self.database) as seen:
             self.set_many([self.item(self.top, 1, f"resource{number}") for number in range(20)],
-                          model=world.STRICT)
+                          model=cases.STRICT)
         self.assertLessEqual(len(seen), 15, seen)
 
     def delete_all(self):
@@ -81,7 +81,7 @@ class TestStatements(world.LimitsTestCase):
 
 
 @databases.on_each_database
-class TestPlans(world.LimitsTestCase):
+class TestPlans(cases.LimitsTestCase):
     """The questions that are asked all day go by an index, however many limits there are."""
 
     def test_lists_of_a_project(self):
@@ -93,8 +93,8 @@ class TestPlans(world.LimitsTestCase):
                 "resource_limit) VALUES (:uuid, :registered_id, :node, :no, 1)"), [
                     {"uuid": f"u{number}", "registered_id": registered_id, "no": False,
                      "node": f"node{number}"} for number in range(3000)])
-        top = world.equals(project_id="node7")
-        exact = top + world.equals(service_id=self.compute, region_id=self.one)
+        top = cases.equals(project_id="node7")
+        exact = top + cases.equals(service_id=self.compute, region_id=self.one)
         for read in (
             lambda: limits.list_(self.ctx, top), lambda: limits.list_(self.ctx, exact),
             lambda: limits.list_(self.ctx, visible=["node7", "node8"]),

@@ -1,10 +1,10 @@
 from placement_core.limits import errors, limits, users
 from tests import databases
-from tests.functional.limits import world
+from tests.functional.limits import cases
 
 
 @databases.on_each_database
-class TestUserLimits(world.LimitsTestCase):
+class TestUserLimits(cases.LimitsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -86,5 +86,5 @@ class TestUserLimits(world.LimitsTestCase):
             ({"resource_name": "servers"}, []), ({"service_id": self.compute},
                                                  [mine, yours, child]),
         ):
-            self.assertEqual(found, users.list_(self.ctx, world.equals(**filters)))
+            self.assertEqual(found, users.list_(self.ctx, cases.equals(**filters)))
         self.assertEqual([yours], users.list_(self.ctx, marker=mine.id, limit=1))

@@ -125,7 +125,7 @@ class AdoptionTestCase(test_sync.BareTestCase):
 
 
 @databases.on_each_database
-class AdoptionTest(AdoptionTestCase):
+class TestAdoption(AdoptionTestCase):
     def test_everything_stays_and_is_counted(self) -> None:
         fill(self.upstream)
         self.upstream.stop()
@@ -229,7 +229,7 @@ class AdoptionTest(AdoptionTestCase):
         lines: list[str] = []
         sync.sync(plain, lines.append)
         self.assertIn("WARNING: the server does not let us make triggers", "\n".join(lines))
-        self.assertTrue(checks.state(plain).open_to_upstream)
+        self.assertTrue(checks.read_state(plain).open_to_upstream)
         # What is left of the fence: inserts fail, in strict mode. A process that inserted
         # standard classes itself has left that mode on a connection it keeps.
         self.upstream.stop()
@@ -239,7 +239,7 @@ class AdoptionTest(AdoptionTestCase):
         self.assertEqual(500, reply.status)
         sync.release(plain)
         sync.sync(self.settings)
-        self.assertFalse(checks.state(self.settings).open_to_upstream)
+        self.assertFalse(checks.read_state(self.settings).open_to_upstream)
 
     def test_way_back(self) -> None:
         fill(self.upstream)
@@ -356,11 +356,11 @@ class AdoptionTest(AdoptionTestCase):
             *(f"SELECT setval('{table}_id_seq', 1, false)" for table in behind),
             "DELETE FROM traits WHERE name = 'HW_CPU_X86_AVX'")
         self.assertEqual(behind, {
-            each.table for each in checks.state(self.settings).behind_sequences})
+            each.table for each in checks.read_state(self.settings).behind_sequences})
         lines: list[str] = []
         sync.sync(self.settings, lines.append)
         self.assertEqual(len(behind), sum("is behind it" in line for line in lines))
-        self.assertEqual((), checks.state(self.settings).behind_sequences)
+        self.assertEqual((), checks.read_state(self.settings).behind_sequences)
         ctx = self.service_context()
         traits.get(ctx, "HW_CPU_X86_AVX")
         host = factories.provider(ctx, inventory={"VCPU": 8}, aggregates=[uuid(202)])

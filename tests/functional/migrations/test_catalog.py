@@ -38,7 +38,7 @@ class CatalogTestCase(test_sync.BareTestCase):
 
 
 @databases.on_each_database
-class CatalogMigrationTest(CatalogTestCase):
+class TestCatalogMigration(CatalogTestCase):
     def test_upgrade(self) -> None:
         self.make_older()
         before = self.rows("traits")
@@ -80,7 +80,7 @@ class CatalogMigrationTest(CatalogTestCase):
 
 
 @databases.on_each_database
-class CatalogOfAnAdoptedDatabaseTest(CatalogTestCase, test_adoption.AdoptionTestCase):
+class TestCatalogOfAnAdoptedDatabase(CatalogTestCase, test_adoption.AdoptionTestCase):
     def tables(self) -> set[str]:
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
         return set(sa.inspect(engine).get_table_names())

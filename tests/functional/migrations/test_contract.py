@@ -47,7 +47,7 @@ class ContractTestCase(test_backfill.BackfillTestCase):
 
 
 @databases.on_each_database
-class ContractTest(ContractTestCase):
+class TestContract(ContractTestCase):
     def test_refused_while_mappings_are_open(self) -> None:
         cell = self.cell()
         self.instance(cell)
@@ -116,7 +116,7 @@ class ContractTest(ContractTestCase):
         lines: list[str] = []
 
         def contract_cell() -> None:
-            contract.cell(self.context(), self.cells, cell, lines.append)
+            contract.contract_cell(self.context(), self.cells, cell, lines.append)
 
         with testtools.ExpectedException(contract.NotReady, "1 compute nodes are not migrated.*"):
             contract_cell()
@@ -145,7 +145,7 @@ class ContractTest(ContractTestCase):
         self.node(cell, uuid=uuid, deleted=4)
         self.nodes.migrate(self.ctx, 9)
         with testtools.ExpectedException(contract.NotReady, f".*{uuid}.*"):
-            contract.cell(self.context(), self.cells, cell, [].append)
+            contract.contract_cell(self.context(), self.cells, cell, [].append)
 
     def test_novas_tables_stay_as_they_are(self) -> None:
         cell = self.own_cell()
@@ -158,7 +158,7 @@ class ContractTest(ContractTestCase):
         self.contract()
         self.assertEqual(set(), self.not_null())
         with testtools.ExpectedException(contract.NotReady, ".*is nova's own.*"):
-            contract.cell(self.context(), self.cells, cell, [].append)
+            contract.contract_cell(self.context(), self.cells, cell, [].append)
 
     def test_no_such_table(self) -> None:
         cell = mappings.create(
@@ -168,11 +168,11 @@ class ContractTest(ContractTestCase):
             with sa.create_engine(cell.database_connection).begin() as connection:
                 connection.execute(sa.text("CREATE TABLE something (id INTEGER)"))
         with testtools.ExpectedException(contract.NotReady, ".*placement-core cells sync.*"):
-            contract.cell(self.context(), self.cells, cell, [].append)
+            contract.contract_cell(self.context(), self.cells, cell, [].append)
 
 
 @databases.on_each_database
-class NewDatabaseTest(BareTestCase):
+class TestNewDatabase(BareTestCase):
     def test_contracted_from_the_start(self) -> None:
         self.assertEqual(revisions.head(), sync.sync(self.settings, contracted=True))
         self.assertEqual(

@@ -20,7 +20,7 @@ _held = tables.computehost_allocations
 
 
 @databases.on_each_database
-class LeaseHistoryMigrationTest(test_sync.BareTestCase):
+class TestLeaseHistoryMigration(test_sync.BareTestCase):
     def test_upgrade(self) -> None:
         sync.sync(self.settings)
         database = Database(self.settings, journal.Journal())

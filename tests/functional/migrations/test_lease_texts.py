@@ -17,7 +17,7 @@ from tests.functional.reservations import eventful
 
 
 @databases.on_each_database
-class LeaseTextsMigrationTest(test_sync.BareTestCase):
+class TestLeaseTextsMigration(test_sync.BareTestCase):
     def test_upgrade(self) -> None:
         """Leases that are there are shown, before their texts are written and after."""
         sync.sync(self.settings)
@@ -30,12 +30,13 @@ class LeaseTextsMigrationTest(test_sync.BareTestCase):
         self.assertEqual(revisions.head(), sync.sync(self.settings))
         self.assertEqual([], test_sync.differences(self.url))
         for written in (3, 0):
-            found = rendered_cache.RenderedLeases(representations.LEASE).page(ctx)
+            found = rendered_cache.RenderedLeases(
+                representations.LEASE, rendered_cache.LeaseTexts()).page(ctx)
             self.assertEqual(sorted(ids), sorted(id_ for id_, _ in found))
             self.assertEqual(written, rendered_texts.fill(ctx, representations.LEASE))
 
 
-class LeaseTextsOfAnAdoptedDatabaseTest(test_adoption.AdoptionTestCase):
+class TestLeaseTextsOfAnAdoptedDatabase(test_adoption.AdoptionTestCase):
     def test_nothing_of_ours_is_left(self) -> None:
         self.upstream.make_database()
         before = self.tables()

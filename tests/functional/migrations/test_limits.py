@@ -49,7 +49,7 @@ class LimitsTestCase(test_sync.BareTestCase):
 
 
 @databases.on_each_database
-class LimitsMigrationTest(LimitsTestCase):
+class TestLimitsMigration(LimitsTestCase):
     def test_upgrade(self) -> None:
         self.make_older()
         self.assertEqual(revisions.head(), sync.sync(self.settings))
@@ -84,7 +84,7 @@ class LimitsMigrationTest(LimitsTestCase):
 
 
 @databases.on_each_database
-class LimitsOfAnAdoptedDatabaseTest(LimitsTestCase, test_adoption.AdoptionTestCase):
+class TestLimitsOfAnAdoptedDatabase(LimitsTestCase, test_adoption.AdoptionTestCase):
     def test_there_and_back_and_there_again(self) -> None:
         self.upstream.make_database()
         upstreams = self.tables()

@@ -9,7 +9,7 @@ from placement_core.migrations import revisions, sync
 from placement_core.migrations.versions import quota
 from placement_core.placement import allocations
 from placement_core.placement.records import AllocationWrite
-from placement_core.quota import nodes
+from placement_core.quota.nodes import LimitNodes
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.migrations import test_adoption, test_sync
@@ -35,13 +35,13 @@ class QuotaTestCase(test_sync.BareTestCase):
                 AllocationWrite(instance, {}, "project", "user"),
                 AllocationWrite(migration, held, "project", "user")])
             allocations.replace(ctx, [AllocationWrite(instance, held, "project", "user")])
-            self.assertEqual(["project"], list(nodes.ensure(ctx, ["project"])))
+            self.assertEqual(["project"], list(LimitNodes().ensure(ctx, ["project"])))
         finally:
             database.dispose()
 
 
 @databases.on_each_database
-class QuotaMigrationTest(QuotaTestCase):
+class TestQuotaMigration(QuotaTestCase):
     def test_upgrade(self) -> None:
         self.make_older(*quota.OWN_TABLES)
         self.assertEqual(revisions.head(), sync.sync(self.settings))
@@ -59,7 +59,7 @@ class QuotaMigrationTest(QuotaTestCase):
 
 
 @databases.on_each_database
-class QuotaOfAnAdoptedDatabaseTest(QuotaTestCase, test_adoption.AdoptionTestCase):
+class TestQuotaOfAnAdoptedDatabase(QuotaTestCase, test_adoption.AdoptionTestCase):
     def test_there_and_back_and_there_again(self) -> None:
         self.upstream.make_database()
         sync.sync(self.settings)

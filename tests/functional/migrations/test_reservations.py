@@ -34,7 +34,7 @@ class ReservationsTestCase(test_sync.BareTestCase):
 
 
 @databases.on_each_database
-class ReservationsMigrationTest(ReservationsTestCase):
+class TestReservationsMigration(ReservationsTestCase):
     def test_upgrade(self) -> None:
         self.make_older(*reservations.OWN_TABLES)
         self.run_sql("DELETE FROM revisions WHERE name IN ('pool', 'pool_hosts', 'notices')")
@@ -53,7 +53,7 @@ class ReservationsMigrationTest(ReservationsTestCase):
 
 
 @databases.on_each_database
-class ReservationsOfAnAdoptedDatabaseTest(
+class TestReservationsOfAnAdoptedDatabase(
         ReservationsTestCase, test_adoption.AdoptionTestCase):
     def test_there_and_back_and_there_again(self) -> None:
         self.upstream.make_database()

@@ -13,7 +13,8 @@ from placement_core.db.sequences import SequenceBehind
 from placement_core.migrations import checks, online, sync
 from placement_core.placement import aggregates, providers, tables, traits
 from placement_core.placement.allocations import consumers
-from placement_core.quota import nodes, tables as quota_tables
+from placement_core.quota import tables as quota_tables
+from placement_core.quota.nodes import LimitNodes
 from placement_core.testing import factories
 from tests import databases
 from tests.functional.cli import commands
@@ -33,7 +34,7 @@ class TestBehind(claims.ClaimsTestCase):
         self.host = self.provider(VCPU=800)
         aggregates.replace_for_provider(
             self.ctx, self.host.uuid, [factories.new_uuid()], generation=None)
-        nodes.ensure(self.ctx, ["node"])
+        LimitNodes().ensure(self.ctx, ["node"])
         self.claim_as("before")
 
     def claim_as(self, name: str) -> None:
@@ -51,13 +52,13 @@ class TestBehind(claims.ClaimsTestCase):
         """Return what ``db sync`` says."""
         said: list[str] = []
         sync.sync(self.database.settings, said.append)
-        self.assertEqual((), checks.state(self.database.settings).behind_sequences)
+        self.assertEqual((), checks.read_state(self.database.settings).behind_sequences)
         return "\n".join(said)
 
     def assert_named(self, table: sa.Table, act: Callable[[], object]) -> None:
-        self.assertEqual((), checks.state(self.database.settings).behind_sequences)
+        self.assertEqual((), checks.read_state(self.database.settings).behind_sequences)
         self.fall_behind(table)
-        [behind] = checks.state(self.database.settings).behind_sequences
+        [behind] = checks.read_state(self.database.settings).behind_sequences
         self.assertEqual((table.name, behind.largest), (behind.table, behind.following))
         error = self.assertRaises(SequenceBehind, act)
         self.assertEqual(
@@ -80,7 +81,7 @@ class TestBehind(claims.ClaimsTestCase):
             (tables.traits, lambda: traits.ensure(self.ctx, "CUSTOM_NEW")),
             (tables.placement_aggregates, lambda: aggregates.replace_for_provider(
                 self.ctx, self.host.uuid, [factories.new_uuid()], generation=None)),
-            (quota_tables.limit_nodes, lambda: nodes.ensure(self.ctx, ["another"])),
+            (quota_tables.limit_nodes, lambda: LimitNodes().ensure(self.ctx, ["another"])),
         ):
             self.assert_named(table, act)
 

@@ -61,7 +61,7 @@ class BareTestCase(base.TestCase):
 
 
 @databases.on_each_database
-class NewDatabaseTest(BareTestCase):
+class TestNewDatabase(BareTestCase):
     def test_makes_the_tables_of_the_rooms(self) -> None:
         self.assertIsNone(sync.version(self.settings))
         self.assertEqual(revisions.head(), sync.sync(self.settings))

@@ -22,7 +22,7 @@ _AS_BEFORE = (
 
 
 @databases.on_each_database
-class UsageSumsMigrationTest(test_sync.BareTestCase):
+class TestUsageSumsMigration(test_sync.BareTestCase):
 
     def setUp(self) -> None:
         super().setUp()

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from placement_core.context import Context
 from placement_core.placement import allocations, providers, tables
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.records import ANY_GENERATION, AllocationWrite, Provider
 from placement_core.placement.usage import audit, usages
 from placement_core.testing import factories
@@ -20,6 +21,7 @@ class ClaimsTestCase(base.DatabaseTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.consumer = factories.new_uuid()
+        self.owners = Owners()
         self.addCleanup(self.assert_audit_clean)
 
     def provider(self, **inventory) -> Provider:
@@ -36,7 +38,7 @@ class ClaimsTestCase(base.DatabaseTestCase):
             project, user, kind, seen)
 
     def claim(self, held, *, ctx: Context | None = None, **options) -> None:
-        allocations.replace(ctx or self.ctx, [self.write(held, **options)])
+        allocations.replace(ctx or self.ctx, [self.write(held, **options)], owners=self.owners)
 
     def used(self, provider: Provider) -> dict[str, int]:
         return dict(usages.for_provider(self.ctx, provider.uuid).usages)

@@ -3,6 +3,7 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.placement import allocations, errors, tables
 from placement_core.placement.allocations import consumers
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.records import ANY_GENERATION
 from placement_core.placement.usage import usages
 from placement_core.testing import factories
@@ -43,9 +44,9 @@ class TestMissingConsumers(claims.ClaimsTestCase):
                          (usage.consumer_type, usage.consumer_count, dict(usage.resources)))
 
     def test_reading_a_provider_records_them(self):
-        self.database.incomplete_owner = ("old project", "old user")
         uuids = self.unrecorded(3)
-        found = allocations.list_for_provider(self.ctx, self.host.uuid)
+        found = allocations.list_for_provider(
+            self.ctx, self.host.uuid, Owners(("old project", "old user")))
         self.assertEqual(dict.fromkeys(uuids, 0),
                          {uuid: share.consumer_generation
                           for uuid, share in found.consumers.items()})
@@ -94,7 +95,7 @@ class TestMissingConsumers(claims.ClaimsTestCase):
     def test_recording_twice_and_without_allocations(self):
         uuid, = self.unrecorded()
         for _ in range(2):
-            consumers.record_missing(self.ctx, [uuid, factories.new_uuid()])
+            consumers.record_missing(self.ctx, [uuid, factories.new_uuid()], Owners())
         self.assertEqual(1, self.count(tables.consumers))
 
 

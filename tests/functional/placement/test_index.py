@@ -27,7 +27,7 @@ from placement_core.placement.candidates.requests import CandidatesRequest, Requ
 from placement_core.placement.index import CapacityIndex
 from placement_core.placement.records import InventoryValues
 from placement_core.testing import factories
-from tests import base, databases, races, worlds
+from tests import base, databases, races, snapshots
 
 
 def _claim(ctx, provider, resource_class, amount):
@@ -49,7 +49,7 @@ def _claim(ctx, provider, resource_class, amount):
 def _pool(ctx, provider, *, pooled=True):
     """Mark the tree of a root that has no other providers, or take its mark away."""
     with db.write(ctx) as session:
-        locks.hold(session, {provider.id: 0})
+        locks.lock_providers(session, {provider.id: 0})
         reserved_trees.unmark(session, provider.id)
         if pooled:
             reserved_trees.mark(session, provider.id)
@@ -62,14 +62,15 @@ class _IndexCase(base.DatabaseTestCase):
         self.index = CapacityIndex(self.database)
 
     def entry(self, provider):
-        world = self.index.world(self.ctx)
-        row = world.layout.row_of_uuid.get(provider.uuid)
-        return None if row is None else world.entry(row)
+        snapshot = self.index.snapshot(self.ctx)
+        row = snapshot.layout.row_of_uuid.get(provider.uuid)
+        return None if row is None else snapshot.entry(row)
 
     def assert_fresh(self):
         """The index says what one says that loads everything now."""
-        loaded = CapacityIndex(self.database).world(self.ctx)
-        self.assertEqual(worlds.describe(loaded), worlds.describe(self.index.world(self.ctx)))
+        loaded = CapacityIndex(self.database).snapshot(self.ctx)
+        self.assertEqual(
+            snapshots.describe(loaded), snapshots.describe(self.index.snapshot(self.ctx)))
         self.assertEqual([], self.index.verify(self.ctx))
 
 
@@ -78,15 +79,15 @@ class TestFreshness(_IndexCase):
 
     def test_unmoved_is_the_same_world(self):
         factories.provider(self.ctx, inventory={"VCPU": 4})
-        world = self.index.world(self.ctx)
-        self.assertIs(world, self.index.world(self.ctx))
+        snapshot = self.index.snapshot(self.ctx)
+        self.assertIs(snapshot, self.index.snapshot(self.ctx))
         factories.provider(self.ctx)
-        self.assertIsNot(world, self.index.world(self.ctx))
-        self.assertIs(self.index.world(self.ctx), self.index.world(self.ctx))
+        self.assertIsNot(snapshot, self.index.snapshot(self.ctx))
+        self.assertIs(self.index.snapshot(self.ctx), self.index.snapshot(self.ctx))
 
     def test_every_kind_of_change(self):
         ctx = self.ctx
-        self.assertEqual(0, len(self.index.world(ctx).layout.row_of_id))
+        self.assertEqual(0, len(self.index.snapshot(ctx).layout.row_of_id))
         root = factories.provider(ctx, "root", inventory={"VCPU": 4}, traits=["HW_CPU_X86_VMX"])
         child = factories.provider(ctx, "child", parent=root)
         other = factories.provider(ctx, "other", aggregates=[str(uuids.uuid4())])
@@ -115,7 +116,7 @@ class TestFreshness(_IndexCase):
             lambda: inventories.delete(ctx, root.uuid, "MEMORY_MB"),
             lambda: traits.ensure(ctx, "CUSTOM_FAST"),
             lambda: traits.replace_for_provider(
-                ctx, root.uuid, ["CUSTOM_FAST", worlds.SHARES], generation=generation(root)),
+                ctx, root.uuid, ["CUSTOM_FAST", snapshots.SHARES], generation=generation(root)),
             lambda: aggregates.replace_for_provider(
                 ctx, root.uuid, [aggregate], generation=None),
             lambda: aggregates.replace_for_provider(
@@ -134,9 +135,9 @@ class TestFreshness(_IndexCase):
             lambda: providers.delete(ctx, root.uuid),
         )
         for number, change in enumerate(changes):
-            before = self.index.world(ctx)
+            before = self.index.snapshot(ctx)
             change()
-            self.assertIsNot(before, self.index.world(ctx), f"change {number} went unseen")
+            self.assertIsNot(before, self.index.snapshot(ctx), f"change {number} went unseen")
             self.assert_fresh()
         self.assertIsNone(self.entry(root))
 
@@ -144,9 +145,9 @@ class TestFreshness(_IndexCase):
         resource_classes.create(self.ctx, "CUSTOM_CARD")
         factories.provider(self.ctx, inventory={"CUSTOM_CARD": 3})
         for name in ("CUSTOM_CARD", "CUSTOM_BOARD"):
-            world = self.index.world(self.ctx)
+            snapshot = self.index.snapshot(self.ctx)
             request = CandidatesRequest((RequestGroup("", {name: 1}),))
-            body = answers.render(world, request, search.find(world, request))
+            body = answers.render(snapshot, request, search.find(snapshot, request))
             self.assertEqual(2, body.count(name.encode()))
             if name == "CUSTOM_CARD":
                 resource_classes.rename(self.ctx, name, "CUSTOM_BOARD")
@@ -155,13 +156,13 @@ class TestFreshness(_IndexCase):
         made = factories.provider(self.ctx, inventory={
             "VCPU": InventoryValues(1000, allocation_ratio=1e30), "DISK_GB": 5})
         found = {each.class_id: each.capacity for each in self.entry(made).inventories}
-        names = self.index.world(self.ctx).names.class_ids
+        names = self.index.snapshot(self.ctx).names.class_ids
         self.assertEqual({names["VCPU"]: int(1000 * 1e30), names["DISK_GB"]: 5}, found)
 
     def test_question_leaves_an_open_transaction_alone(self):
-        """What is not committed is not in the world, not even for its writer."""
+        """What is not committed is not in the snapshot, not even for its writer."""
         made = factories.provider(self.ctx, inventory={"VCPU": 4})
-        self.index.world(self.ctx)
+        self.index.snapshot(self.ctx)
         with db.write(self.ctx) as session:
             session.execute(
                 sa.update(tables.resource_providers)
@@ -173,7 +174,7 @@ class TestFreshness(_IndexCase):
     def test_falling_far_behind(self):
         """More changes than are read one by one, and changes that are pruned."""
         made = [factories.provider(self.ctx, inventory={"VCPU": 100}) for _ in range(3)]
-        self.index.world(self.ctx)
+        self.index.snapshot(self.ctx)
         for number in range(20):
             _claim(self.ctx, made[number % 3], "VCPU", 1)
         with db.write(self.ctx) as session:
@@ -183,7 +184,7 @@ class TestFreshness(_IndexCase):
 
     def test_verify_reports_what_was_not_touched(self):
         made = factories.provider(self.ctx)
-        self.index.world(self.ctx)
+        self.index.snapshot(self.ctx)
         with db.write(self.ctx) as session:
             session.execute(
                 sa.update(tables.resource_providers)
@@ -225,10 +226,10 @@ class TestFreshness(_IndexCase):
                     generation=one.generation, allow_fully_reserved=True),
                 lambda: traits.replace_for_provider(
                     ctx, one.uuid,
-                    chance.sample([worlds.SHARES, "HW_CPU_X86_VMX", "HW_CPU_X86_SGX"], 2),
+                    chance.sample([snapshots.SHARES, "HW_CPU_X86_VMX", "HW_CPU_X86_SGX"], 2),
                     generation=one.generation),
                 lambda: aggregates.replace_for_provider(
-                    ctx, one.uuid, [worlds.uuid_of(chance.randint(1, 3))], generation=None),
+                    ctx, one.uuid, [snapshots.uuid_of(chance.randint(1, 3))], generation=None),
                 lambda: _claim(ctx, one, "VCPU", 1),
                 lambda: _pool(ctx, one, pooled=one.parent_uuid is None and chance.random() < 0.7),
             ))()
@@ -244,8 +245,8 @@ class TestManyReaders(_IndexCase):
         for used in range(1, 6):
             _claim(self.ctx, made, "VCPU", 1)
             for index in (self.index, other):
-                world = index.world(self.context())
-                entry = world.entry(world.layout.row_of_uuid[made.uuid])
+                snapshot = index.snapshot(self.context())
+                entry = snapshot.entry(snapshot.layout.row_of_uuid[made.uuid])
                 self.assertEqual([used], [each.used for each in entry.inventories])
 
     def test_a_pooled_tree_is_left_out_at_once(self):
@@ -256,9 +257,9 @@ class TestManyReaders(_IndexCase):
 
         def assert_found(*expected):
             for index in (self.index, other, CapacityIndex(self.database)):
-                world = index.world(self.context())
-                found = {world.entry(row).provider.uuid
-                         for row, in search.find(world, request, fence=True)}
+                snapshot = index.snapshot(self.context())
+                found = {snapshot.entry(row).provider.uuid
+                         for row, in search.find(snapshot, request, exclude_reserved=True)}
                 self.assertEqual({each.uuid for each in expected}, found)
 
         assert_found(*hosts)
@@ -271,7 +272,7 @@ class TestManyReaders(_IndexCase):
         """A slow COMMIT hides nothing of those that overtake it, nor itself later."""
         slow = factories.provider(self.ctx, "slow", inventory={"VCPU": 10})
         fast = factories.provider(self.ctx, "fast", inventory={"VCPU": 10})
-        self.index.world(self.ctx)
+        self.index.snapshot(self.ctx)
         ctx = self.context()
 
         def hold_back(paused):
@@ -314,8 +315,8 @@ class TestManyReaders(_IndexCase):
             seen = []
             while not over.is_set():
                 least = acknowledged
-                world = self.index.world(ctx)
-                used = world.entry(world.layout.row_of_uuid[made.uuid]).inventories[0].used
+                snapshot = self.index.snapshot(ctx)
+                used = snapshot.entry(snapshot.layout.row_of_uuid[made.uuid]).inventories[0].used
                 seen.append((least, used))
             return [(least, used) for least, used in seen if used < least]
 
@@ -336,12 +337,12 @@ class TestManyReaders(_IndexCase):
             return now
 
         self.useFixture(_Patched(vector, "read_current", current))
-        paused = races.Paused(lambda _: self.index.world(self.context()))
+        paused = races.Paused(lambda _: self.index.snapshot(self.context()))
         with paused:
             _claim(self.ctx, made, "VCPU", 3)
             seen = []
             threads = [
-                threading.Thread(target=lambda: seen.append(self.index.world(self.context())))
+                threading.Thread(target=lambda: seen.append(self.index.snapshot(self.context())))
                 for _ in range(4)]
             for thread in threads:
                 thread.start()
@@ -350,8 +351,8 @@ class TestManyReaders(_IndexCase):
         for thread in threads:
             thread.join(30)
         self.assertEqual(4, len(seen))
-        for world in seen:
-            entry = world.entry(world.layout.row_of_uuid[made.uuid])
+        for snapshot in seen:
+            entry = snapshot.entry(snapshot.layout.row_of_uuid[made.uuid])
             self.assertEqual(3, entry.inventories[0].used)
         self.assertLessEqual(len(loads), 3)
 
@@ -367,12 +368,12 @@ class TestManyReaders(_IndexCase):
             return original(session)
 
         self.useFixture(_Patched(vector, "read_current", current))
-        self.assertRaises(ValueError, self.index.world, self.ctx)
-        self.assertEqual(1, len(self.index.world(self.ctx).layout.row_of_id))
+        self.assertRaises(ValueError, self.index.snapshot, self.ctx)
+        self.assertEqual(1, len(self.index.snapshot(self.ctx).layout.row_of_id))
 
     def test_fork(self):
         made = factories.provider(self.ctx, inventory={"VCPU": 10})
-        self.index.world(self.ctx)
+        self.index.snapshot(self.ctx)
         mine, childs = multiprocessing.get_context("fork").Pipe()
         child = multiprocessing.get_context("fork").Process(
             target=_ask_in_child, args=(self, made, childs))
@@ -388,8 +389,8 @@ class TestManyReaders(_IndexCase):
 
 def _ask_in_child(case, made, pipe):
     pipe.recv()
-    world = case.index.world(case.context())
-    pipe.send(world.entry(world.layout.row_of_uuid[made.uuid]).inventories[0].used)
+    snapshot = case.index.snapshot(case.context())
+    pipe.send(snapshot.entry(snapshot.layout.row_of_uuid[made.uuid]).inventories[0].used)
 
 
 class _Patched:

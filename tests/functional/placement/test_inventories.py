@@ -52,7 +52,7 @@ class InventoryTestCase(base.DatabaseTestCase):
     def allocate(self, class_id, used=1):
         """Write an allocation as if by upstream: ``used`` of the inventory unknown."""
         with db.write(self.ctx) as session:
-            locks.hold(session, {self.provider.id: 0})
+            locks.lock_providers(session, {self.provider.id: 0})
             session.execute(sa.insert(tables.allocations), {
                 "resource_provider_id": self.provider.id, "consumer_id": factories.new_uuid(),
                 "resource_class_id": class_id, "used": used, "txn": session.txn})
@@ -325,7 +325,7 @@ class TestInventoryRaces(InventoryTestCase):
         def allocate(paused):
             ctx = self.context()
             with db.write(ctx) as session:
-                locks.hold(session, {self.provider.id: 1})
+                locks.lock_providers(session, {self.provider.id: 1})
                 session.execute(sa.insert(tables.allocations), {
                     "resource_provider_id": self.provider.id,
                     "consumer_id": factories.new_uuid(),

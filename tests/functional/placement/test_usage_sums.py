@@ -23,6 +23,7 @@ class SumsTestCase(claims.ClaimsTestCase):
 
     def setUp(self):
         super().setUp()
+        self.index = UsageIndex(self.database)
         self.host = self.provider(VCPU=10_000, MEMORY_MB=10_000)
 
     def use(self, user, amount=1, *, project="project", **options):
@@ -45,7 +46,8 @@ class SumsTestCase(claims.ClaimsTestCase):
         """Ask everybody who answers what a project uses."""
         expected = {"VCPU": vcpus, CONSUMERS: consumers} if consumers else {}
         self.assertEqual(expected, project_usage.read(self.ctx, [project]).get(project, {}))
-        self.assertEqual(expected, project_usage.known(self.ctx, [project]).get(project, {}))
+        self.assertEqual(expected, self.index.by_project(
+            self.ctx, [project], moves_once=False).get(project, {}))
         shown = usages.for_project(self.ctx, project)
         self.assertEqual(vcpus, sum(each.resources.get("VCPU", 0) for each in shown))
         self.assertEqual(consumers, sum(each.consumer_count for each in shown))

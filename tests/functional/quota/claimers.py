@@ -15,6 +15,7 @@ import time
 from placement_core.context import Context
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import claim_expiry, claims
+from placement_core.quota.records import Claim
 from placement_core.testing import factories
 from tests.functional.placement.races import processes
 from tests.functional.quota.held import Cloud
@@ -26,7 +27,7 @@ class Process(processes.Process):
     module = __name__
 
 
-def _claim(ctx, cloud, provider, project, hold_seconds=None) -> claims.Claim:
+def _claim(ctx, cloud, provider, project, hold_seconds=None) -> Claim:
     write = AllocationWrite(factories.new_uuid(), {provider: {"VCPU": 1}}, project, "user",
                             "INSTANCE", None)
     return cloud.claims.claim(ctx, write, hold_seconds=hold_seconds)

@@ -10,12 +10,16 @@ from placement_core.catalog import domains, projects, services
 from placement_core.db import clock
 from placement_core.limits import limits, registered
 from placement_core.placement.allocations import Gate
+from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.usage import usages
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota import claims, tables
 from placement_core.quota.claim_expiry import HeldClaimsGate
 from placement_core.quota.decisions import Decisions
-from placement_core.quota.guard import QuotaGuard, Rules
+from placement_core.quota.guard import QuotaGuard
+from placement_core.quota.limit_sources import LimitSource
+from placement_core.quota.nodes import LimitNodes
+from placement_core.quota.recheck_order import AnswerPruner
 from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.tree import Tree
@@ -39,6 +43,7 @@ class Cloud:
         self._decisions = Decisions(
             UsageIndex(ctx.database), self.catalog, self._limits, self._model,
             unregistered=amounts.UNLIMITED)
+        self._nodes, self._owners = LimitNodes(), Owners()
         self.claims = self.claims_by()
 
     def plant(self) -> None:
@@ -61,9 +66,11 @@ class Cloud:
 
     def claims_by(self, *gates: Gate) -> claims.Claims:
         """Return what writes allocations, judged by gates and by limits."""
-        judges = [*gates, QuotaGuard(self._decisions, Rules("compute", None), "enforce"),
-                  HeldClaimsGate(self.catalog)]
-        return claims.Claims(judges, judges)
+        guard = QuotaGuard(
+            self._decisions, self._nodes, LimitSource("compute", None), "enforce",
+            owners=self._owners)
+        judges = [*gates, guard, HeldClaimsGate(self.catalog)]
+        return claims.Claims(judges, judges, AnswerPruner(), self._owners)
 
 
 class HeldTestCase(ClaimsTestCase):

@@ -7,7 +7,7 @@ from placement_core.limits import limits
 from placement_core.plugin_api.counting import INSTANCES, Count, CountingDriver
 from placement_core.quota import checks, errors
 from placement_core.testing import factories
-from tests.functional.quota import worlds
+from tests.functional.quota import cases
 
 
 class Counting:
@@ -23,7 +23,7 @@ class Counting:
         return self._driver.count(ctx, project_ids, **options)
 
 
-class ChecksTestCase(worlds.QuotaTestCase):
+class ChecksTestCase(cases.QuotaTestCase):
 
     def noting(self):
         counting = Counting(self.parts.counting)
@@ -31,7 +31,7 @@ class ChecksTestCase(worlds.QuotaTestCase):
         return counting
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestChecks(ChecksTestCase):
 
     def test_the_default_binds_what_a_project_uses_itself(self):
@@ -51,7 +51,8 @@ class TestChecks(ChecksTestCase):
             (self.left, "own", 10, 6, 5), (self.trunk, "subtree", 12, 10, 5),
             (self.domain, "subtree", 20, 18, 5)], self.excesses(self.left, cores=5))
         self.assertEqual([(1, "default"), (3, "set"), (3, "set")], [
-            (each.over_by, each.source) for each in self.check(self.left, cores=5).overruns])
+            (each.over_by, each.source)
+            for each in self.check(self.left, cores=5).exceeded_limits])
 
     def test_delta_0_asks_whether_a_limit_is_exceeded_already(self):
         self.use(self.left, 6)
@@ -100,7 +101,7 @@ class TestChecks(ChecksTestCase):
         self.assertIn("placement" if self.from_placement else "here", count.seconds)
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestUsers(ChecksTestCase):
 
     def test_a_users_limit_binds_the_user(self):
@@ -113,7 +114,7 @@ class TestUsers(ChecksTestCase):
         self.assertEqual([], self.excesses(self.left, "joe", cores=2))
         self.assertEqual([(self.left, "own", 10, 6, 5), (self.left, "user", 3, 2, 5)],
                          self.excesses(self.left, "jane", cores=5))
-        (over,) = self.check(self.left, "jane", cores=2).overruns
+        (over,) = self.check(self.left, "jane", cores=2).exceeded_limits
         self.assertEqual(("jane", 1), (over.user_id, over.over_by))
 
     def test_it_binds_in_that_project_alone(self):
@@ -145,7 +146,7 @@ class TestUsers(ChecksTestCase):
             self.assertEqual(expected, counting.questions, (user, names))
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestCounts(ChecksTestCase):
 
     def check_many(self, project, least, most, user=None, **per_item):
@@ -198,7 +199,7 @@ class TestCounts(ChecksTestCase):
         answer = self.check_many(self.left, 1, 5, cores=0, servers=1)
         self.assertEqual((0, False), (answer.fitting, answer.fits))
         self.assertEqual([(self.left, "cores", 0)], [
-            (each.node_id, each.resource_name, each.asked) for each in answer.overruns])
+            (each.node_id, each.resource_name, each.asked) for each in answer.exceeded_limits])
 
     def test_counts_that_make_no_sense(self):
         self.assertRaises(errors.InvalidCounts, self.check_many, self.left, 3, 2, cores=1)
@@ -224,7 +225,7 @@ class TestMissingCells(ChecksTestCase):
             self.map(uuid, self.down, project=self.left)
 
     def fail(self):
-        engines.dispose()
+        engines.SHARED.dispose()
         self.down.path.write_bytes(b"no database at all" * 100)
 
     def asking(self, **options):
@@ -267,7 +268,7 @@ class TestMissingCells(ChecksTestCase):
             self.ctx, [self.left], units=[INSTANCES]).projects[self.left][INSTANCES])
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestUnmigrated(ChecksTestCase):
     """A project with mappings that were not migrated is counted in its cells."""
 

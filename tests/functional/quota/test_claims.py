@@ -105,9 +105,9 @@ class TestClaims(held.HeldTestCase):
         self.assertEqual((0, [0]), (self.rows(), self.usage(self.cloud.leaf)))
         self.hold({self.host: {"VCPU": 3}})
         refused = self.assertRaises(errors.QuotaExceeded, self.hold, {self.host: {"VCPU": 1}})
-        (overrun,) = refused.overruns
+        (exceeded,) = refused.exceeded_limits
         self.assertEqual((self.cloud.branch, 3, 3, 1),
-                         (overrun.node_id, overrun.limit, overrun.used, overrun.asked))
+                         (exceeded.node_id, exceeded.limit, exceeded.used, exceeded.asked))
 
     def test_pages(self):
         made = [self.hold({self.host: {"VCPU": 1}}, project=project) for project in (

@@ -3,10 +3,10 @@ import sqlalchemy as sa
 from placement_core.cells import tables
 from placement_core.quota import checks, errors, explain, members
 from placement_core.testing import factories
-from tests.functional.quota import test_checks, worlds
+from tests.functional.quota import cases, test_checks
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestExplain(test_checks.ChecksTestCase):
 
     def explain(self, project, user=None, visible=None, **deltas):
@@ -28,7 +28,7 @@ class TestExplain(test_checks.ChecksTestCase):
             f"2 asked, 1 too many; deleting {large} of project right ({self.right}) in domain "
             "garden (5) would do.", stop.sentence)
         (stop,) = [each for each in self.explain(self.left, cores=7).stops
-                   if each.overrun.node_id == self.trunk]
+                   if each.exceeded_limit.node_id == self.trunk]
         self.assertEqual([large, middle], [each.uuid for each in stop.holders])
 
     def test_each_limit_for_itself(self):
@@ -37,7 +37,7 @@ class TestExplain(test_checks.ChecksTestCase):
         stops = self.explain(self.left, cores=7).stops
         self.assertEqual(
             [(self.left, [mine], True), (self.trunk, [theirs, mine], True)],
-            [(each.overrun.node_id, [holder.uuid for holder in each.holders], each.enough)
+            [(each.exceeded_limit.node_id, [holder.uuid for holder in each.holders], each.enough)
              for each in stops])
 
     def test_not_all_of_it_would_do(self):
@@ -89,10 +89,10 @@ class TestExplain(test_checks.ChecksTestCase):
             max_count=4)
         found = explain.explain(self.ctx, self.enforcer, answer, {"cores": 8})
         self.assertEqual((True, 2), (found.answer.fits, answer.fitting))
-        self.assertEqual([3], [each.overrun.over_by for each in found.stops])
+        self.assertEqual([3], [each.exceeded_limit.over_by for each in found.stops])
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestMembers(test_checks.ChecksTestCase):
 
     names = {"server_group_members": 3, "cores": 10}

@@ -6,16 +6,17 @@ from placement_core.limits import limits
 from placement_core.placement import allocations
 from placement_core.placement.usage import usages
 from placement_core.plugin_api.limits import EffectiveLimits
-from placement_core.quota import errors, nodes
+from placement_core.quota import errors
+from placement_core.quota.nodes import LimitNodes
 from placement_core.testing import factories
 from placement_plugins.enforcement.tree import Tree
 from tests import databases, races
-from tests.functional.quota import trees
+from tests.functional.quota import project_trees
 from tests.round_trips import RoundTrips
 
 
 @databases.on_each_database
-class TestGuard(trees.TreeTestCase):
+class TestGuard(project_trees.TreeTestCase):
 
     #: The limit nodes, and the usage below them with the state of limits and catalog.
     round_trips = 2
@@ -25,7 +26,7 @@ class TestGuard(trees.TreeTestCase):
         refusal = self.assertRaises(
             errors.QuotaExceeded, self.take, project, held, **options)
         return [(each.node_id, each.resource_name, each.scope, each.limit, each.used, each.asked)
-                for each in refusal.overruns]
+                for each in refusal.exceeded_limits]
 
     def used_by(self, project):
         return {name: used for each in usages.for_project(self.ctx, project)
@@ -68,7 +69,7 @@ class TestGuard(trees.TreeTestCase):
             f"class:VCPU: project {self.left} may use 10, 0 is used, 11 more was asked for.",
             str(refusal))
         self.assertEqual("placement.quota.exceeded", refusal.code)
-        self.assertEqual([1], [each.over_by for each in refusal.overruns])
+        self.assertEqual([1], [each.over_by for each in refusal.exceeded_limits])
 
     def test_what_no_limit_is_registered_for_is_free(self):
         self.register(VCPU=10)
@@ -167,7 +168,7 @@ class TestGuard(trees.TreeTestCase):
             errors.QuotaExceeded, allocations.replace, self.ctx,
             [more, self.write({self.host: {"VCPU": 3}}, consumer=factories.new_uuid(),
                               project=self.left)], [self.guard()])
-        self.assertEqual([self.left], [each.node_id for each in refusal.overruns])
+        self.assertEqual([self.left], [each.node_id for each in refusal.exceeded_limits])
         self.assertEqual({"VCPU": 4}, self.used_by(self.right))
 
     def test_audit(self):
@@ -201,9 +202,9 @@ class TestGuard(trees.TreeTestCase):
                 self.limit(self.trunk, VCPU=1)
             return found
 
-        ensure = nodes.ensure
+        ensure = LimitNodes.ensure
         self.useFixture(fixtures.MonkeyPatch(
-            "placement_core.quota.nodes.ensure",
+            "placement_core.quota.nodes.LimitNodes.ensure",
             lambda *given: meanwhile(ensure(*given))))
         self.assertEqual([(self.trunk, "class:VCPU", "subtree", 1, 1, 1)],
                          self.refused(self.left, {"VCPU": 1}))
@@ -250,7 +251,7 @@ class TestGuardOfLargeTrees(TestGuard):
 
 
 @databases.on_each_database
-class TestRaces(trees.TreeTestCase):
+class TestRaces(project_trees.TreeTestCase):
 
     def test_sixty_four_for_ten(self):
         self.register(VCPU=1000)

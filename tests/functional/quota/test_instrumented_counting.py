@@ -9,7 +9,7 @@ from placement_core.cells import engines
 from placement_core.plugin_api.counting import Count, CountingDriver, MemberCount, MissingCell
 from placement_core.quota.instrumented_counting import InstrumentedCounting
 from tests import base, databases, scraping
-from tests.functional.quota import worlds
+from tests.functional.quota import cases
 
 
 class Shown(base.DatabaseTestCase):
@@ -49,7 +49,7 @@ class Abacus(CountingDriver):
         self.forgot += 1
 
 
-class MeasuredTest(Shown):
+class TestMeasured(Shown):
     def setUp(self) -> None:
         super().setUp()
         self.driver = Abacus()
@@ -81,7 +81,7 @@ class MeasuredTest(Shown):
 
 
 @databases.on_each_database
-class CellsTest(Shown, worlds.QuotaTestCase):
+class TestCells(Shown, cases.QuotaTestCase):
     """Two cells, of which one has no database any more."""
 
     from_placement = False
@@ -94,7 +94,7 @@ class CellsTest(Shown, worlds.QuotaTestCase):
         self.use(self.trunk)
         self.assertTrue(self.check(self.trunk, cores=1).fits)
         self.cell("down", url="postgresql://nobody@127.0.0.1:1/nowhere")
-        engines.dispose()
+        engines.SHARED.dispose()
         self.assertTrue(self.check(self.trunk, cores=1).fits)
         self.assertEqual({
             ("complete", "projects", "legacy_cell"): 1,

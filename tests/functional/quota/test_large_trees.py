@@ -3,15 +3,14 @@
 import fixtures
 
 from placement_core.placement import allocations, inventories, resource_classes
-from placement_core.placement.allocations import consumers
 from placement_core.quota import errors, locked_usage
 from placement_core.testing import factories
 from tests import databases
-from tests.functional.quota import trees
+from tests.functional.quota import project_trees
 
 
 @databases.on_each_database
-class TestLargeTrees(trees.TreeTestCase):
+class TestLargeTrees(project_trees.TreeTestCase):
     """A domain of 130 projects with a limit of 20 for all, and a project of nobody's."""
 
     size = 130
@@ -26,8 +25,7 @@ class TestLargeTrees(trees.TreeTestCase):
         # The database numbers the member first, the index the stranger.
         self.member = self.members[-1]
         for project in (self.member, "stranger"):
-            consumers.ensure_owners(self.ctx, [self.write({self.host: {"VCPU": 1}},
-                                                          project=project)])
+            self.owners.ensure(self.ctx, [self.write({self.host: {"VCPU": 1}}, project=project)])
 
     def use(self, project, amount):
         self.claim({self.host: {"VCPU": amount}}, project=project,
@@ -41,7 +39,7 @@ class TestLargeTrees(trees.TreeTestCase):
                 self.take(self.member, {"VCPU": amount})
             except errors.QuotaExceeded as refusal:
                 self.assertEqual([(self.domain, 20)], [
-                    (each.node_id, each.limit) for each in refusal.overruns])
+                    (each.node_id, each.limit) for each in refusal.exceeded_limits])
             else:
                 count += 1
         return count
@@ -104,5 +102,5 @@ class TestLargeTrees(trees.TreeTestCase):
         refusal = self.assertRaises(
             errors.QuotaExceeded, self.take, self.member, {"VCPU": 1}, host=host)
         self.assertEqual([("servers", 2, 2)], [
-            (each.resource_name, each.limit, each.used) for each in refusal.overruns])
+            (each.resource_name, each.limit, each.used) for each in refusal.exceeded_limits])
 

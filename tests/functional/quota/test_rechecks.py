@@ -14,21 +14,22 @@ from placement_core.cells import tables as cell_tables
 from placement_core.db.metadata import utcnow
 from placement_core.placement import tables as placement_tables
 from placement_core.placement.records import AllocationWrite
-from placement_core.quota import errors, nodes, recheck_order, rechecks, tables
+from placement_core.quota import errors, recheck_order, rechecks, tables
 from placement_core.testing import factories
 from tests import nova_databases, races
-from tests.functional.quota import worlds
+from tests.functional.quota import cases
 
 _mappings = cell_tables.instance_mappings
 
 
-class RechecksTestCase(worlds.QuotaTestCase):
+class RechecksTestCase(cases.QuotaTestCase):
     """Re-checks of instances that are there; ten cores are allowed."""
 
     def recheck(self, project, *uuids, user=None, enforcer=None, names=("cores", "servers")):
-        return rechecks.recheck(
-            self.context(), enforcer or self.enforcer, project_id=project, names=names,
-            uuids=uuids, user_id=user).fits
+        recheck = dataclasses.replace(
+            self.parts.rechecks, queries=enforcer or self.enforcer).recheck
+        return recheck(
+            self.context(), project_id=project, names=names, uuids=uuids, user_id=user).fits
 
     def made(self, project, cores, number):
         """Return an instance whose mapping has this id."""
@@ -56,7 +57,7 @@ class RechecksTestCase(worlds.QuotaTestCase):
             created_at=utcnow() - datetime.timedelta(minutes=minutes)))
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestRivals(RechecksTestCase):
 
     def test_the_first_claim_stays_whoever_asks_first(self):
@@ -185,9 +186,9 @@ class TestRivals(RechecksTestCase):
     def test_what_was_granted_by_a_claim_counts(self):
         first, second = self.use(self.left, 6), self.use(self.left, 6)
         ctx = self.context()
-        ids = nodes.ensure(ctx, [self.left])
+        ids = self.parts.rechecks.nodes.ensure(ctx, [self.left])
         with db.write(ctx) as session:
-            nodes.hold(ctx, session, ids)
+            self.parts.rechecks.nodes.lock(session, ids)
             recheck_order.accept(session, ids.values(), [second])
         self.assertFalse(self.recheck(self.left, first))
 
@@ -197,7 +198,7 @@ class TestRivals(RechecksTestCase):
         self.assertTrue(self.recheck(self.left, self.use(self.left, 1)))
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestRequestsOfNova(RechecksTestCase):
     """Nova says which instances are one request; the mappings are in its own database."""
 
@@ -260,7 +261,7 @@ class TestRequestsOfNova(RechecksTestCase):
             self.remove(self.left, *first, *second)
 
 
-@worlds.databases.on_each_database
+@cases.databases.on_each_database
 class TestConsumers(RechecksTestCase):
     """Claims without an instance mapping: there is no nova."""
 
@@ -323,7 +324,7 @@ class Slow:
         return counted
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestRaces(RechecksTestCase):
 
     names = {"servers": 10, "cores": 10}
@@ -361,7 +362,7 @@ class TestRaces(RechecksTestCase):
     def test_a_rival_is_refused_just_before_another_is(self):
         first, second = self.made(self.left, 6, 1001), self.made(self.left, 6, 1002)
         self.limit(self.left, 0, "servers")
-        refused, outcomes = rechecks._refused, []
+        refused, outcomes = rechecks._refuse, []
 
         def refuse_the_first(*arguments):
             if not outcomes:
@@ -370,7 +371,7 @@ class TestRaces(RechecksTestCase):
             return refused(*arguments)
 
         self.useFixture(fixtures.MonkeyPatch(
-            "placement_core.quota.rechecks._refused", refuse_the_first))
+            "placement_core.quota.rechecks._refuse", refuse_the_first))
         self.assertTrue(self.recheck(self.left, second, names=("cores",)))
         self.assertEqual([False], outcomes)
 
@@ -387,7 +388,7 @@ class TestRaces(RechecksTestCase):
         lock = threading.Lock()
 
         def play(project):
-            with lock:  # estates are no place for threads, questions are
+            with lock:  # the deployment is not thread-safe, checks are
                 uuid = self.use(project, 6)
             return self.recheck(project, uuid), uuid
 

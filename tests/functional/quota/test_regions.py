@@ -8,7 +8,7 @@ from placement_core.catalog import regions, services as catalog_services
 from placement_core.limits import limits, registered, users
 from placement_core.quota import errors
 from tests import databases
-from tests.functional.quota import trees, worlds
+from tests.functional.quota import cases, project_trees
 
 
 class _Places:
@@ -18,7 +18,7 @@ class _Places:
         catalog = self.catalog if hasattr(self, "catalog") else self.parts.catalog
         registered.create_many(self.ctx, catalog, [
             {"service_id": service or self.service, "region_id": region,
-             "resource_name": trees._name(name), "default_limit": default}
+             "resource_name": project_trees._name(name), "default_limit": default}
             for name, default in defaults.items()])
 
     def region(self, id_):
@@ -27,13 +27,13 @@ class _Places:
 
 
 @databases.on_each_database
-class TestGuard(_Places, trees.TreeTestCase):
+class TestGuard(_Places, project_trees.TreeTestCase):
     """Guarded claims; ``[quota] region`` is empty."""
 
     def refused(self, held, project=None):
         refusal = self.assertRaises(
             errors.QuotaExceeded, self.take, project or self.left, held)
-        return [(each.resource_name, each.limit) for each in refusal.overruns]
+        return [(each.resource_name, each.limit) for each in refusal.exceeded_limits]
 
     def test_the_only_region_is_meant(self):
         self.register_in(self.region("RegionOne"), VCPU=10)
@@ -71,7 +71,7 @@ class TestGuard(_Places, trees.TreeTestCase):
         refusal = self.assertRaises(
             errors.QuotaExceeded, self.take, self.left, {"VCPU": 3, "PCPU": 2}, user="jane")
         self.assertEqual([("class:PCPU", "user", 1), ("class:VCPU", "user", 2)], [
-            (each.resource_name, each.scope, each.limit) for each in refusal.overruns])
+            (each.resource_name, each.scope, each.limit) for each in refusal.exceeded_limits])
 
     def test_a_region_that_comes_while_the_service_runs(self):
         """What bound nobody can be said to bind nobody; it is never said silently."""
@@ -122,7 +122,7 @@ class TestGuard(_Places, trees.TreeTestCase):
 
 
 @databases.on_each_database
-class TestQuestions(_Places, worlds.QuotaTestCase):
+class TestQuestions(_Places, cases.QuotaTestCase):
     """Questions; the catalog has RegionOne alone, and ``[quota] region`` is empty."""
 
     names = {"ram": 100}

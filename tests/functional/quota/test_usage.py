@@ -5,13 +5,13 @@ from placement_core.limits import registered
 from placement_core.quota import errors, usage
 from placement_core.quota.overview import Overviews
 from tests import round_trips
-from tests.functional.quota import test_checks, worlds
+from tests.functional.quota import cases, test_checks
 
 
 class UsageTestCase(test_checks.ChecksTestCase):
 
     def of(self, project, user=None):
-        return usage.of_project(self.ctx, self.enforcer, project, user)
+        return usage.get_project_quota(self.ctx, self.enforcer, project, user)
 
     def shares(self, project, user=None):
         """Return {resource name: (limit, source, used, free, held by)}."""
@@ -20,7 +20,7 @@ class UsageTestCase(test_checks.ChecksTestCase):
             name: (amounts.to_wire(share.limit), share.source, share.used,
                    None if share.free is None else amounts.to_wire(share.free),
                    share.tightest and (share.tightest.user_id or share.tightest.node_id))
-            for name, share in (found.shares if user is None else found.of_user).items()}
+            for name, share in (found.resources if user is None else found.of_user).items()}
 
     def overview(self, visible=None):
         """Return {project: {resource name: the same}}."""
@@ -34,7 +34,7 @@ class UsageTestCase(test_checks.ChecksTestCase):
                 for row, project in enumerate(found.project_ids)}
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestUsage(UsageTestCase):
 
     def test_what_is_free_regards_all_that_is_above(self):
@@ -53,7 +53,7 @@ class TestUsage(UsageTestCase):
         self.use(self.left, 6)
         self.limit(self.left, 5)
         self.assertEqual((5, "set", 6, 0, self.left), self.shares(self.left)["cores"])
-        self.assertEqual(6, self.of(self.left).shares["cores"].tightest.used)
+        self.assertEqual(6, self.of(self.left).resources["cores"].tightest.used)
 
     def test_what_nothing_counts_is_not_known(self):
         registered.create_many(self.ctx, self.parts.catalog, [
@@ -94,7 +94,7 @@ class TestUsage(UsageTestCase):
              ([each for each in below if each != self.left], None)], counting.questions)
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestOverview(UsageTestCase):
 
     def test_every_project_as_one_by_one(self):
@@ -213,7 +213,7 @@ class TestMissingCells(test_checks.TestMissingCells):
 
     def test_refuse(self):
         self.fail()
-        for count in (usage.of_project(self.ctx, self.enforcer, self.left).count,
+        for count in (usage.get_project_quota(self.ctx, self.enforcer, self.left).count,
                       self.parts.overviews.make(self.ctx).count):
             self.assertEqual(["down"], [each.name for each in count.missing_cells])
 

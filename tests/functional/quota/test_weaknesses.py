@@ -6,13 +6,13 @@ tests are with those parts.
 
 from placement_core.placement import allocations
 from placement_core.placement.records import AllocationWrite
-from placement_core.quota import checks, rechecks
+from placement_core.quota import checks
 from placement_core.testing import factories
 from tests import round_trips
-from tests.functional.quota import test_checks, worlds
+from tests.functional.quota import cases, test_checks
 
 
-@worlds.in_every_way
+@cases.in_every_way
 class TestWeaknesses(test_checks.ChecksTestCase):
 
     def test_n1_many_items_cost_one_count(self):
@@ -45,8 +45,8 @@ class TestWeaknesses(test_checks.ChecksTestCase):
     def test_n6_of_two_rivals_one_stays(self):
         """There, both may lose, and leave instances in error."""
         first, second = self.use(self.left, 6), self.use(self.left, 6)
-        self.assertEqual([False, True], [rechecks.recheck(
-            self.context(), self.enforcer, project_id=self.left, names=["cores"],
+        self.assertEqual([False, True], [self.parts.rechecks.recheck(
+            self.context(), project_id=self.left, names=["cores"],
             uuids=[uuid]).fits for uuid in (second, first)])
 
     def test_n12_a_burst_does_not_fetch_limits_again(self):
@@ -84,11 +84,11 @@ class TestMoves(test_checks.ChecksTestCase):
         """There, its project has both halves in VERIFY_RESIZE; so here, unless told."""
         instance = self.use(self.left, 5)
         allocations.replace(self.ctx, [
-            AllocationWrite(instance, {}, self.left, worlds.USER, "INSTANCE"),
+            AllocationWrite(instance, {}, self.left, cases.USER, "INSTANCE"),
             AllocationWrite(factories.new_uuid(), {self.host.uuid: {"VCPU": 5, "MEMORY_MB": 10}},
-                            self.left, worlds.USER, "MIGRATION")])
+                            self.left, cases.USER, "MIGRATION")])
         allocations.replace(self.ctx, [AllocationWrite(
-            instance, {self.host.uuid: {"VCPU": 6, "MEMORY_MB": 10}}, self.left, worlds.USER,
+            instance, {self.host.uuid: {"VCPU": 6, "MEMORY_MB": 10}}, self.left, cases.USER,
             "INSTANCE")])
         self.assertEqual([(self.left, "own", 10, 11, 0)], self.excesses(self.left, cores=0))
         for options in ({"quota__count_moves": "once"}, {"quota__guard": "enforce"}):

@@ -63,7 +63,7 @@ def remove(ctx: Context, root: Provider) -> None:
 def _hold(session: db.Session, root: Provider) -> list[int]:
     tree = list(session.execute(sa.select(placed.resource_providers.c.id).where(
         placed.resource_providers.c.root_provider_id == root.id)).scalars())
-    locks.hold(session, dict.fromkeys(tree, 0))
+    locks.lock_providers(session, dict.fromkeys(tree, 0))
     return tree
 
 

@@ -12,17 +12,17 @@ from placement_core.limits import limits, registered
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota import resources
 from placement_core.quota.decisions import Decisions
-from placement_core.quota.guard import Rules
+from placement_core.quota.limit_sources import LimitSource
 from placement_core.reservations import tables
 from placement_core.reservations.leases.transitions import Transitions
 from placement_core.reservations.policy.rules import LeaseRules
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.tree import Tree
 from placement_plugins.limits.local import LocalLimits
-from tests.functional.reservations import world
+from tests.functional.reservations import lease_cases
 
 
-class RuledTestCase(world.LeasesTestCase):
+class RuledTestCase(lease_cases.LeasesTestCase):
     """A domain, a trunk below it with two leaves, a pool of three hosts.
 
     :cvar options: of the service, {group__name: value}.
@@ -89,4 +89,4 @@ def rules(values, decisions):
     for name, value in values.items():
         group, _, option = name.partition("__")
         conf.set_override(option, value, group)
-    return LeaseRules(conf, decisions, Rules("compute", None))
+    return LeaseRules(conf, decisions, LimitSource("compute", None))

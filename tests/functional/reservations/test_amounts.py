@@ -4,12 +4,12 @@ from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import errors, tables
 from placement_core.reservations.records import NewReservation
 from tests import databases
-from tests.functional.reservations import world
-from tests.functional.reservations.world import HOUR
-from tests.plugins.reservations import worlds
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import HOUR
+from tests.plugins.reservations import pools
 
 
-class NotedLicences(worlds.Licences):
+class NotedLicences(pools.Licences):
     """Remembers what it was told to do."""
 
     def __init__(self, capacity):
@@ -27,7 +27,7 @@ class NotedLicences(worlds.Licences):
 
 
 @databases.on_each_database
-class TestAmounts(world.LeasesTestCase):
+class TestAmounts(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()

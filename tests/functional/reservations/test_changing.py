@@ -7,11 +7,11 @@ from placement_core.plugin_api.reservations import (
 from placement_core.reservations import errors
 from placement_core.reservations.records import ChangedReservation, LeaseChange
 from tests import databases
-from tests.functional.reservations import world
-from tests.functional.reservations.world import DAY, HOUR, MINUTE, SECOND
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import DAY, HOUR, MINUTE, SECOND
 
 
-class ChangingTestCase(world.LeasesTestCase):
+class ChangingTestCase(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()

@@ -5,12 +5,12 @@ from placement_core.plugin_api.reservations import InvalidReservation
 from placement_core.reservations import errors, tables
 from placement_core.reservations.records import NewReservation
 from tests import databases
-from tests.functional.reservations import world
-from tests.functional.reservations.world import DAY, HOUR, MINUTE, SECOND
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import DAY, HOUR, MINUTE, SECOND
 
 
 @databases.on_each_database
-class TestCreating(world.LeasesTestCase):
+class TestCreating(lease_cases.LeasesTestCase):
 
     def test_a_lease(self):
         self.hosts((8, 8, 8), (8, 8, 8))
@@ -90,7 +90,7 @@ class TestCreating(world.LeasesTestCase):
         self.assertIn("flavour", str(error))
 
 
-class TestAdmission(world.LeasesTestCase):
+class TestAdmission(lease_cases.LeasesTestCase):
 
     def test_a_refusal_of_one_that_starts_now(self):
         self.hosts((8, 8, 8))
@@ -135,7 +135,7 @@ class TestAdmission(world.LeasesTestCase):
         self.assertEqual([], self.provisioner.asked)
 
 
-class TestDates(world.LeasesTestCase):
+class TestDates(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()
@@ -195,7 +195,7 @@ class TestDates(world.LeasesTestCase):
             self.assertEqual("Datetime is out of lease limits", str(error))
 
 
-class TestFields(world.LeasesTestCase):
+class TestFields(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()

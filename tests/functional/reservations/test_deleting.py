@@ -1,12 +1,12 @@
 from placement_core.reservations import errors, tables
 from placement_core.reservations.leases import lease_queries
 from tests import databases
-from tests.functional.reservations import world
-from tests.functional.reservations.world import HOUR
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import HOUR
 
 
 @databases.on_each_database
-class TestDeleting(world.LeasesTestCase):
+class TestDeleting(lease_cases.LeasesTestCase):
 
     def test_one_that_has_not_started(self):
         """It never held anything, and its room is free."""
@@ -50,7 +50,7 @@ class TestDeleting(world.LeasesTestCase):
             [("DONE",)] * 3, [(row.status,) for row in self.rows(tables.lease_events)])
 
 
-class TestWhatIsDeleted(world.LeasesTestCase):
+class TestWhatIsDeleted(lease_cases.LeasesTestCase):
 
     def test_somebody_elses(self):
         self.hosts((4, 4, 4))

@@ -12,9 +12,9 @@ from placement_core.reservations.provisioning import compute_calls, freepool, ou
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.testing import factories
 from tests import databases, races
-from tests.functional.reservations import pool_world
+from tests.functional.reservations import pool_cases
+from tests.functional.reservations.lease_cases import NotedRules
 from tests.functional.reservations.test_lives import LifeTestCase
-from tests.functional.reservations.world import NotedRules
 
 DESIGNS = ("placement", "aggregate")
 
@@ -56,7 +56,7 @@ class DesignTestCase(LifeTestCase):
         consumer = factories.new_uuid()
         allocations.replace(
             self.context(), [AllocationWrite(consumer, wanted, project, "user")],
-            [self.parts.fence])
+            [self.parts.host_access])
         return consumer
 
     def delete_servers(self, lease):
@@ -83,7 +83,7 @@ class TestAffinity(DesignTestCase):
         for design in DESIGNS:
             self.use(design)
             lease, other = self.in_force(
-                pool_world.slots(2, vcpus=2, affinity=False), pool_world.slots(4, vcpus=2))
+                pool_cases.slots(2, vcpus=2, affinity=False), pool_cases.slots(4, vcpus=2))
             self.boot(lease, self.hosts[0])
             self.refused(lease, self.hosts[0])
             self.boot(lease, self.hosts[1])
@@ -94,7 +94,7 @@ class TestAffinity(DesignTestCase):
         """Of two servers that are scheduled to one host at once, one is sent elsewhere."""
         for design in DESIGNS:
             self.use(design)
-            [lease] = self.in_force(pool_world.slots(2, vcpus=2, affinity=False))
+            [lease] = self.in_force(pool_cases.slots(2, vcpus=2, affinity=False))
             outcomes = races.run(*[lambda lease=lease: self.boot(lease, self.hosts[0])] * 2)
             self.assertEqual(1, len([each for each in outcomes if isinstance(each, str)]))
             self.end(lease)
@@ -102,7 +102,7 @@ class TestAffinity(DesignTestCase):
     def test_together(self):
         for design in DESIGNS:
             self.use(design)
-            [lease] = self.in_force(pool_world.slots(2, vcpus=2, affinity=True))
+            [lease] = self.in_force(pool_cases.slots(2, vcpus=2, affinity=True))
             [name] = self.held(lease)
             here, there = sorted(self.hosts, key=lambda host: host.name != name)
             self.refused(lease, there)
@@ -141,7 +141,7 @@ class TestDesignChanges(DesignTestCase):
         """They end, whatever they began as, and what they consist of goes."""
         for before, after in (DESIGNS, DESIGNS[::-1]):
             self.use(before)
-            leases = [self.lease(pool_world.slots(1, vcpus=2)), self.lease(pool_world.whole(1))]
+            leases = [self.lease(pool_cases.slots(1, vcpus=2)), self.lease(pool_cases.whole(1))]
             for lease in leases:
                 self.happen(lease, records.START)
             self.use(after)
@@ -154,7 +154,7 @@ class TestDesignChanges(DesignTestCase):
 
     def test_an_end_with_the_freepool_gone(self):
         """It does not wait for the manager to put things in order."""
-        lease = self.lease(pool_world.whole(1))
+        lease = self.lease(pool_cases.whole(1))
         self.happen(lease, records.START)
         self.work()
         self.design = "aggregate"
@@ -170,7 +170,7 @@ class TestDesignChanges(DesignTestCase):
         """Their flavor and aggregate are those of the design in which they begin."""
         for before, after in (DESIGNS, DESIGNS[::-1]):
             self.use(before)
-            lease = self.lease(pool_world.slots(2, vcpus=2, affinity=False))
+            lease = self.lease(pool_cases.slots(2, vcpus=2, affinity=False))
             id_ = lease.reservations[0].id
             self.use(after)
             self.happen(lease, records.START)
@@ -188,7 +188,7 @@ class TestDesignChanges(DesignTestCase):
         """New hosts are where the flavor, which is of the other design, sends servers."""
         for before, after in (DESIGNS, DESIGNS[::-1]):
             self.use(before)
-            lease = self.lease(pool_world.slots(1, vcpus=2, affinity=False))
+            lease = self.lease(pool_cases.slots(1, vcpus=2, affinity=False))
             id_ = lease.reservations[0].id
             self.happen(lease, records.START)
             self.use(after)
@@ -206,7 +206,7 @@ class TestDesignChanges(DesignTestCase):
 
     def test_slots_in_a_freepool_that_comes(self):
         """Its hosts are closed to all projects but those of the slots, who are let in first."""
-        lease = self.lease(pool_world.slots(2, vcpus=2, affinity=False))
+        lease = self.lease(pool_cases.slots(2, vcpus=2, affinity=False))
         id_ = lease.reservations[0].id
         self.happen(lease, records.START)
         self.work()
@@ -221,7 +221,7 @@ class TestDesignChanges(DesignTestCase):
     def test_slots_in_a_freepool_that_goes(self):
         """Their aggregates stay, for servers that are there, and close nobody out."""
         self.use("aggregate")
-        lease = self.lease(pool_world.slots(1, vcpus=2, affinity=False))
+        lease = self.lease(pool_cases.slots(1, vcpus=2, affinity=False))
         id_ = lease.reservations[0].id
         self.happen(lease, records.START)
         self.work()
@@ -240,7 +240,7 @@ class TestDesignChanges(DesignTestCase):
 
     def test_placement_knows_the_aggregate(self):
         """Also where the compute service did not come through to tell it."""
-        lease = self.lease(pool_world.whole(1))
+        lease = self.lease(pool_cases.whole(1))
         self.happen(lease, records.START)
         self.work()
         id_ = lease.reservations[0].id
@@ -264,7 +264,7 @@ class TestDesignChanges(DesignTestCase):
 
     def test_reserved_hosts_stay_out(self):
         self.use("aggregate")
-        lease = self.lease(pool_world.whole(1))
+        lease = self.lease(pool_cases.whole(1))
         self.happen(lease, records.START)
         self.work()
         [name] = self.held(lease)
@@ -278,7 +278,7 @@ class TestDesignChanges(DesignTestCase):
     def test_calls_that_are_to_be_made(self):
         """What is on its way is not put in order a second time."""
         self.use("aggregate")
-        lease = self.lease(pool_world.whole(2))
+        lease = self.lease(pool_cases.whole(2))
         self.happen(lease, records.START)
         self.assertEqual(0, self.converge())
         self.work()
@@ -295,7 +295,7 @@ class TestDesignChanges(DesignTestCase):
     def test_many_managers_where_the_freepool_goes(self):
         """An aggregate is opened once."""
         self.use("aggregate")
-        lease = self.lease(pool_world.slots(2, vcpus=2, affinity=False))
+        lease = self.lease(pool_cases.slots(2, vcpus=2, affinity=False))
         self.happen(lease, records.START)
         self.work()
         self.design = "placement"
@@ -309,7 +309,7 @@ class TestDesignChanges(DesignTestCase):
         """The compute service was asked before a lease took a host: it stays out."""
         self.use("aggregate")
         self.use("placement")
-        lease = self.lease(pool_world.whole(1))
+        lease = self.lease(pool_cases.whole(1))
         inside, self.design = self.compute.freepool_hosts, "aggregate"
 
         def come_between():
@@ -332,7 +332,7 @@ class TestEarlierReleases(DesignTestCase):
 
     def setUp(self):
         super().setUp()
-        self.old = self.lease(pool_world.slots(2, vcpus=2))
+        self.old = self.lease(pool_cases.slots(2, vcpus=2))
         id_ = self.old.reservations[0].id
         self.happen(self.old, records.START)
         self.work()
@@ -360,7 +360,7 @@ class TestEarlierReleases(DesignTestCase):
 
     def test_a_group(self):
         """It goes when the reservation is made anew: nobody could use it."""
-        lease = self.lease(pool_world.slots(1, vcpus=2, affinity=False))
+        lease = self.lease(pool_cases.slots(1, vcpus=2, affinity=False))
         id_ = lease.reservations[0].id
         self.work()
         self.compute.groups.add(id_)

@@ -8,7 +8,7 @@ from placement_core import errors as core_errors
 from placement_core.reservations.errors import NoRoom, PolicyRefused
 from placement_core.reservations.records import LeaseChange
 from tests.functional.reservations import ruled
-from tests.functional.reservations.world import HOUR, SECOND
+from tests.functional.reservations.lease_cases import HOUR, SECOND
 from tests.http import served
 
 

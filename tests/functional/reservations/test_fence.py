@@ -5,7 +5,7 @@ from __future__ import annotations
 from placement_core.placement import allocations, errors, locks, providers
 from placement_core.placement.allocations import applying, reshaper
 from placement_core.placement.records import InventoryValues
-from placement_core.reservations.hosts.access import PoolFence
+from placement_core.reservations.hosts.access import HostAccessGate
 from placement_core.testing import factories
 from tests import databases, races
 from tests.functional.placement.claims import ClaimsTestCase
@@ -22,7 +22,7 @@ class FenceTestCase(ClaimsTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.fence = PoolFence()
+        self.fence = HostAccessGate()
         self.host = factories.provider(self.ctx, "host", inventory=OF_HOST)
         self.below = fenced.child(self.ctx, self.host)
         self.free = factories.provider(self.ctx, "free", inventory=OF_HOST)
@@ -31,7 +31,8 @@ class FenceTestCase(ClaimsTestCase):
     def put(self, held, *, ctx=None, **options) -> None:
         """Write allocations as PUT /allocations does."""
         options.setdefault("consumer", factories.new_uuid())
-        allocations.replace(ctx or self.ctx, [self.write(held, **options)], [self.fence])
+        allocations.replace(
+            ctx or self.ctx, [self.write(held, **options)], [self.fence], self.owners)
 
     def unfenced(self, held, **options) -> str:
         """Write allocations of a new consumer though nobody lets it in."""
@@ -57,7 +58,7 @@ class RegisteredTestCase(FenceTestCase):
 
 
 @databases.on_each_database
-class FenceTest(RegisteredTestCase):
+class TestFence(RegisteredTestCase):
 
     def test_nobody_without_a_reservation(self) -> None:
         self.assert_refused({self.host: {"VCPU": 1}}, "project project of consumer")
@@ -136,7 +137,7 @@ class FenceTest(RegisteredTestCase):
         self.assertEqual(counted(self.claim), counted(self.put))
 
 
-class RulesTest(RegisteredTestCase):
+class TestRules(RegisteredTestCase):
     """What no database has a part in."""
 
     def test_who_has_left_the_pool_is_for_all(self) -> None:
@@ -218,7 +219,7 @@ class RulesTest(RegisteredTestCase):
 
 
 @databases.on_each_database
-class HeldClaimsTest(HeldTestCase):
+class TestHeldClaims(HeldTestCase):
 
     def test_a_claim_that_is_due_makes_room(self) -> None:
         host = factories.provider(self.ctx, "host", inventory=OF_HOST)
@@ -228,7 +229,7 @@ class HeldClaimsTest(HeldTestCase):
         slot = leases.slot(leases.lease(self.cloud.leaf), VCPU=4)
 
         def take(seconds: int | None = None) -> str:
-            return self.cloud.claims_by(PoolFence()).claim(
+            return self.cloud.claims_by(HostAccessGate()).claim(
                 self.ctx, self.write(slot, consumer=factories.new_uuid(), seen=None,
                                      project=self.cloud.leaf),
                 hold_seconds=seconds).consumer_uuid
@@ -241,7 +242,7 @@ class HeldClaimsTest(HeldTestCase):
 
 
 @databases.on_each_database
-class RacesTest(FenceTestCase):
+class TestRaces(FenceTestCase):
     """A host that is registered, and a claim of it: never both."""
 
     def test_registered_between_the_look_and_the_lock(self) -> None:
@@ -267,14 +268,14 @@ class RacesTest(FenceTestCase):
         self.assertEqual({}, self.held(consumer))
 
     def test_a_claim_waits_for_a_registration(self) -> None:
-        hold, pauses, ctx = locks.hold, [], self.context()
+        lock, pauses, ctx = locks.lock_providers, [], self.context()
 
-        def paused_hold(session, steps):
-            hold(session, steps)
+        def paused_lock(session, steps):
+            lock(session, steps)
             if self.below.id in steps and pauses:
                 pauses[0].here()
 
-        self.patch(locks, "hold", paused_hold)
+        self.patch(locks, "lock_providers", paused_lock)
 
         def register(pause):
             pauses.append(pause)

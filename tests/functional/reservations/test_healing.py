@@ -19,7 +19,7 @@ from placement_core.reservations.hosts.monitor import Monitor
 from placement_core.reservations.leases import notifications
 from placement_core.reservations.records import Host, Lease
 from tests import databases, races
-from tests.functional.reservations.pool_world import PoolTestCase, slots, whole
+from tests.functional.reservations.pool_cases import PoolTestCase, slots, whole
 
 
 class HealingTestCase(PoolTestCase):
@@ -40,7 +40,7 @@ class HealingTestCase(PoolTestCase):
 
 
 @databases.on_each_database
-class HealingTest(HealingTestCase):
+class TestHealing(HealingTestCase):
     def test_another_host(self) -> None:
         one, two = self.host("one"), self.host("two")
         lease = self.lease(slots(2, affinity=False))
@@ -101,7 +101,7 @@ class HealingTest(HealingTestCase):
         self.assertEqual(1, len(self.changes()))
 
 
-class PlansTest(HealingTestCase):
+class TestPlans(HealingTestCase):
     def test_what_is_elsewhere_stays(self) -> None:
         one, two = self.host("one", VCPU=4), self.host("two", VCPU=8)
         lease = self.lease(slots(2, affinity=False), slots(1))
@@ -249,7 +249,7 @@ class PlansTest(HealingTestCase):
         self.assertEqual([], self.changes())
 
 
-class EverythingAtOnceTest(HealingTestCase):
+class TestEverythingAtOnce(HealingTestCase):
     interval_seconds = 0
 
     def test_any_time_ahead(self) -> None:
@@ -260,7 +260,7 @@ class EverythingAtOnceTest(HealingTestCase):
         self.assertEqual({"two": 1}, self.held(lease))
 
 
-class RandomFailuresTest(HealingTestCase):
+class TestRandomFailures(HealingTestCase):
     """Whatever fails and comes back: nothing is booked twice, and flags say what is so."""
 
     interval_seconds = 0
@@ -371,7 +371,7 @@ class MonitorTestCase(HealingTestCase):
 
 
 @databases.on_each_database
-class ServicesTest(MonitorTestCase):
+class TestServices(MonitorTestCase):
     def test_services(self) -> None:
         self.assertEqual([], self.watch())
         for trouble, said in (
@@ -391,7 +391,7 @@ class ServicesTest(MonitorTestCase):
         self.assertEqual((True, None), self.state("plain"))
 
 
-class MonitorTest(MonitorTestCase):
+class TestMonitor(MonitorTestCase):
     def test_what_people_took_out_stays(self) -> None:
         host = host_queries.find(self.ctx, "h1")
         self.pool.change(self.context(), str(host.id), {}, reservable=False, reason="a fan")

@@ -15,11 +15,11 @@ from placement_core.reservations.leases import (
 )
 from placement_core.reservations.store import lease_rows
 from tests import databases, round_trips
-from tests.functional.reservations import world
-from tests.functional.reservations.world import DAY, HOUR, MINUTE, SECOND
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import DAY, HOUR, MINUTE, SECOND
 
 
-class HistoryTestCase(world.LeasesTestCase):
+class HistoryTestCase(lease_cases.LeasesTestCase):
     def setUp(self):
         super().setUp()
         self.all_hosts = self.hosts(*[(8, 8, 8)] * 3)

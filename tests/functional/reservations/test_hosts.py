@@ -9,13 +9,13 @@ from placement_core.placement import allocations, errors as placement_errors, pr
 from placement_core.placement.records import AllocationWrite, InventoryValues
 from placement_core.reservations import errors, tables
 from placement_core.reservations.hosts import host_properties, host_queries, sizes
-from placement_core.reservations.hosts.access import PoolFence
+from placement_core.reservations.hosts.access import HostAccessGate
 from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases import history
 from placement_core.reservations.records import Host
 from placement_core.testing import factories
 from tests import databases, races
-from tests.functional.reservations.pool_world import SIZES, PoolTestCase, slots, whole
+from tests.functional.reservations.pool_cases import SIZES, PoolTestCase, slots, whole
 from tests.round_trips import RoundTrips
 
 
@@ -25,7 +25,7 @@ class RegisteringTestCase(PoolTestCase):
 
 
 @databases.on_each_database
-class RegisteringTest(RegisteringTestCase):
+class TestRegistering(RegisteringTestCase):
     def test_sizes_are_what_inventories_leave(self) -> None:
         provider = self.provider("one", VCPU=InventoryValues(
             total=9, reserved=2, allocation_ratio=1.5), MEMORY_MB=1024)
@@ -87,21 +87,22 @@ class RegisteringTest(RegisteringTestCase):
                 self.context(), "raced", {})
 
         with races.Paused(registering) as paused:
-            outcome = paused.against(self.database, lambda: self.claim(root, fence=PoolFence()))
+            outcome = paused.against(
+                self.database, lambda: self.claim(root, fence=HostAccessGate()))
         self.assertIsInstance(paused.outcome, Host)
         self.assertIsInstance(outcome, placement_errors.Fenced)
 
     def test_the_fence_is_there_as_long_as_the_host(self) -> None:
         root = self.provider("one")
-        self.claim(root, consumer := factories.new_uuid(), fence=PoolFence())
+        self.claim(root, consumer := factories.new_uuid(), fence=HostAccessGate())
         allocations.delete(self.context(), consumer)
         host = self.register("one")
-        self.assertRaises(placement_errors.Fenced, self.claim, root, fence=PoolFence())
+        self.assertRaises(placement_errors.Fenced, self.claim, root, fence=HostAccessGate())
         self.pool.remove(self.context(), str(host.id))
-        self.claim(root, fence=PoolFence())
+        self.claim(root, fence=HostAccessGate())
 
 
-class RefusedTest(RegisteringTestCase):
+class TestRefused(RegisteringTestCase):
     def test_names_that_do_not_help(self) -> None:
         root = self.provider("root")
         factories.provider(self.ctx, "nested", parent=root)
@@ -142,7 +143,7 @@ class RefusedTest(RegisteringTestCase):
         self.assertIn(f"reservation_{provider.uuid}", self.providers_of_tree(provider.uuid))
 
 
-class NodesTest(PoolTestCase):
+class TestNodes(PoolTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.one = self.cell("one")
@@ -198,7 +199,7 @@ class ChangingTestCase(PoolTestCase):
         return self.pool.change(self.context(), str(host.id), capabilities or {}, **more)
 
 
-class ChangesTest(ChangingTestCase):
+class TestChanges(ChangingTestCase):
     def test_capabilities_that_cannot_be_kept(self) -> None:
         host = self.host("one")
         self.provider("two")
@@ -238,7 +239,7 @@ class ChangesTest(ChangingTestCase):
 
 
 @databases.on_each_database
-class ChangingTest(ChangingTestCase):
+class TestChanging(ChangingTestCase):
     def test_capabilities(self) -> None:
         host = self.host("one", {"gpu": "a100", "racks": 4, "load": 0.5, "nothing": None,
                                  "availability_zone": "az1"})
@@ -287,7 +288,7 @@ class LeavingTestCase(PoolTestCase):
 
 
 @databases.on_each_database
-class LeavingTest(LeavingTestCase):
+class TestLeaving(LeavingTestCase):
     def test_it_takes_its_child_along(self) -> None:
         host = self.host("one", {"gpu": "a100"})
         before = self.revisions()
@@ -302,7 +303,7 @@ class LeavingTest(LeavingTestCase):
         self.assertEqual({}, again.capabilities)
 
 
-class NotLeavingTest(LeavingTestCase):
+class TestNotLeaving(LeavingTestCase):
     def test_not_while_leases_hold_it(self) -> None:
         host = self.host("one")
         later = self.lease(slots(), hours=(5, 6))
@@ -318,7 +319,7 @@ class NotLeavingTest(LeavingTestCase):
         self.assertEqual([host], host_queries.page(self.ctx))
 
 
-class ReadingTest(PoolTestCase):
+class TestReading(PoolTestCase):
     def test_pages(self) -> None:
         made = [self.host(f"host-{number}", {"n": number}) for number in range(5)]
         self.assertEqual(made, host_queries.page(self.ctx))

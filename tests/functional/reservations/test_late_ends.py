@@ -5,6 +5,7 @@ deletes what belongs to its own reservation only.
 """
 
 import datetime
+from unittest import mock
 
 import sqlalchemy as sa
 
@@ -13,14 +14,16 @@ from placement_core.placement import allocations, errors as placement_errors
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import errors, records, tables
-from placement_core.reservations.hosts.access import PoolFence
+from placement_core.reservations.hosts.access import HostAccessGate
 from placement_core.reservations.leases import history, lease_queries
 from placement_core.reservations.manager import event_queue
 from placement_core.reservations.records import NewLease, NewReservation
+from placement_core.reservations.scheduling import pool_queries
+from placement_core.reservations.store import lease_rows
 from placement_core.testing import factories
 from placement_plugins.compute.none import NoCompute
 from tests import databases, races
-from tests.functional.reservations.pool_world import slots, whole
+from tests.functional.reservations.pool_cases import slots, whole
 from tests.functional.reservations.test_lives import LifeTestCase
 
 MINUTE, HOUR = 60, 3600
@@ -87,7 +90,7 @@ class LateEndsTestCase(LifeTestCase):
         consumer = factories.new_uuid()
         allocations.replace(self.context(), [AllocationWrite(
             consumer, {host.provider_uuid: {"VCPU": vcpus}}, project, "user")],
-            [PoolFence()] if fenced else [])
+            [HostAccessGate()] if fenced else [])
         return consumer
 
     def holds(self, consumer):
@@ -215,6 +218,29 @@ class TestCleaning(LateEndsTestCase):
             session.execute(sa.update(tables.leases).where(tables.leases.c.id == late.id).values(
                 ended_at=tables.leases.c.end_at))
         self.assertEqual({(next_.id, records.START)}, self.due())
+
+    def test_a_plan_judges_by_the_second_that_it_writes_down(self):
+        """It may be a moment later by the database's clock when it looks for hosts."""
+        late, other = self.in_force("p", whole(1)), self.in_force("q", whole(1))
+        self.overdue(late, seconds=HOUR)
+        self.happen(late, records.END)
+        with db.write(self.ctx) as session:
+            now = pool_queries.current_time(session)
+            # Clean since a second.
+            ended_at = now - datetime.timedelta(seconds=self.cleaning_seconds + 1)
+            session.execute(sa.update(tables.leases).where(tables.leases.c.id == late.id).values(
+                ended_at=ended_at.replace(tzinfo=None)))
+        find = lease_rows.find
+
+        def find_earlier(session, lease_id):
+            present = find(session, lease_id)
+            return present._replace(at=present.at - datetime.timedelta(seconds=2))
+
+        with mock.patch.object(lease_rows, "find", find_earlier):
+            refused = self.assertRaises(DoesNotFit, self.grow, other, max=2, min=2)
+        self.assertIn("not free yet", str(refused))
+        self.grow(other, max=2, min=2)
+        self.assertEqual(["one", "two"], self.hosts_of(other))
 
 
 @databases.on_each_database

@@ -17,7 +17,7 @@ from placement_core.placement.candidates.requests import CandidatesRequest, Requ
 from placement_core.placement.records import AllocationWrite
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import records, tables
-from placement_core.reservations.hosts.access import PoolFence
+from placement_core.reservations.hosts.access import HostAccessGate
 from placement_core.reservations.hosts.healing import Healing
 from placement_core.reservations.hosts.registry import HostRegistry
 from placement_core.reservations.leases.service import Leases
@@ -30,8 +30,8 @@ from placement_core.testing.fakes import MemoryCompute
 from placement_plugins.compute.none import NoCompute
 from placement_plugins.compute.nova import NovaCompute
 from tests import databases, nova_standin
-from tests.functional.reservations.pool_world import PoolTestCase, slots, whole
-from tests.functional.reservations.world import NotedRules
+from tests.functional.reservations.lease_cases import NotedRules
+from tests.functional.reservations.pool_cases import PoolTestCase, slots, whole
 from tests.plugins import remote
 
 
@@ -103,7 +103,7 @@ class TestInPlacement(LifeTestCase):
     def candidates(self, name):
         """Return the providers that can give one slot and two processors of their tree."""
         request = CandidatesRequest((RequestGroup("", {name: 1, "VCPU": 2}),))
-        found = search.find(self.parts.index.world(self.context()), request)
+        found = search.find(self.parts.index.snapshot(self.context()), request)
         return len(found)
 
     def test_slots_without_disk(self):
@@ -117,9 +117,9 @@ class TestInPlacement(LifeTestCase):
                 tables.computehost_allocations.c.disk_gb)).all()
         self.assertEqual([(8, 0), (1, 0)], sorted(map(tuple, held), reverse=True))
         full = next(each for each in self.hosts if self.held(lease)[each.name] == 8)
-        self.boot(full, name, fence=PoolFence(), VCPU=1)
+        self.boot(full, name, fence=HostAccessGate(), VCPU=1)
         self.assertRaises(placement_errors.Fenced, self.boot, full, name,
-                          fence=PoolFence(), VCPU=1, DISK_GB=1)
+                          fence=HostAccessGate(), VCPU=1, DISK_GB=1)
 
     def boot(self, host, name, *, fence=None, **resources):
         """Claim as nova does with the reservation's flavor; return the consumer."""
@@ -318,7 +318,7 @@ class TestInNova(LifeTestCase):
         self.happen(lease, records.END)
         self.work_in_trouble()
         self.nova.fail()
-        self.assertEqual(outbox.Audit([], []), outbox.audit(self.context(), self.compute))
+        self.assertEqual(outbox.AuditResult([], []), outbox.audit(self.context(), self.compute))
         self.assert_nothing_left()
 
     def work_in_trouble(self):

@@ -236,9 +236,9 @@ class TestLoop(ManagerTestCase):
             if done["bad"] < 4:
                 raise ValueError("nothing works")
 
-        with self.running(loop.Step("good step", 0.02, good),
-                          loop.Step("bad step", 0.02, bad),
-                          loop.Step("rare step", 3600, lambda _ctx: done.update(rare=1))):
+        with self.running(loop.PeriodicTask("good step", 0.02, good),
+                          loop.PeriodicTask("bad step", 0.02, bad),
+                          loop.PeriodicTask("rare step", 3600, lambda _ctx: done.update(rare=1))):
             self.until(lambda: min(done["good"], done["bad"]) > 5)
         self.assertEqual(1, done["rare"])
         self.assertEqual(1, self.log.output.count("bad step does not work"))

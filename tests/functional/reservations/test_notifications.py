@@ -7,12 +7,12 @@ from placement_core import db
 from placement_core.reservations import tables
 from placement_core.reservations.leases import notifications
 from tests import databases, round_trips
-from tests.functional.reservations import world
-from tests.functional.reservations.world import DAY
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import DAY
 
 
 @databases.on_each_database
-class TestNotices(world.LeasesTestCase):
+class TestNotices(lease_cases.LeasesTestCase):
     def setUp(self):
         super().setUp()
         self.hosts(*[(16, 16, 16)] * 3)

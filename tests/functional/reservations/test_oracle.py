@@ -13,12 +13,12 @@ from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations import tables
 from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.records import NewReservation
-from tests.functional.reservations import world
-from tests.functional.reservations.world import MINUTE
-from tests.plugins.reservations import oracle, worlds
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import MINUTE
+from tests.plugins.reservations import oracle, pools
 
 
-class TestAgainstTheOracle(world.LeasesTestCase):
+class TestAgainstTheOracle(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()
@@ -69,7 +69,7 @@ class TestAgainstTheOracle(world.LeasesTestCase):
 
     def make_one(self, chance):
         world = self.world()
-        wants = [worlds.random_want(chance, world, ("host", "slots", "slots"))
+        wants = [pools.random_want(chance, world, ("host", "slots", "slots"))
                  for _ in range(chance.randint(1, 3))]
         start = chance.randint(0, 15)
         end = start + chance.randint(1, 8)

@@ -6,8 +6,8 @@ from placement_core.catalog import projects
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.reservations.errors import NoRoom, OverQuota, PolicyRefused
 from tests import databases, round_trips
-from tests.functional.reservations import ruled, world
-from tests.functional.reservations.world import DAY, HOUR, SECOND
+from tests.functional.reservations import lease_cases, ruled
+from tests.functional.reservations.lease_cases import DAY, HOUR, SECOND
 
 
 class TestDuration(ruled.RuledTestCase):
@@ -113,14 +113,14 @@ class TestQuota(ruled.RuledTestCase):
             refusal = self.assert_refused(
                 OverQuota, self.create, self.instances(2, size), project=project)
             self.assertEqual([(name, small, small + 1)], [
-                (each.resource_name, each.limit, each.asked) for each in refusal.overruns])
+                (each.resource_name, each.limit, each.asked) for each in refusal.exceeded_limits])
 
     def test_limits_above(self):
         self.register({"servers": 10})
         self.limit(self.trunk, {"servers": 3})
         refusal = self.assert_refused(
             OverQuota, self.create, self.instances(4), project=self.left)
-        self.assertEqual([self.trunk], [each.node_id for each in refusal.overruns])
+        self.assertEqual([self.trunk], [each.node_id for each in refusal.exceeded_limits])
 
     def test_a_change(self):
         lease = self.create(self.instances(4), project=self.left)
@@ -141,7 +141,7 @@ class TestQuota(ruled.RuledTestCase):
         refusal = self.assert_refused(OverQuota, self.create, self.instances())
         self.assertEqual(
             ["class:DISK_GB", "class:MEMORY_MB", "class:VCPU"],
-            [each.resource_name for each in refusal.overruns])
+            [each.resource_name for each in refusal.exceeded_limits])
         # There are no budgets, and so nothing to be held to.
         self.create(self.whole())
 
@@ -164,7 +164,7 @@ class BudgetsTestCase(ruled.RuledTestCase):
         """Return what was exceeded: (name, whose, limit, used, asked)."""
         refusal = self.assertRaises(PolicyRefused, call, *arguments, **named)
         return [(each.resource_name, each.node_id, each.limit, each.used, each.asked)
-                for each in refusal.overruns]
+                for each in refusal.exceeded_limits]
 
 
 @databases.on_each_database
@@ -242,7 +242,7 @@ class TestSums(BudgetsTestCase):
         self.register({"lease:vcpu_hours": 100, "servers": 100})
         self.create(self.instances(), project=self.left)
         costs.append(trips.of(self.create, self.instances(), project=self.left))
-        self.rules = world.NotedRules()
+        self.rules = lease_cases.NotedRules()
         self.leases = self.service()
         costs.append(trips.of(self.create, self.instances(), project=self.left))
         # Whether limits have changed; and then also the time, and what leases hold.

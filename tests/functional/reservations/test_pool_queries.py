@@ -9,7 +9,7 @@ from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import tables
 from placement_core.reservations.scheduling import pool_queries
 from tests import databases
-from tests.functional.reservations import world
+from tests.functional.reservations import lease_cases
 
 _held = tables.computehost_allocations
 _HOUR, _DAY = 3600, 86_400
@@ -18,7 +18,7 @@ _MANY = 20_000
 
 
 @databases.on_each_database
-class TestRowsRead(world.LeasesTestCase):
+class TestRowsRead(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()
@@ -62,7 +62,7 @@ class TestRowsRead(world.LeasesTestCase):
 
     def test_no_promise_is_overlooked(self):
         chance = random.Random(6)
-        statement = pool_queries._PROMISES[0]
+        statement = pool_queries._BOOKINGS[0]
         first = int(self.at(0).timestamp())
         for _ in range(20):
             since = first + chance.randrange(2 * 365 * _DAY)
@@ -77,7 +77,7 @@ class TestRowsRead(world.LeasesTestCase):
         """Return how many rows the database looks at; None: it does not tell."""
         dialect = self.database.writer.dialect
         values = {"since": window.start, "until": window.end}
-        text = str(pool_queries._PROMISES[0].params(values).compile(
+        text = str(pool_queries._BOOKINGS[0].params(values).compile(
             dialect=dialect, compile_kwargs={"literal_binds": True}))
         with self.database.autocommit.connect() as connection:
             if dialect.name == "mysql":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from placement_core.reservations import errors
 from placement_core.reservations.hosts import host_properties
 from tests import databases
-from tests.functional.reservations.pool_world import PoolTestCase
+from tests.functional.reservations.pool_cases import PoolTestCase
 
 
 @databases.on_each_database
-class PropertiesTest(PoolTestCase):
+class TestProperties(PoolTestCase):
     def setUp(self) -> None:
         super().setUp()
         for name, gpu in (("one", "a100"), ("two", "h100"), ("three", "a100")):

@@ -5,11 +5,11 @@ from placement_core.reservations import errors, tables
 from placement_core.reservations.records import Lease
 from placement_core.reservations.store import bookings
 from tests import databases, races
-from tests.functional.reservations import world
+from tests.functional.reservations import lease_cases
 
 
 @databases.on_each_database
-class TestRaces(world.LeasesTestCase):
+class TestRaces(lease_cases.LeasesTestCase):
 
     def race(self, *functions):
         """Run functions at once, each with a context of its own; return (won, refused)."""

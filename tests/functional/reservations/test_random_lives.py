@@ -21,11 +21,11 @@ from placement_core.reservations import records, tables
 from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.manager import event_queue
 from tests import databases, races
-from tests.functional.reservations.pool_world import slots, whole
+from tests.functional.reservations.pool_cases import slots, whole
 from tests.functional.reservations.test_late_ends import LateEndsTestCase
 
-_events, _held, _leases, _reservations = (
-    tables.lease_events, tables.computehost_allocations, tables.leases,
+_events, _held, _hosts, _leases, _reservations = (
+    tables.lease_events, tables.computehost_allocations, tables.computehosts, tables.leases,
     tables.lease_reservations)
 _STEPS = 35
 
@@ -43,6 +43,11 @@ class TestRandomLives(LateEndsTestCase):
         self.claimed = {}
         #: {(lease, host)} that were in force at the last look; {host: {lease: when it ended}}.
         self.before = set()
+        #: {(lease, host)} in force until the lease ended.
+        self.to_the_end = set()
+        #: Hosts that healing leaves; leases and hosts that may have parted in this step.
+        self.broken = set()
+        self.parted = set()
         self.freed = collections.defaultdict(dict)
         self.seen = collections.Counter()
 
@@ -55,10 +60,12 @@ class TestRandomLives(LateEndsTestCase):
                     self.check()
         # It was no play of nothing.
         self.assertTrue(min(
-            self.seen[what] for what in ("claimed", "came", "came later", "ended")) > 0,
+            self.seen[what] for what in ("claimed", "came", "came later", "ended", "gone")) > 0,
             self.seen)
 
     def step(self, chance):
+        for lease_id, host_id in sorted(self.before - set(self.claimed.values())):
+            self.do(functools.partial(self.claim, lease_id, host_id), chance)
         [trick] = chance.choices(
             (self.be_late, self.fail_ends, self.retry_ends, None), (2, 1, 4, 5))
         if trick is not None:
@@ -66,6 +73,7 @@ class TestRandomLives(LateEndsTestCase):
         deeds = chance.choices(
             (self.make, self.grow_one, self.break_host, self.mend_host, self.claim_one,
              self.give_up), (6, 5, 2, 4, 8, 1), k=chance.choice((1, 2, 3)))
+        self.parted.clear()
         deeds += [self.manage] * chance.choice((1, 2))
         # Each its own chance: threads take turns as they like.
         outcomes = races.run(*(
@@ -95,6 +103,7 @@ class TestRandomLives(LateEndsTestCase):
 
     def grow_one(self, chance):
         lease = self.one(chance)
+        self.parted.add(lease.id)
         if lease.reservations[0].resource_type == "physical:host":
             least = chance.randint(1, 3)
             self.grow(lease, min=least, max=chance.randint(least, 3))
@@ -124,7 +133,9 @@ class TestRandomLives(LateEndsTestCase):
                     _events.c.id == chance.choice(due).id).values(status=after))
 
     def break_host(self, chance):
-        self.pool.change(self.context(), str(chance.choice(self.hosts).id), {}, reservable=False)
+        host_id = chance.choice(self.hosts).id
+        self.parted.add(host_id)
+        self.pool.change(self.context(), str(host_id), {}, reservable=False)
 
     def mend_host(self, chance):
         self.pool.change(self.context(), str(chance.choice(self.hosts).id), {}, reservable=True)
@@ -132,16 +143,19 @@ class TestRandomLives(LateEndsTestCase):
     def claim_one(self, chance):
         """Claim of a host of a lease, as its project; and as somebody whom nobody lets in."""
         lease_id, host_id = chance.choice(sorted(self.before) or [("", 0)])
-        lease = lease_queries.get(self.context(), lease_id)
-        host = next(each for each in self.hosts if each.id == host_id)
-        with contextlib.suppress(Fenced):
-            self.claimed[self.claim_as(lease.project_id, host)] = lease.id, host.id
-            self.seen["claimed"] += 1
+        self.claim(lease_id, host_id, chance)
         try:
-            self.claim_as("nobody", host)
+            self.claim_as("nobody", next(host for host in self.hosts if host.id == host_id))
         except Fenced:
             return
         raise AssertionError("somebody came in without a lease")
+
+    def claim(self, lease_id, host_id, _chance):
+        lease = lease_queries.get(self.context(), lease_id)
+        host = next(host for host in self.hosts if host.id == host_id)
+        with contextlib.suppress(Fenced):
+            self.claimed[self.claim_as(lease.project_id, host)] = lease.id, host.id
+            self.seen["claimed"] += 1
 
     def give_up(self, chance):
         self.leases.delete(self.context(), self.one(chance).id)
@@ -164,21 +178,27 @@ class TestRandomLives(LateEndsTestCase):
             starts = {row.lease_id: row.done_at for row in session.execute(
                 sa.select(_events.c.lease_id, _events.c.done_at)
                 .where(_events.c.event_type == records.START))}
+            broken = set(session.execute(
+                sa.select(_hosts.c.id).where(_hosts.c.reservable == sa.false())).scalars())
             held = session.execute(
-                sa.select(_held, _leases.c.id, _leases.c.end_at, _leases.c.ended_at,
-                          _reservations.c.status)
+                sa.select(_held, _leases.c.id, _leases.c.end_at, _reservations.c.status)
                 .join(_reservations, _reservations.c.id == _held.c.reservation_id)
                 .join(_leases, _leases.c.id == _reservations.c.lease_id)).all()
         rows = [row for row in held if row.status == records.R_ACTIVE
                 and row.end_second >= second(row.end_at)]
-        to_the_end = {
-            (row.id, row.computehost_id) for row in held if row.status == records.R_DELETED
-            and row.end_second >= min(second(row.end_at), second(row.ended_at))}
         in_force = {(row.id, row.computehost_id): row for row in rows}
         for lease, host in self.before - set(in_force):
             if ends.get(lease) is not None:
                 self.freed[host][lease] = second(ends[lease])
                 self.seen["ended"] += 1
+                if not self.parted & {lease, host} and host not in self.broken:
+                    self.to_the_end.add((lease, host))
+                else:
+                    # It may have been given up a moment before: what is left stays there.
+                    self.freed[host][lease] = min([
+                        self.freed[host][lease],
+                        *(row.end_second for row in held
+                          if (row.id, row.computehost_id) == (lease, host))])
         for lease, host in set(in_force) - self.before:
             row = in_force[lease, host]
             since = max(row.start_second, second(starts[lease]))
@@ -187,15 +207,17 @@ class TestRandomLives(LateEndsTestCase):
                 for ended in self.freed[host].values():
                     self.assertTrue(
                         since >= ended + self.cleaning_seconds,
-                        f"came at {since} to {host}, which was freed at {ended}")
+                        f"{lease} came at {since} to {host}, which was freed at {ended}: "
+                        f"{[tuple(row) for row in held if row.computehost_id == host]}")
         for host in self.hosts:
             self.check_host([row for row in rows if row.computehost_id == host.id])
         for consumer, (lease, host) in list(self.claimed.items()):
             if (lease, host) in in_force:
                 self.assertTrue(self.holds(consumer), "somebody has lost what is his")
-            elif (lease, host) in to_the_end:
+            elif (lease, host) in self.to_the_end:
+                self.seen["gone"] += 1
                 self.assertFalse(self.holds(consumer), "somebody has what was another's")
-        self.before = set(in_force)
+        self.before, self.broken = set(in_force), broken
 
     def check_host(self, rows):
         if any(row.whole for row in rows):

@@ -2,11 +2,11 @@ from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import errors
 from placement_core.reservations.leases import lease_queries
 from tests import databases, round_trips
-from tests.functional.reservations import world
+from tests.functional.reservations import lease_cases
 
 
 @databases.on_each_database
-class TestPages(world.LeasesTestCase):
+class TestPages(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()

@@ -11,9 +11,9 @@ from placement_core.reservations import errors, tables
 from placement_core.reservations.leases import lease_queries, rendered_cache, rendered_texts
 from placement_core.reservations.manager import event_queue
 from tests import databases, round_trips
-from tests.functional.reservations import pool_world, world
-from tests.functional.reservations.test_outbox import OutboxTestCase
-from tests.functional.reservations.world import HOUR
+from tests.functional.reservations import lease_cases, pool_cases
+from tests.functional.reservations.lease_cases import HOUR
+from tests.functional.reservations.outbox_cases import OutboxTestCase
 
 
 class _Shown:
@@ -44,7 +44,8 @@ class _Shown:
     @staticmethod
     def fresh():
         """Return what a process keeps that begins to look."""
-        return rendered_cache.RenderedLeases(representations.LEASE)
+        return rendered_cache.RenderedLeases(
+            representations.LEASE, rendered_cache.LeaseTexts())
 
     def assert_seen(self, function, *arguments, **options):
         """Do something to leases that can be seen; return what it returns."""
@@ -55,7 +56,7 @@ class _Shown:
 
 
 @databases.on_each_database
-class TestShown(_Shown, world.LeasesTestCase):
+class TestShown(_Shown, lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()
@@ -152,19 +153,20 @@ class TestShown(_Shown, world.LeasesTestCase):
         for hour in range(5):
             self.create(self.instances(), start=hour, end=hour + 1)
         for most, kept in ((0, 0), (3000, 2)):
-            self.shown = rendered_cache.RenderedLeases(representations.LEASE, most)
+            texts = rendered_cache.LeaseTexts(most)
+            self.shown = rendered_cache.RenderedLeases(representations.LEASE, texts)
             for _ in range(2):
                 self.assertEqual(5, len(self.look()))
-            self.assertEqual(kept, len(self.shown._texts))
-            self.assertTrue(self.shown._bytes <= most)
+            self.assertEqual(kept, len(texts))
+            self.assertTrue(texts._bytes <= most)
 
 
 @databases.on_each_database
-class TestShownOfHealing(_Shown, pool_world.PoolTestCase):
+class TestShownOfHealing(_Shown, pool_cases.PoolTestCase):
 
     def test_hosts_that_fail(self):
         one = self.host("one")
-        lease = self.lease(pool_world.slots(2, affinity=True))
+        lease = self.lease(pool_cases.slots(2, affinity=True))
         self.activate(lease)
         self.assert_seen(self.out_of_service, one)
         self.assertTrue(self.found(lease).degraded)

@@ -22,8 +22,8 @@ from placement_core.reservations.leases import (
 )
 from placement_core.reservations.store import lease_rows
 from tests import base, databases, races
-from tests.functional.reservations import world
-from tests.functional.reservations.world import DAY, HOUR
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import DAY, HOUR
 from tests.http import base as http_base
 
 FORM = representations.LEASE
@@ -117,11 +117,12 @@ class TestFormat(base.DatabaseTestCase):
                 (format_, [(lease.id, text)]),
                 (FORM.format, [
                     (id_, each.decode())
-                    for id_, each in rendered_cache.RenderedLeases(FORM).page(self.ctx)]))
+                    for id_, each in rendered_cache.RenderedLeases(
+                        FORM, rendered_cache.LeaseTexts()).page(self.ctx)]))
             rendered_texts.fill(self.ctx, FORM)
 
 
-class TextsTestCase(world.LeasesTestCase):
+class TextsTestCase(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()
@@ -139,7 +140,8 @@ class TextsTestCase(world.LeasesTestCase):
 
     def seen(self, form=FORM):
         """Return what a new process shows: {id: text}."""
-        return dict(rendered_cache.RenderedLeases(form).page(self.context()))
+        process = rendered_cache.RenderedLeases(form, rendered_cache.LeaseTexts())
+        return dict(process.page(self.context()))
 
     def made(self):
         """Return what there is to be shown."""
@@ -238,7 +240,7 @@ class TestTexts(TextsTestCase):
         self.make(2)
         for filters in ({}, {"name": "other"}, {"sort_key": "start_at", "descending": True},
                         {"limit": 5}, {"after": made[1].id, "limit": 3}, {"name": "no"}):
-            process = rendered_cache.RenderedLeases(FORM)
+            process = rendered_cache.RenderedLeases(FORM, rendered_cache.LeaseTexts())
             for before in ({"limit": 1}, filters, {}):
                 process.page(self.ctx, **before)
                 self.assertEqual(

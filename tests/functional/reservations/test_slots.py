@@ -13,7 +13,7 @@ from placement_core.reservations.provisioning import slots
 from placement_core.reservations.provisioning.provisioner import HOST
 from placement_core.testing import factories
 from tests import databases
-from tests.functional.reservations.provisioner_worlds import PROJECT, ProvisionerTestCase
+from tests.functional.reservations.provisioner_cases import PROJECT, ProvisionerTestCase
 
 
 @databases.on_each_database

@@ -4,12 +4,12 @@ from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import errors
 from placement_core.reservations.leases import lease_queries
 from tests import databases, round_trips
-from tests.functional.reservations import world
-from tests.functional.reservations.world import DAY, MINUTE
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import DAY, MINUTE
 
 
 @databases.on_each_database
-class TestStatements(world.LeasesTestCase):
+class TestStatements(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()
@@ -58,7 +58,7 @@ class TestStatements(world.LeasesTestCase):
         self.assert_takes(5, lease_queries.page, self.ctx)
 
 
-class TestAsking(world.LeasesTestCase):
+class TestAsking(lease_cases.LeasesTestCase):
     """When something fits, and how much is free: nothing is taken for that."""
 
     def setUp(self):

@@ -1,13 +1,13 @@
 from placement_core.reservations import errors, tables
 from placement_core.reservations.leases.transitions import EventAttempt
 from tests import databases
-from tests.functional.reservations import world
-from tests.functional.reservations.world import HOUR, SECOND
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import HOUR, SECOND
 
 NAMES = ("start_lease", "before_end_lease", "end_lease")
 
 
-class TurnsTestCase(world.LeasesTestCase):
+class TurnsTestCase(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()

@@ -3,11 +3,11 @@
 from placement_core.plugin_api.reservations import InvalidReservation, NotChangeable
 from placement_core.reservations import errors
 from placement_core.reservations.records import LeaseChange, NewLease
-from tests.functional.reservations import world
-from tests.functional.reservations.world import HOUR
+from tests.functional.reservations import lease_cases
+from tests.functional.reservations.lease_cases import HOUR
 
 
-class TestWeaknesses(world.LeasesTestCase):
+class TestWeaknesses(lease_cases.LeasesTestCase):
 
     def setUp(self):
         super().setUp()

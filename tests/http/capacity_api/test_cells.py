@@ -10,7 +10,7 @@ import webob
 
 from placement_core.cells import mappings, schema
 from tests import databases, nova_databases
-from tests.functional.cells import world
+from tests.functional.cells import cases
 from tests.http import base
 
 A, B, C = (str(uuid.UUID(int=number)) for number in (1, 2, 3))
@@ -157,8 +157,8 @@ class TestCells(CellsTestCase):
             self.assertNotIn("check", self.send("GET", path, status=200).json["cell"])
 
     def test_a_cell_without_tables(self) -> None:
-        url = world.bare(self.kind, "cell")
-        self.addCleanup(world.drop, url)
+        url = cases.bare(self.kind, "cell")
+        self.addCleanup(cases.drop, url)
         made = self.cell("cell1", url)
         (parts,) = self.parts
         ctx = parts.context()

@@ -12,7 +12,7 @@ from placement_core.cells import cell_tables, engines, mappings, schema
 from placement_core.cells.records import Cell
 from placement_core.testing import factories
 from tests import databases
-from tests.functional.compute import world
+from tests.functional.compute import cases
 from tests.functional.migrations import bare
 from tests.http.base import HttpTestCase
 
@@ -22,7 +22,7 @@ PATH = "/capacity/v1/compute_nodes"
 class NodesTestCase(HttpTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.addCleanup(engines.dispose)
+        self.addCleanup(engines.SHARED.dispose)
         self.services = self.parts[0]
 
     def cell(self, name: str = "cell1") -> Cell:
@@ -38,7 +38,7 @@ class NodesTestCase(HttpTestCase):
             session.execute(sa.insert(table), values)
 
     def node(self, cell: Cell, name: str = "node", **values: Any) -> str:
-        row = {**world.NODE, "host": name, "hypervisor_hostname": name,
+        row = {**cases.NODE, "host": name, "hypervisor_hostname": name,
                "uuid": factories.new_uuid(), **values}
         self.insert(cell, cell_tables.compute_nodes, **row)
         return row["uuid"]

@@ -277,7 +277,7 @@ class TestEmptyRegion(QuotaTestCase):
         app.make_app(self.conf)
         self.assertNotIn("[quota]", log.output)
         # What was registered for another region is seen by the manager, and at the next start.
-        [step] = [each for each in self.services.manager(representations.LEASE)._steps
+        [step] = [each for each in self.services.manager(representations.LEASE)._tasks
                   if "bind nobody" in each.name]
         step.do(self.services.context())
         self.make("regions", "region", id="RegionTwo")

@@ -10,7 +10,7 @@ from placement_core.http.operations import Call, Operation, Reply
 from placement_core.http.placement_api import policies
 from tests import databases
 from tests.http import base
-from tests.http.placement_api.test_pipeline import table
+from tests.http.placement_api.pipeline_cases import table
 
 
 def _who(call: Call) -> Reply:

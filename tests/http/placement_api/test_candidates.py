@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placement_core.http.placement_api import microversions as mv
-from placement_core.placement.candidates import effort
+from placement_core.placement.candidates import search_budget
 from tests import databases
 from tests.http.placement_api.cases import PlacementTestCase
 
@@ -93,7 +93,7 @@ class TestCandidates(PlacementTestCase):
 
 class TestTooHard(PlacementTestCase):
     def test_packing_that_nobody_can_do_in_time_is_refused(self):
-        self.patch(effort, "PURSE", 5_000)
+        self.patch(search_budget, "REQUEST_BUDGET", 5_000)
         root = self.provider("host", VCPU=1)
         for number in range(10):
             self.provider(f"device-{number}", root, PGPU=100)

@@ -1,7 +1,7 @@
 """Cross-origin requests: off unless an origin is allowed."""
 
 from tests.http import base
-from tests.http.placement_api.test_pipeline import OPERATIONS, table
+from tests.http.placement_api.pipeline_cases import OPERATIONS, table
 
 _GOOD, _BAD = "https://dashboard.example", "https://elsewhere.example"
 

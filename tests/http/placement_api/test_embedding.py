@@ -19,7 +19,7 @@ from placement_core.http.placement_api import policies
 from placement_core.placement import standard, tables
 from tests import base as tests_base, databases
 from tests.http import base
-from tests.http.placement_api.test_pipeline import OPERATIONS, table
+from tests.http.placement_api.pipeline_cases import OPERATIONS, table
 
 
 class TestStart(tests_base.TestCase):

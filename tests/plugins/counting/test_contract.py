@@ -6,7 +6,7 @@ from placement_core.testing import counting as contract
 from placement_plugins.counting.legacy_cell import LegacyCellCounting
 from placement_plugins.counting.placement import PlacementCounting
 from tests import base, databases
-from tests.plugins.counting import estates
+from tests.plugins.counting import nova_deployments
 
 
 class _Contract(contract.CountingContract):
@@ -22,12 +22,12 @@ class _Contract(contract.CountingContract):
 
 
 @databases.on_each_database
-class TestLegacyCell(_Contract, estates.EstateTestCase):
+class TestLegacyCell(_Contract, nova_deployments.NovaDeploymentTestCase):
     driver = LegacyCellCounting
 
 
 @databases.on_each_database
-class TestPlacement(_Contract, estates.EstateTestCase):
+class TestPlacement(_Contract, nova_deployments.NovaDeploymentTestCase):
     driver = PlacementCounting
     classes = ("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_LICENCE")
 

@@ -7,11 +7,11 @@ import sqlalchemy as sa
 
 from placement_core import db, errors
 from placement_core.cells import counts, databases as cell_databases
-from placement_core.cells.counts import Amounts, InCell
+from placement_core.cells.counts import CellCount, InstanceTotals
 from placement_plugins.counting import last_known
 from placement_plugins.counting.legacy_cell import LegacyCellCounting
-from tests import base, databases
-from tests.plugins.counting import estates
+from tests import base, databases, round_trips
+from tests.plugins.counting import nova_deployments
 
 UNITS = ("instances", "VCPU", "MEMORY_MB")
 
@@ -21,7 +21,7 @@ def new():
 
 
 @databases.on_each_database
-class TestLegacyCell(estates.EstateTestCase):
+class TestLegacyCell(nova_deployments.NovaDeploymentTestCase):
 
     def setUp(self):
         super().setUp()
@@ -45,7 +45,7 @@ class TestLegacyCell(estates.EstateTestCase):
         driver = self.driver()
         self.count(driver, "p0")
         cell = cell_databases.CellDatabases(self.conf())
-        asked = [estates.Statements(cell.of(self.ctx, each).database)
+        asked = [round_trips.Statements(cell.of(self.ctx, each).database)
                  for each in cell.cells(self.ctx)]
         count = self.count(driver, "p0", user_id="second")
         self.assertEqual((8, 7), (count.projects["p0"]["VCPU"], count.user["VCPU"]))
@@ -117,7 +117,7 @@ class TestLegacyCell(estates.EstateTestCase):
             self.assertIn("two", count.seconds)
             (missing,) = driver.count_all(self.ctx, units=UNITS).missing_cells
             self.assertEqual("two", missing.name)
-            estates.empty(self.two.url)
+            nova_deployments.empty(self.two.url)
             self.one.execute(sa.text("DELETE FROM instances"))
 
     def test_last_known(self):
@@ -138,7 +138,7 @@ class TestLegacyCell(estates.EstateTestCase):
         driver = self.lose(quota__on_missing_cell="last_known")
         self.put(new(), self.one, vcpus=10)
         self.assertEqual(13, self.count(driver, "project").projects["project"]["VCPU"])
-        estates.empty(self.two.url)
+        nova_deployments.empty(self.two.url)
         count = self.count(driver, "project")
         self.assertEqual((11, []), (count.projects["project"]["VCPU"], list(count.missing_cells)))
 
@@ -172,7 +172,7 @@ class TestLegacyCell(estates.EstateTestCase):
         driver = self.lose(quota__on_missing_cell="last_known")
         self.assertEqual(3, self.count(
             driver, "project", without=[new()]).projects["project"]["VCPU"])
-        estates.empty(self.two.url)
+        nova_deployments.empty(self.two.url)
         made = new()
         self.put(made, self.two, vcpus=2)
         self.assertEqual(1, self.count(
@@ -187,7 +187,7 @@ class TestLegacyCell(estates.EstateTestCase):
         self.assertIsNone(missing.known_since_seconds)
 
 
-class TestTime(estates.EstateTestCase):
+class TestTime(nova_deployments.NovaDeploymentTestCase):
 
     def test_twenty_cells_cost_the_slowest_not_the_sum(self):
         for number in range(20):
@@ -240,9 +240,9 @@ class TestLastKnown(base.TestCase):
             found.counted.user.vcpus, found.seconds)
 
     def note(self, vcpus, projects, user=None, of_user=0):
-        self.known.note("cell", InCell(
-            {project: Amounts(1, amount, 0) for project, amount in vcpus.items()},
-            Amounts(1, of_user, 0)), projects, user)
+        self.known.note("cell", CellCount(
+            {project: InstanceTotals(1, amount, 0) for project, amount in vcpus.items()},
+            InstanceTotals(1, of_user, 0)), projects, user)
 
     def test_the_age_is_that_of_the_oldest_part(self):
         self.note({"a": 1}, ["a"])

@@ -7,14 +7,14 @@ import sqlalchemy as sa
 from placement_core.cells import databases as cell_databases, errors, server_groups, tables
 from placement_plugins.counting.legacy_cell import LegacyCellCounting
 from placement_plugins.counting.placement import PlacementCounting
-from tests import databases, nova_databases
-from tests.plugins.counting import estates
+from tests import databases, nova_databases, round_trips
+from tests.plugins.counting import nova_deployments
 
 DRIVERS = {"legacy_cell": LegacyCellCounting, "placement": PlacementCounting}
 
 
 @databases.on_each_database
-class TestMembers(estates.EstateTestCase):
+class TestMembers(nova_deployments.NovaDeploymentTestCase):
 
     def setUp(self):
         super().setUp()
@@ -48,7 +48,7 @@ class TestMembers(estates.EstateTestCase):
     def test_one_statement(self):
         uuids = [self.member(), self.member(gone=True)]
         driver = PlacementCounting(self.conf())
-        asked = estates.Statements(self.database)
+        asked = round_trips.Statements(self.database)
         driver.server_group_members(self.ctx, uuids, "user")
         self.assertEqual(1, len(asked.taken("SELECT")))
 
@@ -87,7 +87,7 @@ class TestMembers(estates.EstateTestCase):
 
 
 @databases.on_each_database
-class TestServerGroups(estates.EstateTestCase):
+class TestServerGroups(nova_deployments.NovaDeploymentTestCase):
     """Groups in our tables."""
 
     def setUp(self):
@@ -105,7 +105,7 @@ class TestServerGroups(estates.EstateTestCase):
         return made
 
     def members(self, group, project_id="project"):
-        return server_groups.members(self.ctx, self.databases, group, project_id=project_id)
+        return server_groups.list_members(self.ctx, self.databases, group, project_id=project_id)
 
     def test_by_uuid_and_by_name(self):
         made = self.group("web", "one", "two")

@@ -10,7 +10,7 @@ from placement_plugins.counting.legacy_cell import LegacyCellCounting
 from placement_plugins.counting.placement import PlacementCounting
 from tests import databases
 from tests.functional.db import proxy
-from tests.plugins.counting import estates
+from tests.plugins.counting import nova_deployments
 
 UNITS = ("instances", "VCPU", "MEMORY_MB")
 
@@ -58,26 +58,26 @@ class _Outage:
             self.assertEqual((whole, []), self.ask(driver))
 
 
-class TestFile(_Outage, estates.EstateTestCase):
+class TestFile(_Outage, nova_deployments.NovaDeploymentTestCase):
     """An SQLite file is moved away."""
 
     def stop(self):
         self.elsewhere = self.lost.path.parent.with_name(f"{self.lost.path.parent.name}-away")
         self.lost.path.parent.rename(self.elsewhere)
-        engines.dispose()  # An open file stays readable, wherever it is moved to.
+        engines.SHARED.dispose()  # An open file stays readable, wherever it is moved to.
 
     def start(self):
         self.elsewhere.rename(self.lost.path.parent)
 
 
 @unittest.skipUnless("postgresql" in databases.KINDS, "no PostgreSQL is given")
-class TestServer(_Outage, estates.EstateTestCase):
+class TestServer(_Outage, nova_deployments.NovaDeploymentTestCase):
     """The server of a cell cuts its connections and refuses new ones."""
 
     kind = "postgresql"
 
     def map_lost(self):
-        url = sa.make_url(estates.cell_database(self.kind, 1))
+        url = sa.make_url(nova_deployments.cell_database(self.kind, 1))
         self.proxy = proxy.Proxy((url.host, url.port or 5432), b"COMMIT")
         self.addCleanup(self.proxy.close)
         host, port = self.proxy.address

@@ -12,13 +12,13 @@ from placement_core.testing import counting as contract
 from placement_plugins.counting import remote, usages
 from placement_plugins.counting.placement import PlacementCounting
 from tests import placement_service, proxies
-from tests.plugins.counting import estates
+from tests.plugins.counting import nova_deployments
 
 UNITS = ("instances", "VCPU", "MEMORY_MB")
 
 
 @unittest.skipUnless(placement_service.INSTALLED, "upstream is not installed")
-class RemoteTestCase(estates.EstateTestCase):
+class RemoteTestCase(nova_deployments.NovaDeploymentTestCase):
     """A real second placement, through a proxy that counts."""
 
     def setUp(self):
@@ -74,7 +74,7 @@ class TestRemote(RemoteTestCase):
 
     def test_it_is_not_transactional(self):
         self.assertFalse(self.driver.transactional)
-        self.assertTrue(PlacementCounting(estates.EstateTestCase.conf(self)).transactional)
+        self.assertTrue(PlacementCounting(nova_deployments.NovaDeploymentTestCase.conf(self)).transactional)
 
     def test_at_most_two_questions(self):
         """One about the project; one about the user, where and only where one is asked."""
@@ -236,7 +236,7 @@ class TestRemote(RemoteTestCase):
         self.assert_unavailable("(403)", remote.PlacementRefuses)
 
 
-class TestOptions(estates.EstateTestCase):
+class TestOptions(nova_deployments.NovaDeploymentTestCase):
 
     def refused(self, words, *, quota=None, **client):
         conf = self.conf(**(quota or {}))

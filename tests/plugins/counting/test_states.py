@@ -11,13 +11,13 @@ from placement_core.testing import factories
 from placement_plugins.counting.legacy_cell import LegacyCellCounting
 from placement_plugins.counting.placement import PlacementCounting
 from tests import databases, nova_databases
-from tests.plugins.counting import estates
+from tests.plugins.counting import nova_deployments
 
 UNITS = ("instances", "VCPU", "PCPU", "MEMORY_MB")
 
 
 @databases.on_each_database
-class TestStates(estates.EstateTestCase):
+class TestStates(nova_deployments.NovaDeploymentTestCase):
     """Every state, in the schema that nova-manage makes."""
 
     def setUp(self):

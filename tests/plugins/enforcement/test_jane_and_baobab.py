@@ -6,7 +6,7 @@ from oslo_config import cfg
 
 from placement_plugins.enforcement import flat, overcommit, strict_two_level, tree
 from tests import base
-from tests.plugins.enforcement import trees
+from tests.plugins.enforcement import limit_trees
 
 _CPUS_BY_DEFAULT = 20
 
@@ -22,16 +22,16 @@ class TestJaneAndBaobab(base.TestCase):
     def story(self, model):
         def fits(of, used, delta):
             usages = {("Baobab", "own"): used, ("Baobab", "subtree"): used}
-            return not trees.refused(model, of, "Baobab", usages, delta)
+            return not limit_trees.refused(model, of, "Baobab", usages, delta)
 
-        before = trees.tree(
+        before = limit_trees.tree(
             {"forest": (None, None), "Baobab": ("forest", None)}, default=_CPUS_BY_DEFAULT)
         self.assertTrue(fits(before, 0, 18), model.name)
         self.assertTrue(fits(before, 18, 2), model.name)
         self.assertFalse(fits(before, 18, 3), model.name)
 
         # Kelly lowers the limit, and nothing asks what is used.
-        after = trees.tree(
+        after = limit_trees.tree(
             {"forest": (None, None), "Baobab": ("forest", 10)}, default=_CPUS_BY_DEFAULT)
         self.assertEqual([], model.clashes(after, ["Baobab"]), model.name)
 

@@ -13,7 +13,7 @@ from placement_core.plugin_api.catalog import Node
 from placement_core.plugin_api.enforcement import LimitTree
 from placement_plugins.enforcement import flat, overcommit, strict_two_level, tree
 from tests import base
-from tests.plugins.enforcement import oracle, trees
+from tests.plugins.enforcement import limit_trees, oracle
 
 _AMOUNTS = (-1, 0, 1, 2, 3, 4, 6, 9, 10, 20)
 #: As it is configured, and as the oracle reckons.
@@ -108,7 +108,7 @@ class TestClaims(base.TestCase):
     def compare(self, model, world, **rules):
         of = _limit_tree(world)
         for node in world.parents:
-            lineage = trees.lineage(of, node)
+            lineage = limit_trees.lineage(of, node)
             limits = {each.id: of.limits[each.id] for each in lineage if each.id in of.limits}
             found = model.bindings(lineage, limits, of.default)
             usages = {

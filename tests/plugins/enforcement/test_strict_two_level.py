@@ -6,11 +6,11 @@ from oslo_config import cfg
 
 from placement_plugins.enforcement import strict_two_level
 from tests import base
-from tests.plugins.enforcement import trees
+from tests.plugins.enforcement import limit_trees
 
 
 def _tree(domain, project, child=None, *, default=10, sibling=None):
-    return trees.tree(
+    return limit_trees.tree(
         {"D": (None, domain), "P": ("D", project), "C": ("P", child), "S": ("P", sibling)},
         default=default)
 
@@ -24,7 +24,7 @@ class _TestCase(base.TestCase):
         self.assertEqual([], self.model.clashes(of, changed))
 
     def assert_clash(self, expected, of, *changed):
-        self.assertEqual([expected], trees.clashing(self.model, of, changed))
+        self.assertEqual([expected], limit_trees.clashing(self.model, of, changed))
 
 
 class TestKeystonesRules(_TestCase):
@@ -71,7 +71,7 @@ class TestKeystonesRules(_TestCase):
     def test_three_levels(self):
         """Keystone calls them two, and really accepts a project below a project."""
         self.assert_fine(_tree(20, 10, 5), "C")
-        of = trees.tree(
+        of = limit_trees.tree(
             {"D": (None, 9), "P": ("D", 9), "C": ("P", 9), "G": ("C", 1)}, default=9)
         self.assert_clash(("G", None), of, "G")
         self.assertEqual(
@@ -112,9 +112,9 @@ class TestWhatChanges(_TestCase):
         self.assert_clash(("C", "P"), _tree(20, 4, 5), "C")
         self.assert_fine(of, "C")
         self.assert_clash(("S", "P"), of, "S")
-        self.assertEqual([("D", "P")], trees.clashing(self.model, of, ["D"]))
+        self.assertEqual([("D", "P")], limit_trees.clashing(self.model, of, ["D"]))
         self.assertEqual(
-            [("P", "D"), ("S", "P")], trees.clashing(self.model, of, ["C", "P", "S"]))
+            [("P", "D"), ("S", "P")], limit_trees.clashing(self.model, of, ["C", "P", "S"]))
 
     def test_a_limit_that_goes_away(self):
         """What stood below it now stands below the next one, or the default."""
@@ -125,9 +125,9 @@ class TestWhatChanges(_TestCase):
     def test_a_project_that_is_moved(self):
         """It has no limit itself: it is what stands below it that may not fit."""
         nodes = {"D": (None, 20), "Q": ("D", 5), "P": ("D", None), "C": ("P", 8)}
-        self.assert_fine(trees.tree(nodes, default=10), "P")
+        self.assert_fine(limit_trees.tree(nodes, default=10), "P")
         moved = {"E": (None, 5), **nodes, "P": ("E", None)}
-        self.assert_clash(("C", "E"), trees.tree(moved, default=10), "P")
+        self.assert_clash(("C", "E"), limit_trees.tree(moved, default=10), "P")
 
     def test_the_reason_names_both(self):
         for of, changed, expected in (
@@ -144,16 +144,16 @@ class TestWhatChanges(_TestCase):
 class TestDamage(_TestCase):
 
     def test_a_loop_is_cut(self):
-        of = trees.tree({"A": ("B", 1), "B": ("A", 2)}, default=10)
+        of = limit_trees.tree({"A": ("B", 1), "B": ("A", 2)}, default=10)
         self.assert_clash(("B", "A"), of, "B")
         self.assert_clash(("A", "B"), of, "A")
         self.assert_clash(
-            ("A", None), trees.tree({"A": ("A", 11)}, default=10), "A")
+            ("A", None), limit_trees.tree({"A": ("A", 11)}, default=10), "A")
 
     def test_a_parent_that_is_missing(self):
         """Nobody knows what is above: it is a project, held to the default."""
-        self.assert_fine(trees.tree({"P": ("gone", 10)}, default=10), "P")
-        self.assert_clash(("P", None), trees.tree({"P": ("gone", 11)}, default=10), "P")
+        self.assert_fine(limit_trees.tree({"P": ("gone", 10)}, default=10), "P")
+        self.assert_clash(("P", None), limit_trees.tree({"P": ("gone", 11)}, default=10), "P")
 
 
 class TestClaims(_TestCase):
@@ -162,20 +162,20 @@ class TestClaims(_TestCase):
         self.assertEqual(
             [("C", 5, "subtree", "set"), ("P", 10, "subtree", "set"),
              ("D", 20, "subtree", "set")],
-            trees.bounds(self.model, _tree(20, 10, 5), "C"))
+            limit_trees.bounds(self.model, _tree(20, 10, 5), "C"))
         self.assertEqual(
             [("C", 10, "own", "default"), ("D", 20, "subtree", "set")],
-            trees.bounds(self.model, _tree(20, None), "C"))
+            limit_trees.bounds(self.model, _tree(20, None), "C"))
         self.assertEqual(
-            [("P", 0, "subtree", "set")], trees.bounds(self.model, _tree(-1, 0), "P"))
-        self.assertEqual([], trees.bounds(self.model, _tree(-1, None, default=-1), "P"))
+            [("P", 0, "subtree", "set")], limit_trees.bounds(self.model, _tree(-1, 0), "P"))
+        self.assertEqual([], limit_trees.bounds(self.model, _tree(-1, None, default=-1), "P"))
 
     def test_the_sum_of_usage_is_held(self):
         """Though the children's limits are fine each, and together too much."""
         of = _tree(20, 10, 10, sibling=10)
         usages = {("C", "subtree"): 3, ("P", "subtree"): 9, ("D", "subtree"): 9}
-        self.assertEqual([], trees.refused(self.model, of, "C", usages, 1))
-        self.assertEqual([("P", 10, 9)], trees.refused(self.model, of, "C", usages, 2))
+        self.assertEqual([], limit_trees.refused(self.model, of, "C", usages, 1))
+        self.assertEqual([("P", 10, 9)], limit_trees.refused(self.model, of, "C", usages, 2))
         self.assertEqual(
             [("C", 10, 3), ("P", 10, 9), ("D", 20, 9)],
-            trees.refused(self.model, of, "C", usages, 12))
+            limit_trees.refused(self.model, of, "C", usages, 12))

@@ -4,7 +4,7 @@ from oslo_config import cfg
 
 from placement_plugins.enforcement import tree
 from tests import base
-from tests.plugins.enforcement import trees
+from tests.plugins.enforcement import limit_trees
 
 #: Five levels; what is set may skip some.
 _NODES = {"1": (None, 50), "2": ("1", None), "3": ("2", 20), "4": ("3", None), "5": ("4", 10)}
@@ -18,7 +18,7 @@ class TestTree(base.TestCase):
     def clashing(self, changed, **limits):
         nodes = {**_NODES, **{key[1:]: (_NODES[key[1:]][0], limit)
                               for key, limit in limits.items()}}
-        return trees.clashing(self.model, trees.tree(nodes, default=3), changed)
+        return limit_trees.clashing(self.model, limit_trees.tree(nodes, default=3), changed)
 
     def test_a_limit_is_held_to_the_nearest_above(self):
         for changed, limits, expected in (
@@ -42,13 +42,13 @@ class TestTree(base.TestCase):
         self.assertEqual([], self.clashing(list("12345"), n1=None, n3=-1))
 
     def test_every_level_binds(self):
-        of = trees.tree(_NODES, default=3)
+        of = limit_trees.tree(_NODES, default=3)
         self.assertEqual(
             [("5", 10, "subtree", "set"), ("3", 20, "subtree", "set"),
-             ("1", 50, "subtree", "set")], trees.bounds(self.model, of, "5"))
+             ("1", 50, "subtree", "set")], limit_trees.bounds(self.model, of, "5"))
         self.assertEqual(
             [("4", 3, "own", "default"), ("3", 20, "subtree", "set"),
-             ("1", 50, "subtree", "set")], trees.bounds(self.model, of, "4"))
+             ("1", 50, "subtree", "set")], limit_trees.bounds(self.model, of, "4"))
 
     def test_a_very_deep_tree(self):
         count = 5000
@@ -56,4 +56,4 @@ class TestTree(base.TestCase):
         nodes["0"], nodes[str(count - 1)] = (None, 1), (str(count - 2), 2)
         self.assertEqual(
             [(str(count - 1), "0")],
-            trees.clashing(self.model, trees.tree(nodes, default=1), [str(count - 1)]))
+            limit_trees.clashing(self.model, limit_trees.tree(nodes, default=1), [str(count - 1)]))

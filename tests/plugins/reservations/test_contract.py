@@ -10,12 +10,12 @@ from placement_core import errors
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.reservations import DoesNotFit, ReservationPlugin, Window
 from placement_core.reservations.scheduling import availability, planner
-from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.testing import reservations
 from placement_core.testing.reservations import HOSTS, ReservationsContract
 from placement_plugins.reservations import host, instance
 from tests import base
-from tests.plugins.reservations import worlds
+from tests.plugins.reservations import pools
 from tests.third_party import installing
 
 _BAD_REQUIREMENTS = (1, ["=", "$vcpus", "8"], None, "[", '["xor", ["=", "$vcpus", "8"]]',
@@ -91,29 +91,30 @@ class TestLicences(ReservationsContract, base.TestCase):
 
     def test_what_fell_short(self) -> None:
         """Two reservations of one lease add up, and others have some of it in a part."""
-        world = worlds.oracle.World({1: (4, 4, 4)}, [], licences=7)
+        world = pools.oracle.World({1: (4, 4, 4)}, [], licences=7)
         plugin = self.plugin()
         three = _asked(plugin, "matlab", 3)
-        pool = worlds.pool(world)
+        pool = pools.pool(world)
         self.assertEqual(
             [{"matlab": 3}, {"matlab": 3}, {"ansys": 1}],
             [each.amounts for each in planner.plan(
-                pool, worlds.window(0, 5), [three, three, _asked(plugin, "ansys", 1)])])
-        lent = worlds.AmountBooking(
-            ("virtual:licence", "matlab"), worlds.at(2), worlds.at(4), 3)
+                pool, pools.window(0, 5), [three, three, _asked(plugin, "ansys", 1)])])
+        lent = pools.AmountBooking(
+            ("virtual:licence", "matlab"), pools.at(2), pools.at(4), 3)
         pool._amounts = [lent]
         error = self.assertRaises(
-            DoesNotFit, planner.plan, pool, worlds.window(0, 5), [three, three])
+            DoesNotFit, planner.plan, pool, pools.window(0, 5), [three, three])
         self.assertEqual({"matlab": 2}, error.missing)
-        self.assertEqual(worlds.window(2, 4), error.during)
+        self.assertEqual(pools.window(2, 4), error.during)
         self.assertIn("6 matlab were asked for, 4 of 7 are free", str(error))
-        found = availability.next_fit(pool, worlds.at(0), 5 * worlds.MINUTE, [three, three])
-        self.assertEqual(availability.NextFit(worlds.window(4, 9)), found)
+        found = availability.next_fit(pool, pools.at(0), 5 * pools.MINUTE, [three, three])
+        self.assertEqual(availability.FittingWindow(pools.window(4, 9)), found)
 
     def test_with_hosts_in_one_lease(self) -> None:
         plugin = host.HostReservations(cfg.ConfigOpts())
         lease = [_asked(self.plugin(), "matlab", 7),
-                 Wanted(plugin, reservations.Asked("h", "p", plugin.values(TestHosts.fields)))]
+                 ReservationRequest(plugin, reservations.ReservationSpec(
+                     "h", "p", plugin.values(TestHosts.fields)))]
         licences, hosts = planner.plan(
             reservations.Pool(HOSTS, reservations.Bookings.of([])), Window.of(0, 60), lease)
         self.assertEqual(({"matlab": 7}, []), (licences.amounts, list(licences.shares)))
@@ -121,5 +122,5 @@ class TestLicences(ReservationsContract, base.TestCase):
 
 
 def _asked(plugin, product, amount):
-    return Wanted(plugin, reservations.Asked(
+    return ReservationRequest(plugin, reservations.ReservationSpec(
         "r", "p", plugin.values({"product": product, "amount": amount})))

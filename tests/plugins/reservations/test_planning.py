@@ -13,21 +13,21 @@ import fixtures
 from oslo_config import cfg
 
 from placement_core.plugin_api.reservations import (
-    Asked,
     DoesNotFit,
     Hosts,
     InvalidReservation,
     NotChangeable,
+    ReservationSpec,
     Share,
     Size,
     Window,
 )
 from placement_core.reservations.scheduling import availability, packing, planner
-from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import Bookings, Pool
 from placement_plugins.reservations import host, instance
 from tests import base
-from tests.plugins.reservations import worlds
+from tests.plugins.reservations import pools
 
 HOST = host.HostReservations(cfg.ConfigOpts())
 INSTANCE = instance.InstanceReservations(cfg.ConfigOpts())
@@ -43,19 +43,19 @@ def hosts_of(*sizes, promised=(), down=()):
 def pool_of(hosts, *taken, cleaning=0):
     """Return a pool; taken: (host, start minute, end minute, vcpus; None: the whole host)."""
     return Pool(hosts, Bookings.of([
-        (place, worlds.at(start), worlds.at(end), vcpus or 0, 1, 1, vcpus is None)
-        for place, start, end, vcpus in taken]), cleaning_seconds=cleaning * worlds.MINUTE)
+        (place, pools.at(start), pools.at(end), vcpus or 0, 1, 1, vcpus is None)
+        for place, start, end, vcpus in taken]), cleaning_seconds=cleaning * pools.MINUTE)
 
 
 def slots(amount, vcpus, affinity=None, held=(), started=False, **more):
     values = INSTANCE.values({"vcpus": vcpus, "memory_mb": 1, "disk_gb": 1, "amount": amount,
                               "affinity": affinity, **more})
-    return Wanted(INSTANCE, Asked("i", "p", values, held, started))
+    return ReservationRequest(INSTANCE, ReservationSpec("i", "p", values, held, started))
 
 
 def whole(minimum, maximum=None, held=(), started=False, **more):
     values = HOST.values({"min": minimum, "max": maximum or minimum, **more})
-    return Wanted(HOST, Asked("h", "p", values, held, started))
+    return ReservationRequest(HOST, ReservationSpec("h", "p", values, held, started))
 
 
 def share(host_id, count, vcpus):
@@ -64,16 +64,16 @@ def share(host_id, count, vcpus):
 
 class Case(base.TestCase):
     def plan(self, pool, *wanted, window=None):
-        found = planner.plan(pool, window or worlds.window(0, 10), wanted)
+        found = planner.plan(pool, window or pools.window(0, 10), wanted)
         return found[0].shares if len(wanted) == 1 else [each.shares for each in found]
 
     def placed(self, pool, *wanted, window=None):
-        found = planner.plan(pool, window or worlds.window(0, 10), wanted)
-        return worlds.placed(found)[0] if len(wanted) == 1 else worlds.placed(found)
+        found = planner.plan(pool, window or pools.window(0, 10), wanted)
+        return pools.placed(found)[0] if len(wanted) == 1 else pools.placed(found)
 
     def refused(self, pool, *wanted, window=None):
         return self.assertRaises(
-            DoesNotFit, planner.plan, pool, window or worlds.window(0, 10), wanted)
+            DoesNotFit, planner.plan, pool, window or pools.window(0, 10), wanted)
 
 
 class TestWeaknesses(Case):
@@ -86,7 +86,7 @@ class TestWeaknesses(Case):
             self.refused(pool, slots(1, 4, affinity))
             shares = self.plan(pool_of(hosts_of(8)), slots(2, 4, None))
             self.assertEqual([share(1, 2, 4)], shares)
-            taken = Bookings.of_shares([(shares[0], worlds.at(0), worlds.at(10))])
+            taken = Bookings.of_shares([(shares[0], pools.at(0), pools.at(10))])
             self.refused(Pool(hosts_of(8), taken), slots(1, 4, affinity))
 
     def test_2_reservations_of_one_lease_see_each_other(self):
@@ -100,9 +100,9 @@ class TestWeaknesses(Case):
         """What ends when it begins, or begins when it ends, is not in its way."""
         for pool in (pool_of(hosts_of(8), (1, 0, 5, 8), (1, 10, 15, 8)),
                      pool_of(hosts_of(8), (1, 0, 5, None), (1, 10, 15, None))):
-            self.assertEqual({1: 2}, self.placed(pool, slots(2, 4), window=worlds.window(5, 10)))
-            self.assertEqual({1: 1}, self.placed(pool, whole(1), window=worlds.window(5, 10)))
-            for window in (worlds.window(4, 10), worlds.window(5, 11)):
+            self.assertEqual({1: 2}, self.placed(pool, slots(2, 4), window=pools.window(5, 10)))
+            self.assertEqual({1: 1}, self.placed(pool, whole(1), window=pools.window(5, 10)))
+            for window in (pools.window(4, 10), pools.window(5, 11)):
                 self.refused(pool, slots(1, 4), window=window)
                 self.refused(pool, whole(1), window=window)
 
@@ -113,7 +113,7 @@ class TestWeaknesses(Case):
 
     def test_3_to_the_second(self):
         pool = pool_of(hosts_of(8), (1, 0, 5, 8))
-        at = worlds.at(5)
+        at = pools.at(5)
         self.assertEqual({1: 1}, self.placed(pool, slots(1, 8), window=Window.of(at, at + 1)))
         self.refused(pool, slots(1, 8), window=Window.of(at - 1, at))
 
@@ -203,8 +203,8 @@ class TestChoice(Case):
     def test_cleaning(self):
         """It lasts after each promise: of those before, and of the one that is asked for."""
         pool = pool_of(hosts_of(8), (1, 0, 5, None), (1, 20, 30, None), cleaning=2)
-        self.assertEqual({1: 1}, self.placed(pool, whole(1), window=worlds.window(7, 18)))
-        for window in (worlds.window(6, 18), worlds.window(7, 19)):
+        self.assertEqual({1: 1}, self.placed(pool, whole(1), window=pools.window(7, 18)))
+        for window in (pools.window(6, 18), pools.window(7, 19)):
             self.refused(pool, whole(1), window=window)
             self.refused(pool, slots(1, 1), window=window)
 
@@ -216,14 +216,14 @@ class TestChoice(Case):
         nothing = pool_of(hosts_of())
         self.assertEqual({"hosts": 2}, self.refused(nothing, whole(2)).missing)
         self.assertEqual(3, self.refused(nothing, slots(3, 1)).missing["slots"])
-        self.assertIsNone(availability.next_fit(nothing, worlds.at(0), 60, [slots(3, 1)]))
-        self.assertEqual([availability.FreeStep(worlds.window(0, 9), 0, 0, 0, 0)],
-                         availability.timeline(nothing, worlds.window(0, 9)))
+        self.assertIsNone(availability.next_fit(nothing, pools.at(0), 60, [slots(3, 1)]))
+        self.assertEqual([availability.FreeStep(pools.window(0, 9), 0, 0, 0, 0)],
+                         availability.timeline(nothing, pools.window(0, 9)))
 
     def test_a_host_that_shrank_below_what_is_promised(self):
         pool = pool_of(hosts_of(4, 8), (1, 0, 10, 8))
         self.assertEqual({2: 1}, self.placed(pool, slots(1, 1)))
-        self.assertEqual(8, availability.timeline(pool, worlds.window(0, 10))[0].vcpus)
+        self.assertEqual(8, availability.timeline(pool, pools.window(0, 10))[0].vcpus)
 
 
 class TestChanges(Case):
@@ -256,7 +256,7 @@ class TestChanges(Case):
         for wanted in (whole(1, held=[share(1, 1, 8), share(2, 1, 8)], started=True),
                        slots(1, 4, held=[share(1, 2, 4)], started=True)):
             self.assertRaises(
-                NotChangeable, planner.plan, pool, worlds.window(0, 10), [wanted])
+                NotChangeable, planner.plan, pool, pools.window(0, 10), [wanted])
 
     def test_in_force_it_cannot_lose(self):
         held = [share(1, 2, 4)]
@@ -272,7 +272,7 @@ class TestChanges(Case):
             pool, whole(2, held=[share(1, 1, 8)], started=True)))
 
     def test_fields_that_may_change(self):
-        before = slots(2, 4, False).asked.values
+        before = slots(2, 4, False).spec.values
         self.assertEqual(3, INSTANCE.values({"amount": "3"}, before, started=True)["amount"])
         for change in ({"amount": 1}, {"vcpus": 2}, {"memory_mb": 2}, {"disk_gb": 2},
                        {"affinity": "None"}, {"resource_properties": '["=", "$number", "1"]'}):
@@ -282,7 +282,7 @@ class TestChanges(Case):
         self.assertEqual(before, INSTANCE.values(same, before, started=True))
 
     def test_at_least_stays_below_at_most(self):
-        before = whole(2, 4).asked.values
+        before = whole(2, 4).spec.values
         self.assertRaises(InvalidReservation, HOST.values, {"max": 1}, before)
         self.assertRaises(InvalidReservation, HOST.values, {"min": 5}, before)
         self.assertEqual((5, 5), tuple(HOST.values({"min": 5, "max": 5}, before)[key]
@@ -308,7 +308,7 @@ class TestClients(base.TestCase):
         for said, expected in ((True, True), ("True", True), ("true", True), (False, False),
                                ("False", False), ("false", False), (None, None),
                                ("None", None), ("none", None)):
-            self.assertIs(expected, slots(1, 1, said).asked.values["affinity"])
+            self.assertIs(expected, slots(1, 1, said).spec.values["affinity"])
 
     def test_what_it_sends_for_what_was_not_said_is_refused(self):
         """Its shell sends "" for a size that is missing."""
@@ -322,10 +322,10 @@ class TestRefusals(Case):
         pool = pool_of(hosts_of(8, 8), (1, 2, 4, 4), (2, 3, 8, 8))
         error = self.refused(pool, slots(4, 4))
         self.assertEqual({"slots": 3, "VCPU": 12}, error.missing)
-        self.assertEqual(worlds.window(3, 4), error.during)
+        self.assertEqual(pools.window(3, 4), error.during)
         self.assertEqual(
             "4 slots of 4 VCPU, 1 MiB of memory and 1 GiB of disk were asked for, 1 fits "
-            f"{worlds.window(0, 10)}; there is VCPU for 1; least is free {worlds.window(3, 4)}.",
+            f"{pools.window(0, 10)}; there is VCPU for 1; least is free {pools.window(3, 4)}.",
             str(error))
 
     def test_rooms_in_turn(self):
@@ -339,7 +339,7 @@ class TestRefusals(Case):
     def test_hosts(self):
         pool = pool_of(hosts_of(8, 8, 8), (1, 2, 4, 4))
         error = self.refused(pool, whole(3))
-        self.assertEqual(({"hosts": 1}, worlds.window(2, 4)), (error.missing, error.during))
+        self.assertEqual(({"hosts": 1}, pools.window(2, 4)), (error.missing, error.during))
         self.assertIn("3 hosts were asked for, 2 fit", str(error))
         error = self.refused(pool, whole(1, resource_properties='["=", "$number", "9"]'))
         self.assertIn("1 host was asked for, 0 fit", str(error))
@@ -355,23 +355,24 @@ class TestRefusals(Case):
         pool, lease = pool_of(hosts_of(10, 11)), [slots(3, 4), slots(3, 3)]
         self.assertEqual([{1: 1, 2: 2}, {1: 2, 2: 1}], self.placed(pool, *lease))
         self.useFixture(fixtures.MonkeyPatch(
-            "placement_core.reservations.scheduling.planner.Budget", lambda: packing.Budget(0)))
+            "placement_core.reservations.scheduling.planner.PackingBudget",
+            lambda: packing.PackingBudget(0)))
         self.assertIn("in any of the arrangements that were tried",
                       str(self.refused(pool, *lease)))
 
 
 class TestNextFit(Case):
     def next_fit(self, pool, *wanted, since=0, minutes=5):
-        found = availability.next_fit(pool, worlds.at(since), minutes * worlds.MINUTE, wanted)
+        found = availability.next_fit(pool, pools.at(since), minutes * pools.MINUTE, wanted)
         return found and (found.window, found.earliest)
 
     def test_when_enough_has_ended(self):
         pool = pool_of(hosts_of(8), (1, 0, 10, 8), (1, 12, 20, 8), (1, 20, 30, 4))
-        self.assertEqual((worlds.window(10, 12), True), self.next_fit(
+        self.assertEqual((pools.window(10, 12), True), self.next_fit(
             pool, slots(1, 8), minutes=2))
-        self.assertEqual((worlds.window(20, 25), True), self.next_fit(pool, slots(1, 4)))
-        self.assertEqual((worlds.window(30, 35), True), self.next_fit(pool, slots(1, 8)))
-        self.assertEqual((worlds.window(33, 38), True), self.next_fit(
+        self.assertEqual((pools.window(20, 25), True), self.next_fit(pool, slots(1, 4)))
+        self.assertEqual((pools.window(30, 35), True), self.next_fit(pool, slots(1, 8)))
+        self.assertEqual((pools.window(33, 38), True), self.next_fit(
             pool, slots(1, 8), since=33))
 
     def test_never(self):
@@ -381,9 +382,9 @@ class TestNextFit(Case):
     def test_what_is_refused_fits_then(self):
         pool = pool_of(hosts_of(8, 8), (1, 0, 10, 8), (2, 4, 30, None))
         lease = [slots(1, 8), slots(1, 8)]
-        self.refused(pool, *lease, window=worlds.window(0, 5))
-        found = availability.next_fit(pool, worlds.at(0), 5 * worlds.MINUTE, lease)
-        self.assertEqual(worlds.window(30, 35), found.window)
+        self.refused(pool, *lease, window=pools.window(0, 5))
+        found = availability.next_fit(pool, pools.at(0), 5 * pools.MINUTE, lease)
+        self.assertEqual(pools.window(30, 35), found.window)
         self.placed(pool, *lease, window=found.window)
 
 
@@ -420,24 +421,24 @@ class TestWork(Case):
             (1 + at % 10, at // 10 * 10, at // 10 * 10 + 10, 40) for at in range(100)])
         for wanted in ([slots(4, 4, False)], [slots(4, 4, True)], [slots(4, 4)],
                        [slots(2, 4), slots(2, 20)]):
-            window = worlds.window(25, 35)
+            window = pools.window(25, 35)
             counts = [self.lines(lambda pool=pool, wanted=wanted: planner.plan(
                 pool, window, wanted)) for pool in (small, self.pool)]
             self.assertTrue(counts[1] <= counts[0] + 20, counts)
 
     def test_a_refusal_neither(self):
-        window = worlds.window(25, 35)
+        window = pools.window(25, 35)
         self.assertTrue(self.lines(
             lambda: self.refused(self.pool, slots(4, 40), window=window)) < 1000)
 
     def test_next_fit_neither(self):
         found = []
         count = self.lines(lambda: found.append(availability.next_fit(
-            self.pool, worlds.at(0), 600, [slots(4, 40)])))
-        self.assertEqual(worlds.at(100), found[0].window.start)
+            self.pool, pools.at(0), 600, [slots(4, 40)])))
+        self.assertEqual(pools.at(100), found[0].window.start)
         self.assertTrue(count < 1000, count)
 
     def test_overlapping_promises_only(self):
         """Of ten thousand promises, a window looks at those it overlaps."""
-        steps = self.pool.timelines.steps(worlds.at(20), worlds.at(30))
+        steps = self.pool.timelines.steps(pools.at(20), pools.at(30))
         self.assertEqual((1000, 2000), (len(set(steps.things.tolist())), len(steps.things)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.reservations.scheduling import availability, packing, planner
 from tests import base
-from tests.plugins.reservations import oracle, worlds
+from tests.plugins.reservations import oracle, pools
 
 # A seed rather than st.randoms: the odds are ours then.
 _CHANCES = st.integers(0, 2**64).map(random.Random)
@@ -25,17 +25,17 @@ def _examples(count):
 class TestAdmission(base.TestCase):
     def assert_agrees(self, world, start, end, wants, held=(), *, started=False):
         """Compare a plan with what the oracle says; return it, None if refused."""
-        pool, asked = worlds.pool(world), worlds.wanted(world, wants, held, started=started)
+        pool, asked = pools.pool(world), pools.wanted(world, wants, held, started=started)
         expected = oracle.fits(world, start, end, wants)
         try:
-            granted = planner.plan(pool, worlds.window(start, end), asked)
+            granted = planner.plan(pool, pools.window(start, end), asked)
         except DoesNotFit as error:
             self.assertFalse(expected, f"refused: {error}")
             self.assertTrue(error.missing)
             self.assertTrue(all(amount > 0 for amount in error.missing.values()), error.missing)
             return None
         self.assertTrue(expected, granted)
-        placed = worlds.placed(granted)
+        placed = pools.placed(granted)
         self.assertTrue(oracle.stands(world, start, end, wants, placed), placed)
         for want, put in zip(wants, placed, strict=True):
             self.assert_is_what_was_asked(world, want, put)
@@ -53,27 +53,27 @@ class TestAdmission(base.TestCase):
     @_examples(600)
     @hypothesis.given(_CHANCES)
     def test_one_reservation(self, chance):
-        world = worlds.random_world(chance)
+        world = pools.random_world(chance)
         start = chance.randint(0, 20)
         self.assert_agrees(
-            world, start, start + chance.randint(1, 8), [worlds.random_want(chance, world)])
+            world, start, start + chance.randint(1, 8), [pools.random_want(chance, world)])
 
     @_examples(600)
     @hypothesis.given(_CHANCES)
     def test_several_reservations(self, chance):
-        world = worlds.random_world(chance)
+        world = pools.random_world(chance)
         start = chance.randint(0, 20)
-        wants = [worlds.random_want(chance, world) for _ in range(chance.randint(2, 3))]
+        wants = [pools.random_want(chance, world) for _ in range(chance.randint(2, 3))]
         self.assert_agrees(world, start, start + chance.randint(1, 8), wants)
 
     @_examples(300)
     @hypothesis.given(_CHANCES)
     def test_as_many_hosts_as_there_are(self, chance):
         """Up to the maximum, beside the other reservations of the lease."""
-        world = worlds.random_world(chance)
+        world = pools.random_world(chance)
         start = chance.randint(0, 20)
         end = start + chance.randint(1, 8)
-        want = worlds.random_want(chance, world, ("host",))
+        want = pools.random_want(chance, world, ("host",))
         placed = self.assert_agrees(world, start, end, [want])
         if placed and len(placed[0]) < want.most:
             more = oracle.Want("host", want.hosts, len(placed[0]) + 1, want.most)
@@ -86,7 +86,7 @@ class TestAdmission(base.TestCase):
         world, wants, placed, start, end = self.a_lease(chance)
         if not placed:
             return
-        held = [worlds.shares(world, want, put)
+        held = [pools.shares(world, want, put)
                 for want, put in zip(wants, placed, strict=True)]
         for want, put in zip(wants, placed, strict=True):
             want.fixed = put
@@ -109,19 +109,19 @@ class TestAdmission(base.TestCase):
         world, wants, placed, start, end = self.a_lease(chance)
         if not placed:
             return
-        held = [worlds.shares(world, want, put)
+        held = [pools.shares(world, want, put)
                 for want, put in zip(wants, placed, strict=True)]
         for want, put in zip(wants, placed, strict=True):
             want.most = max(want.least, len(put))
         self.assertEqual(placed, self.assert_agrees(world, start, end, wants, held))
         self.assert_agrees(world, chance.randint(0, 20), 28, [
-            worlds.random_want(chance, world, (want.kind,)) for want in wants], held)
+            pools.random_want(chance, world, (want.kind,)) for want in wants], held)
 
     def a_lease(self, chance):
-        world = worlds.random_world(chance)
+        world = pools.random_world(chance)
         start = chance.randint(0, 20)
         end = start + chance.randint(1, 8)
-        wants = [worlds.random_want(chance, world, ("host", "slots", "slots"))
+        wants = [pools.random_want(chance, world, ("host", "slots", "slots"))
                  for _ in range(chance.randint(1, 2))]
         return world, wants, self.assert_agrees(world, start, end, wants), start, end
 
@@ -132,18 +132,18 @@ class TestSearch(base.TestCase):
     @_examples(300)
     @hypothesis.given(_CHANCES)
     def test_search_agrees(self, chance):
-        world = worlds.random_world(chance)
+        world = pools.random_world(chance)
         start = chance.randint(0, 20)
         end = start + chance.randint(1, 8)
-        wants = [worlds.random_want(chance, world, ("host", "slots"))
+        wants = [pools.random_want(chance, world, ("host", "slots"))
                  for _ in range(chance.randint(2, 3))]
-        pool = worlds.pool(world)
-        demands = planner.needs(pool, worlds.wanted(world, wants))
+        pool = pools.pool(world)
+        demands = planner.needs(pool, pools.wanted(world, wants))
         found = packing._search(
-            pool.hosts, pool.free(worlds.at(start), worlds.at(end)),
+            pool.hosts, pool.free(pools.at(start), pools.at(end)),
             [packing.Item(demand) for demand in demands],
-            packing.Short(0, 0), packing.Budget())
-        short = isinstance(found, packing.Short)
+            packing.Shortfall(0, 0), packing.PackingBudget())
+        short = isinstance(found, packing.Shortfall)
         self.assertEqual(oracle.fits(world, start, end, wants), not short)
         if short:
             self.assertTrue(found.proven)
@@ -157,20 +157,20 @@ class TestSearch(base.TestCase):
     @hypothesis.given(_CHANCES)
     def test_what_fills_the_hosts_to_the_last(self, chance):
         """There is a way to put it, because it was made by taking it apart."""
-        world, wants = worlds.full(chance)
+        world, wants = pools.full(chance)
         self.assert_agrees(world, 3, 5, wants)
 
     @_examples(300)
     @hypothesis.given(_CHANCES)
     def test_one_more_than_fills_the_hosts(self, chance):
-        world, wants = worlds.full(chance, hosts=3)
+        world, wants = pools.full(chance, hosts=3)
         chance.choice(wants).amount += 1
         self.assert_agrees(world, 3, 5, wants)
 
     def assert_agrees(self, world, start, end, wants):
-        pool, asked = worlds.pool(world), worlds.wanted(world, wants)
+        pool, asked = pools.pool(world), pools.wanted(world, wants)
         try:
-            placed = worlds.placed(planner.plan(pool, worlds.window(start, end), asked))
+            placed = pools.placed(planner.plan(pool, pools.window(start, end), asked))
         except DoesNotFit as error:
             self.assertFalse(oracle.fits(world, start, end, wants), f"refused: {error}")
         else:
@@ -183,18 +183,18 @@ class TestSeries(base.TestCase):
     @_examples(200)
     @hypothesis.given(_CHANCES)
     def test_each_start(self, chance):
-        world = worlds.random_world(chance)
+        world = pools.random_world(chance)
         minutes = chance.randint(1, 6)
-        want = worlds.random_want(chance, world, ("slots", "host"))
-        pool = worlds.pool(world)
-        demand = planner.needs(pool, worlds.wanted(world, [want]))[0]
-        duration = (minutes + world.cleaning) * worlds.MINUTE
-        steps = pool.timelines.steps(worlds.at(0), worlds.at(24) + duration)
-        times, values = planner.series(pool, steps, duration, demand)
-        self.assertEqual(worlds.at(0), times[0])
+        want = pools.random_want(chance, world, ("slots", "host"))
+        pool = pools.pool(world)
+        demand = planner.needs(pool, pools.wanted(world, [want]))[0]
+        duration = (minutes + world.cleaning) * pools.MINUTE
+        steps = pool.timelines.steps(pools.at(0), pools.at(24) + duration)
+        times, values = planner.availability_series(pool, steps, duration, demand)
+        self.assertEqual(pools.at(0), times[0])
         for minute in range(24):
             for second, early in ((0, 0), (1, 1), (59, 1)):
-                at = worlds.at(minute) + second
+                at = pools.at(minute) + second
                 value = values[np.searchsorted(times, at, side="right") - 1]
                 # Part of a minute is a whole one to the oracle.
                 expected = oracle.most(world, minute, minute + minutes + early, want)
@@ -205,25 +205,25 @@ class TestNextFit(base.TestCase):
     @_examples(300)
     @hypothesis.given(_CHANCES)
     def test_next_fit(self, chance):
-        world = worlds.random_world(chance)
+        world = pools.random_world(chance)
         since, minutes = chance.randint(0, 20), chance.randint(1, 8)
-        wants = [worlds.random_want(chance, world) for _ in range(chance.choice((1, 1, 2)))]
+        wants = [pools.random_want(chance, world) for _ in range(chance.choice((1, 1, 2)))]
         found = availability.next_fit(
-            worlds.pool(world), worlds.at(since), minutes * worlds.MINUTE,
-            worlds.wanted(world, wants))
+            pools.pool(world), pools.at(since), minutes * pools.MINUTE,
+            pools.wanted(world, wants))
         expected = oracle.next_fit(world, since, minutes, wants)
         if expected is None:
             self.assertIsNone(found)
         else:
             self.assertEqual(
-                availability.NextFit(worlds.window(expected, expected + minutes)), found)
+                availability.FittingWindow(pools.window(expected, expected + minutes)), found)
 
     @_examples(200)
     @hypothesis.given(_CHANCES)
     def test_one_reservation_needs_one_look(self, chance):
         """The first start that is tried is the one: the work does not grow with refusals."""
-        world = worlds.random_world(chance)
-        wants = [worlds.random_want(chance, world)]
+        world = pools.random_world(chance)
+        wants = [pools.random_want(chance, world)]
         tried = []
         plain = planner.fits
 
@@ -233,8 +233,8 @@ class TestNextFit(base.TestCase):
 
         planner.fits = counted
         try:
-            availability.next_fit(worlds.pool(world), worlds.at(0), worlds.MINUTE * 5,
-                                  worlds.wanted(world, wants))
+            availability.next_fit(pools.pool(world), pools.at(0), pools.MINUTE * 5,
+                                  pools.wanted(world, wants))
         finally:
             planner.fits = plain
         self.assertIn(tried, ([True], []))
@@ -244,18 +244,18 @@ class TestTimeline(base.TestCase):
     @_examples(300)
     @hypothesis.given(_CHANCES)
     def test_timeline(self, chance):
-        world = worlds.random_world(chance)
+        world = pools.random_world(chance)
         start = chance.randint(0, 20)
         end = start + chance.randint(1, 20)
-        steps = availability.timeline(worlds.pool(world), worlds.window(start, end))
-        self.assertEqual(worlds.at(start), steps[0].window.start)
-        self.assertEqual(worlds.at(end), steps[-1].window.end)
+        steps = availability.timeline(pools.pool(world), pools.window(start, end))
+        self.assertEqual(pools.at(start), steps[0].window.start)
+        self.assertEqual(pools.at(end), steps[-1].window.end)
         for one, after in itertools.pairwise(steps):
             self.assertEqual(one.window.end, after.window.start)
             self.assertNotEqual(_numbers(one), _numbers(after))
         for minute in range(start, end):
             step = next(each for each in steps
-                        if each.window.start <= worlds.at(minute) < each.window.end)
+                        if each.window.start <= pools.at(minute) < each.window.end)
             self.assertEqual(oracle.free(world, minute), _numbers(step))
 
 

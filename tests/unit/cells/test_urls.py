@@ -60,7 +60,7 @@ class TestAllowed(testtools.TestCase):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
-        self.rules = urls.Rules((), (str(self.folder),))
+        self.rules = urls.UrlRules((), (str(self.folder),))
 
     def refusal(self, url, rules=None):
         return str(self.assertRaises(
@@ -99,10 +99,10 @@ class TestAllowed(testtools.TestCase):
             self.assertIn("[cells] directories", self.refusal(
                 sa.URL.create("mysql", host="h", query={"ssl_ca": path})), path)
         self.assertIn("[cells] directories", self.refusal(
-            f"sqlite:///{self.folder}/c", urls.Rules((), ())))
+            f"sqlite:///{self.folder}/c", urls.UrlRules((), ())))
 
     def test_hosts(self):
-        rules = urls.Rules(("db1", "*.db.example.org", "10.0.*", "/run/mysqld/*"), ())
+        rules = urls.UrlRules(("db1", "*.db.example.org", "10.0.*", "/run/mysqld/*"), ())
         for url in ("mysql://u@db1/d", "mysql://u@DB1/d", "postgresql://a.db.example.org/d",
                     "mysql://10.0.3.4:3307/d", "mysql:///d?unix_socket=/run/mysqld/s",
                     "postgresql:///d?host=db1:1,10.0.1.1"):

@@ -15,15 +15,15 @@ from tests.http.base import configuration
 from tests.unit.compute import samples
 
 
-def rules(**options: Any) -> offers.Rules:
+def rules(**options: Any) -> offers.OfferRules:
     conf = configuration("sqlite:///none", {("compute", name): value
                                             for name, value in options.items()})
-    return offers.Rules.of(conf)
+    return offers.OfferRules.from_conf(conf)
 
 
 def offer(node: Any = None, *, devices: Any = None, shared_storage: bool = False,
           options: dict[str, Any] | None = None, **values: Any) -> offers.Offer:
-    return offers.of_node(
+    return offers.parse_node(
         node or samples.row(**values), rules(**options or {}), devices=devices,
         shared_storage=shared_storage)
 
@@ -32,7 +32,7 @@ def values(total: int, **more: Any) -> InventoryValues:
     return InventoryValues(**{"total": total, "max_unit": total, **more})
 
 
-class MainClassesTest(base.TestCase):
+class TestMainClasses(base.TestCase):
     def test_amounts_and_ratios(self) -> None:
         found = offer()
         self.assertEqual({
@@ -97,7 +97,7 @@ class MainClassesTest(base.TestCase):
             self.assertIn("not counted", found.remarks[0])
 
 
-class DevicesTest(base.TestCase):
+class TestDevices(base.TestCase):
     def test_one_inventory_for_each_class(self) -> None:
         expected = {"PCI_DEVICE": values(4), "CUSTOM_PCI_SRIOV_PF": values(2),
                     "SRIOV_NET_VF": values(255)}
@@ -154,7 +154,7 @@ class DevicesTest(base.TestCase):
                 rules(**{option: value})
 
 
-class TopologyTest(base.TestCase):
+class TestTopology(base.TestCase):
     def numa(self, text: str) -> dict[str, tuple[int, int]]:
         found = offer(numa_topology=text)
         self.assertEqual((), found.remarks)

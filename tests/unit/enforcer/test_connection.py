@@ -11,8 +11,8 @@ from oslo_config import cfg
 from oslo_limit import opts as oslo_opts
 
 from placement_core.enforcer import Connection, Enforcer, ProjectOverLimit, SessionInitError, opts
-from placement_core.enforcer.answers import Answer, Answers
-from placement_core.enforcer.endpoints import Place
+from placement_core.enforcer.answers import CachedAnswer, CachedAnswers
+from placement_core.enforcer.endpoints import ServiceRegion
 from tests import base
 from tests.unit.enforcer.cloud import COMPUTE, ENDPOINT, Cloud
 
@@ -69,10 +69,10 @@ class TestEndpoints(ConnectionTestCase):
 
     def test_by_id(self) -> None:
         """Other options are not read."""
-        place = Place(COMPUTE["id"], "here")
+        place = ServiceRegion(COMPUTE["id"], "here")
         self.assertEqual(place, self.connection(endpoint_service_type="volume").place)
         self.cloud.endpoints[0]["region_id"] = None
-        self.assertEqual(Place(COMPUTE["id"], None), self.connection().place)
+        self.assertEqual(ServiceRegion(COMPUTE["id"], None), self.connection().place)
 
     def test_no_such_id(self) -> None:
         """Refused by name."""
@@ -84,7 +84,8 @@ class TestEndpoints(ConnectionTestCase):
         for options in ({"endpoint_service_type": "compute"}, {"endpoint_service_name": "nova"},
                         {"endpoint_service_type": "compute", "endpoint_service_name": "nova",
                          "endpoint_region_name": "here", "endpoint_interface": "publicURL"}):
-            self.assertEqual(Place(COMPUTE["id"], "here"), self.by_service(**options).place)
+            self.assertEqual(
+                ServiceRegion(COMPUTE["id"], "here"), self.by_service(**options).place)
 
     def test_by_interface_and_region(self) -> None:
         """Where a service has several endpoints."""
@@ -202,15 +203,15 @@ class TestThreads(ConnectionTestCase):
         self.assertEqual([], wrong)
 
 
-class TestAnswers(base.TestCase):
+class TestCachedAnswers(base.TestCase):
     """What is kept, and for how long."""
 
-    def answer(self, size: int) -> Answer:
-        return Answer(None, None, 0.0, size)
+    def answer(self, size: int) -> CachedAnswer:
+        return CachedAnswer(None, None, 0.0, size)
 
     def test_bounded(self) -> None:
         """Those not used for longest go first; a larger answer counts as such."""
-        kept = Answers(max_bytes=10)
+        kept = CachedAnswers(max_bytes=10)
         for name in "abc":
             kept.put(name, self.answer(3))
         kept.get("a")
@@ -223,7 +224,7 @@ class TestAnswers(base.TestCase):
 
     def test_threads(self) -> None:
         """The sum stays right."""
-        kept = Answers(max_bytes=100)
+        kept = CachedAnswers(max_bytes=100)
         def fill(salt: int) -> None:
             for number in range(2000):
                 kept.put((number * salt) % 37, self.answer(number % 7))

@@ -45,10 +45,10 @@ def _raise(_ctx: Any, _max_count: int) -> tuple[int, int]:
 broken = online.Migration(_raise, lambda _ctx: 1)
 
 
-class OnlineTest(base.TestCase):
+class TestOnline(base.TestCase):
     def run_migrations(
         self, max_count: int | None = None, **migrations: Rows | online.Migration
-    ) -> online.Outcome:
+    ) -> online.RunResult:
         self.lines: list[str] = []
         return online.run(None, max_count, self.lines.append, {  # type: ignore[arg-type]
             name: each.migration if isinstance(each, Rows) else each
@@ -130,5 +130,5 @@ class OnlineTest(base.TestCase):
                 "|   rows    |      3      |     2     |",
                 "+-----------+-------------+-----------+",
             ],
-            list(online.table(online.Outcome({"rows": (3, 2)}))),
+            list(online.render_table(online.RunResult({"rows": (3, 2)}))),
         )

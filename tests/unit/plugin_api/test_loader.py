@@ -51,7 +51,7 @@ class OfUnversioned(Unversioned):
 HERE = "tests.unit.plugin_api.test_loader"
 
 
-class LoaderTest(base.TestCase):
+class TestLoader(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
@@ -98,8 +98,8 @@ class LoaderTest(base.TestCase):
             f"registered more than once: {HERE}:Driver, {HERE}:Good", "good")
 
     def test_something_else(self) -> None:
-        self.install("ours", f"good = {HERE}:LoaderTest")
-        self.assert_refused(f"{HERE}:LoaderTest is not a Driver", "good")
+        self.install("ours", f"good = {HERE}:TestLoader")
+        self.assert_refused(f"{HERE}:TestLoader is not a Driver", "good")
 
     def test_another_version(self) -> None:
         self.install("ours", f"old = {HERE}:Old", f"of_old = {HERE}:OfOld")

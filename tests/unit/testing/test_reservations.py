@@ -7,7 +7,7 @@ import unittest
 
 from oslo_config import cfg
 
-from placement_core.plugin_api.reservations import Asked, Slots
+from placement_core.plugin_api.reservations import ReservationSpec, Slots
 from placement_core.testing.reservations import ReservationsContract
 from placement_plugins.reservations import instance
 from tests import base
@@ -57,10 +57,10 @@ class _Forgets(_Plain):
 class _LosesWhatIsHeld(_Plain):
     api_version = 1
 
-    def need(self, asked: Asked, hosts):
-        found = super().need(asked, hosts)
+    def need(self, spec: ReservationSpec, hosts):
+        found = super().need(spec, hosts)
         assert isinstance(found, Slots)
-        return Slots(found.size, 1 if asked.started else found.amount, found.affinity, found.hosts)
+        return Slots(found.size, 1 if spec.started else found.amount, found.affinity, found.hosts)
 
 
 class _Wavers(_Plain):
@@ -70,8 +70,8 @@ class _Wavers(_Plain):
         super().__init__(conf)
         self._calls = itertools.count(1)
 
-    def need(self, asked: Asked, hosts):
-        found = super().need(asked, hosts)
+    def need(self, spec: ReservationSpec, hosts):
+        found = super().need(spec, hosts)
         return Slots(found.size, next(self._calls), found.affinity, found.hosts)
 
 

@@ -177,17 +177,17 @@ def read_fresh(
         ctx = Context(database)
         while time.monotonic() < ends:
             least = acknowledged.tolist()
-            world = index.world(ctx)
+            snapshot = index.snapshot(ctx)
             most = begun.tolist()
             next(asked)
             for place, provider in enumerate(providers):
-                entry = world.entry(world.layout.row_of_id[provider])
+                entry = snapshot.entry(snapshot.layout.row_of_id[provider])
                 used = entry.inventory(0).used
                 if not least[place] <= used <= most[place]:
                     stale.append([provider, least[place], used, most[place]])
 
     players = [threading.Thread(target=play) for _ in range(threads)]
-    index.world(Context(database))
+    index.snapshot(Context(database))
     wait_for_start()
     ends = time.monotonic() + seconds
     for player in players:

@@ -40,7 +40,7 @@ class TestMoves(claims.ClaimsTestCase):
     def race(self, *functions):
         """Run them at once; return those that were refused."""
         outcomes = races.run(*functions)
-        refused = [each for each in outcomes if each is not None]
+        refused = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         self.assertEqual([], [each for each in refused if not isinstance(
             each, errors.NoAllocations | errors.ConsumerGenerationConflict)])
         return refused

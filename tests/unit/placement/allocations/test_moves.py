@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from placement_core.placement import tables
 from placement_core.placement.allocations import moves
-from placement_core.placement.allocations.moves import Holding, Pair, PairChange
+from placement_core.placement.allocations.moves import ConsumerChange, Pair, PairChange
 from tests import base
 
 _VCPU, _RAM = 10, 11
@@ -17,7 +17,7 @@ def on(provider, amounts=None):
 
 
 def holding(before, after, project=1):
-    return Holding(before, after, project, 2)
+    return ConsumerChange(before, after, project, 2)
 
 
 def pair(second="migration", first="instance", used=None):

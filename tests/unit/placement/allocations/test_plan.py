@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from placement_core.db.transactions import TransactionConflict
 from placement_core.placement import tables
-from placement_core.placement.allocations import consumers
+from placement_core.placement.allocations import owners
 from placement_core.placement.allocations.loaded import LoadedRows
 from placement_core.placement.allocations.plan import NewAllocation, plan_writes
 from placement_core.placement.records import AllocationWrite
@@ -103,7 +103,7 @@ class TestOwners(PlanTestCase):
         self.assertEqual({}, self.plan(self.write("old", {}, "theirs")).moved)
 
     def test_an_owner_that_is_gone(self):
-        self.assertRaises(consumers.OwnerMissing, self.plan,
+        self.assertRaises(owners.OwnerMissing, self.plan,
                           self.write("old", {"host": {"VCPU": 2}}, "unknown"))
 
     def test_a_consumer_that_was_made_meanwhile(self):

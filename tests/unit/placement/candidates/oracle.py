@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 
-from tests import worlds
+from tests import snapshots
 
 
 class Provider:
@@ -20,10 +20,10 @@ class Provider:
         self.uuid = row.uuid
         self.parent = row.parent_id
         self.inventories = {
-            worlds.NAMES.class_names[each.class_id]: each for each in row.inventories}
-        self.traits = {worlds.NAMES.trait_names[trait] for trait in row.traits}
+            snapshots.NAMES.class_names[each.class_id]: each for each in row.inventories}
+        self.traits = {snapshots.NAMES.trait_names[trait] for trait in row.traits}
         self.aggregates = set(row.aggregates)
-        self.shares = worlds.SHARES in self.traits
+        self.shares = snapshots.SHARES in self.traits
         self.line = [self.id]
         while rows[self.line[-1]].parent_id is not None:
             self.line.append(rows[self.line[-1]].parent_id)
@@ -36,7 +36,7 @@ class Provider:
 
 
 class Oracle:
-    """All candidates of a request in a world of records."""
+    """All candidates of a request in a snapshot of records."""
 
     def __init__(self, rows, request):
         by_id = {row.id: row for row in rows}

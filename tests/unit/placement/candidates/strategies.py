@@ -1,4 +1,4 @@
-"""Small random worlds and requests, where most things fit somewhere.
+"""Small random snapshots and requests, where most things fit somewhere.
 
 Hypothesis picks the sizes and a seed; the rest comes from the seed, because
 only then the odds are ours: its own choices crowd at the edges, where hardly
@@ -17,10 +17,10 @@ from placement_core.placement.candidates.requests import (
     RequestGroup,
     TraitFilter,
 )
-from tests import worlds
+from tests import snapshots
 
 AGGREGATES = (101, 102, 103)
-_PLAIN_TRAITS = worlds.TRAITS[1:]
+_PLAIN_TRAITS = snapshots.TRAITS[1:]
 #: A seed rather than st.randoms: that too is drawn by hypothesis.
 _CHANCE = st.integers(0, 2**64).map(random.Random)
 
@@ -42,17 +42,17 @@ def make_providers(chance: random.Random, count: int):
         if rows and chance.random() < 0.35:
             # A copy of another: only copies make equal devices likely.
             twin = chance.choice(rows)
-            rows.append(worlds.provider(
+            rows.append(snapshots.provider(
                 number, *twin.inventories, parent=twin.parent_id,
-                traits=[worlds.NAMES.trait_names[each] for each in twin.traits],
+                traits=[snapshots.NAMES.trait_names[each] for each in twin.traits],
                 aggregates=[each for each in AGGREGATES
-                            if worlds.uuid_of(each) in twin.aggregates]))
+                            if snapshots.uuid_of(each) in twin.aggregates]))
             continue
         parent = chance.choice(rows).id if rows and chance.random() < 0.7 else None
         traits = [name for name in _PLAIN_TRAITS if chance.random() < 0.5]
         if chance.random() < 0.15:
-            traits.append(worlds.SHARES)
-        rows.append(worlds.provider(
+            traits.append(snapshots.SHARES)
+        rows.append(snapshots.provider(
             number, *_inventories(chance), parent=parent, traits=traits,
             aggregates=[each for each in AGGREGATES if chance.random() < 0.35]))
     return rows
@@ -60,12 +60,12 @@ def make_providers(chance: random.Random, count: int):
 
 def _inventories(chance: random.Random):
     return [
-        worlds.inventory(
+        snapshots.inventory(
             name, chance.choice((1, 2, 4, 8)), chance.choice((0, 0, 0, 1, 2)),
             min_unit=2 if chance.random() < 0.05 else 1,
             max_unit=chance.choice((1, 2, 3)) if chance.random() < 0.25 else 100,
             step_size=2 if chance.random() < 0.05 else 1)
-        for name in worlds.CLASSES if chance.random() < 0.65]
+        for name in snapshots.CLASSES if chance.random() < 0.65]
 
 
 def make_request(chance: random.Random, count: int, subtrees: bool = True):
@@ -87,13 +87,13 @@ def make_request(chance: random.Random, count: int, subtrees: bool = True):
 
 
 def _group(chance: random.Random, suffix: str, *, resourceless: bool = False):
-    classes = chance.sample(worlds.CLASSES, chance.choice((1, 1, 2)))
+    classes = chance.sample(snapshots.CLASSES, chance.choice((1, 1, 2)))
     return RequestGroup(
         suffix,
         {} if resourceless else {name: chance.choice((1, 1, 1, 2)) for name in classes},
         _traits(chance) if resourceless or chance.random() < 0.2 else TraitFilter(),
         _aggregates(chance) if chance.random() < 0.15 else AggregateFilter(),
-        worlds.uuid_of(chance.choice((1, 1, 2, 3, 77))) if chance.random() < 0.08 else None)
+        snapshots.uuid_of(chance.choice((1, 1, 2, 3, 77))) if chance.random() < 0.08 else None)
 
 
 def _traits(chance: random.Random, *, any_of: bool = True):
@@ -106,7 +106,7 @@ def _traits(chance: random.Random, *, any_of: bool = True):
 
 
 def _aggregates(chance: random.Random):
-    uuids = [worlds.uuid_of(number) for number in (*AGGREGATES, 999)]
+    uuids = [snapshots.uuid_of(number) for number in (*AGGREGATES, 999)]
     member_of = [frozenset(chance.sample(uuids, chance.choice((1, 2))))
                  for _ in range(chance.choice((0, 1, 1, 2)))]
     forbidden = chance.sample(uuids, 1) if chance.random() < 0.3 else ()

@@ -6,20 +6,21 @@ from placement_core.placement.candidates.requests import (
     RequestGroup,
     TraitFilter,
 )
-from tests import base, worlds
+from tests import base, snapshots
 
-HOST, NUMA, CARD, POOL, OTHER = (worlds.uuid_of(number) for number in range(1, 6))
+HOST, NUMA, CARD, POOL, OTHER = (snapshots.uuid_of(number) for number in range(1, 6))
 
 
-def world():
-    return worlds.build(
-        worlds.provider(1, worlds.inventory("VCPU", 8, 2), worlds.inventory("MEMORY_MB", 64),
-                        traits=["CUSTOM_B", "CUSTOM_A"], aggregates=[101]),
-        worlds.provider(2, parent=1),
-        worlds.provider(3, worlds.inventory("CUSTOM_GPU", 4), parent=2, traits=["CUSTOM_C"]),
-        worlds.provider(4, worlds.inventory("DISK_GB", 100, 60), traits=[worlds.SHARES],
-                        aggregates=[101]),
-        worlds.provider(5, worlds.inventory("VCPU", 1)))
+def snapshot():
+    return snapshots.build(
+        snapshots.provider(1, snapshots.inventory("VCPU", 8, 2),
+                           snapshots.inventory("MEMORY_MB", 64),
+                           traits=["CUSTOM_B", "CUSTOM_A"], aggregates=[101]),
+        snapshots.provider(2, parent=1),
+        snapshots.provider(3, snapshots.inventory("CUSTOM_GPU", 4), parent=2, traits=["CUSTOM_C"]),
+        snapshots.provider(4, snapshots.inventory("DISK_GB", 100, 60), traits=[snapshots.SHARES],
+                           aggregates=[101]),
+        snapshots.provider(5, snapshots.inventory("VCPU", 1)))
 
 
 REQUEST = CandidatesRequest((
@@ -29,7 +30,7 @@ REQUEST = CandidatesRequest((
 
 
 def ask(request, form=answers.NEWEST, of=None):
-    of = of or world()
+    of = of or snapshot()
     return json.loads(answers.render(of, request, search.find(of, request), form))
 
 
@@ -56,16 +57,16 @@ class TestRender(base.TestCase):
                        "traits": ["CUSTOM_C"],
                        "parent_provider_uuid": NUMA, "root_provider_uuid": HOST},
                 POOL: {"resources": {"DISK_GB": {"capacity": 100, "used": 60}},
-                       "traits": [worlds.SHARES],
+                       "traits": [snapshots.SHARES],
                        "parent_provider_uuid": None, "root_provider_uuid": POOL}},
         }, ask(REQUEST))
 
     def test_each_part_can_be_left_out(self):
         newest = ask(REQUEST)
-        without = ask(REQUEST, answers.Form(mappings=False))
+        without = ask(REQUEST, answers.ResponseFormat(mappings=False))
         self.assertNotIn("mappings", without["allocation_requests"][0])
         self.assertEqual(newest["provider_summaries"], without["provider_summaries"])
-        plain = ask(REQUEST, answers.Form(traits=False, trees=False, all_classes=False))
+        plain = ask(REQUEST, answers.ResponseFormat(traits=False, trees=False, all_classes=False))
         self.assertEqual({
             HOST: {"resources": {"VCPU": {"capacity": 8, "used": 2}}},
             NUMA: {"resources": {}},
@@ -76,14 +77,15 @@ class TestRender(base.TestCase):
 
     def test_list_form(self):
         document = ask(CandidatesRequest((RequestGroup("", {"VCPU": 2, "MEMORY_MB": 3}),)),
-                       answers.Form(keyed=False, mappings=False, traits=False, trees=False))
+                       answers.ResponseFormat(
+                           keyed=False, mappings=False, traits=False, trees=False))
         self.assertEqual([{"allocations": [
             {"resource_provider": {"uuid": HOST}, "resources": {"VCPU": 2, "MEMORY_MB": 3}}]}],
             document["allocation_requests"])
 
     def test_only_providers_used_where_trees_are_unknown(self):
         request = CandidatesRequest((RequestGroup("", {"CUSTOM_GPU": 2}),), nested=False)
-        document = ask(request, answers.Form(mappings=False, trees=False))
+        document = ask(request, answers.ResponseFormat(mappings=False, trees=False))
         self.assertEqual([CARD], list(document["provider_summaries"]))
         request = CandidatesRequest(
             (RequestGroup("", {"CUSTOM_GPU": 2, "VCPU": 1}),), nested=False)
@@ -102,11 +104,11 @@ class TestRender(base.TestCase):
                            "mappings": {"_top": [HOST], "_gpu": [CARD]}}], found)
 
     def test_summaries_are_made_once_until_the_provider_changes(self):
-        before = world()
+        before = snapshot()
         request = CandidatesRequest((RequestGroup("", {"VCPU": 1}),))
         ask(request, of=before)
-        after = before.changed(
-            {5: worlds.provider(5, worlds.inventory("VCPU", 2))}, worlds.NAMES, None)
+        after = before.apply_changes(
+            {5: snapshots.provider(5, snapshots.inventory("VCPU", 2))}, snapshots.NAMES, None)
         rows = after.layout.row_of_uuid
         self.assertIs(before.entry(rows[HOST]).summary, after.entry(rows[HOST]).summary)
         self.assertIsNone(after.entry(rows[OTHER]).summary)

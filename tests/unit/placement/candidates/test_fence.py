@@ -17,8 +17,8 @@ from placement_core.placement.candidates.requests import (
     CandidatesRequest,
     RequestGroup,
 )
-from placement_core.placement.index.rows import ProviderRow
-from tests import base, worlds
+from placement_core.placement.index.records import ProviderRow
+from tests import base, snapshots
 from tests.unit.placement.candidates import oracle, strategies
 from tests.unit.placement.candidates.test_explain import ask as explain, group, steps, vcpu
 from tests.unit.placement.candidates.test_search import ask, example_of
@@ -59,12 +59,12 @@ def open_rows(
     named = {
         root_of(row, rows) for row in rows
         if row.uuid in trees or row.aggregates & aggregates
-        or any(worlds.CLASSES[each.class_id] in names for each in row.inventories)}
+        or any(snapshots.CLASSES[each.class_id] in names for each in row.inventories)}
     kept = {row.id for row in rows if row.pooled} - named
     return (row for row in rows if root_of(row, rows) not in kept)
 
 
-class AgainstAWorldWithoutThemTest(FenceTestCase):
+class TestAgainstAWorldWithoutThem(FenceTestCase):
     @example_of(400)
     @hypothesis.given(
         strategies.provider_lists(), strategies.requests(), st.randoms(use_true_random=False))
@@ -72,8 +72,8 @@ class AgainstAWorldWithoutThemTest(FenceTestCase):
         self, rows: list[ProviderRow], request: CandidatesRequest, chance: random.Random
     ) -> None:
         rows = pooled(chance, rows)
-        expected = ask(worlds.build(*open_rows(rows, request)), request)
-        found = ask(worlds.build(*rows), request, fence=True)
+        expected = ask(snapshots.build(*open_rows(rows, request)), request)
+        found = ask(snapshots.build(*rows), request, exclude_reserved=True)
         self.assertEqual(set(oracle.canonical(expected)), set(oracle.canonical(found)))
 
     @example_of(100)
@@ -82,27 +82,27 @@ class AgainstAWorldWithoutThemTest(FenceTestCase):
     def test_without_a_fence_they_are_like_others(
         self, rows: list[ProviderRow], request: CandidatesRequest, chance: random.Random
     ) -> None:
-        expected = ask(worlds.build(*rows), request)
-        self.assertEqual(expected, ask(worlds.build(*pooled(chance, rows)), request))
+        expected = ask(snapshots.build(*rows), request)
+        self.assertEqual(expected, ask(snapshots.build(*pooled(chance, rows)), request))
 
 
-class NamingTest(FenceTestCase):
+class TestNaming(FenceTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.world = worlds.build(
-            worlds.provider(1, vcpu(8), aggregates=[101]),
-            worlds.provider(2, vcpu(8), aggregates=[102], pooled=True),
-            worlds.provider(3, worlds.inventory(PASS, 2), parent=2),
-            worlds.provider(4, vcpu(8), pooled=True),
-            worlds.provider(5, worlds.inventory("DISK_GB", 2), parent=4))
+        self.snapshot = snapshots.build(
+            snapshots.provider(1, vcpu(8), aggregates=[101]),
+            snapshots.provider(2, vcpu(8), aggregates=[102], pooled=True),
+            snapshots.provider(3, snapshots.inventory(PASS, 2), parent=2),
+            snapshots.provider(4, vcpu(8), pooled=True),
+            snapshots.provider(5, snapshots.inventory("DISK_GB", 2), parent=4))
 
     def hosts(self, *groups: RequestGroup) -> Collection[int]:
         """Return the roots of what is found."""
         request = CandidatesRequest(groups)
-        roots = self.world.layout.root
+        roots = self.snapshot.layout.root
         return {
-            self.world.entry(int(roots[row])).provider.id
-            for combination in search.find(self.world, request, fence=True)
+            self.snapshot.entry(int(roots[row])).provider.id
+            for combination in search.find(self.snapshot, request, exclude_reserved=True)
             for row in combination}
 
     def test_nothing_is_named(self) -> None:
@@ -116,56 +116,57 @@ class NamingTest(FenceTestCase):
 
     def test_an_aggregate(self) -> None:
         def member(*uuids: int) -> AggregateFilter:
-            return AggregateFilter((frozenset(map(worlds.uuid_of, uuids)),))
+            return AggregateFilter((frozenset(map(snapshots.uuid_of, uuids)),))
 
         self.assertEqual({1, 2}, self.hosts(group(inside=member(101, 102))))
         self.assertEqual(set(), self.hosts(group(inside=member(103))))
         self.assertEqual({1}, self.hosts(group(inside=AggregateFilter(
-            forbidden=frozenset([worlds.uuid_of(102)])))))
+            forbidden=frozenset([snapshots.uuid_of(102)])))))
 
     def test_a_tree(self) -> None:
         self.assertEqual({4}, self.hosts(group(tree=5)))
         self.assertEqual({2}, self.hosts(group("_A", tree=2)))
 
 
-class SharingTest(FenceTestCase):
+class TestSharing(FenceTestCase):
     def test_a_provider_of_a_pooled_tree_shares_nothing(self) -> None:
-        world = worlds.build(
-            worlds.provider(1, vcpu(8), aggregates=[101]),
-            worlds.provider(2, vcpu(8), pooled=True),
-            worlds.provider(3, worlds.inventory("DISK_GB", 9), parent=2, aggregates=[101],
-                            traits=[worlds.SHARES]))
+        snapshot = snapshots.build(
+            snapshots.provider(1, vcpu(8), aggregates=[101]),
+            snapshots.provider(2, vcpu(8), pooled=True),
+            snapshots.provider(3, snapshots.inventory("DISK_GB", 9), parent=2, aggregates=[101],
+                               traits=[snapshots.SHARES]))
         request = CandidatesRequest((group(wanted={"VCPU": 1, "DISK_GB": 1}),))
-        self.assertEqual(2, len(search.find(world, request)))
-        self.assertEqual(0, len(search.find(world, request, fence=True)))
+        self.assertEqual(2, len(search.find(snapshot, request)))
+        self.assertEqual(0, len(search.find(snapshot, request, exclude_reserved=True)))
 
 
-class ExplainTest(FenceTestCase):
+class TestExplain(FenceTestCase):
     def test_how_many_are_left_out(self) -> None:
-        world = worlds.build(
-            worlds.provider(1, vcpu(8)), worlds.provider(2, vcpu(8), pooled=True),
-            worlds.provider(3, vcpu(1), pooled=True))
-        found = explain(world, group(), fence=True)
+        snapshot = snapshots.build(
+            snapshots.provider(1, vcpu(8)), snapshots.provider(2, vcpu(8), pooled=True),
+            snapshots.provider(3, vcpu(1), pooled=True))
+        found = explain(snapshot, group(), exclude_reserved=True)
         self.assertIsNone(found.reason)
         self.assertEqual(1, found.candidates)
         self.assertEqual(
             [("resources", "VCPU:4", 2), ("fence", "1 kept for reservations", 1)],
             steps(found.trees.filters))
-        self.assertEqual(2, explain(world, group()).candidates)
+        self.assertEqual(2, explain(snapshot, group()).candidates)
 
     def test_only_these_are_left(self) -> None:
         rest = ("kept for reservations, and the request names no reservation's resource "
                 "class, aggregate (member_of) or tree (in_tree)")
-        rows = [worlds.provider(number, vcpu(8), pooled=True) for number in (1, 2)]
+        rows = [snapshots.provider(number, vcpu(8), pooled=True) for number in (1, 2)]
         self.assertEqual(f"the only host left is {rest}",
-                         explain(worlds.build(*rows[:1]), group(), fence=True).reason)
+                         explain(
+                             snapshots.build(*rows[:1]), group(), exclude_reserved=True).reason)
         self.assertEqual(f"all 2 hosts left are {rest}",
-                         explain(worlds.build(*rows), group(), fence=True).reason)
-        rows.append(worlds.provider(3, vcpu(8), parent=2))
+                         explain(snapshots.build(*rows), group(), exclude_reserved=True).reason)
+        rows.append(snapshots.provider(3, vcpu(8), parent=2))
         self.assertEqual(f"all 2 trees of providers left are {rest}",
-                         explain(worlds.build(*rows), group(), fence=True).reason)
+                         explain(snapshots.build(*rows), group(), exclude_reserved=True).reason)
 
     def test_room_comes_first(self) -> None:
-        world = worlds.build(worlds.provider(1, vcpu(3), pooled=True))
+        snapshot = snapshots.build(snapshots.provider(1, vcpu(3), pooled=True))
         self.assertEqual("no host has 4 free VCPU; the most is 3, on provider-1",
-                         explain(world, group(), fence=True).reason)
+                         explain(snapshot, group(), exclude_reserved=True).reason)

@@ -7,7 +7,7 @@ from placement_core.placement.candidates.requests import (
     ProviderFilter,
     TraitFilter,
 )
-from tests import base, worlds
+from tests import base, snapshots
 from tests.unit.placement.candidates import oracle, strategies
 
 
@@ -32,29 +32,30 @@ class TestFind(base.TestCase):
             and not group.aggregates.forbidden & each.aggregates
             and (not group.in_tree or (tree is not None and tree.root == each.root))
             and (not named or each.uuid == rows[0].uuid)}
-        found = providers.find(worlds.build(*rows), wanted)
+        found = providers.find(snapshots.build(*rows), wanted)
         self.assertEqual(expected, {each.provider.uuid for each in found})
         self.assertEqual(len(expected), len(found))
 
     def test_by_name_and_uuid(self):
-        world = worlds.build(worlds.provider(1, name="a"), worlds.provider(2, name="b"))
+        snapshot = snapshots.build(
+            snapshots.provider(1, name="a"), snapshots.provider(2, name="b"))
         for wanted, ids in (
                 (ProviderFilter(), [1, 2]),
                 (ProviderFilter(name="b"), [2]),
-                (ProviderFilter(uuid=worlds.uuid_of(1)), [1]),
-                (ProviderFilter(uuid=worlds.uuid_of(1), name="b"), []),
-                (ProviderFilter(uuid=worlds.uuid_of(9)), []),
-                (ProviderFilter(in_tree=worlds.uuid_of(9)), [])):
-            self.assertEqual(ids, [each.provider.id for each in providers.find(world, wanted)])
+                (ProviderFilter(uuid=snapshots.uuid_of(1)), [1]),
+                (ProviderFilter(uuid=snapshots.uuid_of(1), name="b"), []),
+                (ProviderFilter(uuid=snapshots.uuid_of(9)), []),
+                (ProviderFilter(in_tree=snapshots.uuid_of(9)), [])):
+            self.assertEqual(ids, [each.provider.id for each in providers.find(snapshot, wanted)])
 
     def test_unknown_names(self):
         error = self.assertRaises(
-            errors.UnknownTraits, providers.find, worlds.build(),
+            errors.UnknownRequestedTraits, providers.find, snapshots.build(),
             ProviderFilter(traits=TraitFilter((frozenset(["CUSTOM_A", "NO"]),))))
         self.assertEqual(
             'Invalid trait(s) in "required" parameter: No such trait(s): NO.', str(error))
         error = self.assertRaises(
-            errors.UnknownResourceClass, providers.find, worlds.build(),
+            errors.UnknownRequestedClass, providers.find, snapshots.build(),
             ProviderFilter(resources={"NO": 1}))
         self.assertEqual("Invalid resource class in resources parameter: "
                          "No such resource class NO.", str(error))

@@ -11,13 +11,13 @@ from placement_core.placement.candidates.requests import (
     RequestGroup,
     TraitFilter,
 )
-from tests import base, worlds
+from tests import base, snapshots
 from tests.unit.placement.candidates import oracle, strategies
 
 
-def ask(world, request, **options):
-    found = search.find(world, request, **options)
-    return json.loads(answers.render(world, request, found))
+def ask(snapshot, request, **options):
+    found = search.find(snapshot, request, **options)
+    return json.loads(answers.render(snapshot, request, found))
 
 
 def example_of(numbers):
@@ -33,7 +33,7 @@ class TestAgainstTheOracle(base.TestCase):
     def test_complete(self, rows, request):
         judge = oracle.Oracle(rows, request)
         expected = judge.combinations()
-        document = ask(worlds.build(*rows), request)
+        document = ask(snapshots.build(*rows), request)
         found = oracle.canonical(document)
         self.assertEqual(set(expected), set(found))
         self.assertEqual(len(found), len(set(found)))
@@ -46,7 +46,7 @@ class TestAgainstTheOracle(base.TestCase):
         judge = oracle.Oracle(rows, request)
         expected = judge.combinations()
         limited = dataclasses.replace(request, limit=limit)
-        document = ask(worlds.build(*rows), limited, randomize=randomize)
+        document = ask(snapshots.build(*rows), limited, randomize=randomize)
         found = oracle.canonical(document)
         self.assertEqual(min(limit, len(expected)), len(found))
         self.assertEqual(len(found), len(set(found)))
@@ -72,7 +72,7 @@ class TestAgainstTheOracle(base.TestCase):
             for provider in judge.providers.values()}
         expected = {_orbit(each, looks) for each in judge.combinations()}
         limited = dataclasses.replace(request, limit=limit)
-        document = ask(worlds.build(*rows), limited)
+        document = ask(snapshots.build(*rows), limited)
         found = {_orbit(each, looks) for each in oracle.canonical(document)}
         if len(expected) <= limit:
             self.assertLessEqual(found, expected)
@@ -86,8 +86,8 @@ class TestAgainstTheOracle(base.TestCase):
         st.sampled_from(("depth-first", "breadth-first")))
     def test_bounded(self, rows, request, most, strategy):
         expected = oracle.Oracle(rows, request).combinations()
-        world = worlds.build(*rows)
-        found = oracle.canonical(ask(world, request, max_candidates=most, strategy=strategy))
+        snapshot = snapshots.build(*rows)
+        found = oracle.canonical(ask(snapshot, request, max_candidates=most, strategy=strategy))
         self.assertEqual(min(most, len(expected)), len(found))
         self.assertLessEqual(set(found), set(expected))
 
@@ -117,11 +117,12 @@ class TestEqualDevices(base.TestCase):
         rows = []
         for host in range(hosts):
             first = 1 + host * (gpus + 1)
-            rows.append(worlds.provider(first, worlds.inventory("VCPU", 64)))
+            rows.append(snapshots.provider(first, snapshots.inventory("VCPU", 64)))
             rows.extend(
-                worlds.provider(first + number, worlds.inventory("CUSTOM_GPU", 1), parent=first)
+                snapshots.provider(
+                    first + number, snapshots.inventory("CUSTOM_GPU", 1), parent=first)
                 for number in range(1, gpus + 1))
-        return worlds.build(*rows)
+        return snapshots.build(*rows)
 
     def request(self, groups=4, **options):
         return CandidatesRequest(
@@ -130,9 +131,9 @@ class TestEqualDevices(base.TestCase):
             **options)
 
     def test_each_tree_before_permutations(self):
-        world = self.gpus()
-        found = search.find(world, self.request(isolate=True, limit=3))
-        roots = [int(world.layout.root[combination[0]]) for combination in found]
+        snapshot = self.gpus()
+        found = search.find(snapshot, self.request(isolate=True, limit=3))
+        roots = [int(snapshot.layout.root[combination[0]]) for combination in found]
         self.assertEqual(3, len(set(roots)))
 
     def test_permutations_fill_the_limit(self):
@@ -144,8 +145,8 @@ class TestEqualDevices(base.TestCase):
         self.assertEqual(8 * 7 * 6 * 5, len(set(found)))
 
     def test_many_groups_many_devices(self):
-        world = self.gpus(hosts=1, gpus=64)
-        found = search.find(world, self.request(groups=8, isolate=True, limit=1000))
+        snapshot = self.gpus(hosts=1, gpus=64)
+        found = search.find(snapshot, self.request(groups=8, isolate=True, limit=1000))
         self.assertEqual(1000, len(set(found)))
 
     def test_nearly_enough_devices(self):
@@ -160,14 +161,15 @@ class TestHopelessRequests(base.TestCase):
     """Each of these took minutes or longer before the search learnt to see it."""
 
     def devices(self, count, *, deep=False):
-        rows = [worlds.provider(1, worlds.inventory("VCPU", 64), worlds.inventory("DISK_GB", 9))]
+        rows = [snapshots.provider(
+            1, snapshots.inventory("VCPU", 64), snapshots.inventory("DISK_GB", 9))]
         rows.extend(
-            worlds.provider(
-                number, worlds.inventory("MEMORY_MB", 20 + number),
-                worlds.inventory("CUSTOM_GPU", 1 + number * 7 % 23),
-                parent=number - 1 if deep else 1, traits=[worlds.TRAITS[1 + number % 2]])
+            snapshots.provider(
+                number, snapshots.inventory("MEMORY_MB", 20 + number),
+                snapshots.inventory("CUSTOM_GPU", 1 + number * 7 % 23),
+                parent=number - 1 if deep else 1, traits=[snapshots.TRAITS[1 + number % 2]])
             for number in range(2, count + 2))
-        return worlds.build(*rows)
+        return snapshots.build(*rows)
 
     def groups(self, count, resources):
         return tuple(RequestGroup(f"_{number}", resources) for number in range(count))
@@ -196,37 +198,38 @@ class TestHopelessRequests(base.TestCase):
 class TestRequests(base.TestCase):
 
     def test_unknown_names(self):
-        world = worlds.build()
+        snapshot = snapshots.build()
         error = self.assertRaises(
-            errors.UnknownResourceClass, search.find, world,
+            errors.UnknownRequestedClass, search.find, snapshot,
             CandidatesRequest((RequestGroup("", {"VPCU": 1}),)))
         self.assertEqual("Invalid resource class in resources parameter: "
                          "No such resource class VPCU.", str(error))
         error = self.assertRaises(
-            errors.UnknownTraits, search.find, world,
+            errors.UnknownRequestedTraits, search.find, snapshot,
             CandidatesRequest((RequestGroup("", {"VCPU": 1}, TraitFilter(
                 (frozenset(["CUSTOM_A", "X"]),), frozenset(["Y"]))),)))
         self.assertEqual("No such trait(s): X, Y.", str(error))
 
     def test_amounts_beyond_every_number(self):
-        world = worlds.build(worlds.provider(1, worlds.inventory("VCPU", 10**40)))
+        snapshot = snapshots.build(snapshots.provider(1, snapshots.inventory("VCPU", 10**40)))
         for amount, count in ((2**31 - 1, 1), (2**31, 0), (10**30, 0)):
-            found = search.find(world, CandidatesRequest((RequestGroup("", {"VCPU": amount}),)))
+            found = search.find(snapshot, CandidatesRequest((RequestGroup("", {"VCPU": amount}),)))
             self.assertEqual(count, len(found), amount)
 
     def test_sums_beyond_64_bits(self):
-        world = worlds.build(worlds.provider(1, worlds.inventory("VCPU", 10**40, 2**62)))
+        snapshot = snapshots.build(
+            snapshots.provider(1, snapshots.inventory("VCPU", 10**40, 2**62)))
         request = CandidatesRequest(tuple(
             RequestGroup(suffix, {"VCPU": 2**29}) for suffix in ("", "_a")))
-        document = ask(world, request)
+        document = ask(snapshot, request)
         self.assertEqual(1, len(document["allocation_requests"]))
-        summary = document["provider_summaries"][worlds.uuid_of(1)]
+        summary = document["provider_summaries"][snapshots.uuid_of(1)]
         self.assertEqual({"VCPU": {"capacity": 10**40, "used": 2**62}}, summary["resources"])
 
     def test_less_than_nothing(self):
-        world = worlds.build(worlds.provider(1, worlds.inventory("VCPU", -5, 3)))
+        snapshot = snapshots.build(snapshots.provider(1, snapshots.inventory("VCPU", -5, 3)))
         self.assertEqual(
-            0, len(search.find(world, CandidatesRequest((RequestGroup("", {"VCPU": 1}),)))))
+            0, len(search.find(snapshot, CandidatesRequest((RequestGroup("", {"VCPU": 1}),)))))
 
     def test_empty_world(self):
         for limit, isolate in itertools.product((None, 5), (True, False)):
@@ -235,4 +238,4 @@ class TestRequests(base.TestCase):
                 limit=limit, isolate=isolate)
             self.assertEqual(
                 {"allocation_requests": [], "provider_summaries": {}},
-                ask(worlds.build(), request))
+                ask(snapshots.build(), request))

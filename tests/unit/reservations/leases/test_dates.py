@@ -11,7 +11,7 @@ from placement_core.reservations.leases import dates
 from placement_core.reservations.leases.dates import LeaseDates
 from placement_core.reservations.records import LeaseChange, NewLease
 from tests import base
-from tests.unit.reservations.leases.worlds import NOW, hours, lease
+from tests.unit.reservations.leases.lease_records import NOW, hours, lease
 
 _SECOND = datetime.timedelta(seconds=1)
 

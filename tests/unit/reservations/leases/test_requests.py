@@ -13,7 +13,7 @@ from placement_core.reservations.records import (
 )
 from placement_plugins.reservations.instance import InstanceReservations
 from tests import base
-from tests.unit.reservations.leases.worlds import hours, lease, reservation
+from tests.unit.reservations.leases.lease_records import hours, lease, reservation
 
 _TYPE = "virtual:instance"
 _GIVEN = {"vcpus": 1, "memory_mb": 512, "disk_gb": 0, "amount": "2"}
@@ -29,19 +29,19 @@ class RequestsTestCase(base.TestCase):
 
 class TestNewReservations(RequestsTestCase):
     def test_fields_of_the_plugin(self):
-        first, second = self.requests.wanted("p", [NewReservation(_TYPE, _GIVEN)] * 2)
+        first, second = self.requests.check("p", [NewReservation(_TYPE, _GIVEN)] * 2)
         self.assertEqual((_FIELDS, "p", (), False), (
-            first.asked.values, first.asked.project_id, first.asked.held, first.asked.started))
-        self.assertNotEqual(first.asked.reservation_id, second.asked.reservation_id)
+            first.spec.values, first.spec.project_id, first.spec.held, first.spec.started))
+        self.assertNotEqual(first.spec.reservation_id, second.spec.reservation_id)
 
     def test_how_many(self):
         for number in (0, 3):
-            self.assertRaises(InvalidLease, self.requests.wanted, "p",
+            self.assertRaises(InvalidLease, self.requests.check, "p",
                               [NewReservation(_TYPE, _GIVEN)] * number)
 
     def test_what_makes_no_sense(self):
-        self.assertRaises(InvalidLease, self.requests.wanted, "p", [NewReservation("x", _GIVEN)])
-        self.assertRaises(InvalidReservation, self.requests.wanted, "p",
+        self.assertRaises(InvalidLease, self.requests.check, "p", [NewReservation("x", _GIVEN)])
+        self.assertRaises(InvalidReservation, self.requests.check, "p",
                           [NewReservation(_TYPE, {**_GIVEN, "amount": 0})])
 
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 
-from placement_core.plugin_api.reservations import Asked, Share, Size, Window
+from placement_core.plugin_api.reservations import ReservationSpec, Share, Size, Window
 from placement_core.reservations import records
 from placement_core.reservations.leases import updates
 from placement_core.reservations.leases.dates import LeaseDates
 from placement_core.reservations.records import NewLease
-from placement_core.reservations.scheduling.planner import Granted, Wanted
+from placement_core.reservations.scheduling.planner import Grant, ReservationRequest
 from placement_plugins.reservations.instance import InstanceReservations
 from tests import base
-from tests.unit.reservations.leases.worlds import NOW, hours, lease, reservation
+from tests.unit.reservations.leases.lease_records import NOW, hours, lease, reservation
 
 _DATES = LeaseDates(Window(hours(1), hours(3)), hours(2.5))
 
 
 class TestNewLease(base.TestCase):
     def made(self, lease_dates):
-        wanted = [Wanted(InstanceReservations(None), Asked("r1", "p", {"amount": 2}))]
+        requests = [ReservationRequest(
+            InstanceReservations(None), ReservationSpec("r1", "p", {"amount": 2}))]
         new = NewLease("mine", "p", "u", None, hours(3), [])
-        return updates.new_lease(new, lease_dates, wanted, NOW)
+        return updates.new_lease(new, lease_dates, requests, NOW)
 
     def test_it_waits_for_its_start(self):
         made = self.made(_DATES)
@@ -99,8 +100,8 @@ class TestNeeds(base.TestCase):
     def test_holding_something_else(self):
         one, two = Share(1, 2, Size(1, 1, 1)), Share(2, 2, Size(1, 1, 1))
         for before, after, expected in (
-            ([one], Granted([one]), False), ([one], Granted([one, two]), True),
-            ([one], Granted([]), True), ([], Granted(amounts={"licences": 1}), True),
+            ([one], Grant([one]), False), ([one], Grant([one, two]), True),
+            ([one], Grant([]), True), ([], Grant(amounts={"licences": 1}), True),
         ):
             change = updates.HoldingChange(reservation(), before, after)
             self.assertEqual(expected, change.differs, (before, after))

@@ -40,7 +40,7 @@ class CellsTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.url = databases.settings(self.kind).connection
-        self.addCleanup(engines.dispose)
+        self.addCleanup(engines.SHARED.dispose)
         self.parts = self.service()
         self.database = self.parts.database
         self.cells, self.nodes = self.parts.cells, self.parts.compute_nodes

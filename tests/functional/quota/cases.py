@@ -1,4 +1,4 @@
-"""The base of tests of quota: an estate with instances, and a tree of projects with limits.
+"""The base of tests of quota: a nova with instances, and a tree of projects with limits.
 
 Every test runs with each value of ``[quota] count_usage_from_placement``
 (``in_every_way``): what it asserts does not depend on who counts.
@@ -17,7 +17,7 @@ from placement_core.quota import checks
 from placement_core.testing import factories
 from placement_core.testing.counting import Running
 from tests import databases
-from tests.plugins.counting import estates
+from tests.plugins.counting import nova_deployments
 
 USER = "jane"
 
@@ -33,7 +33,7 @@ def in_every_way(cls):
     return databases.on_each_database(cls)
 
 
-class QuotaTestCase(estates.EstateTestCase):
+class QuotaTestCase(nova_deployments.NovaDeploymentTestCase):
     """A domain with ``trunk`` (which has ``left`` and ``right``) and ``other`` in it.
 
     The service's parts are built of the options, as the service does it.
@@ -104,4 +104,4 @@ class QuotaTestCase(estates.EstateTestCase):
 
     def excesses(self, project, user=None, **deltas):
         return [(each.node_id, each.scope, each.limit, each.used, each.asked)
-                for each in self.check(project, user, **deltas).overruns]
+                for each in self.check(project, user, **deltas).exceeded_limits]

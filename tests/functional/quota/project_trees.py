@@ -14,7 +14,9 @@ from placement_core.placement.records import Provider
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.quota import resources
 from placement_core.quota.decisions import Decisions
-from placement_core.quota.guard import Mode, QuotaGuard, Rules
+from placement_core.quota.guard import Mode, QuotaGuard
+from placement_core.quota.limit_sources import LimitSource
+from placement_core.quota.nodes import LimitNodes
 from placement_core.testing import factories
 from placement_plugins.catalog.local import LocalCatalog
 from placement_plugins.enforcement.tree import Tree
@@ -38,7 +40,7 @@ class TreeTestCase(claims.ClaimsTestCase):
         self.left = self.project("left", self.branch)
         self.right = self.project("right", self.branch)
         self.host = self.provider(VCPU=1000, PCPU=1000, MEMORY_MB=100_000)
-        self.decisions = self.made()
+        self.decisions, self.limit_nodes = self.made(), LimitNodes()
 
     def project(self, name: str, parent: str | None) -> str:
         return projects.create(
@@ -70,7 +72,9 @@ class TreeTestCase(claims.ClaimsTestCase):
             for name, value in values.items()])
 
     def guard(self, mode: Mode = "enforce") -> QuotaGuard:
-        return QuotaGuard(self.decisions, Rules("compute", None), mode)
+        return QuotaGuard(
+            self.decisions, self.limit_nodes, LimitSource("compute", None), mode,
+            owners=self.owners)
 
     def take(
         self, project: str, held: Mapping[str, int] | None = None, *,
@@ -83,7 +87,7 @@ class TreeTestCase(claims.ClaimsTestCase):
             ctx or self.ctx,
             [self.write({where: held} if held else {}, consumer=consumer, project=project,
                         **options)],
-            [self.guard(mode)])
+            [self.guard(mode)], self.owners)
         return consumer
 
 

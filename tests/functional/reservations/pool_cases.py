@@ -22,14 +22,14 @@ from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.records import Host, Lease, NewLease, NewReservation, Reservation
 from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.testing import factories
-from tests.functional.compute.world import CellsTestCase
-from tests.functional.reservations import world
+from tests.functional.compute.cases import CellsTestCase
+from tests.functional.reservations import lease_cases
 
 #: A host of 8 processors, 8 GiB of memory and 100 GiB of disk.
 SIZES: Mapping[str, int] = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
 
 
-class Recorder(world.NotedProvisioner):
+class Recorder(lease_cases.NotedProvisioner):
     """Writes down what happens to hosts, too.
 
     :ivar told: (what, the host's name), or what healing changed.
@@ -49,7 +49,7 @@ class Recorder(world.NotedProvisioner):
         self.told.append(("changed", reservation.id, _slots(before), _slots(after)))
 
 
-class NoRules(world.NotedRules):
+class NoRules(lease_cases.NotedRules):
     """Rules that everything keeps."""
 
 

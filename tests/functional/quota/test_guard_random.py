@@ -1,4 +1,4 @@
-"""Random worlds: what the guard decides, and every sum it could be told, against an oracle."""
+"""Random claims: what the guard decides, and every sum it could be told, against an oracle."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from placement_core import db, errors as core_errors
 from placement_core.catalog import domains, projects
 from placement_core.limits import limits
 from placement_core.placement import allocations, inventories, resource_classes
-from placement_core.placement.allocations import consumers, usage_counters
+from placement_core.placement.allocations import usage_counters
 from placement_core.placement.records import InventoryValues
 from placement_core.placement.usage import project_usage, usages
-from placement_core.placement.usage.usage_index import ProjectSet
+from placement_core.placement.usage.usage_index import ProjectSet, UsageIndex
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_core.quota import errors
-from placement_core.quota.guard import QuotaGuard, Rules
+from placement_core.quota.guard import QuotaGuard
+from placement_core.quota.limit_sources import LimitSource
 from placement_core.testing import factories
 from placement_plugins.enforcement.tree import Tree
 from tests import databases
-from tests.functional.quota import trees
+from tests.functional.quota import project_trees
 
 #: Registered default: what a project may use itself where no limit is set for it.
 _DEFAULTS = {"class:VCPU": 40, "class:MEMORY_MB": -1, "servers": 12}
@@ -88,7 +89,7 @@ class _Oracle:
 
 
 @databases.on_each_database
-class TestWorlds(trees.TreeTestCase):
+class TestRandomClaims(project_trees.TreeTestCase):
     """Two processes with usage indexes of their own take turns."""
 
     sizes = (1, 8, 90, 140, 500)
@@ -98,6 +99,7 @@ class TestWorlds(trees.TreeTestCase):
         self.register(**{name.removeprefix("class:"): default
                          for name, default in _DEFAULTS.items()})
         self.processes = [self.made() for _ in range(2)]
+        self.index = UsageIndex(self.database)
         # So that many changes at once are not many.
         self.useFixture(fixtures.MonkeyPatch("placement_core.placement.usage.usage_index._FEW", 6))
 
@@ -141,7 +143,7 @@ class TestWorlds(trees.TreeTestCase):
         some = [*self.nodes[1:9], *self.strangers]
         chance.shuffle(some)
         for project in some:
-            consumers.ensure_owners(self.ctx, [self.write({self.host: {}}, project=project)])
+            self.owners.ensure(self.ctx, [self.write({self.host: {}}, project=project)])
         self.custom = []
         self.set_limit(chance, domain, "class:VCPU", 60)
 
@@ -176,10 +178,11 @@ class TestWorlds(trees.TreeTestCase):
         refused = set()
         try:
             allocations.replace(self.context(), [write], [QuotaGuard(
-                self.decisions, Rules("compute", None), "enforce")])
+                self.decisions, self.limit_nodes, LimitSource("compute", None), "enforce",
+                owners=self.owners)], self.owners)
         except errors.QuotaExceeded as refusal:
             refused = {(each.node_id, each.resource_name, each.scope, each.limit, each.used,
-                        each.asked) for each in refusal.overruns}
+                        each.asked) for each in refusal.exceeded_limits}
         else:
             self.oracle.held[uuid] = project, user, amounts
         self.assertEqual(expected, refused)
@@ -277,7 +280,7 @@ class TestWorlds(trees.TreeTestCase):
             for project in some}
         expected = {project: used for project, used in expected.items() if used}
         self.assertEqual(expected, project_usage.read(self.ctx, some))
-        known = project_usage.known(self.ctx, some)
+        known = self.index.by_project(self.ctx, some, moves_once=False)
         self.assertEqual(expected, {project: used for project, used in known.items() if used})
         user = chance.choice(_USERS)
         of_user = self.oracle.used(lambda each: each == some[0], user=user)
@@ -293,7 +296,7 @@ class TestWorlds(trees.TreeTestCase):
             self.assertEqual(sums[name], present.total(ProjectSet(tuple(set(some))), name))
 
 
-class TestWorldsOfLargeTrees(TestWorlds):
+class TestRandomClaimsInLargeTrees(TestRandomClaims):
     """The same where every tree is large."""
 
     sizes = (1, 8, 30)

@@ -1,4 +1,4 @@
-"""Random worlds, and the same world as the product is told it."""
+"""Random pools of hosts and bookings, for the oracle and as the planner gets them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from oslo_config import cfg
 
 from placement_core.plugin_api.reservations import (
     Amounts,
-    Asked,
     Hosts,
     ReservationPlugin,
+    ReservationSpec,
     Share,
     Size,
     Window,
 )
-from placement_core.reservations.scheduling.planner import Wanted
+from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 from placement_plugins.reservations import host, instance
 from tests.plugins.reservations import oracle
@@ -38,8 +38,8 @@ class Licences(ReservationPlugin):
     def values(self, given, before=None, *, started=False):
         return dict(given)
 
-    def need(self, asked, hosts):
-        return Amounts({"licences": asked.values["amount"]})
+    def need(self, spec, hosts):
+        return Amounts({"licences": spec.values["amount"]})
 
     def capacities(self):
         return {"licences": self.capacity}
@@ -126,7 +126,7 @@ def wanted(world, wants, held=(), *, started=False):
             plugin, given = INSTANCE, {
                 "vcpus": want.size[0], "memory_mb": want.size[1], "disk_gb": want.size[2],
                 "amount": want.amount, "affinity": want.affinity, "resource_properties": among}
-        found.append(Wanted(plugin, Asked(
+        found.append(ReservationRequest(plugin, ReservationSpec(
             f"r{number}", "p", plugin.values(given), held[number] if held else (), started)))
     return found
 

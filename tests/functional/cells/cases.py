@@ -31,7 +31,7 @@ class CellsTestCase(base.DatabaseTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.addCleanup(engines.dispose)
+        self.addCleanup(engines.SHARED.dispose)
         self.api_url = nova_databases.api(self.kind) if self.nova else ""
         self.cells = self.databases()
 
@@ -90,7 +90,7 @@ def drop(url: str) -> None:
     if made.get_backend_name() == "sqlite":
         shutil.rmtree(pathlib.Path(made.database or "").parent)
         return
-    engines.dispose()
+    engines.SHARED.dispose()
     databases.administer(
         databases.server_database(made.get_backend_name()),
         f"DROP DATABASE IF EXISTS {made.database}")

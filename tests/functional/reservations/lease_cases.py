@@ -91,7 +91,7 @@ class NotedRules(LeaseRules):
         assert ctx.session is not None
         self._judge("decide", (window, shares))
 
-    def ended(self, ctx, lease):
+    def notify_end(self, ctx, lease):
         assert ctx.session is None
         self.asked.append(("ended", lease))
 

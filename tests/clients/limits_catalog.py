@@ -1,4 +1,4 @@
-"""A small cloud, written down where limits are kept: what they are about."""
+"""A fixture: a catalog with limits, made through the API of whoever keeps limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Server(Protocol):
         """Send one request as an administrator; return the status and the document."""
 
 
-class Estate(fixtures.Fixture):
+class LimitsCatalog(fixtures.Fixture):
     """nova in one region, and the projects baobab and acacia of the domain savanna.
 
     :ivar ids: by name.

@@ -1,17 +1,17 @@
-"""Worlds made of plain records, for tests that need no database."""
+"""Snapshots made of plain records, for tests that need no database."""
 
 from __future__ import annotations
 
 import uuid
 
-from placement_core.placement.index.rows import Inventory, Names, ProviderRow
-from placement_core.placement.index.world import World
+from placement_core.placement.index.records import InventoryRow, NameIndex, ProviderRow
+from placement_core.placement.index.snapshot import CapacitySnapshot
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_GPU")
 TRAITS = (SHARES, "CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
 
-NAMES = Names(dict(enumerate(CLASSES)), dict(enumerate(TRAITS, 1)))
+NAMES = NameIndex(dict(enumerate(CLASSES)), dict(enumerate(TRAITS, 1)))
 
 
 def uuid_of(number: int) -> str:
@@ -22,14 +22,14 @@ def uuid_of(number: int) -> str:
 def inventory(
     resource_class: str, capacity: int, used: int = 0, *,
     min_unit: int = 1, max_unit: int = 2**31 - 1, step_size: int = 1,
-) -> Inventory:
+) -> InventoryRow:
     """Make an inventory by the name of its class."""
-    return Inventory(
+    return InventoryRow(
         NAMES.class_ids[resource_class], capacity, used, min_unit, max_unit, step_size)
 
 
 def provider(
-    number: int, *inventories: Inventory, parent: int | None = None, traits=(), aggregates=(),
+    number: int, *inventories: InventoryRow, parent: int | None = None, traits=(), aggregates=(),
     generation: int = 0, name: str | None = None, pooled: bool = False,
 ) -> ProviderRow:
     """Make a provider; it and its aggregates are known by numbers."""
@@ -41,21 +41,21 @@ def provider(
         aggregates=frozenset(map(uuid_of, aggregates)), pooled=pooled)
 
 
-def build(*rows: ProviderRow) -> World:
-    """Make a world of providers."""
-    return World.build(rows, NAMES)
+def build(*rows: ProviderRow) -> CapacitySnapshot:
+    """Make a snapshot of providers."""
+    return CapacitySnapshot.build(rows, NAMES)
 
 
-def describe(world: World) -> dict:
-    """Return all a world says, by uuids instead of rows, to compare worlds."""
-    rows = {row: entry.provider.uuid for row, entry in enumerate(world.entries) if entry}
-    layout = world.layout
+def describe(snapshot: CapacitySnapshot) -> dict:
+    """Return all a snapshot says, by uuids instead of rows, to compare snapshots."""
+    rows = {row: entry.provider.uuid for row, entry in enumerate(snapshot.entries) if entry}
+    layout = snapshot.layout
 
     def members(sets):
         return {key: {rows[row] for row in held.rows.tolist()} for key, held in sets.items()}
 
     columns = {}
-    for class_id, column in world.columns.items():
+    for class_id, column in snapshot.columns.items():
         values = {}
         for at, row in enumerate(column.rows.tolist()):
             values[rows[row]] = (
@@ -68,8 +68,8 @@ def describe(world: World) -> dict:
             entry.provider.uuid: (
                 entry.provider, entry.inventories, entry.traits, entry.aggregates,
                 entry.revision)
-            for entry in world.entries if entry},
-        "pooled": {rows[row] for row in world.pooled.rows.tolist()},
+            for entry in snapshot.entries if entry},
+        "pooled": {rows[row] for row in snapshot.pooled.rows.tolist()},
         "rows": {
             uuid: rows[row] for uuid, row in layout.row_of_uuid.items()},
         "ids": {id_: rows[row] for id_, row in layout.row_of_id.items()},
@@ -79,9 +79,10 @@ def describe(world: World) -> dict:
         "trees": {rows[root]: {rows[row] for row in tree}
                   for root, tree in layout.trees.items()},
         "columns": columns,
-        "traits": members(world.traits),
-        "aggregates": members(world.aggregates),
-        "sharing": {rows[row]: anchors for row, anchors in members(world.sharing()).items()},
-        "classes": world.names.class_ids,
-        "trait names": world.names.trait_ids,
+        "traits": members(snapshot.traits),
+        "aggregates": members(snapshot.aggregates),
+        "sharing": {rows[row]: anchors
+                    for row, anchors in members(snapshot.sharing_providers()).items()},
+        "classes": snapshot.names.class_ids,
+        "trait names": snapshot.names.trait_ids,
     }

@@ -7,13 +7,13 @@ import tracemalloc
 import hypothesis
 from hypothesis import strategies as st
 
-from placement_core.placement.candidates import effort, errors, search
+from placement_core.placement.candidates import errors, search, search_budget
 from placement_core.placement.candidates.requests import (
     CandidatesRequest,
     RequestGroup,
     TraitFilter,
 )
-from tests import base, worlds
+from tests import base, snapshots
 from tests.fuzz import candidates as fuzz
 from tests.unit.placement.candidates import oracle, strategies
 from tests.unit.placement.candidates.test_search import ask, example_of
@@ -28,11 +28,11 @@ def host(count, *, first=1, capacity=1, parent=None, **options):
     :param capacity: of each device, or what returns it for a number from 0.
     :param parent: what returns the parent for a number from 0; the root else.
     """
-    rows = [worlds.provider(first, worlds.inventory("VCPU", 64))]
+    rows = [snapshots.provider(first, snapshots.inventory("VCPU", 64))]
     for number in range(count):
         amount = capacity(number) if callable(capacity) else capacity
-        rows.append(worlds.provider(
-            first + 1 + number, worlds.inventory(GPU, amount),
+        rows.append(snapshots.provider(
+            first + 1 + number, snapshots.inventory(GPU, amount),
             parent=parent(number) if parent else first, **options))
     return rows
 
@@ -53,16 +53,16 @@ def hopeless(**options):
 
 
 def sharing(hosts, pools):
-    rows = [worlds.provider(number, worlds.inventory("VCPU", 64), aggregates=[101])
+    rows = [snapshots.provider(number, snapshots.inventory("VCPU", 64), aggregates=[101])
             for number in range(1, hosts + 1)]
-    rows.extend(worlds.provider(
-        hosts + number, worlds.inventory("DISK_GB", 100), worlds.inventory("MEMORY_MB", 100),
-        traits=[worlds.SHARES], aggregates=[101]) for number in range(1, pools + 1))
+    rows.extend(snapshots.provider(
+        hosts + number, snapshots.inventory("DISK_GB", 100), snapshots.inventory("MEMORY_MB", 100),
+        traits=[snapshots.SHARES], aggregates=[101]) for number in range(1, pools + 1))
     return rows
 
 
 class TestWork(base.TestCase):
-    """Every shape costs no more than what it offers, and what it finds."""
+    """Every kind of request costs no more than what it offers, and what it finds."""
 
     def check(self, rows, request, expected, *, vain=1000):
         """Search with every limit.
@@ -143,11 +143,11 @@ class TestWork(base.TestCase):
                    vain=100_000)
 
     def test_very_many_groups(self):
-        flat = [worlds.provider(number, worlds.inventory(GPU, 10_000))
+        flat = [snapshots.provider(number, snapshots.inventory(GPU, 10_000))
                 for number in range(1, 501)]
         for isolate, expected in ((True, 0), (False, 500)):
             request = CandidatesRequest(groups(1200), isolate=isolate, limit=1000)
-            self.assertEqual(expected, len(search.find(worlds.build(*flat), request)))
+            self.assertEqual(expected, len(search.find(snapshots.build(*flat), request)))
         self.check(host(20, capacity=10_000), CandidatesRequest(groups(1200)), 1000)
         self.check(host(20, capacity=10_000), CandidatesRequest(groups(1200), isolate=True), 0,
                    vain=200_000)
@@ -162,7 +162,7 @@ class TestWork(base.TestCase):
                 for row in host(12, first=1 + 13 * number, capacity=3)]
         # Room for 11, and 12 that do not go together.
         request = CandidatesRequest(groups(13, amount=lambda number: 2), limit=10)
-        found = search.find(worlds.build(*rows), request)
+        found = search.find(snapshots.build(*rows), request)
         self.assertEqual(0, len(found))
         return found.steps
 
@@ -173,16 +173,16 @@ class TestTooHard(base.TestCase):
     def setUp(self):
         super().setUp()
         # As it is it lasts for some seconds.
-        self.patch(effort, "PURSE", 5_000)
+        self.patch(search_budget, "REQUEST_BUDGET", 5_000)
 
     def test_refused(self):
         for limit in (None, 10):
-            self.assertRaises(errors.TooHard, search.find, worlds.build(*host(10, capacity=100)),
-                              hopeless(limit=limit))
+            self.assertRaises(errors.TooHard, search.find,
+                              snapshots.build(*host(10, capacity=100)), hopeless(limit=limit))
 
     def test_others_are_found_under_a_limit(self):
         rows = [*host(10, capacity=100), *host(10, first=101, capacity=200)]
-        found = search.find(worlds.build(*rows), hopeless(limit=10))
+        found = search.find(snapshots.build(*rows), hopeless(limit=10))
         self.assertEqual(10, len(found))
 
 
@@ -190,11 +190,11 @@ class TestMemory(base.TestCase):
 
     def peak(self, rows, request):
         """Return the most bytes that a search held at once, what it found included."""
-        world = worlds.build(*rows)
-        search.find(world, dataclasses.replace(request, limit=1))
+        snapshot = snapshots.build(*rows)
+        search.find(snapshot, dataclasses.replace(request, limit=1))
         tracemalloc.start()
         try:
-            search.find(world, request)
+            search.find(snapshot, request)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -206,13 +206,13 @@ class TestMemory(base.TestCase):
                 peak = self.peak(rows, CandidatesRequest(groups(8), isolate=isolate, limit=limit))
                 self.assertLess(peak, 400_000 + limit * 1500, limit)
 
-    def test_bounded_by_the_purse(self):
+    def test_bounded_by_the_budget(self):
         """What is remembered of branches that came to nothing has a bound too."""
-        self.patch(effort, "PURSE", 10_000)
-        world = worlds.build(*host(10, capacity=100))
+        self.patch(search_budget, "REQUEST_BUDGET", 10_000)
+        snapshot = snapshots.build(*host(10, capacity=100))
         tracemalloc.start()
         try:
-            self.assertRaises(errors.TooHard, search.find, world, hopeless(limit=1))
+            self.assertRaises(errors.TooHard, search.find, snapshot, hopeless(limit=1))
             self.assertLess(tracemalloc.get_traced_memory()[1], 10_000 * 400)
         finally:
             tracemalloc.stop()
@@ -245,11 +245,11 @@ class TestTreesAlike(base.TestCase):
         rows = self.copies(chance, strategies.make_providers(chance, chance.randint(1, 4)))
         request = strategies.make_request(chance, chance.randint(0, 3))
         expected = set(oracle.Oracle(rows, request).combinations())
-        world = worlds.build(*rows)
-        found = oracle.canonical(ask(world, request))
+        snapshot = snapshots.build(*rows)
+        found = oracle.canonical(ask(snapshot, request))
         self.assertEqual(expected, set(found))
         self.assertEqual(len(found), len(expected))
-        found = oracle.canonical(ask(world, dataclasses.replace(request, limit=limit)))
+        found = oracle.canonical(ask(snapshot, dataclasses.replace(request, limit=limit)))
         self.assertEqual(min(limit, len(expected)), len(found))
         self.assertEqual(len(found), len(set(found)))
         self.assertLessEqual(set(found), expected)
@@ -263,7 +263,7 @@ class TestTreesAlike(base.TestCase):
                 if inventories and chance.random() < 0.1:
                     inventories = tuple(each._replace(used=1) for each in inventories)
                 found.append(dataclasses.replace(
-                    row, id=row.id + at, uuid=worlds.uuid_of(row.id + at),
+                    row, id=row.id + at, uuid=snapshots.uuid_of(row.id + at),
                     name=f"{row.name}-{at}", inventories=inventories,
                     parent_id=None if row.parent_id is None else row.parent_id + at))
         return found

@@ -2,7 +2,7 @@
 
 A conformance file names a fixture; gabbi finds the class of that name here,
 enters it before the file's first test and leaves it after the last. Entering
-makes an empty database, our application on it, and the world the tests expect,
+makes an empty database, our application on it, and the deployment the tests expect,
 built through the application's own API. What the tests need to know about it
 is in environment variables, as the files ask for it.
 
@@ -13,31 +13,24 @@ once, because the files know the provider generations this leads to.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import pathlib
 import tempfile
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import webob
 import yaml
 from gabbi import fixture
 from oslo_config import cfg
 
 from placement_core import app, conf
 from tests import databases
+from tests.conformance.deployments import SHARING, WSGI, Amount, Deployment, new_uuid
 
-SHARING = "MISC_SHARES_VIA_AGGREGATE"
-
-_WSGI = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-
-_running: list[_WSGI] = []
+_running: list[WSGI] = []
 
 
-def application() -> _WSGI:
+def application() -> WSGI:
     """Return what gabbi sends requests to: the application of the entered fixture."""
 
     def send(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -48,122 +41,6 @@ def application() -> _WSGI:
     return send
 
 
-def _new_uuid() -> str:
-    return str(uuid.uuid4())
-
-
-@dataclasses.dataclass(frozen=True)
-class Amount:
-    """An inventory; what is not given is as the API defaults it, max_unit is the total."""
-
-    total: int
-    ratio: float = 1.0
-    reserved: int = 0
-    least: int = 1
-    most: int | None = None
-    step: int = 1
-
-    def body(self) -> dict[str, Any]:
-        """Return the record as the API takes it."""
-        return {
-            "total": self.total,
-            "reserved": self.reserved,
-            "min_unit": self.least,
-            "max_unit": self.most or self.total,
-            "step_size": self.step,
-            "allocation_ratio": self.ratio,
-        }
-
-
-class World:
-    """Populates a service through its API, as an administrator."""
-
-    def __init__(self, service: _WSGI) -> None:
-        self._service = service
-
-    def send(self, method: str, path: str, body: object = None, *, version: str = "1.37") -> None:
-        """Send one request that must succeed."""
-        request = webob.Request.blank(path, method=method)
-        request.headers["X-Auth-Token"] = "admin"
-        request.headers["OpenStack-API-Version"] = f"placement {version}"
-        if body is not None:
-            request.content_type = "application/json"
-            request.body = json.dumps(body).encode()
-        response = request.get_response(self._service)
-        if response.status_int >= 300:
-            raise AssertionError(f"{method} {path}: {response.status} {response.text}")
-
-    def provider(
-        self,
-        name: str,
-        *,
-        identity: str | None = None,
-        parent: str | None = None,
-        aggregates: Iterable[str] = (),
-        traits: Iterable[str] = (),
-        **inventories: int | Amount,
-    ) -> str:
-        """Make a provider and return its uuid.
-
-        :param identity: its uuid where the world prescribes one.
-        :param parent: the uuid of its parent.
-        :param inventories: {resource class: total or Amount}.
-        """
-        identity = identity or _new_uuid()
-        body = {"name": name, "uuid": identity}
-        if parent:
-            body["parent_provider_uuid"] = parent
-        self.send("POST", "/resource_providers", body)
-        for resource_class, amount in inventories.items():
-            self.inventory(identity, resource_class, amount)
-        self.traits(identity, traits)
-        self.aggregates(identity, aggregates)
-        return identity
-
-    def inventory(self, provider: str, resource_class: str, amount: int | Amount) -> None:
-        """Post one inventory; a custom class is made first."""
-        if resource_class.startswith("CUSTOM_"):
-            self.send("PUT", f"/resource_classes/{resource_class}")
-        amount = Amount(amount) if isinstance(amount, int) else amount
-        body = {"resource_class": resource_class} | amount.body()
-        self.send("POST", f"/resource_providers/{provider}/inventories", body)
-
-    def traits(self, provider: str, names: Iterable[str]) -> None:
-        """Put the provider's traits; custom ones are made first."""
-        names = list(names)
-        if not names:
-            return
-        for name in names:
-            if name.startswith("CUSTOM_"):
-                self.send("PUT", f"/traits/{name}")
-        known = {"resource_provider_generation": self.generation(provider), "traits": names}
-        self.send("PUT", f"/resource_providers/{provider}/traits", known)
-
-    def aggregates(self, provider: str, identities: Iterable[str]) -> None:
-        """Put the provider's aggregates in the way that leaves its generation alone."""
-        if identities := list(identities):
-            path = f"/resource_providers/{provider}/aggregates"
-            self.send("PUT", path, identities, version="1.18")
-
-    def generation(self, provider: str) -> int:
-        """Return the provider's generation."""
-        request = webob.Request.blank(f"/resource_providers/{provider}")
-        request.headers["X-Auth-Token"] = "admin"
-        return request.get_response(self._service).json["generation"]
-
-    def claim(self, provider: str, project: str, user: str, **amounts: int) -> str:
-        """Let a new consumer (of no type) take something; return its uuid."""
-        consumer = _new_uuid()
-        body = {
-            "allocations": {provider: {"resources": amounts}},
-            "project_id": project,
-            "user_id": user,
-            "consumer_generation": None,
-        }
-        self.send("PUT", f"/allocations/{consumer}", body)
-        return consumer
-
-
 class APIFixture(fixture.GabbiFixture):
     """The service on an empty database, with policies as they were before secure RBAC."""
 
@@ -171,7 +48,7 @@ class APIFixture(fixture.GabbiFixture):
     options: Mapping[tuple[str, str], object] = {}
 
     def start_fixture(self) -> None:
-        """Serve, and fill the world."""
+        """Serve, and populate the deployment."""
         self._environ = dict(os.environ)
         self._folder = tempfile.TemporaryDirectory(prefix="placement-conformance-")
         for name in (
@@ -193,12 +70,12 @@ class APIFixture(fixture.GabbiFixture):
             "USER_ID",
             "USER_ID_ALT",
         ):
-            os.environ[name] = _new_uuid()
+            os.environ[name] = new_uuid()
         for suffix in ("", "1", "2"):
             os.environ[f"CUSTOM_RES_CLASS{suffix}"] = f"CUSTOM_IRON_NFV{suffix}"
         service = app.make_app(self._configuration())
         _running.append(service)
-        self.populate(World(service))
+        self.populate(Deployment(service))
 
     def stop_fixture(self) -> None:
         """Leave nothing behind."""
@@ -208,7 +85,7 @@ class APIFixture(fixture.GabbiFixture):
         os.environ.clear()
         os.environ.update(self._environ)
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make what the files of this fixture expect to find; here: nothing."""
 
     def _configuration(self) -> cfg.ConfigOpts:
@@ -265,20 +142,20 @@ class CORSFixture(APIFixture):
 class AllocationFixture(APIFixture):
     """One provider, used by two consumers of one user and one of another."""
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make RP_UUID and its three consumers."""
         for name in ("ALT_RP_NAME", "ALT_RP_UUID", "ALT_USER_ID"):
-            os.environ[name] = _new_uuid()
+            os.environ[name] = new_uuid()
         project, user = os.environ["PROJECT_ID"], os.environ["USER_ID"]
-        provider = world.provider(
+        provider = deployment.provider(
             os.environ["RP_NAME"],
             identity=os.environ["RP_UUID"],
             DISK_GB=Amount(2048, least=10, most=1000, step=10),
             VCPU=Amount(10),
         )
-        os.environ["CONSUMER_0"] = world.claim(provider, project, user, DISK_GB=1000)
-        os.environ["CONSUMER_ID"] = world.claim(provider, project, user, VCPU=6)
-        os.environ["ALT_CONSUMER_ID"] = world.claim(
+        os.environ["CONSUMER_0"] = deployment.claim(provider, project, user, DISK_GB=1000)
+        os.environ["CONSUMER_ID"] = deployment.claim(provider, project, user, VCPU=6)
+        os.environ["ALT_CONSUMER_ID"] = deployment.claim(
             provider, project, os.environ["ALT_USER_ID"], DISK_GB=20, VCPU=1
         )
 
@@ -286,12 +163,12 @@ class AllocationFixture(APIFixture):
 class SharedStorageFixture(APIFixture):
     """Two hosts with NUMA cells and network devices, and two disks shared by both."""
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make the hosts (only the second has a disk of its own) and the shared disks."""
-        aggregate = os.environ["AGG_UUID"] = _new_uuid()
+        aggregate = os.environ["AGG_UUID"] = new_uuid()
         disk = Amount(2000, reserved=100)
         for host in (1, 2):
-            root = os.environ[f"CN{host}_UUID"] = world.provider(
+            root = os.environ[f"CN{host}_UUID"] = deployment.provider(
                 f"cn{host}",
                 aggregates=[aggregate],
                 traits=["HW_CPU_X86_SSE", "HW_CPU_X86_SSE2"] if host == 1 else [],
@@ -300,12 +177,12 @@ class SharedStorageFixture(APIFixture):
                 **({"DISK_GB": disk} if host == 2 else {}),
             )
             for cell in (1, 2):
-                numa = world.provider(f"numa{host}_{cell}", parent=root)
+                numa = deployment.provider(f"numa{host}_{cell}", parent=root)
                 os.environ[f"NUMA{host}_{cell}_UUID"] = numa
-                device = world.provider(f"pf{host}_{cell}", parent=numa, SRIOV_NET_VF=8)
+                device = deployment.provider(f"pf{host}_{cell}", parent=numa, SRIOV_NET_VF=8)
                 os.environ[f"PF{host}_{cell}_UUID"] = device
         for name in ("ss", "ss2"):
-            os.environ[f"{name.upper()}_UUID"] = world.provider(
+            os.environ[f"{name.upper()}_UUID"] = deployment.provider(
                 name, aggregates=[aggregate], traits=[SHARING], DISK_GB=disk
             )
 
@@ -313,23 +190,23 @@ class SharedStorageFixture(APIFixture):
 class NUMAAggregateFixture(APIFixture):
     """Two empty hosts of two cells; one disk for both hosts, one for a single cell."""
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make the hosts, their cells and the two shared disks."""
-        a, b, c = (_new_uuid() for _ in range(3))
+        a, b, c = (new_uuid() for _ in range(3))
         os.environ |= {"AGGA_UUID": a, "AGGB_UUID": b, "AGGC_UUID": c}
         memberships = {"cn1": [a], "cn2": [a, b], "numa1_1": [c]}
         for host in ("1", "2"):
-            root = world.provider(f"cn{host}", aggregates=memberships[f"cn{host}"])
+            root = deployment.provider(f"cn{host}", aggregates=memberships[f"cn{host}"])
             os.environ[f"CN{host}_UUID"] = root
             for name in (f"numa{host}_1", f"numa{host}_2"):
-                os.environ[f"{name.upper()}_UUID"] = world.provider(
+                os.environ[f"{name.upper()}_UUID"] = deployment.provider(
                     name,
                     parent=root,
                     aggregates=memberships.get(name, ()),
                     VCPU=Amount(24, ratio=16.0),
                 )
         for name, aggregate in (("ss1", a), ("ss2", c)):
-            os.environ[f"{name.upper()}_UUID"] = world.provider(
+            os.environ[f"{name.upper()}_UUID"] = deployment.provider(
                 name,
                 aggregates=[aggregate],
                 traits=[SHARING],
@@ -340,25 +217,27 @@ class NUMAAggregateFixture(APIFixture):
 class NUMANetworkFixture(APIFixture):
     """A host with cells, accelerators and network agents; another with many network cards."""
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make both hosts, without anything above them, and the disk they share."""
-        self.hosts(world, None, None)
+        self.hosts(deployment, None, None)
 
-    def hosts(self, world: World, above_first: str | None, above_second: str | None) -> None:
+    def hosts(
+        self, deployment: Deployment, above_first: str | None, above_second: str | None,
+    ) -> None:
         """Make both hosts below the given providers."""
-        aggregate = os.environ["AGGA_UUID"] = _new_uuid()
-        os.environ["SS1_UUID"] = world.provider(
+        aggregate = os.environ["AGGA_UUID"] = new_uuid()
+        os.environ["SS1_UUID"] = deployment.provider(
             "ss1", aggregates=[aggregate], traits=[SHARING], DISK_GB=2000
         )
-        first = os.environ["CN1_UUID"] = world.provider(
+        first = os.environ["CN1_UUID"] = deployment.provider(
             "cn1",
             parent=above_first,
             aggregates=[aggregate],
             traits=["COMPUTE_VOLUME_MULTI_ATTACH"],
         )
-        self._cells(world, first)
-        self._agents(world, first)
-        second = os.environ["CN2_UUID"] = world.provider(
+        self._cells(deployment, first)
+        self._agents(deployment, first)
+        second = os.environ["CN2_UUID"] = deployment.provider(
             "cn2",
             parent=above_second,
             aggregates=[aggregate],
@@ -367,19 +246,19 @@ class NUMANetworkFixture(APIFixture):
             MEMORY_MB=Amount(2048, least=1024, step=128),
             DISK_GB=1000,
         )
-        world.claim(second, "a project", "a user", VCPU=3)
-        self._cards(world, second)
+        deployment.claim(second, "a project", "a user", VCPU=3)
+        self._cards(deployment, second)
 
-    def _cells(self, world: World, host: str) -> None:
+    def _cells(self, deployment: Deployment, host: str) -> None:
         cells = (
-            world.provider(
+            deployment.provider(
                 "numa0",
                 parent=host,
                 traits=["HW_NUMA_ROOT"],
                 VCPU=4,
                 MEMORY_MB=Amount(2048, least=512, step=256),
             ),
-            world.provider(
+            deployment.provider(
                 "numa1",
                 parent=host,
                 traits=["HW_NUMA_ROOT", "CUSTOM_FOO"],
@@ -387,42 +266,42 @@ class NUMANetworkFixture(APIFixture):
                 MEMORY_MB=Amount(2048, least=256, most=1024),
             ),
         )
-        world.claim(cells[0], "a project", "a user", VCPU=2)
+        deployment.claim(cells[0], "a project", "a user", VCPU=2)
         os.environ |= {"NUMA0_UUID": cells[0], "NUMA1_UUID": cells[1]}
-        os.environ["FPGA0_UUID"] = world.provider("fpga0", parent=cells[0], FPGA=1)
-        os.environ["PGPU0_UUID"] = world.provider("pgpu0", parent=cells[0], VGPU=8)
+        os.environ["FPGA0_UUID"] = deployment.provider("fpga0", parent=cells[0], FPGA=1)
+        os.environ["PGPU0_UUID"] = deployment.provider("pgpu0", parent=cells[0], VGPU=8)
         for number in (0, 1):
-            device = world.provider(f"fpga1_{number}", parent=cells[1], FPGA=1)
+            device = deployment.provider(f"fpga1_{number}", parent=cells[1], FPGA=1)
             os.environ[f"FPGA1_{number}_UUID"] = device
 
-    def _agents(self, world: World, host: str) -> None:
-        sriov = os.environ["SRIOV_AGENT_UUID"] = world.provider(
+    def _agents(self, deployment: Deployment, host: str) -> None:
+        sriov = os.environ["SRIOV_AGENT_UUID"] = deployment.provider(
             "sriov_agent", parent=host, traits=["CUSTOM_VNIC_TYPE_DIRECT"]
         )
         for number in (1, 2):
-            os.environ[f"ESN{number}_UUID"] = world.provider(
+            os.environ[f"ESN{number}_UUID"] = deployment.provider(
                 f"esn{number}",
                 parent=sriov,
                 traits=[f"CUSTOM_PHYSNET{number}"],
                 NET_BW_EGR_KILOBIT_PER_SEC=10000 * number,
             )
-        ovs = os.environ["OVS_AGENT_UUID"] = world.provider(
+        ovs = os.environ["OVS_AGENT_UUID"] = deployment.provider(
             "ovs_agent", parent=host, traits=["CUSTOM_VNIC_TYPE_NORMAL"]
         )
-        os.environ["BR_INT_UUID"] = world.provider(
+        os.environ["BR_INT_UUID"] = deployment.provider(
             "br_int", parent=ovs, traits=["CUSTOM_PHYSNET0"], NET_BW_EGR_KILOBIT_PER_SEC=1000
         )
 
-    def _cards(self, world: World, host: str) -> None:
+    def _cards(self, deployment: Deployment, host: str) -> None:
         # For each card: how many virtual functions a port has, and the ports' networks.
         for card, (functions, networks) in enumerate(
             ((4, (1, 2)), (2, (1, 2, 1, 2)), (8, (1,))), start=1
         ):
-            parent = os.environ[f"NIC{card}_UUID"] = world.provider(
+            parent = os.environ[f"NIC{card}_UUID"] = deployment.provider(
                 f"nic{card}", parent=host, traits=["CUSTOM_HW_NIC_ROOT"]
             )
             for port, network in enumerate(networks, start=1):
-                os.environ[f"PF{card}_{port}_UUID"] = world.provider(
+                os.environ[f"PF{card}_{port}_UUID"] = deployment.provider(
                     f"pf{card}_{port}",
                     parent=parent,
                     traits=[f"CUSTOM_PHYSNET{network}"],
@@ -433,21 +312,23 @@ class NUMANetworkFixture(APIFixture):
 class DeepNUMANetworkFixture(NUMANetworkFixture):
     """The same two hosts, each below a parent, and both parents below one root."""
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make the root and the parents, then the hosts."""
-        root = world.provider("gp1")
-        self.hosts(world, world.provider("p1", parent=root), world.provider("p2", parent=root))
+        root = deployment.provider("gp1")
+        self.hosts(
+            deployment, deployment.provider("p1", parent=root),
+            deployment.provider("p2", parent=root))
 
 
 class NonSharedStorageFixture(APIFixture):
     """Three plain hosts; the aggregates have names only."""
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make CN1 to CN3."""
         for letter in "ABC":
-            os.environ[f"AGG{letter}_UUID"] = _new_uuid()
+            os.environ[f"AGG{letter}_UUID"] = new_uuid()
         for number in (1, 2, 3):
-            os.environ[f"CN{number}_UUID"] = world.provider(
+            os.environ[f"CN{number}_UUID"] = deployment.provider(
                 f"cn{number}", VCPU=24, MEMORY_MB=128 * 1024, DISK_GB=2000
             )
 
@@ -455,11 +336,11 @@ class NonSharedStorageFixture(APIFixture):
 class GranularFixture(APIFixture):
     """Three hosts that differ, two shared disks and a shared network."""
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make the hosts and what they share."""
-        a, b, c = (_new_uuid() for _ in range(3))
+        a, b, c = (new_uuid() for _ in range(3))
         os.environ |= {"AGGA": a, "AGGB": b, "AGGC": c}
-        os.environ["CN_LEFT"] = world.provider(
+        os.environ["CN_LEFT"] = deployment.provider(
             "cn_left",
             aggregates=[a],
             traits=[
@@ -476,7 +357,7 @@ class GranularFixture(APIFixture):
             SRIOV_NET_VF=8,
             CUSTOM_NET_MBPS=4000,
         )
-        os.environ["CN_MIDDLE"] = world.provider(
+        os.environ["CN_MIDDLE"] = deployment.provider(
             "cn_middle",
             aggregates=[a, b],
             traits=["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE", "HW_NIC_ACCEL_TLS"],
@@ -485,7 +366,7 @@ class GranularFixture(APIFixture):
             SRIOV_NET_VF=8,
             CUSTOM_NET_MBPS=4000,
         )
-        os.environ["CN_RIGHT"] = world.provider(
+        os.environ["CN_RIGHT"] = deployment.provider(
             "cn_right",
             aggregates=[b, c],
             traits=["HW_CPU_X86_MMX", "HW_GPU_API_DXVA", "CUSTOM_DISK_SSD"],
@@ -494,13 +375,13 @@ class GranularFixture(APIFixture):
             DISK_GB=500,
             VGPU=Amount(8, most=2),
         )
-        os.environ["SHR_DISK_1"] = world.provider(
+        os.environ["SHR_DISK_1"] = deployment.provider(
             "shr_disk_1", aggregates=[a], traits=[SHARING, "CUSTOM_DISK_SSD"], DISK_GB=1000
         )
-        os.environ["SHR_DISK_2"] = world.provider(
+        os.environ["SHR_DISK_2"] = deployment.provider(
             "shr_disk_2", aggregates=[a, b], traits=[SHARING], DISK_GB=1000
         )
-        os.environ["SHR_NET"] = world.provider(
+        os.environ["SHR_NET"] = deployment.provider(
             "shr_net", aggregates=[c], traits=[SHARING], SRIOV_NET_VF=16, CUSTOM_NET_MBPS=40000
         )
 
@@ -514,38 +395,38 @@ class NeutronQoSMultiSegmentFixture(APIFixture):
         "CUSTOM_VNIC_TYPE_MACVTAP",
     )
 
-    def populate(self, world: World) -> None:
+    def populate(self, deployment: Deployment) -> None:
         """Make compute0 (elsewhere), 1 and 2 (a segment each) and 3 (both, but narrow)."""
         first, second = "CUSTOM_PHYSNET_MSN_S1", "CUSTOM_PHYSNET_MSN_S2"
-        self._host(world, "compute0", ["CUSTOM_PHYSNET_OTHER"], 5000, 10000)
-        self._host(world, "compute1", [first], 5000, 10000)
-        self._host(world, "compute2", [second], 5000, 10000)
-        self._host(world, "compute3", [first, second], 1000, 1000)
+        self._host(deployment, "compute0", ["CUSTOM_PHYSNET_OTHER"], 5000, 10000)
+        self._host(deployment, "compute1", [first], 5000, 10000)
+        self._host(deployment, "compute2", [second], 5000, 10000)
+        self._host(deployment, "compute3", [first, second], 1000, 1000)
 
     def _host(
-        self, world: World, name: str, networks: list[str], bridge: int, device: int
+        self, deployment: Deployment, name: str, networks: list[str], bridge: int, device: int
     ) -> None:
         """Make a host: a bridge and a device for each of ``networks``, so wide."""
-        root = os.environ[name] = world.provider(name, VCPU=8, MEMORY_MB=4096, DISK_GB=500)
-        ovs = os.environ[f"{name}:ovs_agent"] = world.provider(
+        root = os.environ[name] = deployment.provider(name, VCPU=8, MEMORY_MB=4096, DISK_GB=500)
+        ovs = os.environ[f"{name}:ovs_agent"] = deployment.provider(
             f"{name}:Open vSwitch agent",
             parent=root,
             traits=["CUSTOM_VNIC_TYPE_NORMAL"],
             NET_PACKET_RATE_KILOPACKET_PER_SEC=1000,
         )
-        sriov = os.environ[f"{name}:sriov_agent"] = world.provider(
+        sriov = os.environ[f"{name}:sriov_agent"] = deployment.provider(
             f"{name}:NIC Switch agent", parent=root, traits=self.DIRECT
         )
         for number, network in enumerate(networks):
             interface = "br-ex" + (str(number + 1) if number else "")
-            os.environ[f"{name}:{interface.replace('-', '_')}"] = world.provider(
+            os.environ[f"{name}:{interface.replace('-', '_')}"] = deployment.provider(
                 f"{name}:Open vSwitch agent:{interface}",
                 parent=ovs,
                 traits=["CUSTOM_VNIC_TYPE_NORMAL", network],
                 NET_BW_EGR_KILOBIT_PER_SEC=bridge,
                 NET_BW_IGR_KILOBIT_PER_SEC=bridge,
             )
-            os.environ[f"{name}:pf{number}"] = world.provider(
+            os.environ[f"{name}:pf{number}"] = deployment.provider(
                 f"{name}:NIC Switch agent:enp129s0f{number}",
                 parent=sriov,
                 traits=[*self.DIRECT, network],

@@ -1,4 +1,4 @@
-"""An estate to count: nova's API database, cells, placement, and instances in them."""
+"""A deployment of nova to count: its API database, cells, placement, and instances in them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Cell:
         return pathlib.Path(sa.make_url(self.url).database)
 
 
-class EstateTestCase(base.DatabaseTestCase):
+class NovaDeploymentTestCase(base.DatabaseTestCase):
     """A test of counting: one host with plenty of everything, and no cells yet.
 
     :cvar options: what drivers are configured with, {(group, option): value}.
@@ -79,7 +79,7 @@ class EstateTestCase(base.DatabaseTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.addCleanup(engines.dispose)
+        self.addCleanup(engines.SHARED.dispose)
         self.log = self.useFixture(fixtures.FakeLogger())
         self.host = factories.provider(self.ctx, inventory={
             name: InventoryValues(total=10**6) for name in
@@ -141,21 +141,3 @@ class EstateTestCase(base.DatabaseTestCase):
         self.put(instance.uuid, cell, **owner, vcpus=instance.amounts.get("VCPU", 0),
                  memory_mb=instance.amounts.get("MEMORY_MB", 0))
         self.claim(instance.uuid, instance.amounts, **owner)
-
-
-class Statements:
-    """Notes the statements that are sent through a ``Database``."""
-
-    def __init__(self, database) -> None:
-        self.texts: list[str] = []
-        for engine in (database.writer, database.snapshot, database.autocommit):
-            sa.event.listen(engine, "before_cursor_execute", self._note)
-
-    def _note(self, _connection, _cursor, statement, *_rest) -> None:
-        self.texts.append(statement)
-
-    def taken(self, *words: str) -> list[str]:
-        """Return the statements with any of some words since the last time."""
-        taken = [text for text in self.texts if any(word in text for word in words)]
-        self.texts.clear()
-        return taken
