@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name:24s} {measure.title}")
         return 0
     chosen = [row for row in rows.ROWS
-              if _wanted(row.name, options.row) and row.world.hosts <= options.largest]
+              if _wanted(row.name, options.row) and row.dataset.hosts <= options.largest]
     growing = [name for name in growth.MEASURES
                if _wanted(name, options.row) and options.largest >= 100_000]
     wanted = {row.peer for row in chosen if not (row.alone or options.alone)}
@@ -187,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--list", action="store_true", help="print the rows and do nothing else")
     add("--row", action="append", metavar="PATTERN", help="only these rows, such as 'claims-*'")
-    add("--largest", type=int, default=100_000, metavar="HOSTS", help="no rows of larger worlds")
+    add("--largest", type=int, default=100_000, metavar="HOSTS", help="no rows of larger datasets")
     add("--database", action="append", choices=_KINDS,
         help="default: those whose PLACEMENT_TEST_… variable is set; SQLite without any")
     add("--pairs", type=int, default=5, help="turns of each side (default: 5)")
@@ -197,8 +197,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--clients", type=int, nargs="+", help="instead of each row's own")
     add("--alone", action="store_true", help="ours only")
     add("--keep", action="store_true",
-        help="leave the loaded worlds in the database server for the next run")
-    add("--scale", type=float, default=1.0, help="multiplies the size of worlds: to try things")
+        help="leave the loaded datasets in the database server for the next run")
+    add("--scale", type=float, default=1.0, help="multiplies the size of datasets: to try things")
     add("--rounds", type=int, help="at most so many rounds of the growth-… rows")
     for name, peer in servers.PEERS.items():
         add(f"--{name}-python", type=pathlib.Path, metavar="PATH",

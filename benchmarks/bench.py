@@ -1,4 +1,4 @@
-"""What rows of ``growth`` are measured with: services of ours on worlds of several sizes."""
+"""What rows of ``growth`` are measured with: services of ours on datasets of several sizes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from benchmarks import (
     cells,
     client,
     databases,
+    datasets,
     decisions,
     filling,
     leases,
     limits,
     servers,
-    worlds,
 )
 from benchmarks.lessor import HOSTS, Lessor
 
@@ -62,7 +62,7 @@ class Measure:
 
 
 class Bench:
-    """Services of ours on copies of worlds of several sizes."""
+    """Services of ours on copies of datasets of several sizes."""
 
     def __init__(
         self,
@@ -89,38 +89,38 @@ class Bench:
         """Stop what serves still."""
         self._open.close()
 
-    def world(self, hosts: int) -> worlds.World:
-        """Return the flat world of so many hosts, in this run's scale."""
-        return worlds.World("flat", hosts).scaled(self._scale)
+    def dataset(self, hosts: int) -> datasets.Dataset:
+        """Return the flat dataset of so many hosts, in this run's scale."""
+        return datasets.Dataset("flat", hosts).scaled(self._scale)
 
-    def tree(self, projects: int) -> limits.World:
+    def tree(self, projects: int) -> limits.Dataset:
         """Return the tree of so many projects, in this run's scale."""
-        return limits.World("tree", projects).scaled(self._scale)
+        return limits.Dataset("tree", projects).scaled(self._scale)
 
-    def trees(self, count: int) -> limits.World:
+    def trees(self, count: int) -> limits.Dataset:
         """Return so many trees of projects beside 1,000 hosts, in this run's scale."""
-        return limits.World("trees", count * limits.TREE, hosts=1000).scaled(self._scale)
+        return limits.Dataset("trees", count * limits.TREE, hosts=1000).scaled(self._scale)
 
-    def leased(self, hosts: int) -> leases.World:
+    def leased(self, hosts: int) -> leases.Dataset:
         """Return ten leases of each of so many hosts, in this run's scale."""
-        return leases.World(hosts).scaled(self._scale)
+        return leases.Dataset(hosts).scaled(self._scale)
 
     @functools.cached_property
-    def lessors(self) -> Mapping[str, tuple[client.Target, leases.World]]:
-        """Services on both worlds of leases, for all rows that ask them: {size: …}."""
+    def lessors(self) -> Mapping[str, tuple[client.Target, leases.Dataset]]:
+        """Services on both datasets of leases, for all rows that ask them: {size: …}."""
         found = {}
         for size, hosts in HOSTS.items():
-            world = self.leased(hosts)
-            served = self._open.enter_context(self.serving(self.copy(world, f"_{size}")))
-            found[size] = served.target.at(None), world
+            dataset = self.leased(hosts)
+            served = self._open.enter_context(self.serving(self.copy(dataset, f"_{size}")))
+            found[size] = served.target.at(None), dataset
         return found
 
-    def copy(self, world: filling.World, which: str = "") -> str:
-        """Return a database with the world in it, beside those of other sizes.
+    def copy(self, dataset: filling.Dataset, which: str = "") -> str:
+        """Return a database with the dataset in it, beside those of other sizes.
 
-        :param which: tells several of one world from each other.
+        :param which: tells several of one dataset from each other.
         """
-        return self._keeper.copy(self._ours, world, f"_{world.name}{which}")
+        return self._keeper.copy(self._ours, dataset, f"_{dataset.name}{which}")
 
     @contextlib.contextmanager
     def counting(self, count: int) -> Iterator[Mapping[str, cells.Counter]]:
@@ -130,9 +130,9 @@ class Bench:
             yield counters
 
     @contextlib.contextmanager
-    def deciding(self, database: str, world: limits.World) -> Iterator[decisions.Decider]:
+    def deciding(self, database: str, dataset: limits.Dataset) -> Iterator[decisions.Decider]:
         """Decide in this process on claims of a project at the bottom of a tree."""
-        decider = decisions.Decider(self._configured(database), world)
+        decider = decisions.Decider(self._configured(database), dataset)
         try:
             yield decider
         finally:

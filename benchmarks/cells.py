@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
-from benchmarks import databases, servers, worlds
+from benchmarks import databases, datasets, servers
 from placement_core import services
 from placement_core.cells import cell_tables, engines, mappings
 from placement_core.conf import loading
@@ -56,7 +56,7 @@ class Cells:
                 stack.callback(self._server.drop, name)
             near = [self._server.url(name) for name in self._names]
             far = stack.enter_context(_far(near)) if near[0].host else near
-            stack.callback(engines.dispose)
+            stack.callback(engines.SHARED.dispose)
             yield {
                 which: stack.enter_context(self._counter(ours, which, urls))
                 for which, urls in (
@@ -70,7 +70,7 @@ class Cells:
         with self._server.connect(name) as connection:
             cell_tables.metadata.create_all(connection)
             connection.execute(sa.insert(instances), [
-                {"uuid": worlds.uid(name, number), "user_id": _USER,
+                {"uuid": datasets.uid(name, number), "user_id": _USER,
                  "project_id": _PROJECT if number < _COUNTED else f"other-{number % 10}",
                  "vm_state": "active", "memory_mb": 2048, "vcpus": 2, "hidden": False,
                  "deleted": 0}

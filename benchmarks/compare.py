@@ -1,4 +1,4 @@
-"""Turns of A (ours) and B (a row's peer) on the same world, and their ratios.
+"""Turns of A (ours) and B (a row's peer) on the same dataset, and their ratios.
 
 What one turn measures wanders with whatever else a machine does; the ratio of two
 turns side by side wanders less. So the two alternate, and ratios are made pair by pair.
@@ -43,7 +43,7 @@ class Result:
     """
 
     row: rows.Row
-    world: filling.World
+    dataset: filling.Dataset
     clients: int
     ours: list[workloads.Measurement] = dataclasses.field(default_factory=list)
     upstream: list[workloads.Measurement] = dataclasses.field(default_factory=list)
@@ -80,7 +80,7 @@ class Result:
 
 
 class Arena:
-    """Both sides, served on copies of one world at a time."""
+    """Both sides, served on copies of one dataset at a time."""
 
     def __init__(
         self,
@@ -101,21 +101,21 @@ class Arena:
         self._ours = ours
         self._peers = peers
         self._served: list[servers.Served] = []
-        self._setting: tuple[filling.World, int, str | None] | None = None
+        self._setting: tuple[filling.Dataset, int, str | None] | None = None
         self._targets: list[client.Target] = []
 
     def targets(
-        self, world: filling.World, workers: int, peer: str | None
+        self, dataset: filling.Dataset, workers: int, peer: str | None
     ) -> list[client.Target]:
-        """Return ours and, if there is one, the peer, with this world in them."""
-        setting = (world, workers, peer)
+        """Return ours and, if there is one, the peer, with this dataset in them."""
+        setting = (dataset, workers, peer)
         if setting != self._setting:
             self.close()
             sides = [self._ours]
             if peer and peer in self._peers:
                 sides.append(self._peers[peer])
             for side in sides:
-                database = self._keeper.copy(side, world)
+                database = self._keeper.copy(side, dataset)
                 self._served.append(side.serve(
                     database, self._server, self._folder / side.name, workers=workers))
             for served in self._served:
@@ -135,15 +135,15 @@ def run(
     arena: Arena, row: rows.Row, clients_wanted: tuple[int, ...] | None, plan: Plan
 ) -> Iterator[Result]:
     """Measure a row at each of its concurrencies."""
-    world = row.world.scaled(plan.scale)
-    targets = arena.targets(world, row.workers, None if row.alone else row.peer)
-    workload = row.workload(world)
+    dataset = row.dataset.scaled(plan.scale)
+    targets = arena.targets(dataset, row.workers, None if row.alone else row.peer)
+    workload = row.workload(dataset)
     alone = len(targets) == 1
     one = max(workload.prepare(target) for target in targets)
     compared = workload.comparable and not alone
     differs = workload.differ(*targets) if compared else None
     for clients in clients_wanted or row.clients:
-        result = Result(row, world, clients, compared=compared, differs=differs)
+        result = Result(row, dataset, clients, compared=compared, differs=differs)
         if one * clients / row.workers > _LONGEST_TURN_SECONDS:
             result.skipped = f"one answer of {row.peer} takes {one:.0f} s"
         else:

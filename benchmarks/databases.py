@@ -1,6 +1,6 @@
 """Databases for a run: made, copied and dropped on one server of each kind.
 
-A world is loaded once into a database that nobody serves afterwards; what is
+A dataset is loaded once into a database that nobody serves afterwards; what is
 measured runs on a copy of it, so that every measurement begins from the same
 rows, and a second run need not load it again.
 """

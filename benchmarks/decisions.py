@@ -39,10 +39,10 @@ class Decider:
     :ivar projects: the ids of all projects of the tree.
     """
 
-    def __init__(self, placement_conf: pathlib.Path, world: limits.World) -> None:
+    def __init__(self, placement_conf: pathlib.Path, dataset: limits.Dataset) -> None:
         """Look up what the claims are about.
 
-        :param placement_conf: names a database with the world in it.
+        :param placement_conf: names a database with the dataset in it.
         :raises RuntimeError: decisions are wrong.
         """
         self._conf = loading.load(config_files=[str(placement_conf)], config_dirs=[])
@@ -53,7 +53,7 @@ class Decider:
         [domain] = catalog.domains(ctx, name=limits.DOMAIN)
         found = catalog.projects(ctx, domain_id=domain.id)
         self.projects = [project.id for project in found]
-        self._lowest = next(project.id for project in found if project.name == world.lowest)
+        self._lowest = next(project.id for project in found if project.name == dataset.lowest)
         self._service = service.id
         self._decisions = _decisions(self._parts)
         self._check()

@@ -1,4 +1,4 @@
-"""Loading a world into one side, once; what is measured runs on copies."""
+"""Loading a dataset into one side, once; what is measured runs on copies."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from benchmarks import client, databases, leases, limits, servers, worlds
+from benchmarks import client, databases, datasets, leases, limits, servers
 from placement_core.http.leases_api import representations
 
 _Item = TypeVar("_Item")
 
 #: What can be loaded.
-World = worlds.World | limits.World | leases.World
+Dataset = datasets.Dataset | limits.Dataset | leases.Dataset
 
 #: Two requests that make the same aggregate at once are a race that upstream can
 #: lose, so the first hosts, which have every rack and zone, are loaded one by one.
-_ALONE = worlds.RACKS
+_ALONE = datasets.RACKS
 _UNITS_AT_ONCE = 200
 _CONSUMERS_IN_A_POST = 100
 _ROWS_IN_AN_INSERT = 1000
@@ -32,16 +32,16 @@ _LIMITS_IN_A_POST = 100
 
 
 class Keeper:
-    """The databases that hold loaded worlds.
+    """The databases that hold loaded datasets.
 
-    :ivar said: what to say of how a world came in, beside its numbers.
+    :ivar said: what to say of how a dataset came in, beside its numbers.
     """
 
     def __init__(self, server: databases.Server, folder: pathlib.Path, *, keep: bool) -> None:
         """Use the databases of earlier runs.
 
         :param folder: where notes and logs go.
-        :param keep: whether loaded worlds stay for the next run.
+        :param keep: whether loaded datasets stay for the next run.
         """
         self._server = server
         self._folder = folder
@@ -52,49 +52,49 @@ class Keeper:
         self._copies: set[str] = set()
         self.said: list[str] = []
 
-    def copy(self, side: servers.Side, world: World, suffix: str = "") -> str:
-        """Return a database of its own with this world in it; load the world if need be.
+    def copy(self, side: servers.Side, dataset: Dataset, suffix: str = "") -> str:
+        """Return a database of its own with this dataset in it; load the dataset if need be.
 
         :param suffix: tells copies that are wanted at the same time from each other.
         """
         name = f"bench_{side.name}_run{suffix}"
-        self._server.copy(self._loaded(side, world), name)
+        self._server.copy(self._loaded(side, dataset), name)
         self._copies.add(name)
         return name
 
-    def _loaded(self, side: servers.Side, world: World) -> str:
-        name = f"bench_{side.name}_{world.name}"
-        made_by = _fingerprint(side, world)
+    def _loaded(self, side: servers.Side, dataset: Dataset) -> str:
+        name = f"bench_{side.name}_{dataset.name}"
+        made_by = _fingerprint(side, dataset)
         if self._kept.get(name) == made_by and self._server.exists(name):
             return name
         self._forget(name)
-        if world == world.empty:
+        if dataset == dataset.empty:
             self._server.make(name)
         else:
-            self._server.copy(self._loaded(side, world.empty), name)
+            self._server.copy(self._loaded(side, dataset.empty), name)
         started = time.monotonic()
         clients = side.loading_clients(self._server.kind)
         folder = self._folder / f"{side.name}-loading"
         side.sync(name, self._server, folder)
-        if isinstance(world, limits.World):
+        if isinstance(dataset, limits.Dataset):
             way = self._over_http(
-                side, name, folder, lambda target: load_limits(target, world, clients))
-        elif isinstance(world, leases.World):
+                side, name, folder, lambda target: load_limits(target, dataset, clients))
+        elif isinstance(dataset, leases.Dataset):
             way = self._over_http(
-                side, name, folder, lambda target: enter_freepool(target, world, clients))
-            leases.insert(self._server, name, world.leases())
+                side, name, folder, lambda target: enter_freepool(target, dataset, clients))
+            leases.insert(self._server, name, dataset.leases())
             leases.write_texts(self._server, name)
             way += " and by SQL"
-        elif world == world.empty:
+        elif dataset == dataset.empty:
             way = self._over_http(
-                side, name, folder, lambda target: load(target, world, clients))
+                side, name, folder, lambda target: load(target, dataset, clients))
         elif isinstance(side, servers.Upstream):
-            insert(self._server, name, world)
+            insert(self._server, name, dataset)
             way = "by SQL"
         else:
-            way = self._over_http(side, name, folder, lambda target: claim(target, world))
+            way = self._over_http(side, name, folder, lambda target: claim(target, dataset))
         self._server.settle(name)
-        self.said.append(f"{world.name} was loaded into {side.name} {way} in "
+        self.said.append(f"{dataset.name} was loaded into {side.name} {way} in "
                          f"{time.monotonic() - started:.0f} s")
         self._kept[name] = made_by
         self._write()
@@ -128,22 +128,22 @@ class Keeper:
         self._note.write_text(json.dumps(self._kept, indent=1))
 
 
-def _fingerprint(side: servers.Side, world: World) -> str:
-    made_in = {limits.World: [limits], leases.World: [leases, representations]}.get(
-        type(world), [])
+def _fingerprint(side: servers.Side, dataset: Dataset) -> str:
+    made_in = {limits.Dataset: [limits], leases.Dataset: [leases, representations]}.get(
+        type(dataset), [])
     code = b"".join(
-        pathlib.Path(module.__file__).read_bytes() for module in [*made_in, worlds])
+        pathlib.Path(module.__file__).read_bytes() for module in [*made_in, datasets])
     return hashlib.sha256(code + side.fingerprint().encode()).hexdigest()
 
 
-def load(target: client.Target, world: worlds.World, clients: int) -> None:
-    """Make the providers of a world over HTTP."""
-    for name in worlds.CUSTOM_TRAITS:
+def load(target: client.Target, dataset: datasets.Dataset, clients: int) -> None:
+    """Make the providers of a dataset over HTTP."""
+    for name in datasets.CUSTOM_TRAITS:
         target.must("PUT", f"/traits/{name}")
-    for name in worlds.CUSTOM_CLASSES:
+    for name in datasets.CUSTOM_CLASSES:
         target.must("PUT", f"/resource_classes/{name}")
-    units = world.units()
-    progress = Progress(f"providers of {world.name}", world.hosts)
+    units = dataset.units()
+    progress = Progress(f"providers of {dataset.name}", dataset.hosts)
     _send(target, [list(_making(target, unit)) for unit in itertools.islice(units, _ALONE)], 1)
     progress.add(_ALONE)
     for batch in _batches(units, _UNITS_AT_ONCE):
@@ -152,8 +152,8 @@ def load(target: client.Target, world: worlds.World, clients: int) -> None:
     progress.end()
 
 
-def load_limits(target: client.Target, world: limits.World, clients: int) -> None:
-    """Make the projects of a world and their limits over HTTP; in a tree, what they hold."""
+def load_limits(target: client.Target, dataset: limits.Dataset, clients: int) -> None:
+    """Make the projects of a dataset and their limits over HTTP; in a tree, what they hold."""
     identity = target.at(None)
     domain = identity.must(
         "POST", "/v3/domains", {"domain": {"name": limits.DOMAIN}})["domain"]["id"]
@@ -161,10 +161,10 @@ def load_limits(target: client.Target, world: limits.World, clients: int) -> Non
         "POST", "/v3/services", {"service": {"type": limits.SERVICE}})["service"]["id"]
     identity.must("POST", "/v3/regions", {"region": {"id": limits.REGION}})
     identity.must("POST", "/v3/registered_limits", {"registered_limits": [
-        {**one, "service_id": service} for one in world.registered()]})
-    progress = Progress(f"projects of {world.name}", world.projects)
+        {**one, "service_id": service} for one in dataset.registered()]})
+    progress = Progress(f"projects of {dataset.name}", dataset.projects)
     known: dict[str, str] = {}
-    for level in world.levels():
+    for level in dataset.levels():
         for batch in _batches(level, _UNITS_AT_ONCE):
             _send(identity, [[identity.request("POST", "/v3/projects", {"project": {
                 "name": name, "domain_id": domain, "parent_id": known[above] if above else domain,
@@ -172,16 +172,17 @@ def load_limits(target: client.Target, world: limits.World, clients: int) -> Non
             progress.add(len(batch))
         known = limits.projects(identity, domain)
     progress.end()
-    _set_limits(identity, world, service, known, clients)
-    if world.shape == "tree":
+    _set_limits(identity, dataset, service, known, clients)
+    if dataset.shape == "tree":
         _hold(target, known, clients)
 
 
 def _set_limits(
-    target: client.Target, world: limits.World, service: str, known: dict[str, str], clients: int
+    target: client.Target, dataset: limits.Dataset, service: str, known: dict[str, str],
+    clients: int,
 ) -> None:
-    progress = Progress(f"limits of {world.name}", world.projects * len(world.resources))
-    for batch in _batches(world.limits(), _LIMITS_IN_A_POST * clients):
+    progress = Progress(f"limits of {dataset.name}", dataset.projects * len(dataset.resources))
+    for batch in _batches(dataset.limits(), _LIMITS_IN_A_POST * clients):
         items = [{**limit, "project_id": known[project], "service_id": service}
                  for project, limit in batch]
         _send(target, [[target.request("POST", "/v3/limits", {"limits": part})]
@@ -195,26 +196,26 @@ def _hold(target: client.Target, known: dict[str, str], clients: int) -> None:
     target.must("POST", "/resource_providers", {"uuid": limits.PROVIDER, "name": "vast"})
     target.must("PUT", f"/resource_providers/{limits.PROVIDER}/inventories", {
         "resource_provider_generation": 0,
-        "inventories": {name: {"total": 10**9} for name in worlds.CLAIM}})
+        "inventories": {name: {"total": 10**9} for name in datasets.CLAIM}})
     _send(target, [[target.request("POST", "/allocations", {
-        worlds.uid("holds", name): allocation(limits.PROVIDER, worlds.CLAIM, known[name])
+        datasets.uid("holds", name): allocation(limits.PROVIDER, datasets.CLAIM, known[name])
         for name in part})] for part in _batches(known, _CONSUMERS_IN_A_POST)], clients)
 
 
-def enter_freepool(target: client.Target, world: leases.World, clients: int) -> None:
-    """Let the hosts of a world into the freepool over HTTP."""
-    progress = Progress(f"hosts of {world.name}", world.hosts)
-    for batch in _batches(range(world.hosts), _UNITS_AT_ONCE):
+def enter_freepool(target: client.Target, dataset: leases.Dataset, clients: int) -> None:
+    """Let the hosts of a dataset into the freepool over HTTP."""
+    progress = Progress(f"hosts of {dataset.name}", dataset.hosts)
+    for batch in _batches(range(dataset.hosts), _UNITS_AT_ONCE):
         _send(target, [[target.request("POST", "/v1/os-hosts", {"name": leases.host_name(number)})]
                        for number in batch], clients)
         progress.add(len(batch))
     progress.end()
 
 
-def claim(target: client.Target, world: worlds.World) -> None:
-    """Make the allocations of a world over HTTP, many consumers in one request."""
-    claims = list(world.claims())
-    progress = Progress(f"allocations of {world.name}", len(claims))
+def claim(target: client.Target, dataset: datasets.Dataset) -> None:
+    """Make the allocations of a dataset over HTTP, many consumers in one request."""
+    claims = list(dataset.claims())
+    progress = Progress(f"allocations of {dataset.name}", len(claims))
     for batch in _batches(claims, _CONSUMERS_IN_A_POST * 40):
         posts = [
             [target.request("POST", "/allocations", {
@@ -238,8 +239,8 @@ def allocation(provider: str, resources: dict[str, int], project: str) -> dict[s
     }
 
 
-def insert(server: databases.Server, name: str, world: worlds.World) -> None:
-    """Insert the allocations of a world into upstream's tables.
+def insert(server: databases.Server, name: str, dataset: datasets.Dataset) -> None:
+    """Insert the allocations of a dataset into upstream's tables.
 
     Over HTTP upstream would take hours for a million.
     """
@@ -250,7 +251,7 @@ def insert(server: databases.Server, name: str, world: worlds.World) -> None:
 
         providers = names("resource_providers", "uuid")
         classes = names("resource_classes", "name")
-        claims = list(world.claims())
+        claims = list(dataset.claims())
         projects = sorted({one.project for one in claims})
         _insert(connection, "projects", "external_id", [f"'{one}'" for one in projects])
         _insert(connection, "users", "external_id", [f"'{one}-user'" for one in projects])
@@ -276,7 +277,7 @@ def _insert(
         connection.exec_driver_sql(f"INSERT INTO {table} ({columns}) VALUES ({values})")
 
 
-def _making(target: client.Target, unit: Sequence[worlds.Provider]) -> Iterator[client.Request]:
+def _making(target: client.Target, unit: Sequence[datasets.Provider]) -> Iterator[client.Request]:
     """Yield the requests that make a tree; each waits for the one before."""
     for provider in unit:
         path = f"/resource_providers/{provider.uuid}"

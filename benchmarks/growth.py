@@ -1,4 +1,4 @@
-"""How the cost of ours grows with the world: ratios of two sizes in one run."""
+"""How the cost of ours grows with the dataset: ratios of two sizes in one run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 
 from benchmarks import (
     client,
+    datasets,
     filling,
     leasing,
     limits,
     processes,
     rows,
     servers,
-    worlds,
 )
 from benchmarks.bench import Bench, Found, Growth, Measure
 
@@ -37,22 +37,22 @@ _QUOTA = "/capacity/v1/quota"
 
 def change(bench: Bench, rounds: int) -> Found:
     """One change on one worker, then a read on another: 100,000 hosts against 1,000."""
-    sizes = {"1k": bench.world(1000), "100k": bench.world(100_000)}
+    sizes = {"1k": bench.dataset(1000), "100k": bench.dataset(100_000)}
     writes: dict[str, list[float]] = {size: [] for size in sizes}
     reads: dict[str, list[float]] = {size: [] for size in sizes}
     with contextlib.ExitStack() as stack:
         pairs = {}
-        for size, world in sizes.items():
-            database = bench.copy(world)
+        for size, dataset in sizes.items():
+            database = bench.copy(dataset)
             pairs[size] = [
                 _Connection(stack.enter_context(bench.serving(database, which)).target)
                 for which in ("writer", "reader")]
         for number in range(-3, rounds):  # the first ones load the index
-            for size, world in sizes.items():
+            for size, dataset in sizes.items():
                 writer, reader = pairs[size]
-                wrote = writer.timed("PUT", f"/allocations/{worlds.uid('change', number)}",
-                                     filling.allocation(world.host(number % world.hosts),
-                                                        worlds.CLAIM, "bench-change"))
+                wrote = writer.timed("PUT", f"/allocations/{datasets.uid('change', number)}",
+                                     filling.allocation(dataset.host(number % dataset.hosts),
+                                                        datasets.CLAIM, "bench-change"))
                 read = reader.timed(
                     "GET", f"/allocation_candidates?resources=VCPU:{number % 4 + 1}&limit=50")
                 if number >= 0:
@@ -71,10 +71,10 @@ def start(bench: Bench, rounds: int) -> Found:
     """The first candidates of a new worker, which loads the index: 100,000 / 10,000 hosts.
 
     Starting the process takes longer than loading 10,000 hosts, and as long whatever
-    the world: it would hide what grows, so it is not part of the ratio.
+    the dataset: it would hide what grows, so it is not part of the ratio.
     """
-    sizes = {"10k": bench.world(10_000), "100k": bench.world(100_000)}
-    copies = {size: bench.copy(world) for size, world in sizes.items()}
+    sizes = {"10k": bench.dataset(10_000), "100k": bench.dataset(100_000)}
+    copies = {size: bench.copy(dataset) for size, dataset in sizes.items()}
     seconds: dict[str, list[float]] = {size: [] for size in sizes}
     for _ in range(rounds):
         for size, database in copies.items():
@@ -89,13 +89,13 @@ def start(bench: Bench, rounds: int) -> Found:
 
 def memory(bench: Bench, rounds: int) -> Found:
     """Resident memory of a worker at 100,000 hosts, after reads and changes."""
-    database = bench.copy(bench.world(100_000))
-    world = bench.world(100_000)
+    database = bench.copy(bench.dataset(100_000))
+    dataset = bench.dataset(100_000)
     paths = rows.candidates_paths(1000) + rows.candidates_paths(50)
     with bench.serving(database, workers=servers.WORKERS) as served:
         for number in range(rounds):
-            claim = filling.allocation(world.host(number), worlds.CLAIM, "bench-memory")
-            served.target.must("PUT", f"/allocations/{worlds.uid('memory', number)}", claim)
+            claim = filling.allocation(dataset.host(number), datasets.CLAIM, "bench-memory")
+            served.target.must("PUT", f"/allocations/{datasets.uid('memory', number)}", claim)
             served.target.drive([served.target.request("GET", path) for path in paths], 8)
         workers = [processes.resident_mib(pid) for pid in processes.tree(served.process.pid)
                    if pid != served.process.pid]
@@ -135,11 +135,11 @@ def _decisions_after(
         f"{which}_ms_{size}": [] for which in ("next", "after_nothing") for size in sizes}
     with contextlib.ExitStack() as stack:
         turns = []
-        for size, world in sizes.items():
-            database = bench.copy(world)
+        for size, dataset in sizes.items():
+            database = bench.copy(dataset)
             turns.append((
                 size, stack.enter_context(bench.serving(database, "writer")).target,
-                stack.enter_context(bench.deciding(database, world))))
+                stack.enter_context(bench.deciding(database, dataset))))
         for number in range(-3, rounds):  # the first ones load the index
             for size, target, decider in turns if number % 2 else reversed(turns):
                 change(target, decider.projects[number % len(decider.projects)], number)
@@ -151,8 +151,8 @@ def _decisions_after(
 
 
 def _claim(target: client.Target, project: str, number: int) -> None:
-    target.must("PUT", f"/allocations/{worlds.uid('decision', number)}",
-                filling.allocation(limits.PROVIDER, worlds.CLAIM, project))
+    target.must("PUT", f"/allocations/{datasets.uid('decision', number)}",
+                filling.allocation(limits.PROVIDER, datasets.CLAIM, project))
 
 
 def _change_limit(target: client.Target, project: str, number: int) -> None:
@@ -167,8 +167,8 @@ def first_decision(bench: Bench, rounds: int) -> Found:
     sizes = {"50": bench.tree(50), "5k": bench.tree(5000)}
     taken: dict[str, list[float]] = {size: [] for size in sizes}
     with contextlib.ExitStack() as stack:
-        turns = [(size, stack.enter_context(bench.deciding(bench.copy(world), world)))
-                 for size, world in sizes.items()]
+        turns = [(size, stack.enter_context(bench.deciding(bench.copy(dataset), dataset)))
+                 for size, dataset in sizes.items()]
         for number in range(rounds):
             for size, decider in turns if number % 2 else reversed(turns):
                 taken[size].append(decider.cold().milliseconds)
@@ -178,8 +178,8 @@ def first_decision(bench: Bench, rounds: int) -> Found:
 
 def statements(bench: Bench, rounds: int) -> Found:
     """What the first decision of a process asks of the database."""
-    world = bench.tree(5000)
-    with bench.deciding(bench.copy(world), world) as decider:
+    dataset = bench.tree(5000)
+    with bench.deciding(bench.copy(dataset), dataset) as decider:
         counts = [decider.cold().statements for _ in range(rounds)]
     return max(counts), {"fewest": min(counts)}
 
@@ -194,22 +194,22 @@ def guard_of_one_tree(bench: Bench, rounds: int) -> Found:
     return _guarded(bench, bench.trees(1), rounds)
 
 
-def _guarded(bench: Bench, world: limits.World, rounds: int) -> Found:
+def _guarded(bench: Bench, dataset: limits.Dataset, rounds: int) -> Found:
     """Let two services, one of which holds claims to limits, take turns.
 
     Both know the projects' limits by then, as they do while nobody changes any.
 
     :returns: the larger of the ratios with few clients and with many.
     """
-    workload = rows.guarded(world)
+    workload = rows.guarded(dataset)
     found: dict[str, list[float]] = collections.defaultdict(list)
     with contextlib.ExitStack() as stack:
-        databases_of = {guard: bench.copy(world, f"_{guard}") for guard in _GUARDS}
+        databases_of = {guard: bench.copy(dataset, f"_{guard}") for guard in _GUARDS}
         turns = {
             guard: stack.enter_context(bench.serving(
                 databases_of[guard], workers=servers.WORKERS, settings=settings)).target
             for guard, settings in _GUARDS.items()}
-        _check_guards(turns, world)
+        _check_guards(turns, dataset)
         for target in turns.values():
             # Workers learn what binds each project when it first claims.
             workload.measure(target, min(_CLAIMERS), _WARM_TURNS * bench.turn_seconds)
@@ -232,14 +232,14 @@ def _guarded(bench: Bench, world: limits.World, rounds: int) -> Found:
     return max(medians[f"ratio_{clients}"] for clients in _CLAIMERS), medians
 
 
-def _check_guards(targets: Mapping[str, client.Target], world: limits.World) -> None:
+def _check_guards(targets: Mapping[str, client.Target], dataset: limits.Dataset) -> None:
     """See that only the guard refuses what is more than a project may have."""
     for guard, status in (("off", 409), ("enforce", 403)):
         target = targets[guard]
-        project = limits.ids(target.at(None)).projects[world.lowest]
+        project = limits.ids(target.at(None)).projects[dataset.lowest]
         body = filling.allocation(
-            world.empty.host(0), {"VCPU": limits.ENOUGH + 1}, project)
-        answered, document = target.call("PUT", f"/allocations/{worlds.uid('guard')}", body)
+            dataset.empty.host(0), {"VCPU": limits.ENOUGH + 1}, project)
+        answered, document = target.call("PUT", f"/allocations/{datasets.uid('guard')}", body)
         if answered != status:
             raise RuntimeError(f"guard = {guard}: {answered} {document}")
 
@@ -262,9 +262,9 @@ def quota_of_all(bench: Bench, rounds: int) -> Found:
 
     After a claim, and after nothing: the worse of the two ratios.
     """
-    world = bench.tree(5000)
+    dataset = bench.tree(5000)
     taken: dict[str, list[float]] = collections.defaultdict(list)
-    with bench.serving(bench.copy(world), settings=f"{_LIMITS}{_BY_PLACEMENT}") as served:
+    with bench.serving(bench.copy(dataset), settings=f"{_LIMITS}{_BY_PLACEMENT}") as served:
         target = served.target.at(None)
         projects = sorted(limits.ids(target).projects.values())
         _check_quota(target, projects)

@@ -1,4 +1,4 @@
-"""A world of leases: hosts of the freepool, and what is promised of them in a year to come.
+"""A dataset of leases: hosts of the freepool, and what is promised of them in a year to come.
 
 The year is far ahead, so that nothing of it is ever due, and the same whenever it is
 loaded. A quarter of the hosts is leased whole, in pairs, one lease after the other; the
@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from benchmarks import databases, worlds
+from benchmarks import databases, datasets
 from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
@@ -32,7 +32,7 @@ from placement_core.reservations.leases import rendered_texts
 YEAR = datetime.datetime(2040, 1, 1)
 DAYS = 365
 FULL = (350, 357)
-#: A project with the same number of leases in every world, and the others.
+#: A project with the same number of leases in every dataset, and the others.
 LESSEE, LESSEES_LEASES = "lessee", 20
 _PROJECTS = 50
 #: Fewer hosts have no four that nobody has whole.
@@ -71,7 +71,7 @@ class Lease:
 
 
 @dataclasses.dataclass(frozen=True)
-class World:
+class Dataset:
     """Flat hosts, all of them in the freepool, and ten times as many leases."""
 
     hosts: int
@@ -82,13 +82,13 @@ class World:
         return f"leases_hosts_{self.hosts}"
 
     @property
-    def empty(self) -> worlds.World:
+    def empty(self) -> datasets.Dataset:
         """The hosts."""
-        return worlds.World("flat", self.hosts)
+        return datasets.Dataset("flat", self.hosts)
 
-    def scaled(self, scale: float) -> World:
-        """Return the same kind of world in another size."""
-        return World(max(_FEWEST, self.empty.scaled(scale).hosts))
+    def scaled(self, scale: float) -> Dataset:
+        """Return the same kind of dataset in another size."""
+        return Dataset(max(_FEWEST, self.empty.scaled(scale).hosts))
 
     @property
     def size(self) -> int:
@@ -210,7 +210,7 @@ def _rows(
 ) -> Iterator[tuple[sa.Table, dict[str, Any]]]:
     """Yield the rows of a lease, each with its table."""
     id_, reservation, resource = (
-        worlds.uid(lease.name, lease.start, part) for part in ("lease", "reservation", "fields"))
+        datasets.uid(lease.name, lease.start, part) for part in ("lease", "reservation", "fields"))
     kind = "physical:host" if lease.whole else "virtual:instance"
     yield tables.leases, {
         "id": id_, "name": lease.name, "user_id": f"{lease.project}-user",
@@ -239,5 +239,5 @@ def _rows(
     for type_, due in ((records.START, lease.start), (records.BEFORE_END, before_end),
                        (records.END, lease.end)):
         yield tables.lease_events, {
-            "id": worlds.uid(id_, type_), "lease_id": id_, "event_type": type_, "due_at": due,
+            "id": datasets.uid(id_, type_), "lease_id": id_, "event_type": type_, "due_at": due,
             "status": records.UNDONE, "attempt": 0, "failures": 0}

@@ -49,7 +49,7 @@ def refuse(bench: Bench, rounds: int) -> Found:
 
 
 def of_a_project(bench: Bench, rounds: int) -> Found:
-    """The leases of a project that has the same number in both worlds."""
+    """The leases of a project that has the same number in both datasets."""
     medians = _costs(bench, rounds, _read_of_a_project)
     return medians["ms_10k"] / medians["ms_1k"], medians
 
@@ -89,17 +89,17 @@ def refuse_statements(bench: Bench, rounds: int) -> Found:
 
 def starts(bench: Bench, rounds: int) -> Found:
     """How long after their second the last of 200 leases has started, for all to see."""
-    world = bench.leased(HOSTS["10k"])
-    database = bench.copy(world)
+    dataset = bench.leased(HOSTS["10k"])
+    database = bench.copy(dataset)
     late = []
     with bench.managing(database) as connection:
         for number in range(rounds):
             due = _now(connection).replace(microsecond=0) + datetime.timedelta(
                 seconds=_DUE_SECONDS)
-            bench.insert(database, _due_at_once(world, number, due))
+            bench.insert(database, _due_at_once(dataset, number, due))
             late.append(_last_start(connection, due))
     return statistics.median(late), {
-        "fastest": min(late), "slowest": max(late), "leases": _due(world)}
+        "fastest": min(late), "slowest": max(late), "leases": _due(dataset)}
 
 
 # Processor time ----------------------------------------------------------------------
@@ -107,9 +107,9 @@ def starts(bench: Bench, rounds: int) -> Found:
 
 def _costs(
     bench: Bench, rounds: int,
-    turn: Callable[[client.Target, leases.World, int], _Cost],
+    turn: Callable[[client.Target, leases.Dataset, int], _Cost],
 ) -> dict[str, float]:
-    """Let services on both worlds take turns.
+    """Let services on both datasets take turns.
 
     :param turn: is handed the number of the round; the first one only warms up.
     :returns: medians: ``ms_10k`` of server and database together, and of each.
@@ -117,8 +117,8 @@ def _costs(
     found: dict[str, list[float]] = collections.defaultdict(list)
     for number in range(-1, rounds):
         for size in bench.lessors if number % 2 else reversed(bench.lessors):
-            target, world = bench.lessors[size]
-            cost = turn(target.bearing(_TOKEN), world, number + 1)
+            target, dataset = bench.lessors[size]
+            cost = turn(target.bearing(_TOKEN), dataset, number + 1)
             if number >= 0:
                 found[f"ms_{size}"].append(sum(cost.values()))
                 for part, milliseconds in cost.items():
@@ -126,11 +126,11 @@ def _costs(
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def _create(target: client.Target, _world: leases.World, number: int) -> _Cost:
+def _create(target: client.Target, _dataset: leases.Dataset, number: int) -> _Cost:
     cost = _driven(target, [
         target.request("POST", "/v1/leases", make_lease(f"{number}-{place}", _at(number, place)))
         for place in range(_WRITES)], 201)
-    # The next round finds the world as this one did.
+    # The next round finds the dataset as this one did.
     made = target.must("GET", f"/v1/leases?project_id={PROJECT}")["leases"]
     if len(made) != _WRITES:
         raise RuntimeError(f"{len(made)} of {_WRITES} leases")
@@ -144,7 +144,7 @@ def _at(number: int, place: int) -> datetime.datetime:
         hours=(7 * _WRITES * number + 211 * place) % (24 * (leases.FULL[0] - 2)))
 
 
-def _refuse(target: client.Target, _world: leases.World, number: int) -> _Cost:
+def _refuse(target: client.Target, _dataset: leases.Dataset, number: int) -> _Cost:
     begins, ends = (leases.YEAR + day * DAY for day in leases.FULL)
     status, refusal = target.call("POST", "/v1/leases", make_lease("full", begins))
     if status != 409 or leases.text(ends) not in refusal["error_message"]:
@@ -155,15 +155,15 @@ def _refuse(target: client.Target, _world: leases.World, number: int) -> _Cost:
         for place in range(_WRITES)], 409)
 
 
-def _read_of_a_project(target: client.Target, _world: leases.World, _number: int) -> _Cost:
+def _read_of_a_project(target: client.Target, _dataset: leases.Dataset, _number: int) -> _Cost:
     path = f"/v1/leases?project_id={leases.LESSEE}"
     _check(target, path, leases.LESSEES_LEASES)
     return _driven(target, [target.request("GET", path)] * _READS, 200)
 
 
-def _read_everything(target: client.Target, world: leases.World, number: int) -> _Cost:
+def _read_everything(target: client.Target, dataset: leases.Dataset, number: int) -> _Cost:
     if not number:
-        _check(target, "/v1/leases", world.size)
+        _check(target, "/v1/leases", dataset.size)
     return _driven(target, [target.request("GET", "/v1/leases")] * _LONG_READS, 200)
 
 
@@ -172,8 +172,8 @@ def _first_of_workers(bench: Bench, rounds: int) -> dict[str, float]:
 
     :returns: medians, as of ``_costs``.
     """
-    world = bench.leased(HOSTS["10k"])
-    database = bench.copy(world, "_first")
+    dataset = bench.leased(HOSTS["10k"])
+    database = bench.copy(dataset, "_first")
     found: dict[str, list[float]] = collections.defaultdict(list)
     for _ in range(rounds):
         with bench.serving(database) as served:
@@ -183,11 +183,11 @@ def _first_of_workers(bench: Bench, rounds: int) -> dict[str, float]:
             found["ms_10k"].append(sum(cost.values()))
             for part, milliseconds in cost.items():
                 found[f"{part}_ms_10k"].append(milliseconds)
-            _check(target, "/v1/leases", world.size)
+            _check(target, "/v1/leases", dataset.size)
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def _read_pages(target: client.Target, world: leases.World, _number: int) -> _Cost:
+def _read_pages(target: client.Target, dataset: leases.Dataset, _number: int) -> _Cost:
     """Read all pages, one after the other; the cost is that of all."""
     paths, count = [f"/v1/leases?limit={_PAGE}"], 0
     while True:
@@ -197,13 +197,13 @@ def _read_pages(target: client.Target, world: leases.World, _number: int) -> _Co
             break
         following = urllib.parse.urlsplit(page["leases_links"][0]["href"])
         paths.append(f"{following.path}?{following.query}")
-    if count != world.size:
-        raise RuntimeError(f"{count} of {world.size} leases in pages")
+    if count != dataset.size:
+        raise RuntimeError(f"{count} of {dataset.size} leases in pages")
     cost = _driven(target, [target.request("GET", path) for path in paths * _LONG_READS], 200)
     return {part: milliseconds * len(paths) for part, milliseconds in cost.items()}
 
 
-def _read_timeline(target: client.Target, _world: leases.World, _number: int) -> _Cost:
+def _read_timeline(target: client.Target, _dataset: leases.Dataset, _number: int) -> _Cost:
     path = "/capacity/v1/reservations/timeline?" + urllib.parse.urlencode({
         "start": leases.text(leases.YEAR), "end": leases.text(leases.YEAR + leases.DAYS * DAY)})
     steps = target.must("GET", path)["timeline"]
@@ -212,8 +212,8 @@ def _read_timeline(target: client.Target, _world: leases.World, _number: int) ->
     return _driven(target, [target.request("GET", path)] * 5, 200)
 
 
-def _search(target: client.Target, world: leases.World, _number: int) -> _Cost:
-    wanted = -(-2 * world.hosts // 3)
+def _search(target: client.Target, dataset: leases.Dataset, _number: int) -> _Cost:
+    wanted = -(-2 * dataset.hosts // 3)
     path = "/capacity/v1/reservations/next_fit?" + urllib.parse.urlencode({
         "reservations": json.dumps([{
             "resource_type": "physical:host", "min": wanted, "max": wanted,
@@ -253,16 +253,16 @@ def _statements(bench: Bench, rounds: int, start: datetime.datetime) -> Found:
 # Events ------------------------------------------------------------------------------
 
 
-def _due(world: leases.World) -> int:
+def _due(dataset: leases.Dataset) -> int:
     """Return how many leases are due in one second: 200 of those of 1,000 hosts."""
-    return max(1, world.hosts // 5)
+    return max(1, dataset.hosts // 5)
 
 
 def _due_at_once(
-    world: leases.World, number: int, due: datetime.datetime
+    dataset: leases.Dataset, number: int, due: datetime.datetime
 ) -> Iterator[leases.Lease]:
     """Yield leases that begin in the same second, each with slots of two hosts."""
-    count = _due(world)
+    count = _due(dataset)
     for place in range(count):
         hosts = (place, count + place)
         yield leases.Lease(

@@ -19,7 +19,7 @@ from placement_core.db import PreparedRead
 from placement_core.http.leases_api import requests as bodies
 from placement_core.plugin_api.reservations import DoesNotFit
 
-#: The large world first: what is asked of it is bounded.
+#: The large dataset first: what is asked of it is bounded.
 HOSTS = {"10k": 1000, "1k": 100}
 PROJECT = "bench"
 DAY = datetime.timedelta(days=1)
@@ -43,7 +43,7 @@ class Lessor:
     def __init__(self, placement_conf: pathlib.Path) -> None:
         """Build the service.
 
-        :param placement_conf: names a database with a world of leases in it.
+        :param placement_conf: names a database with a dataset of leases in it.
         """
         self._parts = services.build(loading.load(
             config_files=[str(placement_conf)], config_dirs=[]))

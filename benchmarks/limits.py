@@ -1,6 +1,6 @@
-"""Worlds of limits: a service, a region, registered limits, projects and their limits.
+"""Datasets of limits: a service, a region, registered limits, projects and their limits.
 
-The ids are made by each side, so what is the same on both are names. A world is
+The ids are made by each side, so what is the same on both are names. A dataset is
 *flat*, for reading limits (20 in each project, as on a cloud with that many
 resources); or a *tree* of projects five levels deep, for deciding on claims: there
 every project has a limit on each of 3 resources, and holds something of them; or
@@ -15,17 +15,17 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks import client, worlds
+from benchmarks import client, datasets
 
 #: Of which the projects of a tree hold something.
-PROVIDER = worlds.uid("limits", "provider")
+PROVIDER = datasets.uid("limits", "provider")
 DOMAIN = "bench"
 SERVICE = "bench"
 REGION = "bench"
 LEVELS = 5
 
 #: What a tree's projects hold, by the names that limits have for resource classes.
-HELD = {f"class:{name}": amount for name, amount in worlds.CLAIM.items()}
+HELD = {f"class:{name}": amount for name, amount in datasets.CLAIM.items()}
 _RESOURCES = {
     "flat": tuple(f"resource-{number:02d}" for number in range(20)),
     "tree": tuple(HELD),
@@ -43,7 +43,7 @@ TREE = sum(_BELOW**level for level in range(3))
 
 
 @dataclasses.dataclass(frozen=True)
-class World:
+class Dataset:
     """Projects of one domain, with limits on the resources of one service in one region.
 
     :ivar shape: "flat", "tree" or "trees".
@@ -61,20 +61,20 @@ class World:
         return f"limits_{self.shape}_{self.projects}{hosts}"
 
     @property
-    def empty(self) -> World | worlds.World:
-        """The world that it is built upon: the hosts; without any, itself."""
-        return worlds.World("flat", self.hosts) if self.hosts else self
+    def empty(self) -> Dataset | datasets.Dataset:
+        """The dataset that it is built upon: the hosts; without any, itself."""
+        return datasets.Dataset("flat", self.hosts) if self.hosts else self
 
     @property
     def resources(self) -> tuple[str, ...]:
         """The names of the registered resources."""
         return _RESOURCES[self.shape]
 
-    def scaled(self, scale: float) -> World:
-        """Return the same kind of world in another size."""
+    def scaled(self, scale: float) -> Dataset:
+        """Return the same kind of dataset in another size."""
         if self.shape == "trees":
             trees = max(1, round(self.projects // TREE * scale))
-            return World(self.shape, trees * TREE, worlds.World("flat", self.hosts).scaled(
+            return Dataset(self.shape, trees * TREE, datasets.Dataset("flat", self.hosts).scaled(
                 scale).hosts)
         return dataclasses.replace(self, projects=max(_FEWEST, round(self.projects * scale)))
 
@@ -133,7 +133,7 @@ class World:
 
 @dataclasses.dataclass(frozen=True)
 class Ids:
-    """What a side calls the service and the projects of a world.
+    """What a side calls the service and the projects of a dataset.
 
     :ivar projects: {name: id}.
     """

@@ -1,6 +1,6 @@
 """``python -m benchmarks.profile``: where a worker's processor time goes.
 
-Serves one row's world with one worker, keeps it busy with the row's workload,
+Serves one row's dataset with one worker, keeps it busy with the row's workload,
 samples the worker with py-spy, and prints the share of each layer. A sample is
 charged to the layer of its innermost frame that belongs to one. Only the thread
 that holds the interpreter is sampled: what waits, or runs in the kernel, is not.
@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--database", choices=databases.VARIABLES, default="postgresql")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--keep", action="store_true", help="leave loaded worlds")
+    parser.add_argument("--keep", action="store_true", help="leave loaded datasets")
     parser.add_argument("--build", type=pathlib.Path, default=servers.ROOT / "build" / "bench")
     parser.add_argument("-f", "--format", choices=("table", "json"), default="table")
     options = parser.parse_args()
@@ -89,11 +89,11 @@ def _profile(
 ) -> dict[str, float]:
     row = next(row for row in rows.ROWS if row.name == name)
     side = servers.Ours()
-    database = keeper.copy(side, row.world)
+    database = keeper.copy(side, row.dataset)
     served = side.serve(database, server, options.build / "profile", workers=1)
     try:
         served.settle()
-        workload = row.workload(row.world)
+        workload = row.workload(row.dataset)
         workload.prepare(served.target)
         # The other processes of the service only wait.
         worker = max(processes.tree(served.process.pid), key=lambda pid: (

@@ -77,7 +77,7 @@ def _row(result: compare.Result) -> dict[str, object]:
     return {
         "name": result.row.name,
         "title": result.row.title,
-        "world": result.world.name,
+        "world": result.dataset.name,
         "clients": result.clients,
         "peer": result.row.peer,
         "workers": result.row.workers,

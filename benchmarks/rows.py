@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from benchmarks import client, filling, limits, workloads, worlds
+from benchmarks import client, datasets, filling, limits, workloads
 
 _READERS = (1, 8)
 _WRITERS = (8, 32)
@@ -19,7 +19,7 @@ _VARIANTS = 16
 class Row:
     """One line of the table.
 
-    :ivar workload: makes the workload for the world, which may have been scaled.
+    :ivar workload: makes the workload for the dataset, which may have been scaled.
     :ivar clients: concurrencies to measure.
     :ivar floor: how many times the other's rate ours must reach; None: only shown.
     :ivar peer: the other, by its name in ``servers.PEERS``.
@@ -30,7 +30,7 @@ class Row:
 
     name: str
     title: str
-    world: filling.World
+    dataset: filling.Dataset
     workload: Callable[[Any], workloads.Workload]
     clients: tuple[int, ...]
     floor: float | None = None
@@ -52,8 +52,8 @@ def _amounts(number: int) -> str:
 
 def _candidates(
     query: Callable[[int], str], limit: int | None = None
-) -> Callable[[worlds.World], workloads.Workload]:
-    return lambda world: workloads.Reads(_paths(query, limit))
+) -> Callable[[datasets.Dataset], workloads.Workload]:
+    return lambda dataset: workloads.Reads(_paths(query, limit))
 
 
 def _paths(query: Callable[[int], str], limit: int | None) -> list[str]:
@@ -72,7 +72,7 @@ def candidates_paths(limit: int) -> list[str]:
 
 def _filtered(number: int) -> str:
     return (f"resources_C={_amounts(number)}&required_C=HW_CPU_X86_AVX2,!HW_CPU_X86_AVX"
-            f"&member_of_C=in:{worlds.zone(0)},{worlds.zone(1)}"
+            f"&member_of_C=in:{datasets.zone(0)},{datasets.zone(1)}"
             f"&resources_D=DISK_GB:10&required_D=STORAGE_DISK_SSD&group_policy=none")
 
 
@@ -87,19 +87,19 @@ def _gpus(number: int) -> str:
     return f"resources={_amounts(number)}&{groups}&group_policy=isolate"
 
 
-def _hosts(world: worlds.World) -> Sequence[str]:
-    numbers = list(range(world.hosts))
+def _hosts(dataset: datasets.Dataset) -> Sequence[str]:
+    numbers = list(range(dataset.hosts))
     random.Random(5).shuffle(numbers)
-    return [world.host(number) for number in numbers]
+    return [dataset.host(number) for number in numbers]
 
 
-def _spread(projects: int) -> Callable[[worlds.World], workloads.Workload]:
-    return lambda world: workloads.Claims(functools.partial(_hosts, world), projects)
+def _spread(projects: int) -> Callable[[datasets.Dataset], workloads.Workload]:
+    return lambda dataset: workloads.Claims(functools.partial(_hosts, dataset), projects)
 
 
-def guarded(world: limits.World) -> workloads.Workload:
+def guarded(dataset: limits.Dataset) -> workloads.Workload:
     """Return claims, spread over the hosts, of projects at every level of the trees."""
-    return workloads.Claims(functools.partial(_hosts, world.empty), _in_trees)
+    return workloads.Claims(functools.partial(_hosts, dataset.empty), _in_trees)
 
 
 def _in_trees(target: client.Target) -> Sequence[str]:
@@ -110,12 +110,13 @@ def _in_trees(target: client.Target) -> Sequence[str]:
     return [known[name] for name in names]
 
 
-def _each(path: str) -> Callable[[worlds.World], workloads.Workload]:
+def _each(path: str) -> Callable[[datasets.Dataset], workloads.Workload]:
     """Ask ``path`` of some hosts."""
-    return lambda world: workloads.Reads([path.format(host) for host in _hosts(world)[:200]])
+    return lambda dataset: workloads.Reads([path.format(host) for host in _hosts(dataset)[:200]])
 
 
-FLAT_1K, FLAT_10K, FLAT_100K = (worlds.World("flat", hosts) for hosts in (1000, 10_000, 100_000))
+FLAT_1K, FLAT_10K, FLAT_100K = (
+    datasets.Dataset("flat", hosts) for hosts in (1000, 10_000, 100_000))
 _HELD = {
     "10k": dataclasses.replace(FLAT_1K, allocations=10_000),
     "100k": dataclasses.replace(FLAT_1K, allocations=100_000),
@@ -125,17 +126,17 @@ _FULL = {full: dataclasses.replace(FLAT_10K, percent_full=full) for full in (10,
 
 
 def _usages() -> Iterator[Row]:
-    for size, world in _HELD.items():
-        for project, whose in ((worlds.BIG_PROJECT, "half of"), ("project-0", "1 % of")):
-            floor = 50 if size != "10k" and project == worlds.BIG_PROJECT else None
+    for size, dataset in _HELD.items():
+        for project, whose in ((datasets.BIG_PROJECT, "half of"), ("project-0", "1 % of")):
+            floor = 50 if size != "10k" and project == datasets.BIG_PROJECT else None
             yield Row(
                 f"usages-{size}-{'half' if floor or 'big' in project else 'small'}",
-                f"GET /usages of a project that holds {whose} {world.allocations:,} allocations",
-                world, lambda world, project=project: workloads.Usages(project),  # type: ignore[misc]
+                f"GET /usages of a project that holds {whose} {dataset.allocations:,} allocations",
+                dataset, lambda dataset, project=project: workloads.Usages(project),  # type: ignore[misc]
                 _READERS, floor)
 
 
-LIMITS_10K = limits.World("flat", 500)
+LIMITS_10K = limits.Dataset("flat", 500)
 
 
 def _of_projects(ids: limits.Ids) -> Sequence[str]:
@@ -150,7 +151,7 @@ def _of_the_service(ids: limits.Ids) -> Sequence[str]:
     return [f"service_id={ids.service}"]
 
 
-#: Rows of one world stand together, those that read first: what claims leave behind
+#: Rows of one dataset stand together, those that read first: what claims leave behind
 #: (raised generations) is not the same on both sides.
 ROWS: tuple[Row, ...] = (
     Row("candidates-1k", "candidates, 1,000 hosts, limit 1000",
@@ -160,11 +161,11 @@ ROWS: tuple[Row, ...] = (
     Row("claims-projects", "PUT /allocations, spread, 50 projects",
         FLAT_1K, _spread(50), _WRITERS, 6),
     Row("claims-hot", "PUT /allocations, one hot provider",
-        FLAT_1K, lambda world: workloads.Claims(None), _WRITERS, 8),
+        FLAT_1K, lambda dataset: workloads.Claims(None), _WRITERS, 8),
     Row("claims-tight", "240 claims at once for room for 60",
-        FLAT_1K, lambda world: workloads.Tight(), (32,), exact=True),
+        FLAT_1K, lambda dataset: workloads.Tight(), (32,), exact=True),
     Row("claims-ten", "POST /allocations, 10 consumers",
-        FLAT_1K, lambda world: workloads.ManyClaims(functools.partial(_hosts, world)),
+        FLAT_1K, lambda dataset: workloads.ManyClaims(functools.partial(_hosts, dataset)),
         _WRITERS, 10),
     Row("candidates-10k", "candidates, 10,000 hosts, limit 1000",
         FLAT_10K, _candidates(_simple, 1000), _READERS, 300),
@@ -175,7 +176,7 @@ ROWS: tuple[Row, ...] = (
     Row("candidates-10k-groups", "candidates, 10,000 hosts, traits, member_of, two groups",
         FLAT_10K, _candidates(_filtered, 1000), _READERS, 150),
     Row("list-10k", "GET /resource_providers, all 10,000",
-        FLAT_10K, lambda world: workloads.Reads(["/resource_providers"]), _READERS, 15),
+        FLAT_10K, lambda dataset: workloads.Reads(["/resource_providers"]), _READERS, 15),
     Row("provider", "GET one provider",
         FLAT_10K, _each("/resource_providers/{}"), _READERS, 4),
     Row("inventories", "GET the inventories of one provider",
@@ -183,30 +184,30 @@ ROWS: tuple[Row, ...] = (
     Row("traits", "GET the traits of one provider",
         FLAT_10K, _each("/resource_providers/{}/traits"), _READERS, 4),
     Row("loop", "schedule loop: candidates limit 50, claim, delete, 10,000 hosts",
-        FLAT_10K, lambda world: workloads.ScheduleLoop(candidates_paths(50)), (8,), 80),
+        FLAT_10K, lambda dataset: workloads.ScheduleLoop(candidates_paths(50)), (8,), 80),
     Row("candidates-10k-full-10", "candidates, 10,000 hosts 10 % full, limit 1000",
         _FULL[10], _candidates(_simple, 1000), _READERS),
     Row("candidates-10k-full-90", "candidates, 10,000 hosts 90 % full, limit 1000",
         _FULL[90], _candidates(_simple, 1000), _READERS),
     Row("candidates-trees", "candidates, 1,000 trees of 7, NUMA and VF groups, limit 1000",
-        worlds.World("tree", 1000), _candidates(_numa, 1000), _READERS, 60),
+        datasets.Dataset("tree", 1000), _candidates(_numa, 1000), _READERS, 60),
     Row("candidates-pool", "candidates, 1,000 hosts that share a storage pool, limit 1000",
-        worlds.World("pool", 1000), _candidates(_simple, 1000), _READERS),
+        datasets.Dataset("pool", 1000), _candidates(_simple, 1000), _READERS),
     Row("candidates-gpus", "candidates, 100 hosts x 8 equal GPUs, 4 groups of one, limit 1000",
-        worlds.World("devices", 100), _candidates(_gpus, 1000), _READERS, 800),
+        datasets.Dataset("devices", 100), _candidates(_gpus, 1000), _READERS, 800),
     Row("candidates-gpus-1k", "candidates, 1,000 hosts x 8 equal GPUs, 4 groups, limit 1000",
-        worlds.World("devices", 1000), _candidates(_gpus, 1000), _READERS, alone=True),
+        datasets.Dataset("devices", 1000), _candidates(_gpus, 1000), _READERS, alone=True),
     *_usages(),
     Row("candidates-100k", "candidates, 100,000 hosts, limit 1000, one worker",
         FLAT_100K, _candidates(_simple, 1000), (1,), alone=True, p95_ms=30, workers=1),
     Row("limits-project", "GET /v3/limits of a project: 20 of 10,000",
-        LIMITS_10K, lambda world: workloads.Limits(_of_projects), _READERS, 30, peer="keystone"),
+        LIMITS_10K, lambda dataset: workloads.Limits(_of_projects), _READERS, 30, peer="keystone"),
     Row("limits-project-new", "GET /v3/limits of a project, no question asked twice",
-        LIMITS_10K, lambda world: workloads.NewLimits(_of_projects), _READERS, peer="keystone"),
+        LIMITS_10K, lambda dataset: workloads.NewLimits(_of_projects), _READERS, peer="keystone"),
     Row("limits-304", "GET /v3/limits of a project with If-None-Match: 304, from Keystone 200",
-        LIMITS_10K, lambda world: workloads.KnownLimits(_of_projects), _READERS, 60,
+        LIMITS_10K, lambda dataset: workloads.KnownLimits(_of_projects), _READERS, 60,
         peer="keystone"),
     Row("limits-all", "GET /v3/limits of a service: all 10,000",
-        LIMITS_10K, lambda world: workloads.Limits(_of_the_service), _READERS, 50,
+        LIMITS_10K, lambda dataset: workloads.Limits(_of_the_service), _READERS, 50,
         peer="keystone"),
 )

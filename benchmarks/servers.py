@@ -55,7 +55,7 @@ class Side:
     token: str | None = "admin"
 
     def loading_clients(self, kind: str) -> int:
-        """Return how many clients may load a world at once into a kind of database."""
+        """Return how many clients may load a dataset at once into a kind of database."""
         return 8
 
     def sync(self, database: str, server: databases.Server, folder: pathlib.Path) -> None:

@@ -1,7 +1,7 @@
 """What is asked of a service, and what must be true of it afterwards.
 
 A workload prepares a service, measures it for some seconds as often as wanted,
-and leaves the world as it was. What it finds wrong (a claim acknowledged that is
+and leaves the dataset as it was. What it finds wrong (a claim acknowledged that is
 not there, a provider over its capacity) is in ``Measurement.problems``.
 """
 
@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from benchmarks import agreement, client, filling, limits, worlds
+from benchmarks import agreement, client, datasets, filling, limits
 
 #: More claims than any side makes in a second.
 _CLAIMS_PER_SECOND = 4000
@@ -284,8 +284,9 @@ class ManyClaims(Workload):
             posts.append([f"{run} {post} {number}" for number in range(self.consumers)])
         requests = [
             target.request("POST", "/allocations", {
-                worlds.uid(one): filling.allocation(
-                    places[(post * self.consumers + number) % len(places)], worlds.CLAIM, project)
+                datasets.uid(one): filling.allocation(
+                    places[(post * self.consumers + number) % len(places)], datasets.CLAIM,
+                    project)
                 for number, one in enumerate(consumers)})
             for post, consumers in enumerate(posts)
         ]
@@ -313,8 +314,8 @@ class ScheduleLoop(Workload):
         project = f"bench-{run}"
         requests = []
         for number in range(64 * clients):
-            path = f"/allocations/{worlds.uid(f'{run} {number}')}"
-            body = filling.allocation(client.MARK, worlds.CLAIM, project)
+            path = f"/allocations/{datasets.uid(f'{run} {number}')}"
+            body = filling.allocation(client.MARK, datasets.CLAIM, project)
             requests += [
                 target.request("GET", self._paths[number % len(self._paths)],
                                flags=client.CHAIN | client.CAPTURE),
@@ -342,13 +343,13 @@ def _miscounted(target: client.Target, projects: Sequence[str], claims: int) -> 
     used: collections.Counter[str] = collections.Counter()
     for project in projects:
         used.update(target.at(_USAGES).must("GET", f"/usages?project_id={project}")["usages"])
-    wanted = {name: amount * claims for name, amount in worlds.CLAIM.items() if claims}
+    wanted = {name: amount * claims for name, amount in datasets.CLAIM.items() if claims}
     found = {name: amount for name, amount in used.items() if amount}
     return [] if found == wanted else [f"usages {found}, acknowledged {wanted}"]
 
 
-def _make_provider(target: client.Target, inventories: worlds.Inventories, run: str) -> str:
-    made = worlds.uid("provider", run)
+def _make_provider(target: client.Target, inventories: datasets.Inventories, run: str) -> str:
+    made = datasets.uid("provider", run)
     target.must("POST", "/resource_providers", {"uuid": made, "name": f"bench-{run}"})
     target.must("PUT", f"/resource_providers/{made}/inventories", {
         "resource_provider_generation": 0, "inventories": inventories})
@@ -356,13 +357,13 @@ def _make_provider(target: client.Target, inventories: worlds.Inventories, run: 
 
 
 def _put(target: client.Target, consumer: str, provider: str, project: str) -> client.Request:
-    return target.request("PUT", f"/allocations/{worlds.uid(consumer)}",
-                          filling.allocation(provider, worlds.CLAIM, project))
+    return target.request("PUT", f"/allocations/{datasets.uid(consumer)}",
+                          filling.allocation(provider, datasets.CLAIM, project))
 
 
 def _delete(target: client.Target, consumers: Sequence[str]) -> None:
     """Delete what consumers hold; what fails at once (locks) is tried again one by one."""
-    requests = [target.request("DELETE", f"/allocations/{worlds.uid(one)}") for one in consumers]
+    requests = [target.request("DELETE", f"/allocations/{datasets.uid(one)}") for one in consumers]
     clients = 8
     for _ in range(20):
         if not requests:

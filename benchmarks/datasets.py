@@ -1,6 +1,6 @@
 """What is loaded into both sides: the same providers, the same allocations.
 
-Every provider of every world has 3 resource classes, 5 traits and 2 aggregates.
+Every provider of every dataset has 3 resource classes, 5 traits and 2 aggregates.
 All uuids are made from names, so that both sides, and two runs, have the same.
 """
 
@@ -69,13 +69,13 @@ class Claim:
 
 
 @dataclasses.dataclass(frozen=True)
-class World:
+class Dataset:
     """Hosts of one shape, and what is allocated on them.
 
     :ivar shape: a key of ``_SHAPES``.
     :ivar hosts: roots; a pool comes on top.
     :ivar percent_full: how much of the hosts is allocated, on average: hosts differ
-        by up to 20 points, so that some of a nearly full world have no room.
+        by up to 20 points, so that some of a nearly full dataset have no room.
     :ivar allocations: rows of allocations over all hosts, instead.
     """
 
@@ -92,12 +92,12 @@ class World:
         return f"{self.shape}_{self.hosts}{filled}{held}"
 
     @property
-    def empty(self) -> World:
+    def empty(self) -> Dataset:
         """The same hosts with nothing on them."""
-        return World(self.shape, self.hosts)
+        return Dataset(self.shape, self.hosts)
 
-    def scaled(self, scale: float) -> World:
-        """Return the same kind of world in another size."""
+    def scaled(self, scale: float) -> Dataset:
+        """Return the same kind of dataset in another size."""
         return dataclasses.replace(
             self, hosts=max(4, round(self.hosts * scale)),
             allocations=round(self.allocations * scale))
