@@ -1,0 +1,1 @@
+"""What Sphinx needs of ours: references made from the code's own tables, and links."""
