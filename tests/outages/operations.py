@@ -96,6 +96,7 @@ _QUERIES = {
 #: They say what they are, whatever the database does.
 WITHOUT_DATABASE = frozenset({
     "GET /", "GET /v3", "GET /v3/limits/model", "GET /v1", "GET /v1/", "GET /v1/versions",
+    "GET /capacity/v1",
 })
 
 

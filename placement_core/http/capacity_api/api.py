@@ -8,13 +8,13 @@ import jsonschema
 from pyramid.response import Response
 
 from placement_core import errors
-from placement_core.db.masking import mask_text
 from placement_core.http import errors as http_errors
 from placement_core.http.apis import Api
 from placement_core.http.capacity_api import exceeded_limits, policies, routes, windows
 from placement_core.http.operations import Version
 from placement_core.http.placement_api import microversions
 from placement_core.http.versions import Versions
+from placement_core.masking import mask_text
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.quota.errors import QuotaExceeded
 from placement_core.reservations.errors import NoRoom
@@ -59,5 +59,6 @@ API = Api(
     cache_headers_since=microversions.LOWEST,
     render_document=_render_document,
     error_text=_describe,
+    public_paths=("",),
     rules=policies.RULES,
 )

@@ -16,6 +16,7 @@ from placement_core.http.capacity_api.views import (
     quota,
     reservations,
     user_limits,
+    versions,
 )
 from placement_core.http.leases_api import bodies as lease_bodies
 from placement_core.http.limits_api import ownership
@@ -30,6 +31,8 @@ def _project(query: Mapping[str, list[str]]) -> Mapping[str, str | None]:
 
 
 OPERATIONS = (
+    Operation("GET", "", versions.show, policy=None, json_only=True),
+
     Operation("GET", "/claims", claims.list_, policies.CLAIMS_LIST, query=queries.CLAIMS,
               json_only=True),
     Operation("POST", "/claims", claims.create, policies.CLAIMS_CREATE,

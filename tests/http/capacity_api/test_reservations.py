@@ -84,6 +84,9 @@ class TestTimeline(ReservationsTestCase):
         response = self.capacity("GET", f"/timeline?{query}")
         self.assertNotIn(b"secret", response.body)
         self.assertNotIn(b"lab", response.body)
+        self.assertEqual(
+            {"hosts": 2, "vcpus": 12, "memory_mb": 32768, "disk_gb": 400},
+            response.json["total"])
         steps = response.json["timeline"]
         self.assertEqual([(_out(0.5), _out(1)), (_out(1), _out(2)), (_out(2), _out(3)),
                           (_out(3), _out(4))],

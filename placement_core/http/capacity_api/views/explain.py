@@ -14,7 +14,7 @@ def candidates(call: Call) -> Reply:
     request = query.parse(call.query, call.microversion)
     snapshot = call.services.index.snapshot(call.ctx)
     most = call.services.conf.placement.max_allocation_candidates
-    explanation = explain.candidates(
+    explanation = explain.explain_candidates(
         snapshot, request, max_candidates=most if most >= 0 else None,
         exclude_reserved=call.services.host_access is not None)
     return Reply(body=dataclasses.asdict(explanation), last_modified=NOW, cacheable=True)

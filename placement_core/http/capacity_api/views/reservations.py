@@ -47,7 +47,8 @@ def timeline(call: Call) -> Reply:
     if not start_at < end_at:
         raise InvalidLease("end must be later than start.", "end")
     size = min(pages.parse_page(call.query).size or _STEPS, _STEPS)
-    steps = call.services.leases.timeline(call.ctx, Window(start_at, end_at))
+    free = call.services.leases.timeline(call.ctx, Window(start_at, end_at))
+    steps = free.steps
     next_url = None
     if len(steps) > size:
         steps = steps[:size]
@@ -58,7 +59,7 @@ def timeline(call: Call) -> Reply:
         "timeline": [{
             **windows.render_window(step.window), "hosts": step.hosts, "vcpus": step.vcpus,
             "memory_mb": step.memory_mb, "disk_gb": step.disk_gb} for step in steps],
-        "links": {"next": next_url}})
+        "total": dataclasses.asdict(free.total), "links": {"next": next_url}})
 
 
 def next_fit(call: Call) -> Reply:

@@ -1,0 +1,1 @@
+"""A client of the capacity API of placement-core, over HTTP alone."""

@@ -1,0 +1,186 @@
+"""``openstack capacity ...`` with a real Keystone: what tenants see of the service."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+import fixtures
+
+from tests import base, keystone_service, serving
+from tests.keystone_service import PASSWORD
+from tests.third_party import installing
+
+FOLDER = pathlib.Path(__file__).parents[2] / "plugins" / "python-capacityclient"
+_REGION = "RegionOne"
+_SLOTS = "resource_type=virtual:instance,vcpus=4,memory_mb=4096,disk_gb=10,amount={}"
+
+
+class _Cloud:
+    """A Keystone with limits of nova, and two projects with a member of the same name each."""
+
+    def __init__(self) -> None:
+        # One of its own: other tests have services of the same types.
+        self.keystone = keystone_service.shared("# for the capacity commands\n")
+        self.admin = keystone_service.admin(self.keystone)
+        compute = self.admin.make("services", type="compute", name="nova")
+        for name, default in (("cores", 20), ("ram", 51200)):
+            self.admin.make("registered_limits", service_id=compute["id"], region_id=_REGION,
+                            resource_name=name, default_limit=default)
+        capacity = self.admin.make("services", type="capacity", name="capacity")
+        self.endpoint = self.admin.make(
+            "endpoints", service_id=capacity["id"], interface="public", region_id=_REGION,
+            url="http://127.0.0.1:1")
+        self.projects = {name: self._make_project(name) for name in ("demo", "other")}
+
+    def _make_project(self, name: str) -> str:
+        project = self.admin.make("projects", name=name, domain_id="default")
+        user = self.admin.make("users", name=name, domain_id="default", password=PASSWORD)
+        roles = {role["name"]: role["id"] for role in self.admin.list("roles")}
+        self.admin.send("PUT", f"/projects/{project['id']}/users/{user['id']}/roles/"
+                        f"{roles['member']}")
+        return project["id"]
+
+
+_make_cloud = functools.cache(_Cloud)
+
+
+@unittest.skipUnless(keystone_service.INSTALLED, "Keystone is not installed")
+class TestCapacityCommands(base.DatabaseTestCase):
+    """A member of a project asks; everything else is in Keystone's catalog."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        cloud = _make_cloud()
+        self.keystone, self.admin, self.projects = cloud.keystone, cloud.admin, cloud.projects
+        self.service = self.useFixture(serving.Service(
+            self.database.settings.connection, options=self._options()))
+        self.admin.change(
+            "endpoints", cloud.endpoint["id"], url=f"{self.service.url}/capacity/v1")
+        self.site_packages = installing.install(FOLDER)
+        self.cache = self.useFixture(fixtures.TempDir()).path
+
+    def _options(self) -> dict[str, str]:
+        login = {
+            "AUTH_TYPE": "password", "AUTH_URL": self.keystone.url, "USERNAME": "admin",
+            "PASSWORD": PASSWORD, "PROJECT_NAME": "admin", "USER_DOMAIN_ID": "default",
+            "PROJECT_DOMAIN_ID": "default", "WWW_AUTHENTICATE_URI": self.keystone.url}
+        return {
+            "OS_API__AUTH_STRATEGY": "keystone",
+            "OS_CATALOG__DRIVER": "keystone", "OS_LIMITS__DRIVER": "keystone",
+            "OS_KEYSTONE_CLIENT__AUTH_SECTION": "keystone_authtoken",
+            "OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT": "true",
+            **{f"OS_KEYSTONE_AUTHTOKEN__{name}": value for name, value in login.items()}}
+
+    def run_openstack(
+        self, *arguments: str, code: int = 0, user: str = "demo", **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("OS_")},
+            "PYTHONPATH": str(self.site_packages), "XDG_CACHE_HOME": str(self.cache),
+            "OS_AUTH_URL": self.keystone.url, "OS_USERNAME": user, "OS_PASSWORD": PASSWORD,
+            "OS_PROJECT_NAME": user, "OS_USER_DOMAIN_ID": "default",
+            "OS_PROJECT_DOMAIN_ID": "default", "OS_REGION_NAME": _REGION,
+            "OS_IDENTITY_API_VERSION": "3", **more}
+        done = subprocess.run(
+            [str(pathlib.Path(sys.executable).with_name("openstack")), "capacity", *arguments],
+            env=environment, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(code, done.returncode, done.stdout + done.stderr)
+        # Blazar's plugin names a command that it does not have.
+        done.stderr = re.sub("Could not load 'reservation_.*\n", "", done.stderr)
+        return done
+
+    def read(self, *arguments: str, **options: object) -> object:
+        return json.loads(self.run_openstack(*arguments, "-f", "json", **options).stdout)
+
+    def test_quota(self) -> None:
+        """What a project has; what fits, what does not, and why."""
+        self.assertEqual(
+            {"resource": "cores", "limit": 20, "source": "default", "used": 0, "free": 20,
+             "held_by": self.projects["demo"]},
+            next(row for row in self.read("quota", "show") if row["resource"] == "cores"))
+        self.assertEqual("It fits.\n", self.run_openstack("quota", "check", "cores=20").stdout)
+        self.assertEqual([], self.read("quota", "check", "cores=20"))
+        row, = self.read("quota", "check", "cores=21", code=1)
+        self.assertEqual(("cores", 20, 0, 21, 1), tuple(
+            row[name] for name in ("resource_name", "limit", "used", "asked", "over_by")))
+        sentence = self.run_openstack("quota", "explain", "cores=21", code=1).stdout
+        self.assertIn("cores", sentence)
+        self.assertNotIn("|", sentence)
+        row, = self.read("quota", "explain", "cores=21", code=1)
+        self.assertEqual(sentence, row["sentence"] + "\n")
+
+    def test_other_projects(self) -> None:
+        """A member sees no other project; the one line says which role would."""
+        done = self.run_openstack("quota", "show", "--project", self.projects["other"], code=1)
+        self.assertEqual("", done.stdout)
+        self.assertEqual(1, done.stderr.count("\n"), done.stderr)
+        self.assertIn("HTTP 403", done.stderr)
+        rows = self.read("quota", "show", "--project", self.projects["other"], user="admin")
+        self.assertEqual({"cores", "ram"}, {row["resource"] for row in rows})
+
+    def test_explain(self) -> None:
+        """Administrators may ask; the sentence stands beside the rows."""
+        done = self.run_openstack("explain", "resources=VCPU:64", user="admin")
+        self.assertEqual("there are no resource providers\n", done.stderr)
+        self.run_openstack("explain", "resources=VCPU:64", code=1)
+        self.run_openstack("explain", "resource=VCPU:64", user="admin", code=1)
+
+    def test_leases(self) -> None:
+        """Whether and when one fits, while the freepool has one host."""
+        self.assertEqual("No host can be leased: the freepool is empty.\n",
+                         self.run_openstack("lease", "timeline").stdout)
+        self._add_host()
+        step, = self.read("lease", "timeline", "--end", "+2d")
+        self.assertEqual((1, 16), (step["hosts"], step["vcpus"]))
+        self.assertIn("#" * 20, self.run_openstack("lease", "timeline").stdout)
+        few, many = ("--reservation", _SLOTS.format(4)), ("--reservation", _SLOTS.format(5))
+        self.assertEqual([True], [
+            row["fits"] for row in self.read("lease", "whatif", "--end", "+2d", *few)])
+        row, = self.read("lease", "whatif", "--end", "+2d", *many, code=1)
+        self.assertEqual((False, {"slots": 1, "VCPU": 4}, None),
+                         (row["fits"], row["missing"], row["fits_at"]))
+        self.assertEqual(1, len(self.read("lease", "next-fit", "--minutes", "60", *few)))
+        done = self.run_openstack("lease", "next-fit", "--minutes", "60", *many, code=1)
+        self.assertEqual("It fits at no time.\n", done.stdout)
+        self.run_openstack("lease", "whatif", "--end", "soon", *few, code=2)
+        self.run_openstack("lease", "whatif", "--end", "+2d", "--reservation", "vcpus", code=2)
+
+    def _add_host(self) -> None:
+        """Register a host, and put it into the freepool, as the administrator does."""
+        headers = {"X-Auth-Token": self.admin.token,
+                   "OpenStack-API-Version": "placement 1.39"}
+        admin = keystone_service.Admin.__new__(keystone_service.Admin)
+        admin.url, admin.token = self.service.url, self.admin.token
+        status, _, answer = admin.send(
+            "POST", "/resource_providers", {"name": "host1"}, headers=headers)
+        self.assertEqual(200, status, answer)
+        path = f"/resource_providers/{json.loads(answer)['uuid']}/inventories"
+        self.assertEqual(200, admin.send("PUT", path, {
+            "resource_provider_generation": 0, "inventories": {
+                "VCPU": {"total": 16}, "MEMORY_MB": {"total": 65536}, "DISK_GB": {"total": 500},
+            }}, headers=headers)[0])
+        self.assertEqual(201, admin.send("POST", "/v1/os-hosts", {"name": "host1"})[0])
+
+    def test_another_endpoint(self) -> None:
+        """The override is the field's; what is no capacity API is told in one line."""
+        self.assertTrue(self.read(
+            "quota", "show", OS_CAPACITY_ENDPOINT_OVERRIDE=f"{self.service.url}/capacity/v1"))
+        done = self.run_openstack(
+            "quota", "show", code=1, OS_CAPACITY_ENDPOINT_OVERRIDE=f"{self.service.url}/nowhere")
+        self.assertEqual(1, done.stderr.count("\n"), done.stderr)
+
+
+class TestPackage(base.TestCase):
+    """It is installed where users are."""
+
+    def test_nothing_of_the_service(self) -> None:
+        """It speaks HTTP alone."""
+        for path in (FOLDER / "capacityclient").rglob("*.py"):
+            self.assertNotRegex(path.read_text(), r"(?m)^\s*(from|import) placement")
