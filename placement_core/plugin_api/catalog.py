@@ -14,6 +14,8 @@ import abc
 import dataclasses
 from collections.abc import Sequence
 
+from oslo_config import cfg
+
 from placement_core.context import Context
 
 
@@ -102,6 +104,9 @@ class CatalogDriver(abc.ABC):
 
     api_version = 1
     local = False
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
+        """Make the driver; one that has options reads them here."""
 
     @abc.abstractmethod
     def region(self, ctx: Context, id_: str) -> Region | None:

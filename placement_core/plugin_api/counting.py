@@ -69,7 +69,7 @@ class MemberCount:
     seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
-class UsageIndex(Protocol):
+class UsageReader(Protocol):
     """What every project uses, as the service keeps it of its own allocations."""
 
     def by_project(
@@ -110,7 +110,7 @@ class CountingDriver(abc.ABC):
         :raises errors.ConfigurationError: one of them makes no sense.
         """
 
-    def use_index(self, index: UsageIndex) -> None:  # noqa: B027
+    def use_index(self, index: UsageReader) -> None:  # noqa: B027
         """Take what the service keeps of usage; called once, before anything is counted.
 
         For drivers that count the service's own allocations: sums over many projects cost

@@ -6,6 +6,8 @@ import abc
 import dataclasses
 from collections.abc import Collection, Mapping
 
+from oslo_config import cfg
+
 from placement_core.amounts import Amount
 from placement_core.context import Context
 
@@ -47,6 +49,9 @@ class LimitDriver(abc.ABC):
 
     api_version = 1
     transactional = False
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
+        """Make the driver; one that has options reads them here."""
 
     @abc.abstractmethod
     def effective(

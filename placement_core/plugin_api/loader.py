@@ -7,6 +7,9 @@ falls back in silence (requirement F4).
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.metadata
+from collections.abc import Mapping
 from typing import TypeVar
 
 from stevedore import extension, named
@@ -14,6 +17,25 @@ from stevedore import extension, named
 from placement_core import errors
 
 T = TypeVar("T")
+
+#: Entry points of every kind of driver are in groups that begin with this.
+PREFIX = "placement_core."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class InstalledDriver:
+    """An entry point of a driver.
+
+    :ivar target: ``module:class``.
+    :ivar distribution: name and version of what it came with.
+    :ivar problem: why it could not be used; None: it could.
+    """
+
+    kind: str
+    name: str
+    target: str
+    distribution: str
+    problem: str | None
 
 
 def load(namespace: str, name: str, base: type[T], *, option: str) -> type[T]:
@@ -26,33 +48,91 @@ def load(namespace: str, name: str, base: type[T], *, option: str) -> type[T]:
         several, it cannot be imported, it is something else, or it was written
         for another version of ``base``.
     """
-    failures: list[BaseException] = []
-    found = named.NamedExtensionManager(
+    failures: list[tuple[importlib.metadata.EntryPoint, BaseException]] = []
+    extensions = named.NamedExtensionManager(
         namespace, [name], warn_on_missing_entrypoint=False,
-        on_load_failure_callback=lambda _manager, _point, error: failures.append(error),
+        on_load_failure_callback=lambda _manager, point, error: failures.append((point, error)),
     ).extensions
-    said = f"{option} = {name}"
+    where = f"{option} = {name}"
     if failures:
-        reason = f"{type(failures[0]).__name__}: {failures[0]}".splitlines()[0]
-        raise errors.ConfigurationError(f"{said}: the driver cannot be loaded: {reason}")
-    if not found:
         raise errors.ConfigurationError(
-            f"{said}: no such driver; installed: {', '.join(_names(namespace)) or 'none'}")
-    if len(found) > 1:
-        places = ", ".join(sorted(each.entry_point_target for each in found))
-        raise errors.ConfigurationError(f"{said}: registered more than once: {places}")
-    driver = found[0].plugin
-    if not (isinstance(driver, type) and issubclass(driver, base)):
+            f"{where}: the driver cannot be loaded: {describe_error(failures[0][1])} "
+            f"({_describe_origin(failures[0][0])})")
+    if not extensions:
         raise errors.ConfigurationError(
-            f"{said}: {found[0].entry_point_target} is not a {base.__name__}")
-    written_for, present = (getattr(each, "api_version", None) for each in (driver, base))
-    if present is not None and written_for != present:
+            f"{where}: no such driver; installed: {', '.join(_list_names(namespace)) or 'none'}")
+    if len(extensions) > 1:
+        places = ", ".join(sorted(
+            f"{found.entry_point_target} ({_describe_origin(found.entry_point)})"
+            for found in extensions))
+        raise errors.ConfigurationError(f"{where}: registered more than once: {places}")
+    problem = _find_mismatch(extensions[0].entry_point_target, extensions[0].plugin, base)
+    if problem is not None:
         raise errors.ConfigurationError(
-            f"{said}: {found[0].entry_point_target} was written for version {written_for} of "
-            f"{base.__name__}; this is version {present}")
+            f"{where}: {problem} ({_describe_origin(extensions[0].entry_point)})")
+    driver: type[T] = extensions[0].plugin
     return driver
 
 
-def _names(namespace: str) -> list[str]:
+def list_installed(bases: Mapping[str, type]) -> list[InstalledDriver]:
+    """Return every entry point of the kinds, sorted; each is imported to see whether it works.
+
+    :param bases: {kind: the class that its drivers derive from}.
+    """
+    return sorted(
+        (driver for kind, base in bases.items() for driver in _examine_kind(kind, base)),
+        key=lambda driver: (driver.kind, driver.name, driver.target))
+
+
+def find_distribution(namespace: str, name: str) -> str:
+    """Return name and version of the distribution that a driver came with."""
+    points = importlib.metadata.entry_points(group=namespace, name=name)
+    return ", ".join(sorted(_describe_origin(point) for point in points))
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the type of an exception and the first line of what it says."""
+    first_line, _, _ = str(error).strip().partition("\n")
+    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
+
+
+def _examine_kind(kind: str, base: type) -> list[InstalledDriver]:
+    points = list(importlib.metadata.entry_points(group=f"{PREFIX}{kind}"))
+    names = [point.name for point in points]
+    return [
+        InstalledDriver(
+            kind, point.name, point.value, _describe_origin(point),
+            "registered more than once" if names.count(point.name) > 1
+            else _find_problem(point, base))
+        for point in points]
+
+
+def _find_problem(point: importlib.metadata.EntryPoint, base: type) -> str | None:
+    try:
+        driver = point.load()
+    except Exception as error:  # noqa: BLE001  whatever its author did
+        return f"it cannot be loaded: {describe_error(error)}"
+    return _find_mismatch(point.value, driver, base)
+
+
+def _find_mismatch(target: str, driver: object, base: type) -> str | None:
+    if not (isinstance(driver, type) and issubclass(driver, base)):
+        return f"{target} is not a {base.__name__}"
+    written_for, present = (getattr(each, "api_version", None) for each in (driver, base))
+    if present is not None and written_for != present:
+        return (f"{target} was written for version {written_for} of {base.__name__}; "
+                f"this is version {present}")
+    return None
+
+
+def _describe_origin(point: importlib.metadata.EntryPoint) -> str:
+    """Return name and version of an entry point's distribution, which stevedore forgets."""
+    for known in importlib.metadata.entry_points(group=point.group, name=point.name):
+        if known.value == point.value and known.dist is not None:
+            return f"{known.dist.name} {known.dist.version}"
+    return "of no distribution"
+
+
+def _list_names(namespace: str) -> list[str]:
     points = extension.ExtensionManager(namespace).list_entry_points()
     return sorted({point.name for point in points})

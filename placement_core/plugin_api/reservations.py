@@ -264,7 +264,7 @@ class ReservationPlugin(abc.ABC):
 
     @abc.abstractmethod
     def values(
-        self, given: Mapping[str, Any], before: Mapping[str, Any] | None = None, *,
+        self, raw_fields: Mapping[str, Any], before: Mapping[str, Any] | None = None, *,
         started: bool = False,
     ) -> Mapping[str, Any]:
         """Return the fields of a reservation as they are kept and shown.
@@ -272,7 +272,7 @@ class ReservationPlugin(abc.ABC):
         All of them, each in one spelling, of types that JSON has; given to it again,
         they come out the same.
 
-        :param given: fields that a schema of the plugin has accepted.
+        :param raw_fields: fields as the client sent them; a schema of the plugin accepted them.
         :param before: the fields of the reservation that is changed.
         :param started: it is in force.
         :raises InvalidReservation: they make no sense, or not together.

@@ -89,23 +89,24 @@ class TestLoader(base.TestCase):
         self.install("ours", "bad = no_such_module_anywhere:Thing")
         self.assert_refused(
             "the driver cannot be loaded: ModuleNotFoundError: "
-            "No module named 'no_such_module_anywhere'", "bad")
+            "No module named 'no_such_module_anywhere' (ours 1)", "bad")
 
     def test_registered_twice(self) -> None:
         self.install("ours", f"good = {HERE}:Good")
         self.install("theirs", f"good = {HERE}:Driver")
         self.assert_refused(
-            f"registered more than once: {HERE}:Driver, {HERE}:Good", "good")
+            f"registered more than once: {HERE}:Driver (theirs 1), {HERE}:Good (ours 1)", "good")
 
     def test_something_else(self) -> None:
         self.install("ours", f"good = {HERE}:TestLoader")
-        self.assert_refused(f"{HERE}:TestLoader is not a Driver", "good")
+        self.assert_refused(f"{HERE}:TestLoader is not a Driver (ours 1)", "good")
 
     def test_another_version(self) -> None:
         self.install("ours", f"old = {HERE}:Old", f"of_old = {HERE}:OfOld")
         for name, target in (("old", "Old"), ("of_old", "OfOld")):
             self.assert_refused(
-                f"{HERE}:{target} was written for version 1 of Driver; this is version 2", name)
+                f"{HERE}:{target} was written for version 1 of Driver; this is version 2 "
+                "(ours 1)", name)
 
     def test_no_version_of_its_own(self) -> None:
         """It has the base class's, whichever that is."""

@@ -1,0 +1,74 @@
+"""Making the drivers that options choose, and naming them when they fail.
+
+What a driver raises on purpose (``errors.Error``), and what a database raises under it, passes
+as it is. Anything else is a defect of the driver: whoever reads of it learns which one it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from oslo_config import cfg
+
+from placement_core import errors
+from placement_core.db import failures
+from placement_core.plugin_api import loader
+from placement_core.plugin_api.choices import KINDS, DriverChoice
+
+T = TypeVar("T")
+
+
+class DriverFailed(Exception):
+    """A driver raised what it should not: one line that names it, and what it raised."""
+
+
+def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
+    """Load and construct a driver.
+
+    :raises errors.ConfigurationError: one line: option, value, and what is wrong with the
+        driver (``loader.load``), or what its constructor raised.
+    """
+    namespace = f"{loader.PREFIX}{choice.kind}"
+    # Drivers of every kind are constructed from the options, which ``base`` does not declare.
+    construct: Callable[[cfg.ConfigOpts], T] = loader.load(
+        namespace, choice.name, base, option=choice.option)
+    origin = loader.find_distribution(namespace, choice.name)
+    title = f"{choice.kind} driver {choice.name} of {origin}"
+    try:
+        driver = construct(conf)
+    except errors.Error:
+        raise
+    except Exception as error:
+        raise errors.ConfigurationError(
+            f"{choice.option} = {choice.name}: the {title} cannot be made: "
+            f"{loader.describe_error(error)}") from error
+    _name_failures(driver, KINDS[choice.kind], f"{title} ({choice.option})")
+    return driver
+
+
+def _name_failures(driver: object, base: type, title: str) -> None:
+    """Let every method of the interface say which driver it was, if it fails."""
+    for name, method in inspect.getmembers(base, inspect.isfunction):
+        if not name.startswith("_"):
+            object.__setattr__(driver, name, _make_call(driver, name, method, title))
+
+
+def _make_call(
+    driver: object, name: str, method: Callable[..., Any], title: str
+) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return getattr(type(driver), name)(driver, *arguments, **keywords)
+        except (errors.Error, DriverFailed):
+            raise
+        except Exception as error:
+            if failures.is_of_database(error):
+                raise
+            raise DriverFailed(
+                f"the {title} failed in {name}: {loader.describe_error(error)}") from error
+
+    return call
