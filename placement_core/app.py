@@ -1,11 +1,12 @@
-"""Puts the service together: WSGI middleware around a Pyramid router."""
+"""Builds the WSGI application: middleware around a Pyramid router."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -18,10 +19,10 @@ from pyramid.config import Configurator
 
 from placement_core import errors, metrics, services
 from placement_core.db import sqlite_files
-from placement_core.db.masking import mask_text
 from placement_core.http import (
     conditional,
     identity,
+    probes,
     request_metrics,
     requestlog,
     roles,
@@ -38,6 +39,7 @@ from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer, make_enforcer
 from placement_core.http.readiness import Readiness
 from placement_core.http.response_cache import ResponseCache
+from placement_core.masking import mask_text
 from placement_core.migrations import sync
 from placement_core.placement import standard
 from placement_core.services import Services
@@ -47,23 +49,63 @@ LOG = logging.getLogger(__name__)
 #: The APIs of the service.
 APIS: Sequence[Api] = (PLACEMENT, LIMITS, RESERVATIONS, CAPACITY)
 
-#: Whether the process is alive: public, and without the database.
-LIVENESS_PATH = "/healthcheck"
-#: Whether a request would be served now: the database answers, and the capacity index is
-#: loaded and fresh. It is public, for load balancers, so details are in the log only.
-READINESS_PATH = "/readiness"
-#: The metrics for Prometheus, if ``[metrics] enabled``.
-METRICS_PATH = "/metrics"
-
 
 def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplication:
-    """Build the service: a WSGI application that can be mounted under any prefix.
+    """Build the WSGI application, which can be mounted under any prefix.
+
+    :raises errors.ConfigurationError: one line with option, value and expectation.
+    """
+    parts = services.build(conf)
+    app = _assemble(parts, apis)
+    _prepare_database(parts)
+    if conf.api.auth_strategy == "noauth2" and conf.api.allow_remote_noauth2:
+        LOG.warning("[api] allow_remote_noauth2: whatever a caller says is believed")
+    LOG.info(
+        "serving on %s, writes %s, worker %d, auth %s, catalog %s, limits %s, model %s",
+        parts.database.masked_url,
+        "BEGIN IMMEDIATE" if parts.database.dialect == "sqlite" else "READ COMMITTED",
+        os.getpid(), conf.api.auth_strategy, conf.catalog.driver, conf.limits.driver,
+        conf.limits.enforcement_model)
+    return app
+
+
+def check_configuration(conf: cfg.ConfigOpts) -> None:
+    """Find out what of the options would stop the service at its start; ask no database.
 
     :raises errors.ConfigurationError: one line: option, value, expectation.
     """
+    with _assembled(conf):
+        pass
+
+
+def check(conf: cfg.ConfigOpts) -> str:
+    """Find out what would stop the service at its start, before a port is opened.
+
+    :returns: the database's URL, masked. Its schema is the newest.
+    :raises errors.ConfigurationError: one line: option, value, expectation.
+    """
+    with _assembled(conf) as parts:
+        sync.require_newest(parts.database)
+        _check_depth(parts)
+        return parts.database.masked_url
+
+
+@contextlib.contextmanager
+def _assembled(conf: cfg.ConfigOpts) -> Iterator[Services]:
+    """Build the service, and let it go."""
+    parts = services.build(conf)
+    try:
+        _assemble(parts, APIS)
+        yield parts
+    finally:
+        parts.database.dispose()
+
+
+def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
+    """Put the middleware around the APIs, the outermost last."""
+    conf = parts.conf
     if conf.metrics.enabled:
         metrics.start()
-    parts = services.build(conf)
     authorizer = Authorizer(conf, _collect_rules(apis))
     bodies = conditional.Bodies()
     app: WSGIApplication = ResponseCache(
@@ -71,11 +113,8 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
         [api.prefix for api in apis if api.versions is None], parts, authorizer, bodies)
     app = identity.add_authentication(app, conf, apis)
     by_path = ApisByPath(apis)
-    if conf.api.auth_strategy == "noauth2":
-        if conf.api.allow_remote_noauth2:
-            LOG.warning("[api] allow_remote_noauth2: whatever a caller says is believed")
-        else:
-            app = LocalCallers(app, by_path)
+    if conf.api.auth_strategy == "noauth2" and not conf.api.allow_remote_noauth2:
+        app = LocalCallers(app, by_path)
     if conf.api.max_concurrent_requests:
         app = ConcurrencyLimit(
             app, conf.api.max_concurrent_requests, parts.database.availability, by_path)
@@ -84,16 +123,9 @@ def make_app(conf: cfg.ConfigOpts, *, apis: Sequence[Api] = APIS) -> WSGIApplica
     app = _add_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
-    app = requestlog.RequestLog(app)
+    app = requestlog.RequestLog(app, probes.ALL)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         app = oslo_middleware.HTTPProxyToWSGI(app, conf)
-    _prepare_database(parts)
-    LOG.info(
-        "serving on %s, writes %s, worker %d, auth %s, catalog %s, limits %s, model %s",
-        parts.database.masked_url,
-        "BEGIN IMMEDIATE" if parts.database.dialect == "sqlite" else "READ COMMITTED",
-        os.getpid(), conf.api.auth_strategy, conf.catalog.driver, conf.limits.driver,
-        conf.limits.enforcement_model)
     return app
 
 
@@ -130,21 +162,21 @@ def _make_router(
 
 def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
     """Serve liveness, readiness and metrics before authentication and the APIs."""
-    answers: dict[str, WSGIApplication] = {
-        LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
-        READINESS_PATH: Readiness(parts),
+    pages: dict[str, WSGIApplication] = {
+        probes.LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
+        probes.READINESS_PATH: Readiness(parts),
     }
     if parts.conf.metrics.enabled:
-        answers[METRICS_PATH] = metrics.make_page()
+        pages[probes.METRICS_PATH] = metrics.make_page()
 
     def route(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        return answers.get(environ.get("PATH_INFO", ""), app)(environ, start_response)
+        return pages.get(environ.get("PATH_INFO", ""), app)(environ, start_response)
 
     return route
 
 
 def _prepare_database(parts: Services) -> None:
-    """Reach the database, bring it up to date, and insert standard names."""
+    """Wait for the database, upgrade or check its schema, and insert standard names."""
     _wait_for_database(parts)
     if parts.conf.placement_database.sync_on_startup:
         sync.sync(services.database_settings(parts.conf), LOG.info)
@@ -155,10 +187,10 @@ def _prepare_database(parts: Services) -> None:
     for path in sqlite_files.find_exposed(parts.conf.placement_database.connection):
         LOG.warning("%s can be read by others than its owner, and passwords of cells' databases "
                     "may be in it: chmod 600", path)
-    _warn_of_gaps(parts)
+    _log_gaps(parts)
 
 
-def _warn_of_gaps(parts: Services) -> None:
+def _log_gaps(parts: Services) -> None:
     """Log which registered limits bind no project."""
     try:
         for gap in parts.limit_gaps(parts.context()):
@@ -168,7 +200,7 @@ def _warn_of_gaps(parts: Services) -> None:
 
 
 def _check_depth(parts: Services) -> None:
-    """Refuse to start on trees of projects that the enforcement model cannot read."""
+    """Refuse to start if project trees are deeper than the enforcement model allows."""
     model = parts.model
     if model.max_depth is None or not parts.catalog.local:
         return
@@ -181,7 +213,7 @@ def _check_depth(parts: Services) -> None:
 
 
 def _wait_for_database(parts: Services) -> None:
-    """Connect until the database answers, as often as ``max_retries`` says."""
+    """Try to connect until the database answers, up to ``max_retries`` times more."""
     options = parts.conf.placement_database
     attempts_left = options.max_retries
     while True:

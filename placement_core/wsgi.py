@@ -1,8 +1,8 @@
 """``placement_core.wsgi:application``, for any WSGI server.
 
 The options come from ``placement.conf`` and the environment (see ``conf``).
-Each process builds its own service when its first request comes, so a server
-may import this module before it forks. ``application.load()`` does it at once.
+Each process builds the service at its first request, so a server may import this
+module before it forks. ``application.load()`` builds it at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import app, conf, errors, logs
+from placement_core.conf import settings
 
 LOG = logging.getLogger(__name__)
 
@@ -32,9 +33,9 @@ class Application:
         self._app = None
 
     def load(self) -> WSGIApplication:
-        """Build the service of this process, or return it.
+        """Return the service of this process; build it if necessary.
 
-        :raises errors.ConfigurationError: one line, which is in the log too.
+        :raises errors.ConfigurationError: one line, which is logged too.
         """
         with self._lock:
             if self._app is None:
@@ -49,10 +50,12 @@ class Application:
 
 
 def _build() -> WSGIApplication:
-    """Build the service; log why it cannot be configured."""
+    """Build the service; log configuration errors."""
     try:
         options = conf.load()
         logs.set_up(options)
+        for line in settings.find_unknown(options):
+            LOG.warning("%s", line)
         return app.make_app(options)
     except errors.ConfigurationError as error:
         LOG.critical("%s", error)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
-from collections.abc import Iterator
+import json
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cliff import columns, command, lister, show
@@ -13,9 +16,13 @@ from oslo_config import cfg
 
 from placement_core import conf, errors, services as service_parts
 from placement_core.cells import engines
+from placement_core.cli.config_options import add_config_options, get_config_sources
+from placement_core.cli.progress import Bars, Lines
+from placement_core.conf import settings
 from placement_core.context import Context
+from placement_core.db import failures, sqlite_files
 from placement_core.db.database import Settings
-from placement_core.db.masking import mask_text
+from placement_core.masking import mask_text, mask_url
 from placement_core.migrations import sync
 
 if TYPE_CHECKING:
@@ -23,6 +30,13 @@ if TYPE_CHECKING:
 else:
     # A generic class in newer releases of cliff, in the oldest that may be installed not yet.
     FormattableColumn = columns.FormattableColumn
+
+LOG = logging.getLogger(__name__)
+
+
+#: The format for people, and those whose cells can hold nothing but texts.
+TABLE = "table"
+_FLAT = ("csv", "value", "shell")
 
 
 class Failed(Exception):
@@ -47,18 +61,39 @@ class Configured(command.Command):
         """Run the command; any error travels as one line."""
         try:
             return super().run(parsed_args) or self.exit_code
-        except (errors.Error, Failed):
+        except Failed:
             raise
         except Exception as error:
+            if failures.is_of_server(error):
+                raise Failed(self._describe_trouble(error, parsed_args)) from error
+            if isinstance(error, errors.Error):
+                raise
             # Drivers put several lines into their errors; the first says it.
             # --debug shows the rest.
             first = mask_text(str(error).strip().partition("\n")[0])
             raise Failed(first or type(error).__name__) from error
 
+    def _describe_trouble(self, error: Exception, parsed_args: argparse.Namespace) -> str:
+        """Say which option names the database that is in trouble, where it is, and why."""
+        settings = self.database_settings(parsed_args)
+        reasons = [failures.describe_error(error), sqlite_files.find_obstacle(settings.connection)]
+        return mask_text(f"{settings.named} = {mask_url(settings.connection)}: "
+                         f"{'; '.join(reason for reason in reasons if reason)}")
+
     def conf(self, parsed_args: argparse.Namespace) -> cfg.ConfigOpts:
+        """Read the configuration that the command line names; warn of what no option reads."""
+        options = self.load_options(parsed_args)
+        for line in settings.find_unknown(options):
+            LOG.warning("%s", line)
+        if conf.uses_embedded(options):
+            LOG.warning("no placement.conf: the database is %s",
+                        options.placement_database.connection)
+        return options
+
+    def load_options(self, parsed_args: argparse.Namespace) -> cfg.ConfigOpts:
         """Read the configuration that the command line names."""
         files, folders = get_config_sources(self.app_args, parsed_args)
-        return conf.load(config_files=files, config_dirs=folders)
+        return conf.load(config_files=files, config_dirs=folders, embedded=True)
 
     def database_settings(self, parsed_args: argparse.Namespace) -> Settings:
         """Return how the configured database is reached."""
@@ -85,35 +120,116 @@ class Configured(command.Command):
         """Print a line of progress at once."""
         print(line, file=self.app.stdout, flush=True)
 
+    def note(self, line: str) -> None:
+        """Print a line beside the answer: on stderr."""
+        print(line, file=self.app.stderr, flush=True)
+
+    def progress(self) -> Bars | Lines:
+        """Return what shows how far the command is, while it is entered."""
+        if self.app.stderr.isatty():
+            return Bars(self.app.stderr, self.say)
+        return Lines(self.note, self.say)
+
 
 class Command(Configured):
     """A command that prints what it does."""
 
 
 class Lister(Configured, lister.Lister):
-    """A command that prints a table, or the same as ``-f json``, ``csv``, ``yaml``."""
+    """A command that prints a table, or the same as ``-f json``, ``csv``, ``yaml``.
+
+    Columns have the same names in every format: what a table calls a column is what ``-c``,
+    ``--sort-column`` and the keys of ``-f json`` call it.
+
+    :ivar empty: what people read where there are no rows.
+    :ivar beside: columns that tables have only where ``-c`` asks for them: ids of what another
+        column names, and the like.
+    """
+
+    empty = "There is nothing to list."
+    beside: Collection[str] = ()
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+        data: Iterable[Sequence[object]],
+    ) -> int:
+        """Print the rows, or a sentence where a table would have none."""
+        rows = list(data)
+        if parsed_args.formatter == TABLE and not (rows or parsed_args.print_empty):
+            print(self.empty, file=self.app.stdout)
+            return 0
+        if parsed_args.formatter == TABLE and not parsed_args.columns:
+            parsed_args.columns = [name for name in column_names if name not in self.beside]
+        # Sorting needs to see where there is nothing.
+        make_cells = list if parsed_args.sort_columns else functools.partial(
+            _make_cells, parsed_args.formatter)
+        return super().produce_output(
+            parsed_args, column_names, [make_cells(row) for row in rows])
 
 
 class Shower(Configured, show.ShowOne):
     """A command that prints the fields of one thing, or the same as ``-f json``, ``yaml``."""
 
-
-def add_config_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--config-file`` and ``--config-dir``, both repeatable."""
-    group = parser.add_argument_group("configuration")
-    group.add_argument(
-        "--config-file", action="append", default=[], metavar="PATH",
-        help="read options from this file instead of /etc/placement/placement.conf; repeatable")
-    group.add_argument(
-        "--config-dir", action="append", default=[], metavar="PATH",
-        help="read the *.conf files of this directory too; repeatable")
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+        data: Sequence[object],
+    ) -> int:
+        """Print the fields."""
+        return super().produce_output(
+            parsed_args, column_names, _make_cells(parsed_args.formatter, data))
 
 
-def get_config_sources(*namespaces: Any) -> tuple[list[str] | None, list[str] | None]:
-    """Return the files and directories that parsed command lines name; None: none."""
-    files = [path for namespace in namespaces for path in namespace.config_file]
-    folders = [path for namespace in namespaces for path in namespace.config_dir]
-    return files or None, folders or None
+class NameOrId(FormattableColumn):
+    """The name of something, and its id: ``(name, id)``.
+
+    People read the name, or the id where the name is not known. Machines read the name, or
+    null; the id is in a column of its own.
+    """
+
+    def human_readable(self) -> str:
+        """Return what says most."""
+        name, id_ = self._value
+        return name or id_ or ""
+
+    def machine_readable(self) -> str | None:
+        """Return the name."""
+        name: str | None = self._value[0]
+        return name
+
+
+class Words(FormattableColumn):
+    """Words; machines read them as a list, or null."""
+
+    def human_readable(self) -> str:
+        """Return them in one line."""
+        return ", ".join(self._value or ())
+
+    def machine_readable(self) -> list[str] | None:
+        """Return them."""
+        # Plain ones: YAML takes no others, and names of tables are not.
+        return None if self._value is None else [str(word) for word in self._value]
+
+
+def describe_filters(**filters: object) -> str:
+    """Return which filters an empty answer is due to; it can follow a noun."""
+    parts = [f"{name.replace('_', ' ')} {value}" for name, value in filters.items()
+             if value is not None]
+    return f" with {', '.join(parts)}" if parts else ""
+
+
+def _make_cells(formatter: str, row: Sequence[object]) -> list[object]:
+    """Return a row for a formatter.
+
+    Formats of flat texts have what is nested as JSON; tables have blanks for nothing.
+    """
+    if formatter in _FLAT:
+        return [_flatten(cell) for cell in row]
+    return ["" if cell is None and formatter == TABLE else cell for cell in row]
+
+
+def _flatten(cell: object) -> object:
+    value = cell.machine_readable() if isinstance(cell, columns.FormattableColumn) else cell
+    return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 def freeze_loaded() -> None:

@@ -6,7 +6,7 @@ What stands here writes the ``local`` catalog; a remote Keystone has its own com
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from placement_core.catalog import (
     domains,
@@ -16,7 +16,6 @@ from placement_core.catalog import (
     regions,
     services,
 )
-from placement_core.cli import base, catalog_load
 from placement_core.cli.catalog_base import (
     CatalogCommand,
     Record,
@@ -32,7 +31,7 @@ from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region,
 # Regions --------------------------------------------------------------------
 
 
-class RegionAdd(RecordShower):
+class AddRegion(RecordShower):
     """Add a region."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -50,7 +49,7 @@ class RegionAdd(RecordShower):
             description=parsed_args.description)
 
 
-class RegionList(RecordLister):
+class ListRegions(RecordLister):
     """List regions."""
 
     kind = Region
@@ -80,18 +79,18 @@ class _OneRegion(CatalogCommand):
         return regions.get(ctx, parsed_args.region)
 
 
-class RegionShow(_OneRegion, RecordShower):
+class ShowRegion(_OneRegion, RecordShower):
     """Show a region."""
 
 
-class RegionRemove(_OneRegion, RecordRemover):
+class RemoveRegion(_OneRegion, RecordRemover):
     """Remove a region that has neither endpoints nor regions below it, with its limits."""
 
 
 # Services -------------------------------------------------------------------
 
 
-class ServiceAdd(RecordShower):
+class AddService(RecordShower):
     """Add a service."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -111,7 +110,7 @@ class ServiceAdd(RecordShower):
             id=parsed_args.id)
 
 
-class ServiceList(RecordLister):
+class ListServices(RecordLister):
     """List services."""
 
     kind = Service
@@ -139,21 +138,21 @@ class _OneService(CatalogCommand):
 
     def find(self, ctx: Context, parsed_args: argparse.Namespace) -> Record:
         """Return the service."""
-        return names.service(ctx, parsed_args.service)
+        return names.find_service(ctx, parsed_args.service)
 
 
-class ServiceShow(_OneService, RecordShower):
+class ShowService(_OneService, RecordShower):
     """Show a service."""
 
 
-class ServiceRemove(_OneService, RecordRemover):
+class RemoveService(_OneService, RecordRemover):
     """Remove a service with its endpoints and limits."""
 
 
 # Endpoints ------------------------------------------------------------------
 
 
-class EndpointAdd(RecordShower):
+class AddEndpoint(RecordShower):
     """Add an endpoint."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -169,12 +168,12 @@ class EndpointAdd(RecordShower):
     def find(self, ctx: Context, parsed_args: argparse.Namespace) -> Record:
         """Make it."""
         return endpoints.create(
-            ctx, service_id=names.service(ctx, parsed_args.service).id,
+            ctx, service_id=names.find_service(ctx, parsed_args.service).id,
             interface=parsed_args.interface, url=parsed_args.url, region_id=parsed_args.region,
             enabled=not parsed_args.disable, id=parsed_args.id)
 
 
-class EndpointList(RecordLister):
+class ListEndpoints(RecordLister):
     """List endpoints."""
 
     kind = Endpoint
@@ -193,7 +192,7 @@ class EndpointList(RecordLister):
         """Return what is to be listed."""
         service = parsed_args.service
         return endpoints.list_(
-            ctx, service_id=None if service is None else names.service(ctx, service).id,
+            ctx, service_id=None if service is None else names.find_service(ctx, service).id,
             region_id=parsed_args.region, interface=parsed_args.interface)
 
 
@@ -211,18 +210,18 @@ class _OneEndpoint(CatalogCommand):
         return endpoints.get(ctx, parsed_args.endpoint)
 
 
-class EndpointShow(_OneEndpoint, RecordShower):
+class ShowEndpoint(_OneEndpoint, RecordShower):
     """Show an endpoint."""
 
 
-class EndpointRemove(_OneEndpoint, RecordRemover):
+class RemoveEndpoint(_OneEndpoint, RecordRemover):
     """Remove an endpoint."""
 
 
 # Domains --------------------------------------------------------------------
 
 
-class DomainAdd(RecordShower):
+class AddDomain(RecordShower):
     """Add a domain."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -240,7 +239,7 @@ class DomainAdd(RecordShower):
             enabled=not parsed_args.disable, id=parsed_args.id)
 
 
-class DomainList(RecordLister):
+class ListDomains(RecordLister):
     """List domains."""
 
     kind = Domain
@@ -261,14 +260,14 @@ class _OneDomain(CatalogCommand):
 
     def find(self, ctx: Context, parsed_args: argparse.Namespace) -> Record:
         """Return the domain."""
-        return names.domain(ctx, parsed_args.domain)
+        return names.find_domain(ctx, parsed_args.domain)
 
 
-class DomainShow(_OneDomain, RecordShower):
+class ShowDomain(_OneDomain, RecordShower):
     """Show a domain."""
 
 
-class DomainRemove(_OneDomain, RecordRemover):
+class RemoveDomain(_OneDomain, RecordRemover):
     """Remove a domain that is disabled, with all its projects and their limits."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -279,7 +278,7 @@ class DomainRemove(_OneDomain, RecordRemover):
 
     def find(self, ctx: Context, parsed_args: argparse.Namespace) -> Record:
         """Return the domain, disabled if that is asked for."""
-        domain = names.domain(ctx, parsed_args.domain)
+        domain = names.find_domain(ctx, parsed_args.domain)
         if parsed_args.disable:
             domains.update(ctx, domain.id, enabled=False)
         return domain
@@ -288,7 +287,7 @@ class DomainRemove(_OneDomain, RecordRemover):
 # Projects -------------------------------------------------------------------
 
 
-class ProjectAdd(RecordShower):
+class AddProject(RecordShower):
     """Add a project, below its domain or another project of the domain."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -304,17 +303,18 @@ class ProjectAdd(RecordShower):
 
     def find(self, ctx: Context, parsed_args: argparse.Namespace) -> Record:
         """Make it."""
-        domain_id = names.domain(ctx, parsed_args.domain).id
+        domain_id = names.find_domain(ctx, parsed_args.domain).id
         parent = parsed_args.parent
         return projects.create(
             ctx, name=parsed_args.name, domain_id=domain_id,
             parent_id=(
-                None if parent is None else names.project(ctx, parent, domain_id=domain_id).id),
+                None if parent is None
+                else names.find_project(ctx, parent, domain_id=domain_id).id),
             description=parsed_args.description, enabled=not parsed_args.disable,
             id=parsed_args.id, max_depth=self.model.max_depth)
 
 
-class ProjectList(RecordLister):
+class ListProjects(RecordLister):
     """List projects."""
 
     kind = Project
@@ -331,11 +331,12 @@ class ProjectList(RecordLister):
     def read(self, ctx: Context, parsed_args: argparse.Namespace) -> Sequence[Record]:
         """Return what is to be listed."""
         domain, parent = parsed_args.domain, parsed_args.parent
-        domain_id = None if domain is None else names.domain(ctx, domain).id
+        domain_id = None if domain is None else names.find_domain(ctx, domain).id
         return projects.list_(
             ctx, domain_id=domain_id,
             parent_id=(
-                None if parent is None else names.project(ctx, parent, domain_id=domain_id).id))
+                None if parent is None
+                else names.find_project(ctx, parent, domain_id=domain_id).id))
 
 
 class _OneProject(CatalogCommand):
@@ -356,20 +357,20 @@ class _OneProject(CatalogCommand):
     def project(self, ctx: Context, parsed_args: argparse.Namespace) -> Project:
         """Return the project that the command line names."""
         domain = parsed_args.domain
-        return names.project(
+        return names.find_project(
             ctx, parsed_args.project,
-            domain_id=None if domain is None else names.domain(ctx, domain).id)
+            domain_id=None if domain is None else names.find_domain(ctx, domain).id)
 
 
-class ProjectShow(_OneProject, RecordShower):
+class ShowProject(_OneProject, RecordShower):
     """Show a project."""
 
 
-class ProjectRemove(_OneProject, RecordRemover):
+class RemoveProject(_OneProject, RecordRemover):
     """Remove a project that has none below it, with its limits."""
 
 
-class ProjectMove(_OneProject, RecordShower):
+class MoveProject(_OneProject, RecordShower):
     """Move a project, and all below it, to another place in its domain."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -383,33 +384,6 @@ class ProjectMove(_OneProject, RecordShower):
     def find(self, ctx: Context, parsed_args: argparse.Namespace) -> Record:
         """Move it."""
         project = self.project(ctx, parsed_args)
-        parent_id = project.domain_id if parsed_args.top else names.project(
+        parent_id = project.domain_id if parsed_args.top else names.find_project(
             ctx, parsed_args.parent, domain_id=project.domain_id).id
         return project_moves.update_project(ctx, self.model, project.id, parent_id=parent_id)
-
-
-#: The commands by the words that call them.
-COMMANDS: Mapping[str, type[base.Configured]] = {
-    "catalog region add": RegionAdd,
-    "catalog region list": RegionList,
-    "catalog region show": RegionShow,
-    "catalog region remove": RegionRemove,
-    "catalog service add": ServiceAdd,
-    "catalog service list": ServiceList,
-    "catalog service show": ServiceShow,
-    "catalog service remove": ServiceRemove,
-    "catalog endpoint add": EndpointAdd,
-    "catalog endpoint list": EndpointList,
-    "catalog endpoint show": EndpointShow,
-    "catalog endpoint remove": EndpointRemove,
-    "catalog domain add": DomainAdd,
-    "catalog domain list": DomainList,
-    "catalog domain show": DomainShow,
-    "catalog domain remove": DomainRemove,
-    "catalog project add": ProjectAdd,
-    "catalog project list": ProjectList,
-    "catalog project show": ProjectShow,
-    "catalog project move": ProjectMove,
-    "catalog project remove": ProjectRemove,
-    "catalog load": catalog_load.Load,
-}

@@ -47,7 +47,7 @@ _SCHEMAS = {
 }
 
 
-class Load(CatalogCommand, base.Lister):
+class LoadCatalog(CatalogCommand, base.Lister):
     """Bring the catalog to what a YAML or JSON file says, all of it or nothing.
 
     The file has lists: regions (id, parent_region_id, description), services (type, name,
@@ -70,11 +70,12 @@ class Load(CatalogCommand, base.Lister):
         def update_project(ctx: Context, id_: str, **changes: Any) -> Project:
             return project_moves.update_project(ctx, self.model, id_, **changes)
 
+        self.empty = f"{parsed_args.file} has no entries: nothing to bring to the catalog."
         with self.context(parsed_args) as ctx:
             loaded = loading.load(
                 ctx, document, max_depth=self.model.max_depth, update_project=update_project)
         return ("kind", "name", "id", "outcome", "changed"), [
-            (entry.kind, entry.name, entry.id, entry.outcome, ", ".join(entry.changed))
+            (entry.kind, entry.name, entry.id, entry.outcome, base.Words(entry.changed))
             for entry in loaded]
 
 

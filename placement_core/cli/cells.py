@@ -12,12 +12,15 @@ from placement_core import errors
 from placement_core.cells import instances, mappings, schema
 from placement_core.cells.records import Cell
 from placement_core.cli import base
+from placement_core.cli.names import CatalogNames, add_project_filter, find_project_id
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 Fields = tuple[tuple[str, ...], tuple[object, ...]]
 
 #: Instead of a URL: read it from standard input, which others cannot see.
 _STDIN = "-"
+
+_NO_CELLS = "There are no cells; `placement-core cells add` adds one."
 
 #: A century.
 _MOST_DAYS = 36_500
@@ -33,7 +36,7 @@ class _OnCell(base.Configured):
         return parser
 
 
-class Add(base.Shower):
+class AddCell(base.Shower):
     """Add a cell; no connection to its database is made yet."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -54,7 +57,7 @@ class Add(base.Shower):
                 disabled=parsed_args.disable, **{"transport_url": "", **_get_urls(parsed_args)}))
 
 
-class Set(_OnCell, base.Shower):
+class SetCell(_OnCell, base.Shower):
     """Change the name or the URLs of a cell."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -73,7 +76,7 @@ class Set(_OnCell, base.Shower):
             return _make_fields(mappings.update(ctx, parts.cells, parsed_args.cell, changes))
 
 
-class Enable(_OnCell, base.Shower):
+class EnableCell(_OnCell, base.Shower):
     """Say that instances may be scheduled to a cell."""
 
     disabled = False
@@ -85,13 +88,13 @@ class Enable(_OnCell, base.Shower):
                 ctx, parts.cells, parsed_args.cell, {"disabled": self.disabled}))
 
 
-class Disable(Enable):
+class DisableCell(EnableCell):
     """Say that nothing new is to be scheduled to a cell; it is counted all the same."""
 
     disabled = True
 
 
-class Remove(_OnCell, base.Command):
+class RemoveCell(_OnCell, base.Command):
     """Remove a cell that nothing is mapped to; its database stays as it is."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -101,8 +104,10 @@ class Remove(_OnCell, base.Command):
         return 0
 
 
-class List(base.Lister):
+class ListCells(base.Lister):
     """List cells. Passwords are not shown."""
+
+    empty = _NO_CELLS
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
@@ -110,12 +115,14 @@ class List(base.Lister):
             return _COLUMNS, [_make_row(cell) for cell in parts.cells.cells(ctx)]
 
 
-class Check(base.Lister):
+class CheckCells(base.Lister):
     """Ask cells whether their databases answer, and have the tables that are needed.
 
     All are asked at the same time, and waited for as [cells] timeout_seconds says. Exit
     code 1: one does not answer, or lacks a table.
     """
+
+    empty = _NO_CELLS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -141,18 +148,20 @@ class Check(base.Lister):
                 self.exit_code = 1
             rows.append((
                 cell.name, cell.uuid, tables is not None,
-                round(checked.seconds[cell.title], 3), _NameList(tables), _NameList(missing),
+                round(checked.seconds[cell.title], 3), base.Words(tables), base.Words(missing),
                 reasons.get(cell.uuid)))
         return ("name", "uuid", "answers", "seconds", "tables", "missing_tables",
                 "reason"), rows
 
 
-class Sync(base.Lister):
+class SyncCells(base.Lister):
     """Make the tables that the databases of cells lack: instances, compute_nodes and so on.
 
     For cells that have no nova, which makes its own. A table that is there stays as it
     is. Safe to repeat. Exit code 1: one of the cells could not be reached.
     """
+
+    empty = _NO_CELLS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -167,26 +176,29 @@ class Sync(base.Lister):
         if parsed_args.all == bool(parsed_args.cells):
             raise base.Failed("name cells, or say --all")
         rows: list[tuple[object, ...]] = []
-        with self.parts(parsed_args) as (parts, ctx):
+        with self.parts(parsed_args) as (parts, ctx), self.progress() as progress:
             cells = parts.cells.cells(ctx)
             if not parsed_args.all:
                 cells = [mappings.pick(cells, name) for name in parsed_args.cells]
-            for cell in cells:
+            for number, cell in enumerate(cells, 1):
                 try:
                     created, reason = schema.sync(ctx, parts.cells, cell), None
                 except (errors.Unavailable, errors.ConfigurationError) as error:
                     created, reason, self.exit_code = [], str(error), 1
-                rows.append((cell.name, cell.uuid, _NameList(created), reason))
+                rows.append((cell.name, cell.uuid, base.Words(created), reason))
+                progress.report("cells", number, len(cells))
         return ("name", "uuid", "made", "reason"), rows
 
 
-class Instances(base.Lister):
+class ListInstances(base.Lister):
     """List instances in the order of creation, those that are deleted too."""
+
+    beside = ("project_id", "cell_uuid")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--project", metavar="ID", help="only those of this project")
+        add_project_filter(parser)
         parser.add_argument("--user", metavar="ID", help="only those of this user")
         parser.add_argument("--cell", metavar="CELL", help="only those in this cell")
         state = parser.add_mutually_exclusive_group()
@@ -202,18 +214,29 @@ class Instances(base.Lister):
         """Run the command."""
         if parsed_args.limit is not None and parsed_args.limit < 1:
             raise base.Failed("--limit: expected a number from 1 on")
+        self.empty = "No instances are mapped to cells" + base.describe_filters(
+            project=parsed_args.project, user=parsed_args.user, cell=parsed_args.cell,
+            deleted=parsed_args.deleted, marker=parsed_args.marker) + "."
         with self.parts(parsed_args) as (parts, ctx):
+            project = parsed_args.project
             records = instances.list_(
-                ctx, parts.cells, project_id=parsed_args.project, user_id=parsed_args.user,
-                cell=parsed_args.cell, queued_for_delete=parsed_args.deleted,
-                marker=parsed_args.marker, limit=parsed_args.limit)
-        return ("uuid", "project_id", "user_id", "cell_uuid", "queued_for_delete"), [
-            (instance.uuid, instance.project_id, instance.user_id, instance.cell_uuid,
-             instance.queued_for_delete)
-            for instance in records]
+                ctx, parts.cells,
+                project_id=None if project is None else find_project_id(parts, ctx, project),
+                user_id=parsed_args.user, cell=parsed_args.cell,
+                queued_for_delete=parsed_args.deleted, marker=parsed_args.marker,
+                limit=parsed_args.limit)
+            names = CatalogNames(parts, ctx, self.note)
+            cell_names = {cell.uuid: cell.name for cell in parts.cells.cells(ctx)}
+            return ("uuid", "project_id", "project_name", "user_id", "cell_uuid", "cell_name",
+                    "queued_for_delete"), [
+                (instance.uuid, instance.project_id, names.node(instance.project_id),
+                 instance.user_id, instance.cell_uuid, base.NameOrId((
+                     cell_names.get(instance.cell_uuid or ""), instance.cell_uuid)),
+                 instance.queued_for_delete)
+                for instance in records]
 
 
-class Purge(base.Command):
+class PurgeInstances(base.Command):
     """Remove the rows of instances that were deleted long ago.
 
     Only in the service's own database; nova removes those in its own.
@@ -266,23 +289,3 @@ def _make_fields(cell: Cell) -> Fields:
     return _COLUMNS, _make_row(cell)
 
 
-class _NameList(base.FormattableColumn):
-    """Names; machines read them as a list, or null."""
-
-    def human_readable(self) -> str:
-        """Return them in one line."""
-        return ", ".join(self._value or ())
-
-
-COMMANDS: dict[str, type[Any]] = {
-    "cells add": Add,
-    "cells list": List,
-    "cells check": Check,
-    "cells set": Set,
-    "cells enable": Enable,
-    "cells disable": Disable,
-    "cells remove": Remove,
-    "cells sync": Sync,
-    "instances list": Instances,
-    "instances purge": Purge,
-}

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from placement_core import services as service_parts
 from placement_core.cli import base
+from placement_core.cli.names import CatalogNames, add_project_filter, find_project_id
+from placement_core.context import Context
+from placement_core.placement import providers
 from placement_core.quota import claim_expiry, claims
 from placement_core.quota.records import Claim, Sweep
 
@@ -16,10 +20,29 @@ _PAGE = 1000
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
-_COLUMNS = ("consumer_uuid", "project_id", "user_id", "state", "expires_at", "allocations")
+_COLUMNS = ("consumer_uuid", "project_id", "project_name", "user_id", "state", "expires_at",
+            "allocations")
 
 
-class List(base.Lister):
+class _Claims(base.Lister):
+    """A command that prints claims."""
+
+    beside = ("project_id",)
+
+    def make_table(
+        self, parts: service_parts.Services, ctx: Context, listed: Sequence[Claim]
+    ) -> Rows:
+        """Return the columns, and a row for each claim."""
+        names = CatalogNames(parts, ctx, self.note)
+        hosts = providers.get_names(ctx, {uuid for claim in listed for uuid in claim.allocations})
+        return _COLUMNS, [
+            (claim.consumer_uuid, claim.project_id, names.node(claim.project_id), claim.user_id,
+             claim.state, _format_time(claim.expires_at),
+             _Allocations((claim.allocations, hosts)))
+            for claim in listed]
+
+
+class ListClaims(_Claims):
     """List the claims that are held, and those that expired within the last day.
 
     Confirmed ones are consumers like any other, and not listed.
@@ -28,24 +51,27 @@ class List(base.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--project", metavar="ID", help="only those of this project")
+        add_project_filter(parser)
         parser.add_argument("--state", choices=["held", "expired"], help="only these")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
+        self.empty = "No claims are held, and none expired within the last day" + (
+            base.describe_filters(project=parsed_args.project, state=parsed_args.state)) + "."
         listed: list[Claim] = []
         after: int | None = 0
-        with self.parts(parsed_args) as (_, ctx):
+        with self.parts(parsed_args) as (parts, ctx):
+            project = parsed_args.project
+            project_id = None if project is None else find_project_id(parts, ctx, project)
             while after is not None:
                 page, after = claims.list_(
-                    ctx, project_id=parsed_args.project, state=parsed_args.state, after=after,
-                    most=_PAGE)
+                    ctx, project_id=project_id, state=parsed_args.state, after=after, most=_PAGE)
                 listed += page
-        return _make_table(listed)
+            return self.make_table(parts, ctx, listed)
 
 
-class Show(base.Lister):
+class ShowClaim(_Claims):
     """Show a claim: what a consumer holds, and until when."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -55,10 +81,11 @@ class Show(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
-            return _make_table([claims.get(ctx, parsed_args.consumer, parts.owners)])
+            return self.make_table(
+                parts, ctx, [claims.get(ctx, parsed_args.consumer, parts.owners)])
 
 
-class Release(base.Lister):
+class ReleaseClaim(_Claims):
     """Give back what a claim holds, confirmed or not. Prints what it held."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -70,16 +97,18 @@ class Release(base.Lister):
         with self.parts(parsed_args) as (parts, ctx):
             claim = claims.get(ctx, parsed_args.consumer, parts.owners)
             claims.release(ctx, parsed_args.consumer)
-        return _make_table([claim])
+            return self.make_table(parts, ctx, [claim])
 
 
-class SweepDue(base.Lister):
+class SweepClaims(_Claims):
     """End the claims whose time is over, and give back what they hold.
 
     Prints what each held; progress goes to stderr. Any number of sweeps may run at the
     same time, and one can be stopped at any moment. Exit code 1: some could not be
     ended now.
     """
+
+    empty = "No claim's time is over."
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -90,12 +119,13 @@ class SweepDue(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
-        with self.parts(parsed_args) as (_, ctx):
+        with self.parts(parsed_args) as (parts, ctx):
             sweep = claim_expiry.sweep(ctx, most=parsed_args.max_count, progress=_report_progress)
-        if sweep.failed:
-            _report_progress(sweep)
-            self.exit_code = 1
-        return _make_table(sweep.ended)
+            if sweep.failed:
+                _report_progress(sweep)
+                self.empty = "No claim was ended."
+                self.exit_code = 1
+            return self.make_table(parts, ctx, sweep.ended)
 
 
 def _report_progress(sweep: Sweep) -> None:
@@ -119,29 +149,23 @@ def _parse_count(text: str) -> int:
     return count
 
 
-def _make_table(listed: Iterable[Claim]) -> Rows:
-    return _COLUMNS, [
-        (claim.consumer_uuid, claim.project_id, claim.user_id, claim.state,
-         _format_time(claim.expires_at), _Allocations(claim.allocations))
-        for claim in listed]
-
-
 def _format_time(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.replace(tzinfo=datetime.UTC).isoformat()
 
 
 class _Allocations(base.FormattableColumn):
-    """What is held on which provider."""
+    """What is held on which provider, and the names of providers."""
 
     def human_readable(self) -> str:
         """Return a line for each provider."""
-        held: Mapping[str, Mapping[str, int]] = self._value
+        held: Mapping[str, Mapping[str, int]]
+        held, names = self._value
         return "\n".join(
-            f"{uuid}: " + ", ".join(
+            f"{names.get(uuid, uuid)}: " + ", ".join(
                 f"{amount} {name}" for name, amount in sorted(resources.items()))
             for uuid, resources in held.items())
 
     def machine_readable(self) -> Mapping[str, Mapping[str, int]]:
         """Return {provider: {resource class: amount}}."""
-        held: Mapping[str, Mapping[str, int]] = self._value
+        held: Mapping[str, Mapping[str, int]] = self._value[0]
         return {uuid: dict(resources) for uuid, resources in held.items()}

@@ -5,21 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 from placement_core.cells import mappings
 from placement_core.cli import base
-from placement_core.compute.nodes import Key, MigrationProgress
+from placement_core.compute.nodes import Key
 from placement_core.compute.records import ComputeNode
 from placement_core.migrations import contract, online
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
-#: How wide the bar is, in characters.
-_WIDTH = 40
 
-
-class List(base.Lister):
+class ListComputeNodes(base.Lister):
     """List compute nodes: their capacity, and whether it is in inventories.
 
     A node that is not migrated yet is migrated when it is read, up to 50 for each 1000.
@@ -36,6 +32,8 @@ class List(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
+        self.empty = "No cell has compute nodes" + base.describe_filters(
+            cell=parsed_args.cell, name=parsed_args.name) + "."
         nodes: list[ComputeNode] = []
         with self.parts(parsed_args) as (parts, ctx):
             after: Key | None = None
@@ -53,7 +51,7 @@ class List(base.Lister):
                 "inventories", "state", "reason", "remarks"), [_make_row(node) for node in nodes]
 
 
-class Migrate(base.Command):
+class MigrateComputeNodes(base.Command):
     """Make compute nodes resource providers with inventories, while everything runs.
 
     Safe to repeat: nodes that changed since are brought up to date. Exit code 0: nothing
@@ -62,30 +60,25 @@ class Migrate(base.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
-        with self.parts(parsed_args) as (parts, ctx):
+        with self.parts(parsed_args) as (parts, ctx), self.progress() as progress:
             guard = online.ProgressGuard(lambda: parts.compute_nodes.dry_run(ctx).found)
             waiting, done = guard.waiting, 0
             while True:
-                progress = parts.compute_nodes.migrate(ctx, online.BATCH)
-                done += progress.done
-                guard.add(progress.done)
-                self._tell(progress, done, max(waiting, done))
-                if progress.done < online.BATCH:
+                batch = parts.compute_nodes.migrate(ctx, online.BATCH)
+                done += batch.done
+                guard.add(batch.done)
+                for line in batch.remarks:
+                    progress.say(line)
+                progress.report("compute nodes", done, waiting)
+                if batch.done < online.BATCH:
                     break
         self.say(f"{done} compute nodes migrated")
-        for line in progress.troubles:
+        for line in batch.troubles:
             self.say(line)
-        return 1 if progress.troubles else 0
-
-    def _tell(self, progress: MigrationProgress, done: int, waiting: int) -> None:
-        for line in progress.remarks:
-            self.say(line)
-        if progress.done:
-            filled = _WIDTH * done // waiting
-            self.say(f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {done} of {waiting}")
+        return 1 if batch.troubles else 0
 
 
-class Contract(base.Command):
+class ContractComputeNodes(base.Command):
     """Make compute_nodes.uuid of a cell NOT NULL and unique.
 
     For cells whose tables "cells sync" made; nova's own databases stay as they are.
@@ -131,10 +124,3 @@ class _Lines(base.FormattableColumn):
     def human_readable(self) -> str:
         """Return them below each other."""
         return "\n".join(self._value)
-
-
-COMMANDS: dict[str, type[Any]] = {
-    "compute list": List,
-    "compute migrate": Migrate,
-    "compute contract": Contract,
-}

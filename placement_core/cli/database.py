@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from placement_core.cli import base
-from placement_core.migrations import online, sync
+from placement_core.migrations import online, revisions, sync
 from placement_core.placement.usage import audit
 
+#: The format that prints values alone.
+_VALUE = "value"
 
-class Sync(base.Command):
+
+class SyncDatabase(base.Command):
     """Make the database's schema, upgrade it, or take over that of upstream Placement.
 
     Sets sequences that are behind their tables (PostgreSQL). Safe to repeat. Stop the
@@ -29,23 +32,43 @@ class Sync(base.Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
-        sync.sync(self.database_settings(parsed_args), self.say,
-                  contracted=parsed_args.contract)
+        with self.progress() as progress:
+            sync.sync(self.database_settings(parsed_args), progress.say, progress.report,
+                      contracted=parsed_args.contract)
         return 0
 
 
-class SchemaVersion(base.Command):
-    """Print the revision of the database's schema (nothing: it has none)."""
+class ShowDatabaseVersion(base.Shower):
+    """Print the revision of the database's schema (nothing: it has none).
 
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
+    Other formats than value have the revision that this version of the code works on, too.
+    """
+
+    @property
+    def formatter_default(self) -> str:
+        """Print the revision alone, unless asked for more."""
+        return _VALUE
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[object, ...]]:
         """Run the command."""
-        version = sync.version(self.database_settings(parsed_args))
-        if version is not None:
-            self.say(version)
-        return 0
+        revision = sync.version(self.database_settings(parsed_args))
+        if parsed_args.formatter == _VALUE:
+            return ("revision",), (revision,)
+        return ("revision", "newest"), (revision, revisions.head())
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+        data: Sequence[object],
+    ) -> int:
+        """Print the revision, or nothing where there is none to be read alone."""
+        if parsed_args.formatter == _VALUE and data == (None,):
+            return 0
+        return super().produce_output(parsed_args, column_names, data)
 
 
-class Release(base.Command):
+class ReleaseDatabase(base.Command):
     """Give the database back to upstream Placement, with all that was written there.
 
     Removes our columns and tables, and with them what upstream has no place for: the
@@ -70,7 +93,7 @@ class Release(base.Command):
         return 0
 
 
-class OnlineDataMigrations(base.Command):
+class RunOnlineMigrations(base.Command):
     """Bring rows that older versions wrote up to date, in batches, while serving.
 
     Exit code 0: nothing is left that can be done. 1: --max-count was reached;
@@ -95,17 +118,22 @@ class OnlineDataMigrations(base.Command):
                 self.say("Must supply a positive value for max_count")
                 return online.INVALID
         with self.parts(parsed_args) as (parts, ctx):
-            outcome = online.run(ctx, max_count, self.say, online.list_migrations(parts))
+            with self.progress() as progress:
+                outcome = online.run(
+                    ctx, max_count, progress.say, online.list_migrations(parts),
+                    progress.report)
         for line in online.render_table(outcome):
             self.say(line)
         return outcome.exit_code
 
 
-class Audit(base.Lister):
+class AuditDatabase(base.Lister):
     """Compare what is used with the allocations, everywhere it is kept.
 
     Exit code 1: something differs (and was not repaired).
     """
+
+    empty = "Nothing differs: what is used equals the allocations."
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -117,8 +145,8 @@ class Audit(base.Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterable[tuple[object, ...]]]:
         """Run the command."""
-        with self.parts(parsed_args) as (_, ctx):
-            findings = audit.audit(ctx, repair=parsed_args.repair)
+        with self.parts(parsed_args) as (_, ctx), self.progress() as progress:
+            findings = audit.audit(ctx, repair=parsed_args.repair, report=progress.report)
         self.exit_code = 1 if any(not finding.repaired for finding in findings) else 0
         columns = tuple(field.name for field in dataclasses.fields(audit.Finding))
         return columns, [dataclasses.astuple(finding) for finding in findings]

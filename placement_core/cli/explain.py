@@ -14,7 +14,7 @@ from placement_core.http.placement_api.queries import candidates as queries
 from placement_core.placement.candidates import explain
 
 
-class Candidates(base.Shower):
+class ExplainCandidates(base.Shower):
     """Say how many allocation candidates a query has, and what leaves out the others.
 
     With -f json: the document of GET /capacity/v1/explain/allocation_candidates.
@@ -41,8 +41,9 @@ class Candidates(base.Shower):
             snapshot = parts.index.snapshot(ctx)
         most = parts.conf.placement.max_allocation_candidates
         document = dataclasses.asdict(
-            explain.candidates(snapshot, request, max_candidates=most if most >= 0 else None,
-                               exclude_reserved=parts.host_access is not None))
+            explain.explain_candidates(
+                snapshot, request, max_candidates=most if most >= 0 else None,
+                exclude_reserved=parts.host_access is not None))
         columns = {"groups": _Groups, "trees": _Trees, "combinations": _Combinations}
         return tuple(document), [
             columns[name](value) if name in columns else value for name, value in document.items()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from placement_core.cli import base
 from placement_core.reservations.hosts import host_queries
@@ -23,7 +22,7 @@ Table = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 Fields = tuple[tuple[str, ...], tuple[object, ...]]
 
 
-class Register(base.Shower):
+class RegisterHost(base.Shower):
     """Let a resource provider, or compute node, into the freepool. Prints the host.
 
     It must not carry allocations: from then on only reservations may.
@@ -45,8 +44,10 @@ class Register(base.Shower):
                 ctx, parsed_args.name, dict(parsed_args.property)))
 
 
-class List(base.Lister):
+class ListHosts(base.Lister):
     """List the hosts of the freepool: what can be promised of them."""
+
+    empty = "The freepool has no hosts; `placement-core hosts register` adds one."
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Run the command."""
@@ -58,7 +59,7 @@ class List(base.Lister):
         return _COLUMNS, [_make_row(host, _COLUMNS) for host in hosts]
 
 
-class Show(base.Shower):
+class ShowHost(base.Shower):
     """Show a host of the freepool."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -71,7 +72,7 @@ class Show(base.Shower):
             return _make_fields(host_queries.find(ctx, parsed_args.host))
 
 
-class Set(base.Shower):
+class SetHost(base.Shower):
     """Set properties of a host, and take it out of service or back. Prints the host.
 
     Leases that hold a host that is out of service get another one.
@@ -102,7 +103,7 @@ class Set(base.Shower):
                 reservable=reservable, reason=reason))
 
 
-class Remove(base.Command):
+class RemoveHost(base.Command):
     """Let a host out of the freepool.
 
     Refused while leases hold it now or later, or while it carries allocations.
@@ -152,12 +153,3 @@ class _Properties(base.FormattableColumn):
     def machine_readable(self) -> Mapping[str, str]:
         """Return {property: value}."""
         return dict(self._value)
-
-
-COMMANDS: dict[str, type[Any]] = {
-    "hosts register": Register,
-    "hosts list": List,
-    "hosts show": Show,
-    "hosts set": Set,
-    "hosts remove": Remove,
-}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -13,6 +13,7 @@ import yaml
 from placement_core import amounts, services as service_parts
 from placement_core.amounts import Amount
 from placement_core.cli import base
+from placement_core.cli.names import CatalogNames, require_one
 from placement_core.context import Context
 from placement_core.limits import bulk_register, cleanup, inputs, limits, registered, users
 from placement_core.limits.records import AnyLimit, Filter
@@ -20,10 +21,13 @@ from placement_core.plugin_api.enforcement import Binding
 
 _UNLIMITED = "unlimited"
 
+#: The ids that tables of limits leave out: limits are named by whose and what they are about.
+_IDS = ("id", "service_id")
+
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
-class _Lister(base.Lister):
+class _LimitLister(base.Lister):
     """A command that needs the service's parts, and prints a table."""
 
     #: Whether the command works on our own tables.
@@ -42,7 +46,7 @@ class _Lister(base.Lister):
             yield parts, ctx
 
 
-class Register(_Lister):
+class RegisterLimits(_LimitLister):
     """Register the resources of a service, and change defaults, as a file says.
 
     All or nothing: if the default of one resource cannot be changed, because limits of
@@ -63,6 +67,7 @@ class Register(_Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
         service, region_id, resources = _read_file(parsed_args.file)
+        self.empty = f"{parsed_args.file} has no resources: nothing to register."
         with self.parts(parsed_args) as (parts, ctx):
             service_id = _find_service_id(parts, ctx, service)
             outcomes = bulk_register.register(ctx, parts.catalog, [
@@ -75,8 +80,10 @@ class Register(_Lister):
             for outcome in outcomes]
 
 
-class List(_Lister):
+class ListLimits(_LimitLister):
     """List the limits of projects and domains, or of users, or the registered ones."""
+
+    beside: Collection[str] = ("service_id",)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -98,6 +105,12 @@ class List(_Lister):
             raise base.Failed("--user goes with --users")
         if parsed_args.project is not None and parsed_args.registered:
             raise base.Failed("--project does not go with --registered")
+        what = ("registered" if parsed_args.registered
+                else "set for users" if parsed_args.users else "set for projects and domains")
+        self.empty = f"No limits are {what}" + base.describe_filters(
+            service=parsed_args.service, region=parsed_args.region,
+            resource=parsed_args.resource, project=parsed_args.project,
+            user=parsed_args.user) + "."
         with self.parts(parsed_args) as (parts, ctx):
             filters = _make_filters(
                 resource_name=parsed_args.resource, region_id=parsed_args.region,
@@ -109,20 +122,23 @@ class List(_Lister):
                 field, node_id = _find_node(parts, ctx, parsed_args.project)
                 filters += [Filter("project_id" if parsed_args.users else field,
                                    "equals", node_id)]
+            names = CatalogNames(parts, ctx, self.note)
             if parsed_args.registered:
                 return _REGISTERED, [
-                    (limit.id, limit.service_id, limit.region_id, limit.resource_name,
-                     _Value(limit.default_limit), limit.description)
+                    (limit.id, limit.service_id, names.service(limit.service_id),
+                     limit.region_id, limit.resource_name, _Value(limit.default_limit),
+                     limit.description)
                     for limit in registered.list_(ctx, filters)]
+            self.beside = _IDS
             if parsed_args.users:
-                return _make_table(users.list_(ctx, filters))
-            return _make_table(limits.list_(ctx, filters))
+                return _make_table(users.list_(ctx, filters), names)
+            return _make_table(limits.list_(ctx, filters), names)
 
 
-class Show(_Lister):
+class ShowLimits(_LimitLister):
     """Show what a project may use of a service: defaults, what is set, and what binds.
 
-    "bound by" names each bound on a claim of the project, the project's own first:
+    "bound_by" names each bound on a claim of the project, the project's own first:
     whose limit it is, how much, and whether it counts what that project uses itself
     (own) or everything below it too (subtree).
     """
@@ -147,7 +163,10 @@ class Show(_Lister):
                 ctx, [node.id for node in lineage], service_id=service_id,
                 region_id=parsed_args.region)
             if not effective.defaults:
-                self._say_where(parts, ctx, service_id, parsed_args.region)
+                self.empty = _describe_emptiness(
+                    parts, ctx, service_id, parsed_args.service, parsed_args.region)
+            names = CatalogNames(parts, ctx, self.note)
+            titles = {node.id: names.node(node.id) for node in lineage}
         rows = []
         for name, default in sorted(effective.defaults.items()):
             overrides = {node.id: effective.overrides[node.id][name] for node in lineage
@@ -156,29 +175,34 @@ class Show(_Lister):
             rows.append((
                 name, _Value(amounts.to_wire(default)),
                 _Value(None if own is None else amounts.to_wire(own)),
-                _Bindings(parts.model.bindings(lineage, overrides, default))))
-        return ("resource_name", "default", "set", "bound by"), rows
-
-    def _say_where(
-        self, parts: service_parts.Services, ctx: Context, service_id: str, region_id: str | None
-    ) -> None:
-        """Say in which other regions limits of the service are registered."""
-        region_ids = {limit.region_id for limit in parts.limits.registered(ctx) or ()
-                      if limit.service_id == service_id}
-        where = " and ".join(
-            "without a region" if id_ is None else f"with --region {id_}"
-            for id_ in sorted(region_ids, key=lambda id_: id_ or ""))
-        here = "without a region" if region_id is None else f"in region {region_id}"
-        print(f"No limits of this service are registered {here}"
-              + (f"; there are some {where}" if where else ""), file=self.app.stderr)
+                _Bindings((parts.model.bindings(lineage, overrides, default), titles))))
+        return ("resource_name", "default", "set", "bound_by"), rows
 
 
-class Set(_Lister):
+def _describe_emptiness(
+    parts: service_parts.Services, ctx: Context, service_id: str, service: str,
+    region_id: str | None,
+) -> str:
+    """Say that nothing is registered, and in which other regions the service has limits."""
+    region_ids = {limit.region_id for limit in parts.limits.registered(ctx) or ()
+                  if limit.service_id == service_id}
+    where = " and ".join(
+        "without a region" if id_ is None else f"with --region {id_}"
+        for id_ in sorted(region_ids, key=lambda id_: id_ or ""))
+    here = "without a region" if region_id is None else f"in region {region_id}"
+    return (f"No limits bind this project: none are registered for service {service} {here}"
+            + (f"; there are some {where}" if where else "") + ".")
+
+
+class SetLimit(_LimitLister):
     """Set the limit of a project, a domain, or of a user in a project.
 
     It is made if there is none. Lowering it below what is used is allowed: it stops
     new claims only.
     """
+
+    empty = "No limit was set."
+    beside = _IDS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -204,14 +228,17 @@ class Set(_Lister):
             else:
                 limit = limits.create_many(
                     ctx, parts.catalog, parts.model, [subject | changes])[0]
-        return _make_table([limit])
+            return _make_table([limit], CatalogNames(parts, ctx, self.note))
 
 
-class Unset(_Lister):
+class UnsetLimit(_LimitLister):
     """Delete the limit of a project, a domain, or of a user in a project.
 
     The registered default holds from then on. Prints the limit that was deleted.
     """
+
+    empty = "No limit was deleted."
+    beside = _IDS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -229,16 +256,20 @@ class Unset(_Lister):
                 users.delete(ctx, present.id)
             else:
                 limits.delete(ctx, parts.catalog, parts.model, present.id)
-        return _make_table([present])
+            return _make_table([present], CatalogNames(parts, ctx, self.note))
 
 
-class Audit(_Lister):
+class AuditLimits(_LimitLister):
     """List limits of services, regions, projects and domains that no longer exist.
 
     A catalog that is kept elsewhere deletes them without telling. Exit code 1: there
     are some (and they were not deleted). Limits that bind nobody for other reasons are
     named on stderr.
     """
+
+    empty = ("Nothing is left over: every service, region, project and domain that limits name "
+             "exists.")
+    beside = ("id", "node_id")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -252,14 +283,16 @@ class Audit(_Lister):
             orphans = (cleanup.repair if parsed_args.repair else cleanup.audit)(
                 ctx, parts.catalog)
             for gap in parts.limit_gaps(ctx):
-                print(gap, file=self.app.stderr)
-        self.exit_code = int(bool(orphans) and not parsed_args.repair)
-        return ("kind", "id", "resource_name", "project or domain", "user_id", "missing",
-                "missing_id", "deleted"), [
-            (orphan.kind, orphan.limit_id, orphan.resource_name,
-             orphan.project_id or orphan.domain_id, orphan.user_id, orphan.missing,
-             orphan.missing_id, parsed_args.repair)
-            for orphan in orphans]
+                self.note(gap)
+            names = CatalogNames(parts, ctx, self.note)
+            self.exit_code = int(bool(orphans) and not parsed_args.repair)
+            return ("kind", "id", "resource_name", "node_id", "node_name", "user_id", "missing",
+                    "missing_id", "deleted"), [
+                (orphan.kind, orphan.limit_id, orphan.resource_name,
+                 orphan.project_id or orphan.domain_id,
+                 names.node(orphan.project_id or orphan.domain_id), orphan.user_id,
+                 orphan.missing, orphan.missing_id, parsed_args.repair)
+                for orphan in orphans]
 
 
 # Arguments ----------------------------------------------------------------------
@@ -298,7 +331,7 @@ def _find_service_id(parts: service_parts.Services, ctx: Context, text: str) -> 
                 or parts.catalog.services(ctx, service_type=text))
     if not services:
         raise base.Failed(f"there is no service of id, name or type {text}")
-    return _require_one([service.id for service in services], "services", text)
+    return require_one([service.id for service in services], "services", text)
 
 
 def _find_node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[str, str]:
@@ -309,17 +342,11 @@ def _find_node(parts: service_parts.Services, ctx: Context, text: str) -> tuple[
         return "domain_id", text
     projects = parts.catalog.projects(ctx, name=text)
     if projects:
-        return "project_id", _require_one([project.id for project in projects], "projects", text)
+        return "project_id", require_one([project.id for project in projects], "projects", text)
     domains = parts.catalog.domains(ctx, name=text)
     if domains:
-        return "domain_id", _require_one([domain.id for domain in domains], "domains", text)
+        return "domain_id", require_one([domain.id for domain in domains], "domains", text)
     raise base.Failed(f"there is no project or domain of id or name {text}")
-
-
-def _require_one(ids: list[str], what: str, text: str) -> str:
-    if len(ids) > 1:
-        raise base.Failed(f"{text} names several {what}: {', '.join(ids)}; name one by its id")
-    return ids[0]
 
 
 def _find_limit(
@@ -375,17 +402,19 @@ def _parse_resource(path: str, name: object, value: object) -> dict[str, Any]:
 
 # What is printed ----------------------------------------------------------------
 
-_REGISTERED = ("id", "service_id", "region_id", "resource_name", "default", "description")
-_LIMITS = ("id", "project or domain", "user_id", "service_id", "region_id", "resource_name",
-           "limit", "description")
+_REGISTERED = ("id", "service_id", "service_name", "region_id", "resource_name", "default",
+               "description")
+#: Whose limit it is, "node", is a project or a domain.
+_LIMITS = ("id", "node_id", "node_name", "user_id", "service_id", "service_name", "region_id",
+           "resource_name", "limit", "description")
 
 
-def _make_table(rows: Iterable[Any]) -> Rows:
+def _make_table(rows: Iterable[Any], names: CatalogNames) -> Rows:
     return _LIMITS, [
-        (limit.id, limit.project_id or limit.domain_id, getattr(limit, "user_id", None),
-         limit.service_id, limit.region_id, limit.resource_name, _Value(limit.resource_limit),
-         limit.description)
-        for limit in rows]
+        (limit.id, node_id, names.node(node_id), getattr(limit, "user_id", None),
+         limit.service_id, names.service(limit.service_id), limit.region_id,
+         limit.resource_name, _Value(limit.resource_limit), limit.description)
+        for limit in rows for node_id in [limit.project_id or limit.domain_id]]
 
 
 class _Value(base.FormattableColumn):
@@ -397,23 +426,27 @@ class _Value(base.FormattableColumn):
 
 
 class _Bindings(base.FormattableColumn):
-    """The bounds on a claim."""
+    """The bounds on a claim, and the names of projects and domains."""
 
     def human_readable(self) -> str:
         """Return a line for each bound."""
-        return "\n".join(_format_binding(binding) for binding in self._value) or _UNLIMITED
+        bindings, names = self._value
+        return "\n".join(_format_binding(binding, names) for binding in bindings) or _UNLIMITED
 
     def machine_readable(self) -> list[dict[str, object]]:
         """Return a document for each bound."""
         return [
-            {"node_id": binding.node_id, "limit": amounts.to_wire(binding.limit),
-             "scope": binding.scope, "source": binding.source}
-            for binding in self._value]
+            {"node_id": binding.node_id,
+             "node_name": names[binding.node_id].machine_readable(),
+             "limit": amounts.to_wire(binding.limit), "scope": binding.scope,
+             "source": binding.source}
+            for bindings, names in [self._value] for binding in bindings]
 
 
-def _format_binding(binding: Binding) -> str:
+def _format_binding(binding: Binding, names: Mapping[str, base.NameOrId]) -> str:
     limit = _format_amount(binding.limit)
-    return f"{limit} of {binding.node_id} ({binding.scope}, {binding.source})"
+    name = names[binding.node_id].human_readable()
+    return f"{limit} of {name} ({binding.scope}, {binding.source})"
 
 
 def _format_amount(amount: Amount) -> str:

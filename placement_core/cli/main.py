@@ -1,4 +1,4 @@
-"""The entry point of ``placement-core``, and the list of its commands."""
+"""The entry point of ``placement-core``."""
 
 from __future__ import annotations
 
@@ -9,73 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from cliff import app, commandmanager
+from cliff import app, commandmanager, help as cliff_help
 
-from placement_core import logs
-from placement_core.cli import (
-    base,
-    catalog,
-    cells,
-    claims,
-    compute,
-    database,
-    events,
-    explain,
-    hosts,
-    leases,
-    limits,
-    manager,
-    outbox,
-    plugins,
-    quota,
-    samples,
-    serve,
-    status,
-)
+from placement_core import safe_logging
+from placement_core.cli import commands, config_options
 
-COMMANDS: dict[str, type[Any]] = {
-    "serve": serve.Serve,
-    "manager": manager.Manage,
-    "db sync": database.Sync,
-    "db version": database.SchemaVersion,
-    "db release": database.Release,
-    "db audit": database.Audit,
-    "db online-data-migrations": database.OnlineDataMigrations,
-    # As upstream's placement-manage spells it.
-    "db online_data_migrations": database.OnlineDataMigrations,
-    "status upgrade check": status.UpgradeCheck,
-    "explain candidates": explain.Candidates,
-    "claims list": claims.List,
-    "claims show": claims.Show,
-    "claims release": claims.Release,
-    "claims sweep": claims.SweepDue,
-    "events list": events.List,
-    "events retry": events.Retry,
-    "leases list": leases.List,
-    "leases show": leases.Show,
-    "leases delete": leases.Delete,
-    "leases whatif": leases.WhatIf,
-    "leases next-fit": leases.NextFit,
-    "leases timeline": leases.Timeline,
-    "limits register": limits.Register,
-    "limits list": limits.List,
-    "limits show": limits.Show,
-    "limits set": limits.Set,
-    "limits unset": limits.Unset,
-    "limits audit": limits.Audit,
-    **catalog.COMMANDS,
-    **cells.COMMANDS,
-    **compute.COMMANDS,
-    **hosts.COMMANDS,
-    **outbox.COMMANDS,
-    "plugins list": plugins.List,
-    "quota show": quota.Show,
-    "quota list": quota.List,
-    "quota check": quota.Check,
-    "quota explain": quota.Explain,
-    "config sample": samples.Config,
-    "policy sample": samples.Policy,
-}
+#: The logger of errors that oslo.db does not know.
+_DATABASE_ERRORS = "oslo_db.sqlalchemy.exc_filters"
 
 
 def get_version() -> str:
@@ -94,11 +34,25 @@ class _EscapingStream:
 
     def write(self, text: str) -> int:
         """Write lines of text."""
-        self._stream.write("\n".join(logs.printable(line) for line in text.split("\n")))
+        self._stream.write(
+            "\n".join(safe_logging.printable(line) for line in text.split("\n")))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+class _Help(cliff_help.HelpCommand):
+    """Print the help of a command, or the list of all."""
+
+    app: PlacementCore
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        if parsed_args.cmd:
+            return super().take_action(parsed_args)
+        self.app.print_help()
+        return 0
 
 
 class PlacementCore(app.App):
@@ -111,6 +65,9 @@ class PlacementCore(app.App):
             command_manager=_make_command_manager(),
             deferred_help=True,
         )
+        self.command_manager.add_command("help", _Help)
+        # cliff's knows bash only, and needs a package beside it; "completion" is ours.
+        del self.command_manager.commands["complete"]
         if self.stdout.isatty():
             self.stdout = _EscapingStream(self.stdout)
 
@@ -122,7 +79,7 @@ class PlacementCore(app.App):
     ) -> argparse.ArgumentParser:
         """Return the parser of the options before the command."""
         parser = super().build_option_parser(description, version, argparse_kwargs)
-        base.add_config_options(parser)
+        config_options.add_config_options(parser)
         return parser
 
     def configure_logging(self) -> None:
@@ -131,14 +88,35 @@ class PlacementCore(app.App):
             self.options.verbose_level, logging.DEBUG)
         handler = logging.StreamHandler(self.stderr)
         handler.setFormatter(logging.Formatter("%(message)s"))
-        logs.protect([handler])
+        safe_logging.protect([handler])
         logging.basicConfig(level=level, handlers=[handler], force=True)
+        if level != logging.DEBUG:
+            # It logs tracebacks of what the command is about to say in one line.
+            logging.getLogger(_DATABASE_ERRORS).setLevel(logging.CRITICAL)
+        if not self.options.debug:
+            # It logs what it raises, and what it raises becomes one line of ours.
+            logging.getLogger("stevedore").setLevel(logging.CRITICAL)
+
+    def print_help_if_requested(self) -> None:
+        """Print the help and exit, if ``--help`` stands alone."""
+        if self.options.deferred_help:
+            self.print_help()
+            raise cliff_help.HelpExit
+
+    def print_help(self) -> None:
+        """Print the options and the commands. Unlike cliff's own help it imports no command."""
+        self.parser.print_help(self.stdout)
+        width = max(map(len, commands.COMMANDS))
+        self.stdout.write("\ncommands:\n")
+        for name in sorted(commands.COMMANDS):
+            self.stdout.write(f"  {name:<{width}}  {commands.read_summary(name)}\n")
 
 
 def _make_command_manager() -> commandmanager.CommandManager:
-    manager = commandmanager.CommandManager("placement_core.cli", convert_underscores=False)
-    for name, command in COMMANDS.items():
-        manager.add_command(name, command)
+    # Without a namespace: cliff would look for entry points of all that is installed.
+    manager = commandmanager.CommandManager(convert_underscores=False)
+    for name in commands.COMMANDS:
+        manager.commands[name] = commands.make_entry_point(name)
     return manager
 
 

@@ -19,7 +19,7 @@ from placement_core.migrations import sync
 _GROUP, _IDLE = "placement_database", "idle_in_transaction_timeout_seconds"
 
 
-class Manage(base.Command):
+class RunManager(base.Command):
     """Start and end leases on time, and do what else is due, until SIGTERM or SIGINT.
 
     "serve" runs one of these by itself. Any number may run, on any number of machines:
@@ -43,7 +43,11 @@ def prepare(options: cfg.ConfigOpts) -> services.Services:
     """
     _lose_locks_with_events(options)
     parts = services.build(options)
-    sync.require_newest(parts.database)
+    try:
+        sync.require_newest(parts.database)
+    except BaseException:
+        parts.database.dispose()
+        raise
     return parts
 
 
@@ -62,7 +66,7 @@ def run(
         for number in stop_at:
             signal.signal(number, lambda *_: manager.stop())
         say(f"placement-core manager {manager.owner} carries out events "
-            f"({manager.pace.threads} threads, "
+            f"({manager.settings.threads} threads, "
             f"{parts.database.masked_url})")
         base.freeze_loaded()
         manager.run()

@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from placement_core.cli import base
+from placement_core.context import Context
+from placement_core.reservations.hosts import host_queries
+from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.provisioning import outbox
+from placement_core.reservations.provisioning.outbox import OutboxCall
 
-_COLUMNS = ("id", "subject", "call", "arguments", "attempts", "next_at", "problem")
+_COLUMNS = ("id", "subject", "subject_name", "lease_id", "call", "arguments", "attempts",
+            "next_at", "problem")
+#: The subject of a call about a host begins with this; its id follows.
+_HOST = "host:"
 
 Table = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 
-class List(base.Lister):
+class ListComputeCalls(base.Lister):
     """List the calls that are still to be made, in their order, and what is wrong with them.
 
-    The subject is the reservation that a call is about, or the host.
+    The subject is the reservation that a call is about, with the name of its lease, or the host.
     """
+
+    empty = "No calls to the compute service are still to be made."
+    beside = ("lease_id",)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Run the command."""
         with self.parts(parsed_args) as (_, ctx):
-            return _COLUMNS, [
-                (call.id, call.subject, call.name, _Arguments(call.arguments), call.attempts,
-                 call.next_at.isoformat(), call.problem)
-                for call in outbox.list_(ctx)]
+            calls = outbox.list_(ctx)
+            names = _find_names(ctx, calls)
+        return _COLUMNS, [
+            (call.id, call.subject, names.get(call.subject), call.lease_id, call.name,
+             _Arguments(call.arguments), call.attempts, call.next_at.isoformat(), call.problem)
+            for call in calls]
 
 
-class Retry(base.Command):
+def _find_names(ctx: Context, calls: Sequence[OutboxCall]) -> dict[str, str | None]:
+    """Return {subject: the name of the host, or of the reservation's lease}."""
+    lease_ids = {call.subject: call.lease_id for call in calls if call.lease_id is not None}
+    leases = lease_queries.get_names(ctx, lease_ids.values())
+    hosts = {f"{_HOST}{host.id}": host.name for host in (
+        host_queries.page(ctx) if any(call.subject.startswith(_HOST) for call in calls) else ())}
+    return {**{subject: leases.get(id_) for subject, id_ in lease_ids.items()}, **hosts}
+
+
+class RetryComputeCalls(base.Command):
     """Have calls that wait to be made again made now; left out: all of them."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -46,23 +67,22 @@ class Retry(base.Command):
         return 0 if count or parsed_args.id is None else 1
 
 
-class Audit(base.Lister):
+class AuditComputeService(base.Lister):
     """Have removed what the compute service has of reservations that have ended.
 
     Managers do so now and then. Prints what will be removed, and what is left alone because
     no reservation of that id is known here.
     """
 
+    empty = "The compute service has nothing that reservations left there."
+
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
             result = outbox.audit(ctx, parts.compute)
-        return ("reservation", "what becomes of it"), [
+        return ("reservation_id", "outcome"), [
             *((id_, "removed") for id_ in result.removed),
             *((id_, "unknown") for id_ in result.unknown)]
-
-
-COMMANDS = {"outbox list": List, "outbox retry": Retry, "outbox audit": Audit}
 
 
 class _Arguments(base.FormattableColumn):

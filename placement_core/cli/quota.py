@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from placement_core import amounts, services as service_parts
-from placement_core.cli import base
+from placement_core.cli import base, quota_tree
+from placement_core.cli.names import CatalogNames, find_project_id
 from placement_core.context import Context
 from placement_core.plugin_api.counting import MissingCell
 from placement_core.quota import checks, explain, usage
 from placement_core.quota.checks import CheckResult
+from placement_core.quota.explain import QuotaExplanation
 from placement_core.quota.records import LimitUsage
+from placement_core.quota.top_consumers import TopConsumer
 from placement_core.quota.usage import ResourceQuota
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
@@ -20,44 +24,29 @@ _UNLIMITED = "unlimited"
 _LARGEST = 2**31 - 1
 
 
-class _Quota(base.Lister):
-    """A command that needs the service's parts; its exit code may say more.
-
-    :ivar summary: a sentence that is printed if there are no rows.
-    """
-
-    summary = ""
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
-        data: Iterable[Sequence[object]],
-    ) -> int:
-        """Print the table, or a sentence where it would have no rows."""
-        rows = list(data)
-        if rows or parsed_args.formatter != "table":
-            return super().produce_output(parsed_args, column_names, rows)
-        print(self.summary, file=self.app.stdout)
-        return 0
+class _QuotaLister(base.Lister):
+    """A command that needs the service's parts; its exit code may say more."""
 
     def warn(
         self, parts: service_parts.Services, ctx: Context, missing: Iterable[MissingCell]
     ) -> None:
         """Print what the numbers lack, and which limits bind nobody."""
         for gap in parts.limit_gaps(ctx):
-            print(gap, file=self.app.stderr)
+            self.note(gap)
         for cell in missing:
             since = "" if cell.known_since_seconds is None else (
                 f"; counted as it was {cell.known_since_seconds:.0f} seconds ago")
-            print(f"cell {cell.name} ({cell.uuid}) is missing: {cell.reason}{since}",
-                  file=self.app.stderr)
+            self.note(f"cell {cell.name} ({cell.uuid}) is missing: {cell.reason}{since}")
 
 
-class Show(_Quota):
+class ShowQuota(_QuotaLister):
     """Show what a project may have, has, and could still have.
 
-    "free" regards every limit above the project, too; "held by" names the one that leaves
+    "free" regards every limit above the project, too; "held_by" is the one that leaves
     no more. Cells that could not be counted are named on stderr.
     """
+
+    beside = ("held_by",)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -70,19 +59,24 @@ class Show(_Quota):
         """Run the command."""
         with self.parts(parsed_args) as (parts, ctx):
             project_quota = usage.get_project_quota(
-                ctx, parts.quota, _find_project_id(parts, ctx, parsed_args.project),
+                ctx, parts.quota, find_project_id(parts, ctx, parsed_args.project),
                 parsed_args.user)
             count = project_quota.count
             self.warn(parts, ctx, count.missing_cells if count is not None else ())
-            self.summary = _explain_emptiness(parts, ctx)
-        shares = (project_quota.resources if project_quota.of_user is None
-                  else project_quota.of_user)
-        return ("resource_name", "limit", "source", "used", "free", "held by"), [
-            _make_row(name, share) for name, share in shares.items()]
+            self.empty = ("No limits bind this project: none are registered for "
+                          f"{_describe_source(parts, ctx)}.")
+            shares = (project_quota.resources if project_quota.of_user is None
+                      else project_quota.of_user)
+            names = CatalogNames(parts, ctx, self.note)
+            return ("resource_name", "limit", "source", "used", "free", "held_by",
+                    "held_by_name"), [
+                _make_row(name, share, names) for name, share in shares.items()]
 
 
-class List(_Quota):
+class ListQuotas(_QuotaLister):
     """Show the same of all projects: the catalog's, and those that use something."""
+
+    beside = ("held_by",)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the command."""
@@ -90,23 +84,28 @@ class List(_Quota):
             overview = parts.overviews.make(ctx)
             count = overview.count
             self.warn(parts, ctx, count.missing_cells if count is not None else ())
-            self.summary = (_explain_emptiness(parts, ctx) if overview.project_ids
-                            else "The catalog has no projects, and nobody uses anything.")
+            self.empty = (f"No limits are registered for {_describe_source(parts, ctx)}."
+                          if overview.project_ids
+                          else "The catalog has no projects, and nobody uses anything.")
+            names = CatalogNames(parts, ctx, self.note)
+            holders = {id_: names.node(id_) for column in overview.resources.values()
+                       for id_ in column.held_by}
         unknown: list[None] = [None] * len(overview.project_ids)
         cells = [
             (name, list(zip(column.limits, column.sources, column.used or unknown,
                             column.free or unknown, column.held_by, strict=True)))
             for name, column in overview.resources.items()]
         return ("project_id", "name", "resource_name", "limit", "source", "used", "free",
-                "held by"), [
+                "held_by", "held_by_name"), [
             (project_id, overview.names.get(project_id), name, _Amount(amounts.from_wire(limit)),
-             source, used, _Amount(None if free is None else amounts.from_wire(free)), held_by)
+             source, used, _Amount(None if free is None else amounts.from_wire(free)), held_by,
+             holders[held_by])
             for row, project_id in enumerate(overview.project_ids)
             for name, column in cells
             for limit, source, used, free, held_by in [column[row]]]
 
 
-class Check(_Quota):
+class CheckQuota(_QuotaLister):
     """Say whether a request fits into the limits; print those that it exceeds.
 
     Where it fits, sentences say how much more would. Exit code 1: it does not fit.
@@ -125,21 +124,25 @@ class Check(_Quota):
             self.warn(parts, ctx, answer.measure.missing_cells)
             if answer.fits:
                 explanation = explain.explain(ctx, parts.quota, answer, deltas)
-                self.summary = "\n".join(["It fits.", *explanation.sentences])
-        self.exit_code = int(not answer.fits)
-        return ("resource_name", "node_id", "user_id", "scope", "source", "limit", "used",
-                "asked", "over_by"), [
-            (exceeded.resource_name, exceeded.node_id, exceeded.user_id, exceeded.scope,
-             exceeded.source, _Amount(exceeded.limit), exceeded.used, exceeded.asked,
-             exceeded.over_by)
-            for exceeded in answer.exceeded_limits]
+                self.empty = "\n".join(["It fits.", *explanation.sentences])
+            names = CatalogNames(parts, ctx, self.note)
+            self.exit_code = int(not answer.fits)
+            return ("resource_name", "node_id", "node_name", "user_id", "scope", "source",
+                    "limit", "used", "asked", "over_by"), [
+                (exceeded.resource_name, exceeded.node_id, names.node(exceeded.node_id),
+                 exceeded.user_id, exceeded.scope, exceeded.source, _Amount(exceeded.limit),
+                 exceeded.used, exceeded.asked, exceeded.over_by)
+                for exceeded in answer.exceeded_limits]
 
 
-class Explain(_Quota):
+class ExplainQuota(_QuotaLister):
     """Say in sentences what stops a request, and what would have to go; or how much more fits.
 
-    Exit code 1: it does not fit.
+    Below them, each resource has the limits that bind it as a tree, from the domain down to
+    the project. Exit code 1: it does not fit.
     """
+
+    pictures: Sequence[str] = ()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
@@ -153,12 +156,51 @@ class Explain(_Quota):
             answer, deltas = _parse_request(parts, ctx, parsed_args)
             explanation = explain.explain(ctx, parts.quota, answer, deltas)
             self.warn(parts, ctx, answer.measure.missing_cells)
-        self.exit_code = int(not answer.fits)
-        return ("resource_name", "node_id", "sentence", "consumers"), [
-            *((stop.exceeded_limit.resource_name, stop.exceeded_limit.node_id, stop.sentence,
-               " ".join(holder.uuid for holder in stop.holders)) for stop in explanation.stops),
-            *((more.resource_name, more.bound and more.bound.node_id, more.sentence, "")
-              for more in explanation.more)]
+            names = CatalogNames(parts, ctx, self.note)
+            self.exit_code = int(not answer.fits)
+            if parsed_args.formatter == base.TABLE:
+                self.pictures = [quota_tree.draw(answer.measure, name, deltas[name], names)
+                                 for name in sorted(deltas)]
+            return ("resource_name", "node_id", "node_name", "sentence", "consumers",
+                    "limits"), _list_reasons(explanation, names)
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+        data: Iterable[Sequence[object]],
+    ) -> int:
+        """Print sentences and trees for people, rows for machines."""
+        if parsed_args.formatter != base.TABLE:
+            return super().produce_output(parsed_args, column_names, data)
+        sentences = [str(row[column_names.index("sentence")]) for row in data]
+        print("\n\n".join(["\n".join(sentences), *self.pictures]), file=self.app.stdout)
+        return 0
+
+
+def _list_reasons(
+    explanation: QuotaExplanation, names: CatalogNames
+) -> list[tuple[object, ...]]:
+    """Return a row for each limit that stops a request, or for each resource if none does."""
+    usages = explanation.answer.measure.limit_usages
+    reasons: list[tuple[str, str | None, str, Sequence[TopConsumer]]] = [
+        *((stop.exceeded_limit.resource_name, stop.exceeded_limit.node_id, stop.sentence,
+           stop.holders) for stop in explanation.stops),
+        *((more.resource_name, None if more.bound is None else more.bound.node_id,
+           more.sentence, ()) for more in explanation.more)]
+    return [
+        (name, node_id, names.node(node_id), sentence,
+         [{**dataclasses.asdict(consumer),
+           "project_name": names.node(consumer.project_id).machine_readable()}
+          for consumer in consumers],
+         [_make_limit(usage, names) for usage in usages[name]])
+        for name, node_id, sentence, consumers in reasons]
+
+
+def _make_limit(usage: LimitUsage, names: CatalogNames) -> dict[str, object]:
+    return {
+        "node_id": usage.node_id, "node_name": names.node(usage.node_id).machine_readable(),
+        "user_id": usage.user_id, "scope": usage.scope, "source": usage.source,
+        "limit": amounts.to_wire(usage.limit), "used": usage.used,
+        "free": amounts.to_wire(usage.free)}
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
@@ -184,13 +226,12 @@ def _parse_request(
 ) -> tuple[CheckResult, Mapping[str, int]]:
     deltas = _parse_deltas(parsed_args.amounts)
     return checks.check(
-        ctx, parts.quota, project_id=_find_project_id(parts, ctx, parsed_args.project),
+        ctx, parts.quota, project_id=find_project_id(parts, ctx, parsed_args.project),
         deltas=deltas, user_id=parsed_args.user), deltas
 
 
-def _explain_emptiness(parts: service_parts.Services, ctx: Context) -> str:
-    source = parts.quota.describe_source(parts.quota.service_key(ctx))
-    return f"No limits are registered for {source}."
+def _describe_source(parts: service_parts.Services, ctx: Context) -> str:
+    return parts.quota.describe_source(parts.quota.service_key(ctx))
 
 
 def _parse_deltas(items: Sequence[str]) -> dict[str, int]:
@@ -205,25 +246,20 @@ def _parse_deltas(items: Sequence[str]) -> dict[str, int]:
     return deltas
 
 
-def _find_project_id(parts: service_parts.Services, ctx: Context, text: str) -> str:
-    """Return the id of the one project of an id or name; an unknown text is an id."""
-    if parts.catalog.project(ctx, text) is None and parts.catalog.domain(ctx, text) is None:
-        ids = [project.id for project in parts.catalog.projects(ctx, name=text)]
-        if len(ids) > 1:
-            raise base.Failed(
-                f"{text} names several projects: {', '.join(ids)}; name one by its id")
-        if ids:
-            return ids[0]
-    return text
-
-
-def _make_row(name: str, share: ResourceQuota) -> tuple[object, ...]:
+def _make_row(name: str, share: ResourceQuota, names: CatalogNames) -> tuple[object, ...]:
     return (name, _Amount(share.limit), share.source, share.used, _Amount(share.free),
-            _get_holder(share.tightest))
+            *_make_holder(share.tightest, names))
 
 
-def _get_holder(bound: LimitUsage | None) -> str | None:
-    return None if bound is None else bound.user_id or bound.node_id
+def _make_holder(
+    bound: LimitUsage | None, names: CatalogNames
+) -> tuple[str | None, base.NameOrId | None]:
+    """Return the id and the name of the user, project or domain that leaves no more."""
+    if bound is None:
+        return None, None
+    if bound.user_id is not None:
+        return bound.user_id, base.NameOrId((None, bound.user_id))
+    return bound.node_id, names.node(bound.node_id)
 
 
 class _Amount(base.FormattableColumn):

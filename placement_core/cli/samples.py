@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from importlib import metadata
 
 from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
 
 from placement_core.cli import base
-
-#: The options of other services, which use the library.
-_ELSEWHERE = "placement_core.enforcer"
-#: Libraries whose options belong into placement.conf.
-_LIBRARIES = (
-    "oslo.log", "oslo.policy", "oslo.middleware.cors", "oslo.middleware.healthcheck",
-    "oslo.middleware.http_proxy_to_wsgi", "keystonemiddleware.auth_token",
-)
-
-
-def _list_own_namespaces() -> list[str]:
-    """Return the namespaces of this distribution's options, its plugins included."""
-    entry_points = metadata.distribution("placement-core").entry_points
-    return sorted({entry.name for entry in entry_points.select(group="oslo.config.opts")}
-                  - {_ELSEWHERE})
+from placement_core.conf import namespaces
 
 
 class _SampleCommand(base.Command):
@@ -37,14 +22,15 @@ class _SampleCommand(base.Command):
         return parser
 
 
-class Config(_SampleCommand):
+class WriteConfigSample(_SampleCommand):
     """Write a placement.conf with every option, its help and its default."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
         conf = cfg.ConfigOpts()
         generator.register_cli_opts(conf)
-        arguments = [f"--namespace={name}" for name in (*_list_own_namespaces(), *_LIBRARIES)]
+        arguments = [f"--namespace={name}"
+                     for name in (*namespaces.list_own(), *namespaces.LIBRARIES)]
         if parsed_args.output_file is not None:
             arguments.append(f"--output-file={parsed_args.output_file}")
         conf(arguments, default_config_files=[], default_config_dirs=[])
@@ -52,7 +38,7 @@ class Config(_SampleCommand):
         return 0
 
 
-class Policy(_SampleCommand):
+class WritePolicySample(_SampleCommand):
     """Write a policy.yaml with every rule, what it guards and its default."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

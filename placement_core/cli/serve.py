@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import ctypes
 import functools
+import http.client
 import logging
 import multiprocessing
 import os
@@ -19,6 +20,8 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,8 +30,8 @@ from granian import constants, http as granian_http, log as granian_log
 from oslo_config import cfg
 
 from placement_core import conf, errors, logs, metrics, services
-from placement_core.cli import base, manager, supervisor
-from placement_core.http import local_callers
+from placement_core.cli import base, config_options, manager, supervisor
+from placement_core.http import local_callers, probes
 from placement_core.migrations import sync
 
 LOG = logging.getLogger(__name__)
@@ -44,6 +47,10 @@ _HEAD_BYTES = 128 * 1024
 #: Others wait in the backlog, for ``_HEAD_SECONDS`` at most where connections are idle.
 _CONNECTIONS = 512
 _BACKLOG = 1024
+#: How often a server that starts is asked whether it answers.
+_POLL_SECONDS = 0.1
+#: Whoever listens on all addresses answers on that of loopback.
+_CONNECT_TO = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 #: Options of mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD (bytes), M_ARENA_MAX.
 _MALLOC = {-3: 32 * 1024**2, -1: 64 * 1024**2, -8: 1}
 
@@ -91,15 +98,17 @@ class Serve(base.Command):
             _refuse_public_noauth(options, host)
         if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
             _refuse_without_proxy(host)
-        database_url = _prepare_database(options, self.say)
         _refuse_used_address(host, port)
+        database_url = _prepare(options, self.say)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
         server = _make_server(host, port, workers, parsed_args.threads)
-        server.on_startup(lambda: self.say(
+        line = (
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
-            f"{parsed_args.threads} threads, {database_url}, {options.api.auth_strategy})"))
-        files, folders = base.get_config_sources(self.app_args, parsed_args)
+            f"{parsed_args.threads} threads, {database_url}, {options.api.auth_strategy})")
+        server.on_startup(threading.Thread(
+            target=_say_when_alive, args=(host, port, self.say, line), daemon=True).start)
+        files, folders = config_options.get_config_sources(self.app_args, parsed_args)
         multiprocessing.set_start_method("spawn", force=True)
         with _share_metrics(options), contextlib.ExitStack() as stack:
             if not parsed_args.no_manager:
@@ -120,7 +129,7 @@ def _load_application(
     threads: int,
 ) -> Callable[..., Any]:
     """Build the application, in a worker with one thread more than ``threads``."""
-    # Only workers need it, and it is most of what there is to import.
+    # The manager's process does without it.
     from placement_core import app
 
     supervisor.end_with_parent()
@@ -156,7 +165,8 @@ def _load_options(
     config_files: list[str] | None, config_dirs: list[str] | None
 ) -> cfg.ConfigOpts:
     """Read the configuration, and log as it says, in a new process."""
-    options = conf.load(config_files=config_files, config_dirs=config_dirs)
+    options = conf.load(
+        config_files=config_files, config_dirs=config_dirs, embedded=True)
     logs.set_up(options)
     return options
 
@@ -210,18 +220,30 @@ def _make_server(host: str, port: int, workers: int, threads: int) -> Any:
     )
 
 
-def _prepare_database(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
-    """Make an SQLite database's schema, check that of others; return where it is."""
+def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
+    """Make an SQLite database's schema, and check all that workers need; return the URL."""
+    # Most of what there is to import, and the manager's process does without it.
+    from placement_core import app
+
     settings = services.database_settings(options)
-    database = services.build(options).database
-    try:
-        if database.dialect == "sqlite" or options.placement_database.sync_on_startup:
-            sync.sync(settings, _skip_unchanged(say))
-        else:
-            sync.require_newest(database)
-        return database.masked_url
-    finally:
-        database.dispose()
+    if settings.connection.startswith("sqlite") or options.placement_database.sync_on_startup:
+        sync.sync(settings, _skip_unchanged(say))
+    return app.check(options)
+
+
+def _say_when_alive(host: str, port: int, say: Callable[[str], None], line: str) -> None:
+    """Print a line as soon as a worker answers."""
+    while not _is_alive(_CONNECT_TO.get(host, host), port):
+        time.sleep(_POLL_SECONDS)
+    say(line)
+
+
+def _is_alive(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=_HEAD_SECONDS)
+    with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+        connection.request("GET", probes.LIVENESS_PATH)
+        return connection.getresponse().status == http.HTTPStatus.OK
+    return False
 
 
 def _skip_unchanged(say: Callable[[str], None]) -> Callable[[str], None]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
@@ -19,33 +18,57 @@ from placement_core.migrations import checks, sync
 from placement_core.placement.allocations import usage_counters
 from placement_core.placement.usage import audit
 
+Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
+
 _SUCCESS = upgradecheck.Result(upgradecheck.Code.SUCCESS)
 #: The exit code when the checks themselves fail, as in every OpenStack service.
 _ERROR = 255
 
 
-class UpgradeCheck(base.Command):
+class CheckUpgrade(base.Lister):
     """Check whether the database and the configuration are ready for this version.
 
     Exit code 0: ready. 1: warnings. 2: failures. 255: the checks did not run.
     """
 
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
+    def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
         try:
-            return int(Checks(self.conf(parsed_args)).check())
+            return super().run(parsed_args)
         except Exception as error:
             if self.app.options.debug:
                 raise
-            print(str(error).strip().partition("\n")[0], file=sys.stderr)
+            self.note(str(error).strip().partition("\n")[0])
             return _ERROR
 
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        """Run the checks; without ``-f`` they print what every OpenStack service prints."""
+        checks = UpgradeChecks(self.conf(parsed_args))
+        if parsed_args.formatter == base.TABLE:
+            self.exit_code = int(checks.check())
+            return (), []
+        results = checks.run()
+        self.exit_code = max(int(result.code) for _, result in results)
+        return ("check", "result", "details"), [
+            (name, result.code.name.lower(), result.details) for name, result in results]
 
-class Checks(upgradecheck.UpgradeCommands):
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+        data: Iterable[Sequence[object]],
+    ) -> int:
+        """Print the results, unless the checks did."""
+        return super().produce_output(parsed_args, column_names, data) if column_names else 0
+
+
+class UpgradeChecks(upgradecheck.UpgradeCommands):
     """The checks; the first three are upstream Placement's."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
+
+    def run(self) -> list[tuple[str, upgradecheck.Result]]:
+        """Run all checks; return their names and results."""
+        return [(name, check(self)) for name, check in self._upgrade_checks]
 
     @functools.cached_property
     def _state(self) -> checks.SchemaState:

@@ -18,12 +18,12 @@ STOP_SECONDS = 30
 #: The pause before a restart; doubled while the process keeps dying.
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
-#: What lives for longer than this does not die of how it is child.
+#: What lives for longer than this does not die of the way it is started.
 _HEALTHY_SECONDS = 60.0
 
 
 class Child:
-    """A process that is child anew when it dies.
+    """A process that is started again when it dies.
 
     :param name: its name in the log.
     :param target: what it does, as ``multiprocessing`` takes it for a new process.
@@ -70,7 +70,7 @@ class Child:
                 pause = _FIRST_PAUSE_SECONDS
             if self._ending.wait(pause):
                 return
-            LOG.warning("the %s ended (%s) and is child again", self._name, child.exitcode)
+            LOG.warning("the %s ended (%s) and is started again", self._name, child.exitcode)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 

@@ -7,7 +7,7 @@ environment (``OS_PLACEMENT_DATABASE__CONNECTION`` sets ``connection`` of
 ``[placement_database]``).
 """
 
-from placement_core.conf.loading import load
+from placement_core.conf.loading import load, uses_embedded
 from placement_core.conf.options import list_opts, register
 
-__all__ = ["list_opts", "load", "register"]
+__all__ = ["list_opts", "load", "register", "uses_embedded"]

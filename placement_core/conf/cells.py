@@ -30,7 +30,7 @@ OPTIONS: list[cfg.Opt] = [
         "database_hosts",
         default=[],
         help="The hosts that databases of cells may be on, as names, addresses or patterns "
-        "such as *.db.example.org; a path is a socket in the file system. Empty allows every "
+        "such as 10.0.*; a path is a socket in the file system. Empty allows every "
         "host and no socket. Whoever may write cell mappings can make this service connect to "
         "what is allowed here, so name the hosts where cells are not written by the operator "
         "alone. The hosts of the service's own databases are not concerned.",

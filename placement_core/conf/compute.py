@@ -5,7 +5,7 @@ from oslo_config import cfg
 GROUP = cfg.OptGroup("compute", title="Compute nodes of cells as resource providers")
 
 
-def _ratio(name: str, what: str) -> cfg.Opt:
+def _make_ratio_option(name: str, what: str) -> cfg.Opt:
     return cfg.FloatOpt(
         name,
         min=0.0,
@@ -15,7 +15,7 @@ def _ratio(name: str, what: str) -> cfg.Opt:
     )
 
 
-def _initial_ratio(name: str, default: float, what: str) -> cfg.Opt:
+def _make_initial_ratio_option(name: str, default: float, what: str) -> cfg.Opt:
     return cfg.FloatOpt(
         f"initial_{name}",
         min=0.0,
@@ -34,12 +34,12 @@ OPTIONS: list[cfg.Opt] = [
         "and nova-conductor has this service version or a newer one, in every cell. A cell that "
         "cannot be reached counts as an older one.",
     ),
-    _ratio("cpu_allocation_ratio", "VCPU"),
-    _ratio("ram_allocation_ratio", "MEMORY_MB"),
-    _ratio("disk_allocation_ratio", "DISK_GB"),
-    _initial_ratio("cpu_allocation_ratio", 4.0, "VCPU"),
-    _initial_ratio("ram_allocation_ratio", 1.0, "MEMORY_MB"),
-    _initial_ratio("disk_allocation_ratio", 1.0, "DISK_GB"),
+    _make_ratio_option("cpu_allocation_ratio", "VCPU"),
+    _make_ratio_option("ram_allocation_ratio", "MEMORY_MB"),
+    _make_ratio_option("disk_allocation_ratio", "DISK_GB"),
+    _make_initial_ratio_option("cpu_allocation_ratio", 4.0, "VCPU"),
+    _make_initial_ratio_option("ram_allocation_ratio", 1.0, "MEMORY_MB"),
+    _make_initial_ratio_option("disk_allocation_ratio", 1.0, "DISK_GB"),
     cfg.IntOpt(
         "reserved_host_cpus",
         min=0,
@@ -63,7 +63,7 @@ OPTIONS: list[cfg.Opt] = [
         "shared_storage_hosts",
         default=[],
         help="Compute nodes whose instances have their disks on shared storage, and which "
-        "therefore get no DISK_GB inventory: names or patterns (rack1-*) of their "
+        "therefore get no DISK_GB inventory: names or patterns (rack1*) of their "
         "hypervisor_hostname. A node in an aggregate with a provider that shares DISK_GB "
         "(MISC_SHARES_VIA_AGGREGATE) need not be listed.",
     ),

@@ -15,6 +15,8 @@ from placement_core.conf import options
 _CONFIG_DIR_VARIABLE = "OS_PLACEMENT_CONFIG_DIR"
 _DEFAULT_DIR = "/etc/placement"
 _FILE = "placement.conf"
+#: The database that ``make serve`` makes.
+_EMBEDDED = "placement.sqlite"
 
 #: What oslo.config puts before its reason; only where the value stood is of use.
 _LOCATION = re.compile(
@@ -30,6 +32,7 @@ def load(
     *,
     config_files: Sequence[str] | None = None,
     config_dirs: Sequence[str] | None = None,
+    embedded: bool = False,
 ) -> cfg.ConfigOpts:
     """Read the service's options.
 
@@ -37,6 +40,8 @@ def load(
     :param config_files: instead of ``placement.conf`` in
         ``$OS_PLACEMENT_CONFIG_DIR`` or ``/etc/placement``.
     :param config_dirs: instead of ``placement.conf.d`` beside it.
+    :param embedded: where no file configures anything, the database is
+        ``placement.sqlite`` in the working directory, if it is there.
     :raises errors.ConfigurationError: one line: option, value, expectation.
     """
     folder = pathlib.Path(os.environ.get(_CONFIG_DIR_VARIABLE, "").strip() or _DEFAULT_DIR)
@@ -47,6 +52,11 @@ def load(
             config_dirs = [str(beside)] if beside.is_dir() else []
     conf = cfg.ConfigOpts()
     options.register(conf)
+    if embedded and not (config_files or config_dirs) and pathlib.Path(_EMBEDDED).is_file():
+        conf.set_default(
+            "connection", f"sqlite:///{pathlib.Path(_EMBEDDED).absolute()}", "placement_database")
+        # There is no nova whose cells could be asked.
+        conf.set_default("count_usage_from_placement", True, "quota")
     try:
         conf(
             list(argv),
@@ -62,6 +72,12 @@ def load(
     except (cfg.Error, ValueError) as error:
         raise errors.ConfigurationError(" ".join(str(error).split())) from None
     return conf
+
+
+def uses_embedded(conf: cfg.ConfigOpts) -> bool:
+    """Return whether the database is the embedded one, for want of a configuration."""
+    location = conf.get_location("connection", "placement_database")
+    return location is not None and location.location is cfg.Locations.set_default
 
 
 def _describe_missing(error: cfg.RequiredOptError) -> str:

@@ -8,7 +8,7 @@ import logging
 from oslo_config import cfg
 from oslo_log import log as oslo_logging
 
-from placement_core import conf, logs
+from placement_core import conf, safe_logging
 from tests import base
 
 _FORGED = "2026-01-01 00:00:00.000 1 CRITICAL placement [-] all is lost"
@@ -27,7 +27,7 @@ class TestLogs(base.TestCase):
         options.set_override("connection", "sqlite:////x", "placement_database")
         options([], project="placement", default_config_files=[], default_config_dirs=[])
         self.handler.setFormatter(oslo_logging.formatters.ContextFormatter(config=options))
-        logs.protect([self.handler])
+        safe_logging.protect([self.handler])
         self.log = logging.Logger("placement_core.tests")
         self.log.addHandler(self.handler)
 
@@ -53,7 +53,7 @@ class TestLogs(base.TestCase):
         for text in _HOSTILE:
             for formatter in (self.handler.formatter, None):
                 self.handler.setFormatter(formatter)
-                logs.protect([self.handler])
+                safe_logging.protect([self.handler])
                 try:
                     try:
                         raise RuntimeError(f"{text} first")
@@ -81,8 +81,8 @@ class TestLogs(base.TestCase):
 
     def test_twice_is_once(self) -> None:
         formatter = self.handler.formatter
-        logs.protect([self.handler])
+        safe_logging.protect([self.handler])
         self.assertIs(formatter, self.handler.formatter)
 
     def test_printable(self) -> None:
-        self.assertEqual("a\\nb\\x1b[1m\\u2028é", logs.printable("a\nb\x1b[1m\u2028é"))
+        self.assertEqual("a\\nb\\x1b[1m\\u2028é", safe_logging.printable("a\nb\x1b[1m\u2028é"))

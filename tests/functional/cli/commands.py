@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import pathlib
+import pty
 import subprocess
 import sys
 from unittest import mock
@@ -69,3 +70,30 @@ def run_process(
         env=environment(connection, **more), capture_output=True, text=True,
         check=False, timeout=120, cwd=_ROOT,
     )
+
+
+def run_on_terminal(*arguments: str, connection: str, **more: str) -> tuple[int, str, str]:
+    """Run a command whose stderr is a terminal.
+
+    :returns: exit code, what it printed, and what the terminal got.
+    """
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "placement_core", *arguments], stdout=subprocess.PIPE,
+        stderr=theirs, text=True, cwd=_ROOT,
+        env={**environment(connection, **more), "TERM": "xterm", "COLUMNS": "100"},
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # Linux says so when the other end is closed.
+                break
+            if not piece:
+                break
+            shown += piece
+        assert process.stdout is not None
+        printed = process.stdout.read()
+    os.close(ours)
+    return process.returncode, printed, shown.decode()

@@ -71,8 +71,9 @@ class TestCatalogCommands(test_commands.CommandTestCase):
             self.assertEqual(service, self.catalog("service", "show", called))
         endpoint = self.catalog("endpoint", "add", "nova", "public", "http://h/", "--region",
                                 "one", "--id", "e")
-        self.assertEqual({"id": "e", "service_id": "s", "interface": "public", "url": "http://h/",
-                          "region_id": "one", "enabled": True}, endpoint)
+        self.assertEqual({"id": "e", "service_id": "s", "service_name": "nova",
+                          "interface": "public", "url": "http://h/", "region_id": "one",
+                          "enabled": True}, endpoint)
         self.assertEqual(endpoint, self.catalog("endpoint", "show", "e"))
         for filters, wanted in ((["--service", "compute"], ["e"]), (["--region", "one"], ["e"]),
                                 (["--interface", "admin"], []), (["--service", "image"], [])):
@@ -136,7 +137,7 @@ class TestCatalogCommands(test_commands.CommandTestCase):
                                              "description": "new", "enabled": False}]})
         self.assertEqual(
             [{"kind": "project", "name": "web", "id": loaded[-1]["id"], "outcome": "updated",
-              "changed": "description, enabled"}],
+              "changed": ["description", "enabled"]}],
             self.catalog("load", self.file(document)))
         printed = self.run_command("catalog", "load", self.file(document))
         self.assertIn("unchanged", printed)

@@ -27,7 +27,8 @@ class TestClaimsCommands(test_commands.CommandTestCase):
         database = Database(Settings(self.connection, sqlite_synchronous=False), Journal())
         self.addCleanup(database.dispose)
         self.ctx = Context(database)
-        self.host = factories.provider(self.ctx, inventory={"VCPU": 300, "MEMORY_MB": 300}).uuid
+        self.host = factories.provider(
+            self.ctx, "host-1", inventory={"VCPU": 300, "MEMORY_MB": 300}).uuid
 
     def held(self, project: str = "web", seconds: int | None = 600, *, due: bool = False) -> str:
         consumer = factories.new_uuid()
@@ -52,8 +53,8 @@ class TestClaimsCommands(test_commands.CommandTestCase):
         held, due = self.held(), self.held("lab", due=True)
         found, late = self.claims("list")
         self.assertEqual(
-            {"consumer_uuid": held, "project_id": "web", "user_id": "bob", "state": "held",
-             "expires_at": found["expires_at"],
+            {"consumer_uuid": held, "project_id": "web", "project_name": None,
+             "user_id": "bob", "state": "held", "expires_at": found["expires_at"],
              "allocations": {self.host: {"VCPU": 2, "MEMORY_MB": 1}}}, found)
         self.assertEqual((due, "expired", "2020-01-01T00:00:00+00:00"),
                          (late["consumer_uuid"], late["state"], late["expires_at"]))
@@ -62,7 +63,7 @@ class TestClaimsCommands(test_commands.CommandTestCase):
         self.assertEqual([], self.uuids("list", "--state", "held", "--project", "lab"))
         self.assertEqual([found], self.claims("show", held))
         printed = self.run_command("claims", "show", held)
-        self.assertIn(f"{self.host}: 1 MEMORY_MB, 2 VCPU", printed)
+        self.assertIn("host-1: 1 MEMORY_MB, 2 VCPU", printed)
         good = self.held(seconds=None)
         (shown,) = self.claims("show", good)
         self.assertEqual(("confirmed", None), (shown["state"], shown["expires_at"]))

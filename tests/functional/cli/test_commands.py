@@ -38,6 +38,13 @@ class TestDatabaseCommands(CommandTestCase):
         self.assertEqual(f"the schema is at {revisions.head()}\n", self.run_command("db", "sync"))
         self.assertEqual(f"{revisions.head()}\n", self.run_command("db", "version"))
 
+    def test_version_for_programs(self) -> None:
+        for revision in (None, revisions.head()):
+            self.assertEqual(
+                {"revision": revision, "newest": revisions.head()},
+                json.loads(self.run_command("db", "version", "-f", "json")))
+            self.run_command("db", "sync")
+
     def test_as_a_process(self) -> None:
         done = commands.run_process("db", "sync", connection=self.connection)
         self.assertEqual((0, f"the schema is at {revisions.head()}\n", ""),
@@ -231,6 +238,17 @@ class TestUpgradeCheck(CommandTestCase):
         self.execute("INSERT INTO resource_providers (id, uuid, name, generation) "
                      "VALUES (1, 'u1', 'host', 0)")
         self.assertIn("1 resource providers have no root provider id", self.check(2))
+
+    def test_for_programs(self) -> None:
+        """The same checks, results and exit code."""
+        def results(code: int) -> dict[str, str]:
+            return {row["check"]: row["result"] for row in json.loads(
+                self.run_command("status", "upgrade", "check", "-f", "json", code=code))}
+
+        self.assertEqual("failure", results(2)["Database Schema"])
+        self.run_command("db", "sync")
+        self.assertEqual({"success"}, set(results(0).values()))
+        self.assertEqual(self.check(0).count("Result: "), len(results(0)))
 
     def test_policy_in_json(self) -> None:
         self.run_command("db", "sync")

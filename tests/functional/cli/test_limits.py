@@ -174,13 +174,13 @@ class TestLimitsCommands(test_commands.CommandTestCase):
         rows = {row["resource_name"]: row for row in self.limits(*show, **tree)}
         self.assertEqual([(10, "own", "default"), (20, "subtree", "set"), (50, "subtree", "set")],
                          [(each["limit"], each["scope"], each["source"])
-                          for each in rows["servers"]["bound by"]])
+                          for each in rows["servers"]["bound_by"]])
         self.assertEqual((10, None), (rows["servers"]["default"], rows["servers"]["set"]))
-        self.assertEqual([], rows["class:MEMORY_MB"]["bound by"])
+        self.assertEqual([], rows["class:MEMORY_MB"]["bound_by"])
         rows = {row["resource_name"]: row for row in self.limits(*show)}
-        self.assertEqual(1, len(rows["servers"]["bound by"]))
+        self.assertEqual(1, len(rows["servers"]["bound_by"]))
         printed = self.run_command("limits", *show, **tree)
-        for text in ("50 of default (subtree, set)", " unlimited ", "(own, default)"):
+        for text in ("50 of Default (subtree, set)", " unlimited ", "(own, default)"):
             self.assertIn(text, printed)
 
     def test_audit(self) -> None:
@@ -278,8 +278,8 @@ class TestLimitsCommands(test_commands.CommandTestCase):
         done = commands.run("limits", "show", "web", "--service", "nova",
                             connection=self.connection)
         self.assertEqual(
-            (0, "No limits of this service are registered without a region; there are some with "
-             "--region RegionOne\n"), (done.returncode, done.stderr))
+            (0, "No limits bind this project: none are registered for service nova without a "
+             "region; there are some with --region RegionOne.\n"), (done.returncode, done.stdout))
 
     def test_an_audit_names_limits_that_bind_nobody(self) -> None:
         self.run_command("limits", "register", self.file(FILE))

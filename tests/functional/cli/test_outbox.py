@@ -41,27 +41,28 @@ class TestOutboxCommands(test_commands.CommandTestCase):
         self.assertEqual([], self.listed())
         self.put()
         self.compute.before = mock.Mock(side_effect=ComputeRefused("There is no such flavor."))
-        outbox.work_off(self.ctx, self.compute, "me", 10)
+        outbox.make_calls(self.ctx, self.compute, "me", 10)
         [row] = self.listed()
         self.assertEqual(
-            {"subject": self.reservation, "call": "grant_flavor", "attempts": 1,
+            {"subject": self.reservation, "subject_name": None, "lease_id": None,
+             "call": "grant_flavor", "attempts": 1,
              "arguments": {"reservation_id": self.reservation, "project_id": "web"},
              "problem": "ComputeRefused: There is no such flavor."},
             {name: row[name] for name in row if name not in ("id", "next_at")})
         self.assertIn("There is no such flavor.", self.run_command("outbox", "list"))
         self.assertEqual("0 calls are made now\n", self.run_command(
             "outbox", "retry", str(row["id"] + 1), code=1))
-        self.assertEqual(0, outbox.work_off(self.ctx, self.compute, "me", 10).taken)
+        self.assertEqual(0, outbox.make_calls(self.ctx, self.compute, "me", 10).taken)
         for arguments in ([str(row["id"])], []):
             self.assertEqual("1 calls are made now\n",
                              self.run_command("outbox", "retry", *arguments))
-        self.assertEqual(1, outbox.work_off(self.ctx, self.compute, "me", 10).failed)
+        self.assertEqual(1, outbox.make_calls(self.ctx, self.compute, "me", 10).failed)
 
     def test_audit(self) -> None:
         self.compute.put_slot_aggregate(self.reservation, "web")
-        with mock.patch.object(services, "_compute", lambda conf: self.compute):
+        with mock.patch.object(services, "_make_compute", lambda conf: self.compute):
             printed = self.run_command("outbox", "audit", "-f", "json")
-        self.assertEqual([{"reservation": self.reservation, "what becomes of it": "unknown"}],
+        self.assertEqual([{"reservation_id": self.reservation, "outcome": "unknown"}],
                          json.loads(printed))
 
     def test_a_design_that_needs_a_compute_service(self) -> None:

@@ -60,7 +60,8 @@ class TestQuotaCommands(test_commands.CommandTestCase):
             found = {row["resource_name"]: row for row in self.quota("show", project)}
             self.assertEqual({
                 "resource_name": "class:VCPU", "limit": 12, "source": "set", "used": 9,
-                "free": 3, "held by": self.ids["web"]}, found["class:VCPU"])
+                "free": 3, "held_by": self.ids["web"], "held_by_name": "web"},
+                found["class:VCPU"])
             self.assertEqual((-1, 0, -1), tuple(
                 found["class:MEMORY_MB"][name] for name in ("limit", "used", "free")))
         (row,) = [each for each in self.quota("show", "web", "--user", "joe")
@@ -75,24 +76,52 @@ class TestQuotaCommands(test_commands.CommandTestCase):
         self.assertEqual(2 * 3, len(found))
         self.assertEqual({
             "project_id": self.ids["web"], "name": "web", "resource_name": "class:VCPU",
-            "limit": 12, "source": "set", "used": 9, "free": 3, "held by": self.ids["web"]},
+            "limit": 12, "source": "set", "used": 9, "free": 3, "held_by": self.ids["web"],
+            "held_by_name": "web"},
             found["web", "class:VCPU"])
 
     def test_check(self) -> None:
         self.use("web", 9)
         self.assertEqual([], self.quota("check", "web", "class:VCPU=3", "servers=1"))
         self.assertEqual([{
-            "resource_name": "class:VCPU", "node_id": self.ids["web"], "user_id": None,
+            "resource_name": "class:VCPU", "node_id": self.ids["web"], "node_name": "web",
+            "user_id": None,
             "scope": "subtree", "source": "set", "limit": 12, "used": 9, "asked": 4,
             "over_by": 1}], self.quota("check", "web", "class:VCPU=4", "servers=1", code=1))
 
     def test_explain(self) -> None:
         consumer = self.use("web", 9)
         (row,) = self.quota("explain", "web", "class:VCPU=4", code=1)
-        self.assertEqual(consumer, row["consumers"])
+        self.assertEqual([{"uuid": consumer, "project_id": self.ids["web"], "amount": 9,
+                           "project_name": "web"}], row["consumers"])
         self.assertIn("1 too many", row["sentence"])
+        self.assertEqual(
+            [("web", 12, 9, 3)],
+            [tuple(limit[name] for name in ("node_name", "limit", "used", "free"))
+             for limit in row["limits"]])
         (row,) = self.quota("explain", "web", "class:VCPU=1")
         self.assertIn("2 more class:VCPU would", row["sentence"])
+
+    def test_an_explanation_for_people(self) -> None:
+        """Sentences, and a tree of what binds; no table."""
+        consumer = self.use("web", 9)
+        self.run_command("limits", "set", "team", "class:VCPU", "20", "--service", "compute",
+                         "--region", "RegionOne", **PLACEMENT)
+        printed = self.run_command(
+            "quota", "explain", "web", "class:VCPU=4", "servers=0", code=1, **PLACEMENT)
+        sentence, of_processors, of_servers = printed.strip().split("\n\n")
+        self.assertEqual(
+            f"project web ({self.ids['web']}) in domain Default stops it: limit 12 class:VCPU, "
+            f"9 used, 4 asked, 1 too many; deleting {consumer} of project web "
+            f"({self.ids['web']}) in domain Default (9) would do.", sentence)
+        self.assertEqual(
+            "class:VCPU, 4 asked\n"
+            "domain Default: no limit\n"
+            "+- project team: limit 20 (set), 9 used, all below it included, 11 free\n"
+            "   +- project web: limit 12 (set), 9 used, all below it included, 3 free"
+            "  <-- stops it", of_processors)
+        self.assertIn("servers, 0 asked\ndomain Default: ", of_servers)
+        self.assertLess(max(map(len, printed.splitlines())), 300)
 
     def test_refusals(self) -> None:
         for amount in ("class:VCPU", "class:VCPU=", "class:VCPU=-1", "=1", "class:VCPU=1.5",

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import datetime
 import os
+import pathlib
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Callable
+
+import fixtures
 
 from placement_core.changes.journal import Journal
 from placement_core.db.database import Database, Settings
@@ -55,6 +61,23 @@ class TestRefusals(test_commands.CommandTestCase):
             said = self.refused("--bind", f"127.0.0.1:{port}")
         self.assertEqual(f"--bind 127.0.0.1:{port}: Address already in use\n", said)
 
+    def test_what_would_stop_its_workers(self) -> None:
+        """It ends with one line; no worker is started that would die of it again and again."""
+        policy = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "policy.yaml")
+        policy.write_text("nonsense\n")
+        for expected, more in (
+            ("[keystone_authtoken] auth_type: expected", {"OS_API__AUTH_STRATEGY": "keystone"}),
+            ("[keystone_authtoken]: ", {
+                "OS_API__AUTH_STRATEGY": "keystone",
+                "OS_KEYSTONE_AUTHTOKEN__WWW_AUTHENTICATE_URI": "http://keystone.invalid",
+                "OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE": "passwort"}),
+            (str(policy), {"OS_OSLO_POLICY__POLICY_FILE": str(policy)}),
+            ("[limits] enforcement_model", {"OS_LIMITS__ENFORCEMENT_MODEL": "tre"}),
+        ):
+            text = self.refused("--bind", "127.0.0.1:18799", **more)
+            self.assertIn(expected, text)
+            self.assertEqual(1, text.count("\n"), text)
+
     def test_bad_arguments(self) -> None:
         for arguments in (("--bind", "8778"), ("--bind", "host:"), ("--bind", "host:99999"),
                           ("--workers", "0"), ("--threads", "x")):
@@ -77,12 +100,30 @@ class TestServe(base.TestCase):
         # SIGTERM to the parent alone: it ends its workers.
         os.kill(service.process.pid, signal.SIGTERM)
         self.assertEqual(0, service.process.wait(20))
-        first, second, *_ = service.log.read_text().splitlines()
+        first, *others = service.log.read_text().splitlines()
         self.assertEqual(f"the schema is at {revisions.head()}", first)
-        self.assertEqual(
+        self.assertEqual(1, others.count(
             f"placement-core serves on {service.url} (2 workers of 4 threads, "
-            f"{self.connection}, noauth2)", second)
+            f"{self.connection}, noauth2)"), others)
         self.assertRaises(OSError, service.request, "GET", "/")
+
+    def test_says_that_it_serves_when_it_answers(self) -> None:
+        """Whoever waits for the line may send requests at once, on any address."""
+        for bind in ("127.0.0.1", "0.0.0.0"):
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            process = subprocess.Popen(
+                [sys.executable, "-m", "placement_core", "serve", "--no-manager",
+                 "--allow-insecure", "--bind", f"{bind}:{port}"],
+                env=commands.environment(self.connection), cwd=pathlib.Path(__file__).parents[3],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.terminate)
+            self.assertTrue(any(" serves on " in line for line in process.stdout))
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as answer:
+                self.assertEqual(200, answer.status)
 
     def test_a_worker_that_died_is_replaced(self) -> None:
         service = self.useFixture(serving.Service(self.connection))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import fixtures
@@ -90,6 +91,24 @@ class TestLoad(base.TestCase):
         loaded = conf.load()
         self.assertEqual("sqlite:////tmp/x", loaded.placement_database.connection)
         self.assertEqual("keystone", loaded.api.auth_strategy)
+
+    def test_embedded_database(self) -> None:
+        """It is used where nothing is configured, and only if it is there."""
+        self.addCleanup(os.chdir, pathlib.Path.cwd())
+        os.chdir(self.folder)
+        self.assertRaises(errors.ConfigurationError, conf.load, embedded=True)
+        database = self.folder / "placement.sqlite"
+        database.touch()
+        loaded = conf.load(embedded=True)
+        self.assertEqual(f"sqlite:///{database}", loaded.placement_database.connection)
+        self.assertTrue(conf.uses_embedded(loaded))
+        self.assertRaises(errors.ConfigurationError, conf.load)
+        # A file, or the environment, is a configuration.
+        self.environment("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:////tmp/x")
+        self.assertFalse(conf.uses_embedded(conf.load(embedded=True)))
+        self.write("[limits]\ndriver = local\n")
+        with fixtures.EnvironmentVariable("OS_PLACEMENT_DATABASE__CONNECTION"):
+            self.assertRaises(errors.ConfigurationError, conf.load, embedded=True)
 
     def test_given_files(self) -> None:
         self.write("not even an ini file")

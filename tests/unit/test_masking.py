@@ -2,7 +2,7 @@
 
 import time
 
-from placement_core.db.masking import mask_text, mask_url
+from placement_core.masking import mask_text, mask_url
 from tests import base
 
 

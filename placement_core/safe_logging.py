@@ -1,0 +1,70 @@
+"""Log lines that are safe to read, whatever clients sent.
+
+Many lines have names, project ids and error texts from clients. Each stays one line, without
+terminal control sequences and without the secrets of URLs.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterable, Iterator
+
+from placement_core.masking import mask_text
+
+#: How many exceptions of a chain of causes are read.
+_LONGEST_CHAIN = 20
+
+
+def protect(handlers: Iterable[logging.Handler]) -> None:
+    """Make handlers write each message in one line of printable characters."""
+    for handler in handlers:
+        if not isinstance(handler.formatter, _SafeFormatter):
+            handler.setFormatter(_SafeFormatter(handler.formatter or logging.Formatter()))
+
+
+def printable(text: str) -> str:
+    """Return a text in one line, with control characters escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else
+        character.encode("unicode_escape").decode("ascii") for character in text)
+
+
+class _SafeFormatter(logging.Formatter):
+    """Makes the lines of another formatter safe. Only tracebacks have several lines."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        message = record.getMessage()
+        safe = _without_secrets(printable(message))
+        if safe != message:
+            record.msg, record.args = safe, None
+        text = self._inner.format(record)
+        if text.isprintable() and "://" not in text:
+            return text
+        if record.exc_info:
+            # The text of an exception becomes one line wherever the traceback repeats it.
+            for text_of_error in _list_multiline(record.exc_info[1]):
+                text = text.replace(text_of_error, printable(text_of_error))
+        return "\n".join(printable(line) for line in _without_secrets(text).split("\n"))
+
+
+def _list_multiline(error: BaseException | None) -> Iterator[str]:
+    """Yield the texts of several lines of an exception and of those that caused it."""
+    for _ in range(_LONGEST_CHAIN):
+        if error is None:
+            return
+        text_of_error = "".join(traceback.format_exception_only(error)).rstrip()
+        if "\n" in text_of_error:
+            yield text_of_error
+        error = error.__cause__ or error.__context__
+
+
+def _without_secrets(text: str) -> str:
+    return mask_text(text) if "://" in text else text

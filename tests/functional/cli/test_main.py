@@ -1,0 +1,61 @@
+"""The list of the commands, and what reading it costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from placement_core.cli import base as command_base, commands as command_table
+from tests import base
+from tests.functional.cli import commands
+
+#: Loading any of these takes longer than everything that the help needs.
+_HEAVY = {"sqlalchemy", "oslo_config", "oslo_log", "oslo_db", "pyramid", "numpy"}
+_RUN = """
+import json, sys
+from placement_core.cli import main
+try:
+    main.main(sys.argv[1:])
+except SystemExit:
+    pass
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+class TestMain(base.TestCase):
+    """The first thing that anybody calls."""
+
+    def test_every_command_can_be_called(self) -> None:
+        """Each name of the table leads to a command that says what it does."""
+        for name in command_table.COMMANDS:
+            command = command_table.make_entry_point(name).load()
+            self.assertTrue(issubclass(command, command_base.Configured), name)
+            summary = command_table.read_summary(name)
+            self.assertGreater(len(summary.split()), 1, name)
+            self.assertTrue((command.__doc__ or "").startswith(summary), name)
+
+    def test_help_lists_every_command(self) -> None:
+        """Aligned, each with its summary; ``help`` alone is the same."""
+        help_text = commands.run("--help").stdout
+        for name in command_table.COMMANDS:
+            self.assertRegex(help_text, rf"(?m)^  {name} +{command_table.read_summary(name)[:20]}")
+        self.assertEqual(help_text, commands.run("help").stdout)
+        self.assertEqual(help_text, commands.run().stdout)
+
+    def test_help_of_one_command(self) -> None:
+        """It needs the command's module, and names its options."""
+        done = commands.run("help", "leases", "list")
+        self.assertEqual(0, done.returncode)
+        self.assertIn("--config-file", done.stdout)
+        self.assertEqual(done.stdout, commands.run("leases", "list", "--help").stdout)
+
+    def test_what_is_not_needed_is_not_imported(self) -> None:
+        """``--version`` and ``--help`` load nothing of the service."""
+        for option in ("--version", "--help"):
+            done = subprocess.run(
+                [sys.executable, "-c", _RUN, option], env=commands.environment(None),
+                capture_output=True, text=True, check=True)
+            loaded = set(json.loads(done.stdout.splitlines()[-1]))
+            self.assertIn("cliff", loaded)
+            self.assertEqual(set(), _HEAVY & loaded, option)
