@@ -1,7 +1,7 @@
-"""What the reservations room refuses.
+"""Errors of reservations.
 
-``DoesNotFit``, ``NotChangeable`` and ``InvalidReservation`` are the plugins' too and
-live in ``plugin_api.reservations``.
+``DoesNotFit``, ``NotChangeable`` and ``InvalidReservation`` are raised by plugins, too, and are
+defined in ``plugin_api.reservations``.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class PropertyNotFound(errors.NotFound):
 
 
 class InvalidLease(errors.Invalid):
-    """What was asked for makes no sense.
+    """A request is invalid.
 
-    :ivar field: which part of it.
+    :ivar field: the field that is wrong.
     """
 
     code = "reservations.invalid"
@@ -84,7 +84,7 @@ class OutOfLimits(errors.Forbidden):
 class NoRoom(DoesNotFit):
     """A lease does not fit; with the time at which it would.
 
-    :ivar fits_at: the earliest start of the same lease; None: at none that was tried.
+    :ivar fits_at: the earliest start at which it fits; None: at no start that was tried.
     """
 
     def __init__(self, refusal: DoesNotFit, fits_at: datetime.datetime | None) -> None:
@@ -98,7 +98,7 @@ class NoRoom(DoesNotFit):
 
 
 class WrongStatus(errors.Conflict):
-    """The lease is not in a status in which this can be done."""
+    """The status of the lease does not allow the operation."""
 
     code = "reservations.lease.status"
 
@@ -110,46 +110,47 @@ class HostExists(errors.Conflict):
 
 
 class HostInUse(errors.Conflict):
-    """The host carries allocations, or leases hold it now or later."""
+    """The host has allocations, or leases have it now or later."""
 
     code = "reservations.host.in_use"
 
 
 class CapabilityInUse(errors.Conflict):
-    """Reservations of the host were made because of that property."""
+    """Reservations of the host require the property."""
 
     code = "reservations.capability.in_use"
 
 
 class PolicyRefused(errors.Forbidden):
-    """The lease is within no rule of this site: too long, too far ahead, over budget."""
+    """A rule of the site refuses the lease: it is too long, too far ahead, over budget."""
 
     code = "reservations.policy"
 
 
 class OverQuota(PolicyRefused):
-    """More is reserved for instances than a limit allows at all.
+    """The slots of a lease alone exceed a limit.
 
-    :ivar exceeded_limits: each of them; nothing counts as used.
+    :ivar exceeded_limits: all such limits; their usage counts as 0.
     """
 
     code = "reservations.policy.quota"
 
     def __init__(self, exceeded_limits: Sequence[ExceededLimit]) -> None:
         super().__init__("The reserved instances are larger than the quota: " + "; ".join(
-            f"{each.resource_name}: {each.asked} reserved, {each.node_id} may have {each.limit}"
-            for each in exceeded_limits) + ".")
+            f"{limit.resource_name}: {limit.asked} reserved, "
+            f"{limit.node_id} may have {limit.limit}"
+            for limit in exceeded_limits) + ".")
         self.exceeded_limits = exceeded_limits
 
 
 class OverBudget(PolicyRefused):
-    """The leases of a project would hold more over time than a limit allows.
+    """The leases of a project would exceed a budget.
 
-    :ivar exceeded_limits: each of them, in hours, rounded up.
+    :ivar exceeded_limits: all exceeded budgets, with amounts in hours, rounded up.
     """
 
     code = "reservations.policy.budget"
 
     def __init__(self, exceeded_limits: Sequence[ExceededLimit]) -> None:
-        super().__init__("; ".join(each.sentence() for each in exceeded_limits) + ".")
+        super().__init__("; ".join(limit.sentence() for limit in exceeded_limits) + ".")
         self.exceeded_limits = exceeded_limits

@@ -1,4 +1,4 @@
-"""What this room tells about leases and hosts. Times are aware UTC."""
+"""Records of leases and hosts. Times are aware UTC."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from placement_core.plugin_api.reservations import Size, Window
 
-# Statuses of leases (spec blazar §3). Every change is one transaction, so nobody ever
-# sees the transitional ones of the reference.
+# Statuses of leases (spec blazar §3). Every change is one transaction, so the transitional
+# statuses of the reference are never visible.
 PENDING, ACTIVE, TERMINATED, ERROR = "PENDING", "ACTIVE", "TERMINATED", "ERROR"
 
 # Statuses of reservations.
@@ -25,9 +25,9 @@ UNDONE, IN_PROGRESS, DONE, E_ERROR = "UNDONE", "IN_PROGRESS", "DONE", "ERROR"
 class Reservation:
     """A part of a lease.
 
-    :ivar fields: those of its plugin, as ``ReservationPlugin.values`` returned them.
-    :ivar made: what was made for it in the compute service: ``flavor_id``,
-        ``server_group_id``, ``aggregate_id``; None where nothing is.
+    :ivar fields: its plugin's fields, as ``ReservationPlugin.values`` returned them.
+    :ivar compute_ids: ids of its objects in the compute service: ``flavor_id``,
+        ``server_group_id``, ``aggregate_id``; None where there is none.
     """
 
     id: str
@@ -38,16 +38,16 @@ class Reservation:
     missing_resources: bool
     resources_changed: bool
     fields: Mapping[str, Any]
-    made: Mapping[str, str | int | None]
+    compute_ids: Mapping[str, str | int | None]
     created_at: datetime.datetime
     updated_at: datetime.datetime | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """What shall happen, or has happened, to a lease.
+    """An event of a lease: a start, the time before the end, or an end.
 
-    :ivar problem: why it failed, for one whose status is ERROR.
+    :ivar problem: why it failed, if the status is ERROR.
     """
 
     id: str
@@ -62,13 +62,13 @@ class Event:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventWork:
-    """An event, as those see it who carry events out.
+    """An event, as managers see it.
 
-    :ivar owner: who has it, or had it last.
-    :ivar attempts: how often somebody took it; ``failures``: how often it failed since it
-        was made or retried.
-    :ivar deadline_at: until when its owner has it; of one that failed, when it is tried
-        again.
+    :ivar owner: the manager that owns it, or owned it last.
+    :ivar attempts: how often it was dequeued; ``failures``: how often it failed since it was
+        created or retried.
+    :ivar deadline_at: until when its owner owns it; after a failure, the earliest time of the
+        next attempt.
     :ivar problem: why it failed, or what it waits for.
     """
 
@@ -86,9 +86,9 @@ class EventWork:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lease:
-    """A claim in time.
+    """A lease.
 
-    :ivar number: the order in which leases were made; a page ends with one.
+    :ivar number: ascending in the order of creation; pages are ordered by it.
     """
 
     number: int
@@ -108,27 +108,27 @@ class Lease:
 
     @property
     def window(self) -> Window:
-        """Return when it is."""
+        """Return the time from its start to its end."""
         return Window(self.start_at, self.end_at)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewReservation:
-    """A reservation that is asked for.
+    """A reservation of a new lease.
 
-    :ivar given: the fields of its plugin as the client sent them, not yet checked.
+    :ivar raw_fields: its plugin's fields as the client sent them, not yet checked.
     """
 
     resource_type: str
-    given: Mapping[str, Any]
+    raw_fields: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewLease:
-    """A lease that is asked for.
+    """A new lease, as the client requests it.
 
     :ivar start_at: None: now.
-    :ivar before_end_at: None: as ``[reservations] minutes_before_end_lease`` says.
+    :ivar before_end_at: None: ``[reservations] minutes_before_end_lease`` before the end.
     """
 
     name: str
@@ -142,21 +142,22 @@ class NewLease:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangedReservation:
-    """What shall change of a reservation of a lease.
+    """Requested changes of a reservation.
 
-    :ivar resource_type: None: not said; else it must be what it is.
+    :ivar resource_type: None: not sent; otherwise it must be the present one.
+    :ivar raw_fields: the fields to change as the client sent them, not yet checked.
     """
 
     id: str
     resource_type: str | None
-    given: Mapping[str, Any]
+    raw_fields: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaseChange:
-    """What shall change of a lease; None: nothing.
+    """Requested changes of a lease; a field that is None does not change.
 
-    :ivar start_now: it shall start at once; ``end_now``: it shall end at once.
+    :ivar start_now: start it at once; ``end_now``: end it at once.
     """
 
     name: str | None = None
@@ -172,7 +173,7 @@ class LeaseChange:
 class Host:
     """A host of the freepool.
 
-    :ivar capabilities: {property: value}, beside what the fields say.
+    :ivar capabilities: {property: value}, in addition to the fields.
     :ivar down_reason: why it is not reservable.
     """
 
@@ -199,8 +200,8 @@ class Host:
 class PoolHost:
     """A host of the freepool, as the compute service and placement know it.
 
-    :ivar root_id: the key of its resource provider; ``child_id`` that of the child which
-        is kept for reservations.
+    :ivar root_id: the id of its resource provider; ``child_id`` that of the child with the
+        inventories of reservations.
     """
 
     id: int
@@ -211,9 +212,9 @@ class PoolHost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostProperty:
-    """A name that hosts can have a value of.
+    """A property that hosts can have a value of.
 
-    :ivar values: those that hosts have, each once; None: not asked for.
+    :ivar values: the distinct values of all hosts; None: not requested.
     """
 
     id: str
@@ -227,9 +228,9 @@ class HostProperty:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostAllocation:
-    """What one reservation holds, or held, of a host.
+    """A share of a host that a reservation holds, or held.
 
-    :ivar ended: its reservation has ended; ``window`` is when it really held it.
+    :ivar ended: the reservation has ended; ``window`` is the time in which it really held it.
     """
 
     host_id: int
@@ -245,11 +246,11 @@ class HostAllocation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Notification:
-    """What was done to a lease.
+    """A notification: one change of a lease.
 
-    :ivar position: in the order of reading; the next page begins after it.
-    :ivar event: one of those of ``notifications``.
-    :ivar lease: as it was afterwards, by the names of ``Lease``; times are ISO texts.
+    :ivar position: ascending in the order of reading; the next page begins after it.
+    :ivar event: one of the constants of ``notifications``.
+    :ivar lease: the lease after the change, {field of ``Lease``: value}; times are ISO texts.
     """
 
     position: int
@@ -262,12 +263,12 @@ class Notification:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostHistoryEntry:
-    """What a reservation held of a host, from when to when.
+    """A share of a host that a reservation held during a window.
 
-    :ivar size: of one slot; of the host, for a whole one.
-    :ivar ended: it is over; until then ``window`` ends when it is planned to.
+    :ivar size: the size of one slot; for a whole host, of the host.
+    :ivar ended: the reservation has ended; if not, ``window`` ends at the planned time.
     :ivar deleted: the lease was deleted.
-    :ivar marker: the next page begins after it.
+    :ivar marker: the next page begins after this entry, if it is asked for with this marker.
     """
 
     host_id: int

@@ -40,8 +40,8 @@ def _duration_class() -> sa.Column[Any]:
 #: The hosts of the freepool. ``name`` is that of the compute node or resource provider,
 #: ``provider_id`` the root of its tree; ``reservation_provider_id`` is the child that is
 #: made with the host and kept: leases add classes and inventory to it, and remove them.
-#: The sizes are what can be promised. ``promised``: somebody has, or had, something of it.
-#: No id comes back, so that the history does not ascribe to one host what another one was.
+#: The sizes are bookable sizes. ``promised``: some reservation has, or had, a share of it.
+#: Ids are never reused, so that the history does not confuse hosts.
 computehosts = sa.Table(
     "computehosts", metadata,
     *timestamps(),
@@ -98,9 +98,9 @@ computehost_extra_capabilities = sa.Table(
     **_MYSQL,
 )
 
-#: ``number`` is the order in which they were made; ``version`` rises with each change.
-#: One that was deleted is kept for a time, for the history; ``ended_at`` is when its
-#: reservations really ended.
+#: ``number`` ascends in the order of creation; ``version`` is incremented with each change.
+#: Deleted leases are kept for a time, for the history; ``ended_at`` is when the reservations
+#: really ended.
 leases = sa.Table(
     "leases", metadata,
     *timestamps(),
@@ -124,10 +124,10 @@ leases = sa.Table(
     **_MYSQL,
 )
 
-#: What clients are shown of leases, made beforehand: see ``rendered_texts``. A row whose lease
-#: has another version by now, or is gone, counts for nothing; nor does one of an earlier lease
-#: whose number came back (SQLite). There is no foreign key: who writes a row would wait for
-#: those who change the lease (MySQL).
+#: Leases rendered in advance: see ``rendered_texts``. A row is void if its lease has another
+#: version by now, or is gone, or if it belongs to an earlier lease with the same number, which
+#: SQLite may reuse. There is no foreign key: on MySQL, a writer of a row would wait for
+#: transactions that change the lease.
 lease_texts = sa.Table(
     "lease_texts", metadata,
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
@@ -158,7 +158,7 @@ lease_reservations = sa.Table(
     **_MYSQL,
 )
 
-#: The fields of ``virtual:instance``, and what was made for it in the compute service.
+#: The fields of ``virtual:instance``, and the ids of its objects in the compute service.
 instance_reservations = sa.Table(
     "instance_reservations", metadata,
     *timestamps(),
@@ -180,7 +180,7 @@ instance_reservations = sa.Table(
     **_MYSQL,
 )
 
-#: The fields of ``physical:host``, and what was made for it in the compute service.
+#: The fields of ``physical:host``, and the id of its aggregate in the compute service.
 computehost_reservations = sa.Table(
     "computehost_reservations", metadata,
     *timestamps(),
@@ -200,11 +200,11 @@ computehost_reservations = sa.Table(
     **_MYSQL,
 )
 
-#: What reservations hold of hosts: ``slots`` of the size in the three columns; a whole
-#: host is one slot of its size. When a reservation ends, ``end_second`` becomes the
-#: second in which it did; the row is kept, for the history: with the host's name, once
-#: that has left the freepool. Of a reservation that had a host several times, or other numbers of
-#: its slots, each time is a row; those before the last end before their lease does.
+#: The shares of hosts that reservations have: ``slots`` of the size in the three columns; a whole
+#: host is one slot of its size. When a reservation ends, ``end_second`` becomes the second of its
+#: end; the row is kept for the history, with the host's name once the host has left the freepool.
+#: If a reservation had a host several times, or different numbers of its slots, each time is a
+#: row; all but the last end before the lease does.
 computehost_allocations = sa.Table(
     "computehost_allocations", metadata,
     sa.Column("reservation_id", sa.String(36),
@@ -227,7 +227,7 @@ computehost_allocations = sa.Table(
     **_MYSQL,
 )
 
-#: What reservations hold of something that is on no host.
+#: The amounts of things on no host that reservations have.
 reservation_amounts = sa.Table(
     "reservation_amounts", metadata,
     sa.Column("reservation_id", sa.String(36),
@@ -245,10 +245,10 @@ reservation_amounts = sa.Table(
     **_MYSQL,
 )
 
-#: What shall happen to a lease, and when. A manager that carries one out is its
-#: ``owner`` until ``deadline_at``; ``attempt`` rises each time that somebody takes it. Of
-#: one that nobody has, ``deadline_at`` is until when nobody shall, because it failed;
-#: ``failures`` counts how often.
+#: The events of leases. The manager that executes an event is its ``owner`` until
+#: ``deadline_at``; ``attempt`` is incremented each time it is dequeued. If an event without an
+#: owner has a ``deadline_at``, it has failed, and is not dequeued again before that time;
+#: ``failures`` counts how often it failed.
 lease_events = sa.Table(
     "lease_events", metadata,
     *timestamps(),
@@ -269,9 +269,9 @@ lease_events = sa.Table(
     **_MYSQL,
 )
 
-#: Calls to the compute service that have to be made, one after the other for each
-#: ``subject`` (a reservation's id, or ``host:<id>``) and each host, in the order of ``id``:
-#: see ``outbox``. A row is removed when its call was made.
+#: Pending calls to the compute service, made one after the other for each ``subject`` (a
+#: reservation's id, or ``host:<id>``) and each host, in the order of ``id``: see ``outbox``. A row
+#: is deleted when its call is complete.
 outbox = sa.Table(
     "reservation_outbox", metadata,
     *timestamps(),
@@ -294,10 +294,9 @@ outbox = sa.Table(
     **_MYSQL,
 )
 
-#: What was done to leases, for those who want to know: written in the transaction that
-#: does it, with the lease as it is afterwards (JSON). ``id`` is the order in which they
-#: were written; ``position``, which the first reader gives them, that in which they can be
-#: read without missing one.
+#: Notifications: each is inserted in the transaction that changes the lease, with the lease after
+#: the change (JSON). ``id`` is the order of insertion; ``position``, which the first reader
+#: assigns, is the order in which they can be read without missing one.
 lease_notices = sa.Table(
     "lease_notices", metadata,
     sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True,

@@ -1,12 +1,12 @@
 """The hosts of the freepool.
 
-``registry``           hosts enter, change and leave
-``candidates``         which provider, or compute node, a name stands for
-``sizes``              what can be promised of a host follows its inventories
-``host_capabilities``  what operators say of hosts beside that
-``host_properties``    the names of properties that hosts have values of
-``host_queries``       reads hosts, and what is held of them
-``monitor``            takes hosts out of service that do not work
-``healing``            finds other hosts for leases that lost some
-``access``             who may claim of hosts that are kept for reservations
+``registry``           registers, changes and removes hosts
+``candidates``         finds the provider, or compute node, that a name stands for
+``sizes``              the bookable sizes of hosts, which follow their inventories
+``host_capabilities``  further properties of hosts, set by operators
+``host_properties``    the names of these properties
+``host_queries``       reads hosts and their allocations
+``monitor``            takes failed hosts out of service
+``healing``            assigns other hosts to leases that lost some
+``access``             decides who may claim of hosts in the freepool
 """

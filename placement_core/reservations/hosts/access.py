@@ -1,16 +1,16 @@
-"""The fence: refuses claims on hosts of the freepool that no reservation admits.
+"""Host access: refuses claims on hosts of the freepool that no reservation admits.
 
-A claim is let onto a host by
+A claim on a host is admitted by one of these, in force there:
 
-- a reservation of the whole host, in force there, of the consumer's project;
-- slots of a reservation, in force there, whose resource class the consumer takes: what it
-  has of the host is within its slots, and what all have who take that class is within all
-  slots there are;
-- slots without a resource class (they are a matter of the compute service), of the
-  consumer's project: what the project has of the host is within all of these.
+- a reservation of the whole host, of the consumer's project;
+- slots of a reservation whose resource class the consumer claims: the consumer's usage of the
+  host must be within its slots, and the usage of all consumers of that class within all slots
+  of the reservation there;
+- slots without a resource class (the compute service enforces them), of the consumer's project:
+  the project's usage of the host must be within all of these.
 
-Of the host's resources VCPU and PCPU together, MEMORY_MB and DISK_GB are counted: what
-slots consist of. Source: design §6.
+The resources that slots consist of are counted: VCPU and PCPU together, MEMORY_MB and DISK_GB.
+Source: design §6.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import sqlalchemy as sa
 
 from placement_core.context import Context
 from placement_core.db import clock
-from placement_core.placement import tables as placed
+from placement_core.placement import tables as placement_tables
 from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
 from placement_core.placement.allocations.reserved_trees import PASSES, Held
-from placement_core.placement.errors import Fenced
+from placement_core.placement.errors import ProviderReserved
 from placement_core.plugin_api.reservations import Size
 from placement_core.reservations import tables
 from placement_core.reservations.records import R_ACTIVE
@@ -35,9 +35,9 @@ from placement_core.reservations.records import R_ACTIVE
 _hosts, _shares, _reservations, _leases = (
     tables.computehosts, tables.computehost_allocations, tables.lease_reservations,
     tables.leases)
-_inventories, _classes = placed.inventories, placed.resource_classes
+_inventories, _classes = placement_tables.inventories, placement_tables.resource_classes
 
-#: What slots consist of, by resource class: places in a ``Size``.
+#: The resources that slots consist of: {resource class: its index in ``Size.amounts``}.
 _COUNTED = {"VCPU": 0, "PCPU": 0, "MEMORY_MB": 1, "DISK_GB": 2}
 
 _class_name = sa.literal(PASSES, sa.String).concat(
@@ -51,7 +51,7 @@ _in_force = (
     sa.join(_shares, _reservations, sa.and_(
         _reservations.c.id == _shares.c.reservation_id, _reservations.c.status == R_ACTIVE))
     .join(_leases, _leases.c.id == _reservations.c.lease_id))
-# A share that was given up before its reservation ends has an end of its own.
+# A share that was released before its reservation ends has an end of its own.
 _OF_HOSTS = (
     sa.select(
         _hosts.c.provider_id, _hosts.c.name, _hosts.c.reservation_provider_id,
@@ -65,10 +65,10 @@ _OF_HOSTS = (
 
 
 class HostAccessGate(Gate):
-    """Lets consumers onto hosts of the freepool."""
+    """Checks claims on hosts of the freepool."""
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
-        """Return who decides about an attempt."""
+        """Return the check of one attempt."""
         return _HostAccessCheck()
 
 
@@ -76,14 +76,15 @@ class _HostAccessCheck(Check):
     judges_reserved_trees = True
 
     def decide(self, ctx: Context, write: PlannedWrite) -> None:
-        """Refuse who has no reservation of a host, or too small a one.
+        """Refuse consumers without a reservation of a host, or with too small a one.
 
-        What is read is of now: nobody starts or ends a lease of a host, or lets one in or
-        out of the freepool, while the root of its tree is held.
+        The reservations that this reads are current: while the claim holds the lock on the root
+        of a host's tree, no lease of the host starts or ends, and it does not enter or leave the
+        freepool.
 
-        :raises Fenced: naming the first who is not let in.
+        :raises ProviderReserved: naming the first consumer that is refused.
         """
-        trees = reserved_trees.entered(write)
+        trees = reserved_trees.find_entered(write)
         if not trees:
             return
         by_root: dict[int, list[sa.Row[Any]]] = collections.defaultdict(list)
@@ -91,14 +92,15 @@ class _HostAccessCheck(Check):
                 _OF_HOSTS, {"roots": [tree.root_id for tree in trees]}):
             by_root[row.provider_id].append(row)
         for tree in trees:
-            # Without a row, the host has left the freepool since the claim asked.
+            # Without a row, the host has left the freepool since the claim read the trees.
             if tree.root_id in by_root:
                 rows = by_root[tree.root_id]
-                _Host(rows[0], [row for row in rows if row.id], tree.held).check(tree.entrants)
+                access = _HostAccess(rows[0], [row for row in rows if row.id], tree.held)
+                access.check(tree.entrants)
 
 
-class _Host:
-    """A host, the reservations in force there, and what consumers would have of it."""
+class _HostAccess:
+    """A host, the reservations in force there, and what consumers would use of it."""
 
     def __init__(
         self, host: sa.Row[Any], reservations: Sequence[sa.Row[Any]], held: Sequence[Held]
@@ -114,35 +116,36 @@ class _Host:
                     allocation.used)
 
     def check(self, entrants: Mapping[str, str]) -> None:
-        """Refuse the first of some consumers, {uuid: project}, that is not let in."""
+        """Refuse the first of some consumers, {uuid: project}, that no reservation admits."""
         for consumer, project in sorted(entrants.items()):
-            of_project = [row for row in self._reservations if row.project_id == project]
-            if any(row.whole for row in of_project):
+            own_reservations = [
+                row for row in self._reservations if row.project_id == project]
+            if any(row.whole for row in own_reservations):
                 continue
-            taken = [row for row in self._reservations
-                     if consumer in self._slots.get(row.class_name, ())]
-            if taken:
-                self._check_slots(consumer, taken)
+            reservations = [row for row in self._reservations
+                            if consumer in self._slots.get(row.class_name, ())]
+            if reservations:
+                self._check_slots(consumer, reservations)
                 continue
-            unnamed = [row for row in of_project if not row.has_class]
-            if not unnamed:
-                raise Fenced(self._refusal(consumer, project, of_project))
+            without_class = [row for row in own_reservations if not row.has_class]
+            if not without_class:
+                raise ProviderReserved(self._build_refusal(consumer, project, own_reservations))
             used = self._sum_used(
                 allocation for allocation in self._held if allocation.project_id == project)
-            self._check_within(
-                f"project {project} would have", used, unnamed, [row.slots for row in unnamed])
+            self._check_within(f"project {project} would have", used, without_class,
+                               [row.slots for row in without_class])
 
-    def _check_slots(self, consumer: str, taken: Sequence[sa.Row[Any]]) -> None:
-        own = self._sum_used(allocation for allocation in self._held
-                             if allocation.consumer_uuid == consumer)
-        self._check_within(f"consumer {consumer} would have", own, taken,
-                      [self._slots[row.class_name][consumer] for row in taken])
+    def _check_slots(self, consumer: str, reservations: Sequence[sa.Row[Any]]) -> None:
+        used = self._sum_used(allocation for allocation in self._held
+                              if allocation.consumer_uuid == consumer)
+        self._check_within(f"consumer {consumer} would have", used, reservations,
+                           [self._slots[row.class_name][consumer] for row in reservations])
         sharing: Collection[str] = {
-            uuid for row in taken for uuid in self._slots[row.class_name]}
-        of_all = self._sum_used(allocation for allocation in self._held
-                               if allocation.consumer_uuid in sharing)
-        self._check_within("the consumers of these slots would have", of_all, taken,
-                      [row.slots for row in taken])
+            uuid for row in reservations for uuid in self._slots[row.class_name]}
+        used_by_all = self._sum_used(allocation for allocation in self._held
+                                     if allocation.consumer_uuid in sharing)
+        self._check_within("the consumers of these slots would have", used_by_all, reservations,
+                           [row.slots for row in reservations])
 
     def _check_within(
         self, who: str, used: Size, reservations: Sequence[sa.Row[Any]], slots: Sequence[int]
@@ -153,19 +156,19 @@ class _Host:
                 (row.vcpus, row.memory_mb, row.disk_gb) for row in reservations), strict=True)))
         if any(amount > limit for amount, limit in
                zip(used.amounts(), size.amounts(), strict=True)):
-            named = ", ".join(row.id for row in reservations)
-            raise Fenced(
+            ids = ", ".join(row.id for row in reservations)
+            raise ProviderReserved(
                 f"Host {self._name} is kept for reservations: {who} {used} there, and "
-                f"{sum(slots)} of the slots of reservation {named} are {size}.")
+                f"{sum(slots)} of the slots of reservation {ids} are {size}.")
 
-    def _refusal(
-        self, consumer: str, project: str, of_project: Sequence[sa.Row[Any]]
+    def _build_refusal(
+        self, consumer: str, project: str, own_reservations: Sequence[sa.Row[Any]]
     ) -> str:
         refusal = (f"Host {self._name} is kept for reservations: project {project} of "
                    f"consumer {consumer} has none ")
-        if not of_project:
+        if not own_reservations:
             return f"{refusal}in force there."
-        classes = " or ".join(row.class_name for row in of_project)
+        classes = " or ".join(row.class_name for row in own_reservations)
         return (f"{refusal}there that lets in whoever does not take its resource class: "
                 f"{classes}.")
 

@@ -1,4 +1,4 @@
-"""What a name stands for that shall become a host: a resource provider, or a compute node."""
+"""Finds the resource provider or compute node that is to be registered as a host."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _CALLED = sa.select(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostCandidate:
-    """A resource provider that shall become a host, and what its compute node says.
+    """A resource provider that is to be registered as a host.
 
-    :ivar fields: columns of the host.
+    :ivar fields: columns of the host, from its compute node; empty if it has none.
     """
 
     provider_uuid: str
@@ -41,20 +41,20 @@ class HostCandidate:
 
 
 class HostCandidates:
-    """Finds what shall become hosts.
+    """Finds candidates by name or uuid.
 
-    :param nodes: whose records say what a host is, where a cell has it.
+    :param nodes: the compute nodes of the cells, whose records describe hosts.
     """
 
     def __init__(self, nodes: ComputeNodes) -> None:
         self._nodes = nodes
 
     def find(self, ctx: Context, name: str) -> HostCandidate:
-        """Return the one provider that is called so, or whose compute node is.
+        """Return the one provider that has this name or uuid, or whose compute node has it.
 
         :raises UnknownHost, AmbiguousHost: none has that name, or several have.
         :raises InvalidLease: it is nested, or a node without inventories.
-        :raises errors.Unavailable: a cell does not answer that may have it.
+        :raises errors.Unavailable: a cell that may have the node does not answer.
         """
         if not 0 < len(name) <= _LONGEST_NAME or not texts.is_storable(name):
             raise UnknownHost(name)
@@ -63,7 +63,7 @@ class HostCandidates:
         nodes = _filter_nodes(listing.nodes, name)
         for node in nodes:
             _require_inventories(node, name)
-        by_uuid = _by_uuid(providers, nodes)
+        by_uuid = _index_by_uuid(providers, nodes)
         if not by_uuid and listing.missing:
             raise compute_errors.CellsMissing([cell.name for cell in listing.missing])
         uuid, compute_node = _require_one(by_uuid, name)
@@ -90,15 +90,15 @@ class HostCandidates:
 
 
 def _filter_nodes(nodes: Sequence[ComputeNode], name: str) -> list[ComputeNode]:
-    """Return the nodes of that name; if there are none, those of a service of that host."""
+    """Return the nodes with that hypervisor hostname, or else those with that host."""
     return ([node for node in nodes if node.hypervisor_hostname == name]
             or [node for node in nodes if node.host == name])
 
 
-def _by_uuid(
+def _index_by_uuid(
     providers: Sequence[sa.Row[Any]], nodes: Sequence[ComputeNode]
 ) -> dict[str, ComputeNode | None]:
-    """Return which providers are meant, with their compute nodes where these are known."""
+    """Return {provider uuid: its compute node, or None} of all that have the name."""
     by_uuid: dict[str, ComputeNode | None] = {row.uuid: None for row in providers}
     return by_uuid | {node.uuid: node for node in nodes if node.uuid is not None}
 
@@ -129,7 +129,7 @@ def _require_inventories(node: ComputeNode, name: str) -> None:
 
 @db.retry_writes
 def _find_providers(ctx: Context, name_or_uuid: str) -> list[sa.Row[Any]]:
-    """Return the providers whose name or uuid that is."""
+    """Return the providers with that name or uuid."""
     name_or_uuid = _canonical(name_or_uuid)
     with db.read_once(ctx) as session:
         # An adopted MySQL table compares without regard to case.
@@ -138,7 +138,7 @@ def _find_providers(ctx: Context, name_or_uuid: str) -> list[sa.Row[Any]]:
 
 
 def _canonical(name: str) -> str:
-    """Return the spelling of a uuid that providers have; anything else as it is."""
+    """Return a uuid in the spelling of ``resource_providers.uuid``; other texts unchanged."""
     try:
         return str(uuids.UUID(name))
     except ValueError:

@@ -1,11 +1,11 @@
-"""Leases whose hosts failed get others, where there are some.
+"""Assigns other hosts to leases whose hosts failed, where there are some.
 
-A share is lost when its host is out of service or has left the pool, or when what is
-promised of the host is more than it has by now. What a lease holds elsewhere stays where
-it is while it is in force. Each lease is one transaction that decides by what it finds
-then, so any number may heal at the same time.
-Source: spec blazar §4 (monitor, heal); differs: what is missing is placed again when it
-fits, and the lease is degraded no longer.
+A share is lost if its host is out of service or has left the pool, or if more of the host is
+booked than it has by now. While a lease is in force, its other shares stay where they are. Each
+lease is healed in one transaction, which decides by what it reads then; so any number of managers
+may heal at the same time.
+Source: spec blazar §4 (monitor, heal); differs: missing shares are assigned later, as soon as
+they fit, and the lease is then no longer degraded.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ from placement_core.reservations.store import bookings, lease_rows
 
 LOG = logging.getLogger(__name__)
 
-#: The last second that has a date: no lease begins later.
+#: The last second that a datetime can have: no lease begins later.
 _NEVER = 253_402_300_799
 
-_hosts, _held = tables.computehosts, tables.computehost_allocations
+_hosts, _shares = tables.computehosts, tables.computehost_allocations
 _leases, _reservations = tables.leases, tables.lease_reservations
 
 _IN_FORCE_OR_LATER = (R_PENDING, R_ACTIVE)
-_soon = (
+_within_horizon = (
     _reservations.c.status.in_(_IN_FORCE_OR_LATER), _leases.c.deleted_at.is_(None),
-    _held.c.end_second > sa.bindparam("now", type_=sa.BigInteger),
-    _held.c.start_second < sa.bindparam("horizon", type_=sa.BigInteger))
-_HOLDING = (
+    _shares.c.end_second > sa.bindparam("now", type_=sa.BigInteger),
+    _shares.c.start_second < sa.bindparam("horizon", type_=sa.BigInteger))
+_LEASES_WITH_SHARES = (
     sa.select(_leases.c.id, _leases.c.number, _leases.c.start_at).distinct()
     .join(_reservations, _reservations.c.lease_id == _leases.c.id)
-    .join(_held, _held.c.reservation_id == _reservations.c.id))
+    .join(_shares, _shares.c.reservation_id == _reservations.c.id))
 _WITHOUT_HOST = (
-    _HOLDING.outerjoin(_hosts, _hosts.c.id == _held.c.computehost_id)
-    .where(*_soon, sa.or_(_hosts.c.id.is_(None), sa.not_(_hosts.c.reservable))))
-_ON_HOSTS = _HOLDING.where(
-    *_soon, _held.c.computehost_id.in_(sa.bindparam("host_ids", expanding=True)))
+    _LEASES_WITH_SHARES.outerjoin(_hosts, _hosts.c.id == _shares.c.computehost_id)
+    .where(*_within_horizon, sa.or_(_hosts.c.id.is_(None), sa.not_(_hosts.c.reservable))))
+_ON_HOSTS = _LEASES_WITH_SHARES.where(
+    *_within_horizon, _shares.c.computehost_id.in_(sa.bindparam("host_ids", expanding=True)))
 _MISSING = (
     sa.select(_leases.c.id, _leases.c.number, _leases.c.start_at).distinct()
     .join(_reservations, _reservations.c.lease_id == _leases.c.id)
@@ -80,10 +80,10 @@ _MARK_BOOKED = sa.update(_hosts).values(promised=True).where(
 
 @dataclasses.dataclass(slots=True)
 class HealingResult:
-    """What healing did.
+    """The leases that a run of healing has changed, or tried to.
 
-    :ivar whole: leases that hold all they shall again; ``degraded`` those that do not.
-    :ivar failed: leases that could not be healed now.
+    :ivar whole: leases that have all their shares again; ``degraded``: leases that have not.
+    :ivar failed: leases that could not be healed in this run.
     """
 
     whole: list[str] = dataclasses.field(default_factory=list)
@@ -93,40 +93,41 @@ class HealingResult:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Repair:
-    """What becomes of one reservation.
+    """The change of one reservation.
 
-    :ivar was: the reservation; ``is_`` as it is from now on.
-    :ivar before: what it held; ``after`` what it holds from now on.
+    :ivar reservation: the reservation before; ``repaired``: the reservation afterwards.
+    :ivar shares_before: its shares before; ``shares_after``: its shares afterwards.
     """
 
-    was: Reservation
-    is_: Reservation
-    before: Sequence[Share]
-    after: Sequence[Share]
+    reservation: Reservation
+    repaired: Reservation
+    shares_before: Sequence[Share]
+    shares_after: Sequence[Share]
 
     @classmethod
     def of(
         cls, reservation: Reservation, before: Sequence[Share], after: Sequence[Share], *,
         missing: bool,
     ) -> _Repair:
-        """Make what becomes of a reservation."""
-        others = reservation.status == R_ACTIVE and _slots(before) != _slots(after)
+        """Return the repair of a reservation that gets other shares, or misses some."""
+        moves_in_force = (reservation.status == R_ACTIVE
+                          and _slots_by_host(before) != _slots_by_host(after))
         return cls(reservation, dataclasses.replace(
             reservation, missing_resources=missing,
-            resources_changed=reservation.resources_changed or others), before, after)
+            resources_changed=reservation.resources_changed or moves_in_force), before, after)
 
     @property
-    def moves(self) -> bool:
-        """Whether it holds something else."""
-        return _slots(self.before) != _slots(self.after)
+    def changes_shares(self) -> bool:
+        """Return whether the shares are others afterwards."""
+        return _slots_by_host(self.shares_before) != _slots_by_host(self.shares_after)
 
 
 class Healing:
-    """Finds other hosts for what leases lost.
+    """Assigns other hosts to leases that lost some.
 
-    :param plugins: by resource type.
-    :param interval_seconds: only leases that are in force, or start within so many seconds;
-        0: all.
+    :param plugins: {resource type: plugin}.
+    :param interval_seconds: only leases that are in force, or start within this time, are
+        healed; 0: all.
     """
 
     def __init__(
@@ -139,170 +140,175 @@ class Healing:
         self._interval_seconds = interval_seconds
 
     def heal(self, ctx: Context) -> HealingResult:
-        """Heal every lease that lost something, or misses something that fits by now."""
-        healed = HealingResult()
-        for lease_id in db.retry_writes(self._due)(ctx):
+        """Heal every lease that lost shares, or misses shares that fit by now."""
+        result = HealingResult()
+        for lease_id in db.retry_writes(self._find_leases_to_heal)(ctx):
             try:
-                if not db.retry_writes(self._would_change)(ctx, lease_id):
+                if not db.retry_writes(self._needs_repair)(ctx, lease_id):
                     continue
                 whole = db.retry_writes(self._heal)(ctx, lease_id)
             except core_errors.Error as error:
                 LOG.warning("the lease %s could not be healed now: %s", lease_id, error)
-                healed.failed.append(lease_id)
+                result.failed.append(lease_id)
                 continue
             if whole is not None:
-                (healed.whole if whole else healed.degraded).append(lease_id)
-        return healed
+                (result.whole if whole else result.degraded).append(lease_id)
+        return result
 
-    def _due(self, ctx: Context) -> list[str]:
-        """Return the leases that may need healing.
+    def _find_leases_to_heal(self, ctx: Context) -> list[str]:
+        """Return the ids of the leases that may need healing, in the order of healing.
 
-        Where more is promised of hosts than they have, those that came last give way;
-        of all others, those that start first go first.
+        Of the leases on overbooked hosts, those that were created last lose their shares first.
+        All others are healed in the order of their starts.
         """
         with db.read(ctx) as session:
             now = int(pool_queries.current_time(session).timestamp())
-            soon = Window.of(
+            horizon = Window.of(
                 now, now + self._interval_seconds if self._interval_seconds else _NEVER)
-            parameters: dict[str, Any] = {"now": soon.start, "horizon": soon.end}
-            full = _overfull(session, soon)
-            crowded = list(session.execute(_ON_HOSTS, {**parameters, "host_ids": full})) \
-                if full else []
-            hurt = [*session.execute(_WITHOUT_HOST, parameters), *session.execute(_MISSING, {
-                "now_at": lease_rows.naive(soon.start_at),
-                "horizon_at": lease_rows.naive(soon.end_at)})]
-        crowded.sort(key=lambda row: row.number, reverse=True)
-        hurt.sort(key=lambda row: (row.start_at, row.number))
-        return list(dict.fromkeys(row.id for row in (*crowded, *hurt)))
+            parameters: dict[str, Any] = {"now": horizon.start, "horizon": horizon.end}
+            overbooked = _find_overbooked_hosts(session, horizon)
+            on_overbooked = list(session.execute(
+                _ON_HOSTS, {**parameters, "host_ids": overbooked})) if overbooked else []
+            affected = [*session.execute(_WITHOUT_HOST, parameters), *session.execute(_MISSING, {
+                "now_at": lease_rows.naive(horizon.start_at),
+                "horizon_at": lease_rows.naive(horizon.end_at)})]
+        on_overbooked.sort(key=lambda row: row.number, reverse=True)
+        affected.sort(key=lambda row: (row.start_at, row.number))
+        return list(dict.fromkeys(row.id for row in (*on_overbooked, *affected)))
 
-    def _would_change(self, ctx: Context, lease_id: str) -> bool:
-        """Say whether healing a lease would change anything, without a lock."""
+    def _needs_repair(self, ctx: Context, lease_id: str) -> bool:
+        """Return whether healing a lease would change anything, without a lock."""
         with db.read(ctx) as session:
-            present = lease_rows.find(session, lease_id)
-            return present is not None and bool(self._repairs(session, *present))
+            snapshot = lease_rows.find(session, lease_id)
+            return snapshot is not None and bool(self._plan_repairs(session, *snapshot))
 
     def _heal(self, ctx: Context, lease_id: str) -> bool | None:
-        """Heal a lease; say whether it is whole then; None: there was nothing to do."""
+        """Heal a lease; return whether it has all shares again; None: there was nothing to do."""
         with db.write(ctx) as session:
-            revisions.raise_(session, revisions.POOL)
-            present = (lease_rows.find(session, lease_id)
-                       if lease_rows.lock(session, lease_id) else None)
-            if present is None:
+            revisions.increment(session, revisions.POOL)
+            snapshot = (lease_rows.find(session, lease_id)
+                        if lease_rows.lock(session, lease_id) else None)
+            if snapshot is None:
                 return None
-            lease, now = present
-            repairs = self._repairs(session, lease, now)
+            lease, now = snapshot
+            repairs = self._plan_repairs(session, lease, now)
             if not repairs:
                 return None
             session.record_change(kinds.LEASE, lease.number)
-            healed = _healed(lease, repairs, now)
+            healed = _apply_repairs(lease, repairs, now)
             for repair in repairs:
-                _write(session, healed, repair, now)
+                _write_repair(session, healed, repair, now)
             lease_rows.update(session, lease.number, {
                 "degraded": healed.degraded, "updated_at": lease_rows.naive(now)})
             for repair in repairs:
-                if repair.moves:
-                    self._provisioner.change(ctx, healed, repair.is_, repair.before, repair.after)
+                if repair.changes_shares:
+                    self._provisioner.change(
+                        ctx, healed, repair.repaired, repair.shares_before, repair.shares_after)
             notifications.add(ctx, notifications.CHANGED, healed)
         LOG.warning("the lease %s has lost or got hosts: %s", lease_id, _describe(repairs))
         return not healed.degraded
 
     # Planning --------------------------------------------------------------------
 
-    def _repairs(
+    def _plan_repairs(
         self, session: Session, lease: Lease, now: datetime.datetime
     ) -> list[_Repair]:
-        """Return what has to be written about the reservations of a lease."""
-        ours = [reservation for reservation in lease.reservations
-                if reservation.status in _IN_FORCE_OR_LATER
-                and reservation.resource_type in self._plugins]
-        if lease.end_at <= now or not ours:
+        """Return the changes that the reservations of a lease need."""
+        reservations = [
+            reservation for reservation in lease.reservations
+            if reservation.status in _IN_FORCE_OR_LATER
+            and reservation.resource_type in self._plugins]
+        if lease.end_at <= now or not reservations:
             return []
         window = Window(max(now, lease.start_at), lease.end_at)
         shares = bookings.read_shares(session, lease)
-        left = _without_lost(session, window, shares)
-        hurt = [reservation for reservation in ours if reservation.missing_resources
-                or len(left[reservation.id]) < len(shares[reservation.id])]
-        if not hurt:
+        remaining = _find_remaining_shares(session, window, shares)
+        affected = [
+            reservation for reservation in reservations if reservation.missing_resources
+            or len(remaining[reservation.id]) < len(shares[reservation.id])]
+        if not affected:
             return []
         requests = [
             ReservationRequest(self._plugins[reservation.resource_type], ReservationSpec(
-                reservation.id, lease.project_id, reservation.fields, left[reservation.id],
+                reservation.id, lease.project_id, reservation.fields, remaining[reservation.id],
                 started=reservation.status == R_ACTIVE))
-            for reservation in hurt]
+            for reservation in affected]
         pool = pool_queries.read(
             session, requests, window, cleaning_seconds=self._cleaning_seconds,
-            without=[reservation.id for reservation in hurt])
-        outcomes = _together(pool, window, requests) or _one_by_one(pool, window, requests)
+            without=[reservation.id for reservation in affected])
+        outcomes = _plan_together(pool, window, requests) or _plan_one_by_one(
+            pool, window, requests)
         repairs = [
             _Repair.of(reservation, shares[reservation.id], after, missing=missing)
-            for reservation, (after, missing) in zip(hurt, outcomes, strict=True)]
-        return [repair for repair in repairs if repair.moves or repair.is_ != repair.was]
+            for reservation, (after, missing) in zip(affected, outcomes, strict=True)]
+        return [repair for repair in repairs
+                if repair.changes_shares or repair.repaired != repair.reservation]
 
 
-#: What a reservation gets: all that it holds from now on, and whether that is too little.
+#: All shares of a reservation from now on, and whether some are missing.
 _Outcome = tuple[Sequence[Share], bool]
 
 
-def _together(
+def _plan_together(
     pool: Pool, window: Window, requests: Sequence[ReservationRequest]
 ) -> list[_Outcome] | None:
-    """Give all reservations what they need, or none of them."""
+    """Plan all that the reservations need; None: it does not fit."""
     try:
-        return [(granted.shares, False) for granted in planner.plan(pool, window, requests)]
+        return [(grant.shares, False) for grant in planner.plan(pool, window, requests)]
     except (DoesNotFit, NotChangeable, core_errors.Invalid):
         return None
 
 
-def _one_by_one(
+def _plan_one_by_one(
     pool: Pool, window: Window, requests: Sequence[ReservationRequest]
 ) -> list[_Outcome]:
-    """Give each reservation as much as there is, beside what the others hold."""
-    holding = {request.spec.reservation_id: request.spec.held for request in requests}
+    """Plan one reservation after the other, each as much as fits next to the others."""
+    shares_of = {request.spec.reservation_id: request.spec.held for request in requests}
     outcomes = []
     for request in requests:
-        others = [share for id_, shares in holding.items()
+        others = [share for id_, shares in shares_of.items()
                   if id_ != request.spec.reservation_id for share in shares]
-        shares, missing = _as_much_as_fits(
+        shares, missing = _plan_as_much_as_fits(
             pool.beside(others, window.start, window.end), window, request)
-        holding[request.spec.reservation_id] = shares
+        shares_of[request.spec.reservation_id] = shares
         outcomes.append((shares, missing))
     return outcomes
 
 
-def _as_much_as_fits(pool: Pool, window: Window, request: ReservationRequest) -> _Outcome:
-    held = sum(share.slots for share in request.spec.held)
+def _plan_as_much_as_fits(pool: Pool, window: Window, request: ReservationRequest) -> _Outcome:
+    present = sum(share.slots for share in request.spec.held)
     try:
         [demand] = planner.needs(pool, [request])
         if isinstance(demand, Amounts):
             return request.spec.held, False
         target = amount = planner.required_count(demand)
-        while amount > held:
+        while amount > present:
             try:
-                [granted] = planner.plan(pool, window, [request], [_less(demand, amount)])
+                [grant] = planner.plan(pool, window, [request], [_reduce_demand(demand, amount)])
             except DoesNotFit as refusal:
                 amount -= refusal.missing.get("slots") or refusal.missing["hosts"]
             else:
-                return granted.shares, amount < target
+                return grant.shares, amount < target
     except (NotChangeable, core_errors.Invalid) as error:
         LOG.debug("reservation %s: %s", request.spec.reservation_id, error)
         return request.spec.held, True
-    return request.spec.held, held < target
+    return request.spec.held, present < target
 
 
-def _less(demand: WholeHosts | Slots, amount: int) -> Demand:
-    """Return a demand of so many slots, or of at least so many hosts."""
+def _reduce_demand(demand: WholeHosts | Slots, amount: int) -> Demand:
+    """Return the demand with another number of slots, or another minimum of hosts."""
     if isinstance(demand, Slots):
         return dataclasses.replace(demand, amount=amount)
     return dataclasses.replace(demand, minimum=amount)
 
 
-# What is lost ------------------------------------------------------------------------
+# Lost shares -------------------------------------------------------------------------
 
 
-def _without_lost(
+def _find_remaining_shares(
     session: Session, window: Window, shares: Mapping[str, Sequence[Share]]
 ) -> dict[str, list[Share]]:
-    """Return the shares of a lease's reservations without those that are lost."""
+    """Return the shares of a lease's reservations, {reservation id: shares}, without lost ones."""
     on_hosts: defaultdict[int, list[Share]] = defaultdict(list)
     for of_reservation in shares.values():
         for share in of_reservation:
@@ -318,31 +324,30 @@ def _without_lost(
 
 
 def _has_room(free: FreeCapacity, row: int, shares: Iterable[Share]) -> bool:
-    """Say whether a host has room for shares beside what others hold of it."""
+    """Return whether a host has room for shares next to what others hold of it."""
     if any(share.whole for share in shares):
         return bool(free.untouched[row])
     needed = sum(share.slots * np.array(share.size.amounts()) for share in shares)
     return bool(free.shareable[row] and (needed <= free.amounts[row]).all())
 
 
-def _overfull(session: Session, window: Window) -> list[int]:
-    """Return the hosts of which more is promised at some moment than they have."""
+def _find_overbooked_hosts(session: Session, window: Window) -> list[int]:
+    """Return the ids of hosts of which more is booked at some moment than they have."""
     pool = _read_pool(session, window)
     steps = pool.timelines.steps(window.start, window.end)
     free = pool.free_in_steps(steps.things, steps.amounts)
-    # Of a whole host nothing else is promised; how large it is does not matter.
-    full = steps.things[free.shareable & (free.amounts < 0).any(axis=1)]
-    host_ids: list[int] = pool.hosts.ids[np.unique(full)].tolist()
+    # A host that is booked whole has no other bookings; its size does not matter.
+    overbooked = steps.things[free.shareable & (free.amounts < 0).any(axis=1)]
+    host_ids: list[int] = pool.hosts.ids[np.unique(overbooked)].tolist()
     return host_ids
 
 
 def _read_pool(
     session: Session, window: Window, *, without: Collection[str] = ()
 ) -> Pool:
-    """Return what is promised of the pool.
+    """Return the pool with its bookings.
 
-    Without the time for cleaning: what was promised when the option was another one has
-    not lost anything.
+    Without cleaning time: bookings that were made with a shorter one are not lost.
     """
     return pool_queries.read(session, (), window, cleaning_seconds=0, without=without)
 
@@ -350,41 +355,42 @@ def _read_pool(
 # Writing -----------------------------------------------------------------------------
 
 
-def _healed(lease: Lease, repairs: Iterable[_Repair], now: datetime.datetime) -> Lease:
-    """Return a lease as it is then."""
-    others = {repair.was.id: repair.is_ for repair in repairs}
+def _apply_repairs(lease: Lease, repairs: Iterable[_Repair], now: datetime.datetime) -> Lease:
+    """Return the lease after its repairs."""
+    repaired = {repair.reservation.id: repair.repaired for repair in repairs}
     reservations = [
-        dataclasses.replace(others[reservation.id], updated_at=now)
-        if reservation.id in others else reservation
+        dataclasses.replace(repaired[reservation.id], updated_at=now)
+        if reservation.id in repaired else reservation
         for reservation in lease.reservations]
     return dataclasses.replace(
         lease, reservations=reservations, updated_at=now,
         degraded=any(reservation.missing_resources for reservation in reservations))
 
 
-def _write(session: Session, lease: Lease, repair: _Repair, now: datetime.datetime) -> None:
-    """Write down what becomes of a reservation; the pool's row and the lease's are taken."""
-    granted = Grant(repair.after)
-    if repair.was.status == R_ACTIVE:
-        left = Window(max(now, lease.start_at), lease.end_at)
-        gone = _slots(repair.before).keys() - _slots(repair.after).keys()
-        bookings.release(session, repair.was, gone, left)
-        bookings.extend(session, [(repair.was, repair.before, granted)], left)
-    elif repair.moves:
-        bookings.replace(session, [(repair.was, granted)], lease.window)
-    session.execute(_MARK_BOOKED, {"host_ids": sorted(_slots(repair.after))})
-    lease_rows.set_health(session, repair.is_, now)
+def _write_repair(session: Session, lease: Lease, repair: _Repair, now: datetime.datetime) -> None:
+    """Write a repair. The caller holds the locks on the pool's row and the lease's."""
+    grant = Grant(repair.shares_after)
+    if repair.reservation.status == R_ACTIVE:
+        remainder = Window(max(now, lease.start_at), lease.end_at)
+        lost = (_slots_by_host(repair.shares_before).keys()
+                - _slots_by_host(repair.shares_after).keys())
+        bookings.release(session, repair.reservation, lost, remainder)
+        bookings.extend(session, [(repair.reservation, repair.shares_before, grant)], remainder)
+    elif repair.changes_shares:
+        bookings.replace(session, [(repair.reservation, grant)], lease.window)
+    session.execute(_MARK_BOOKED, {"host_ids": sorted(_slots_by_host(repair.shares_after))})
+    lease_rows.set_health(session, repair.repaired, now)
 
 
-def _slots(shares: Iterable[Share]) -> dict[int, int]:
-    """Return how many slots shares have, by the ids of their hosts."""
+def _slots_by_host(shares: Iterable[Share]) -> dict[int, int]:
+    """Return {host id: slots} of shares."""
     return {share.host_id: share.slots for share in shares}
 
 
 def _describe(repairs: Iterable[_Repair]) -> str:
-    """Return what became of reservations, for the log."""
+    """Return a text of repairs, for the log."""
     return "; ".join(
-        f"{repair.was.id}: hosts {sorted(_slots(repair.before))} became "
-        f"{sorted(_slots(repair.after))}"
-        + (", and some are missing" if repair.is_.missing_resources else "")
+        f"{repair.reservation.id}: hosts {sorted(_slots_by_host(repair.shares_before))} became "
+        f"{sorted(_slots_by_host(repair.shares_after))}"
+        + (", and some are missing" if repair.repaired.missing_resources else "")
         for repair in repairs)

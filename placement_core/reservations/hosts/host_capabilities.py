@@ -1,9 +1,10 @@
-"""Capabilities: values of properties that hosts have beside their fields.
+"""Capabilities of hosts: values of properties that are not among their fields.
 
-Whoever writes them holds the pool's row, so nobody plans meanwhile, and no two make the
-same property.
+Writers hold the lock on the pool's row. So nothing is planned at the same time, and no property
+is created twice.
 Source: spec blazar §2 (hosts); differs: names are checked at every change, numbers are
-taken and kept as text, and a property that only other hosts' reservations name may change.
+accepted and stored as text, and a property may change if only reservations of other hosts
+require it.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from placement_core.reservations import tables
 from placement_core.reservations.errors import CapabilityInUse, InvalidLease
 from placement_core.reservations.scheduling import pool_queries, requirements
 
-#: Whose properties they are, as the API says it.
+#: The resource type of the properties, as in the API.
 RESOURCE_TYPE = "physical:host"
 
 LONGEST_NAME, LONGEST_VALUE = 64, 1024
 
-#: Fields that are set like capabilities: nothing that we can ask knows them better.
+#: Fields that clients set like capabilities, because neither nova nor placement provides them.
 FIELDS = ("availability_zone", "service_name")
 _LONGEST_FIELD = 255
 
-#: What hosts are shown with, or requirements can ask for, whatever their capabilities.
-_TAKEN = frozenset((
+#: Names that are fields in the API, or that requirements can name for every host.
+_RESERVED_NAMES = frozenset((
     "name", "disk_gb", "provider_uuid", "reservation_provider_id", "trust_id", "reservable",
     "down_reason", "promised", "created_at", "updated_at",
     *pool_queries.PROPERTIES)) - frozenset(FIELDS)
@@ -44,7 +45,7 @@ _KNOWN = sa.select(_names.c.property_name, _names.c.id).where(
     _names.c.resource_type == RESOURCE_TYPE,
     _names.c.property_name.in_(sa.bindparam("names", expanding=True)))
 _ADD_NAMES = sa.insert(_names)
-_HAS = (
+_OF_HOST = (
     sa.select(_names.c.property_name, _values.c.capability_value)
     .join(_names, _names.c.id == _values.c.property_id)
     .where(_values.c.computehost_id == sa.bindparam("of_host")))
@@ -54,7 +55,7 @@ _REMOVE = sa.delete(_values).where(
 _REMOVE_ALL = sa.delete(_values).where(_values.c.computehost_id == sa.bindparam("of_host"))
 _ADD = sa.insert(_values)
 
-#: The requirements of the reservations that hold a host now or later.
+#: The requirements of the reservations that have shares of a host now or later.
 _REQUIREMENTS = (
     sa.select(
         _of_hosts.c.hypervisor_properties, _of_hosts.c.resource_properties,
@@ -69,9 +70,9 @@ _REQUIREMENTS = (
 
 
 def check(capabilities: Mapping[str, object]) -> dict[str, str | None]:
-    """Return capabilities as they are stored; None: remove it.
+    """Return capabilities in the form in which they are stored; None: remove it.
 
-    :raises InvalidLease: a name or a value cannot be kept.
+    :raises InvalidLease: a name or a value cannot be stored.
     """
     return {name: _check(name, value) for name, value in capabilities.items()}
 
@@ -80,7 +81,7 @@ def _check(name: str, value: object) -> str | None:
     if not 0 < len(name) <= LONGEST_NAME or not texts.is_storable(name):
         raise InvalidLease(
             f"The name of a property has 1 to {LONGEST_NAME} characters, and no NUL.", name)
-    if name in _TAKEN:
+    if name in _RESERVED_NAMES:
         raise InvalidLease(f"{name} is a field of hosts, and no property that can be set.", name)
     if value is None:
         return None
@@ -95,14 +96,14 @@ def _check(name: str, value: object) -> str | None:
     return text
 
 
-def of_host(session: Session, host_id: int) -> dict[str, str]:
-    """Return the capabilities of a host."""
+def read(session: Session, host_id: int) -> dict[str, str]:
+    """Return the capabilities of a host, {property: value}."""
     return {row.property_name: row.capability_value
-            for row in session.execute(_HAS, {"of_host": host_id})}
+            for row in session.execute(_OF_HOST, {"of_host": host_id})}
 
 
 def put(session: Session, host_id: int, capabilities: Mapping[str, str | None]) -> None:
-    """Give a host capabilities, and take those that are None."""
+    """Set capabilities of a host, and remove those that are None."""
     if not capabilities:
         return
     ids = {row.property_name: row.id
@@ -123,15 +124,15 @@ def put(session: Session, host_id: int, capabilities: Mapping[str, str | None]) 
 
 
 def remove(session: Session, host_id: int) -> None:
-    """Take all capabilities of a host."""
+    """Remove all capabilities of a host."""
     session.execute(_REMOVE_ALL, {"of_host": host_id})
 
 
 def require_unused(session: Session, host_id: int, names: Collection[str], now: int) -> None:
-    """Check that no reservation of a host was made because of some properties.
+    """Check that no reservation of a host requires one of some properties.
 
     :param now: in seconds since the epoch.
-    :raises CapabilityInUse: one that holds it now or later asks for one of them.
+    :raises CapabilityInUse: a reservation that has the host now or later requires one.
     """
     if not names:
         return

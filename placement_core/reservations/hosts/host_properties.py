@@ -1,4 +1,4 @@
-"""The names of properties that hosts have values of."""
+"""The properties that hosts can have values of."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _PROPERTY = sa.select(*_property_columns).where(*_of_property)
 def list_(
     ctx: Context, *, detail: bool = False, private: bool = False
 ) -> list[HostProperty]:
-    """Return the names of properties.
+    """Return the properties, in the order of their names.
 
-    :param detail: with the values that hosts have.
-    :param private: also the private ones.
+    :param detail: with the distinct values of all hosts.
+    :param private: private properties, too.
     """
     statement = _PROPERTIES_WITH_VALUES if detail else _PROPERTIES
     if not private:
@@ -53,7 +53,7 @@ def list_(
         values = by_id.setdefault(row.id, (row, []))[1]
         if detail and row.capability_value is not None:
             values.append(row.capability_value)
-    return [_property(row, values if detail else None) for row, values in by_id.values()]
+    return [_build_property(row, values if detail else None) for row, values in by_id.values()]
 
 
 @db.retry_writes
@@ -69,10 +69,10 @@ def change(ctx: Context, name: str, *, private: bool) -> HostProperty:
         row = session.execute(_PROPERTY, {"of_name": name}).first()
         if row is None:
             raise PropertyNotFound(f"No host ever had a property {name}.")
-        return _property(row, None)
+        return _build_property(row, None)
 
 
-def _property(row: sa.Row[Any], values: Sequence[str] | None) -> HostProperty:
+def _build_property(row: sa.Row[Any], values: Sequence[str] | None) -> HostProperty:
     return HostProperty(
         row.id, row.resource_type, row.property_name, bool(row.private), values,
         lease_rows.aware(row.created_at),

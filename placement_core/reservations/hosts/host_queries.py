@@ -1,6 +1,6 @@
-"""Hosts of the freepool: one, pages of them, and what reservations hold of them.
+"""Queries of the freepool's hosts and of their allocations to reservations.
 
-The reads take as many statements for a thousand hosts as for one.
+Each takes as many statements for a thousand hosts as for one.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _LARGEST_ID = 2**31 - 1
 
 _hosts, _names, _values = (
     tables.computehosts, tables.resource_properties, tables.computehost_extra_capabilities)
-_held, _reservations, _leases = (
+_shares, _reservations, _leases = (
     tables.computehost_allocations, tables.lease_reservations, tables.leases)
 
 _FIELDS = tuple(
     field.name for field in dataclasses.fields(Host) if field.name != "capabilities")
-#: With the present in each row, so that it costs no question of its own.
+#: Each row has the time of the query, which saves a further query for it.
 _ROWS = sa.select(
     *(_hosts.c[name] for name in _FIELDS), _hosts.c.provider_id,
-    _hosts.c.reservation_provider_id, clock.now().label("asked_at"))
+    _hosts.c.reservation_provider_id, clock.now().label("read_at"))
 _BY_ID = _ROWS.where(_hosts.c.id == sa.bindparam("of_id"))
 _BY_NAME = _ROWS.where(_hosts.c.name == sa.bindparam("of_name"))
 _CAPABILITIES = (
@@ -43,32 +43,32 @@ _CAPABILITIES = (
            _values.c.computehost_id <= sa.bindparam("last"))
     .order_by(_names.c.property_name))
 
-# What ended before it began was never in force.
-_HELD = (
+# A share that ended before it began was never in force.
+_SHARES = (
     sa.select(
-        _held.c.computehost_id,
-        sa.func.coalesce(_held.c.host_name, _hosts.c.name).label("name"),
+        _shares.c.computehost_id,
+        sa.func.coalesce(_shares.c.host_name, _hosts.c.name).label("name"),
         _reservations.c.lease_id,
-        _held.c.reservation_id, _leases.c.project_id, _held.c.slots, _held.c.whole,
-        _held.c.start_second, _held.c.end_second,
+        _shares.c.reservation_id, _leases.c.project_id, _shares.c.slots, _shares.c.whole,
+        _shares.c.start_second, _shares.c.end_second,
         (_reservations.c.status == R_DELETED).label("ended"))
-    .join(_reservations, _reservations.c.id == _held.c.reservation_id)
+    .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
     .join(_leases, _leases.c.id == _reservations.c.lease_id)
-    .outerjoin(_hosts, _hosts.c.id == _held.c.computehost_id)
-    .where(_held.c.start_second < _held.c.end_second)
-    .order_by(_held.c.computehost_id, _held.c.start_second, _held.c.reservation_id))
+    .outerjoin(_hosts, _hosts.c.id == _shares.c.computehost_id)
+    .where(_shares.c.start_second < _shares.c.end_second)
+    .order_by(_shares.c.computehost_id, _shares.c.start_second, _shares.c.reservation_id))
 
 
 def get(ctx: Context, host_id: str) -> Host:
-    """Return a host, by its id.
+    """Return a host by its id.
 
     :raises HostNotFound:
     """
-    return _read_one(ctx, _BY_ID, {"of_id": key_of(host_id)}, host_id)
+    return _read_one(ctx, _BY_ID, {"of_id": parse_id(host_id)}, host_id)
 
 
 def find(ctx: Context, name_or_id: str) -> Host:
-    """Return a host, by its name or its id; a name comes first.
+    """Return a host by its name or its id; a name takes precedence.
 
     :raises HostNotFound:
     """
@@ -84,57 +84,59 @@ def find(ctx: Context, name_or_id: str) -> Host:
 def page(ctx: Context, *, after: int | None = None, limit: int | None = None) -> list[Host]:
     """Return hosts, in the order of ids.
 
-    :param after: the id of the last one of the page before.
+    :param after: the id of the last host of the previous page.
     """
     with db.read(ctx) as session:
         return _page(session, after, limit)[0]
 
 
 @db.retry_writes
-def allocations(
+def list_allocations(
     ctx: Context, *, host_id: str | None = None, lease_id: str | None = None,
     reservation_id: str | None = None,
 ) -> tuple[Sequence[Host], Sequence[HostAllocation]]:
-    """Return what reservations hold of hosts: what ends in the future, unless one is named.
+    """Return allocations of hosts to reservations.
 
-    :returns: the hosts, also those of which nothing is held; and what is held of them.
+    Without a lease or reservation, only those that end in the future.
+
+    :returns: the hosts, also those without allocations; and the allocations.
     :raises HostNotFound:
     """
     with db.read(ctx) as session:
         if host_id is None:
-            hosts, asked_at = _page(session, None, None)
+            hosts, read_at = _page(session, None, None)
         else:
-            row = row_of(session, key_of(host_id))
-            hosts, asked_at = [with_capabilities(session, [row])[0]], row.asked_at
+            row = read_row(session, parse_id(host_id))
+            hosts, read_at = [build_hosts(session, [row])[0]], row.read_at
         if not all(texts.is_storable(id_) for id_ in (lease_id, reservation_id) if id_):
             return hosts, []
-        statement, parameters = _HELD, dict[str, Any]()
+        statement, parameters = _SHARES, dict[str, Any]()
         if host_id is not None:
-            statement = statement.where(_held.c.computehost_id == sa.bindparam("of_host"))
+            statement = statement.where(_shares.c.computehost_id == sa.bindparam("of_host"))
             parameters["of_host"] = hosts[0].id
         if lease_id is not None:
             statement = statement.where(_reservations.c.lease_id == sa.bindparam("of_lease"))
             parameters["of_lease"] = lease_id
         if reservation_id is not None:
             statement = statement.where(
-                _held.c.reservation_id == sa.bindparam("of_reservation"))
+                _shares.c.reservation_id == sa.bindparam("of_reservation"))
             parameters["of_reservation"] = reservation_id
         if lease_id is None and reservation_id is None:
-            if asked_at is None:
+            if read_at is None:
                 return [], []
-            statement = statement.where(_held.c.end_second > sa.bindparam("now"))
-            parameters["now"] = second_of(asked_at)
+            statement = statement.where(_shares.c.end_second > sa.bindparam("now"))
+            parameters["now"] = to_second(read_at)
         rows = session.execute(statement, parameters).all()
-    return hosts, _allocations_of(rows)
+    return hosts, _build_allocations(rows)
 
 
 # Rows --------------------------------------------------------------------------------
 
 
-def key_of(host_id: str) -> int:
-    """Return the number that a host's id is.
+def parse_id(host_id: str) -> int:
+    """Return a host's id as a number.
 
-    :raises HostNotFound: it is none.
+    :raises HostNotFound: it is no number, or too large.
     """
     if host_id.isascii() and host_id.isdigit() and len(host_id) <= len(str(_LARGEST_ID)):
         number = int(host_id)
@@ -143,8 +145,8 @@ def key_of(host_id: str) -> int:
     raise HostNotFound("There is no such host.")
 
 
-def row_of(session: Session, host_id: int) -> sa.Row[Any]:
-    """Return the row of a host, with the present as ``asked_at``.
+def read_row(session: Session, host_id: int) -> sa.Row[Any]:
+    """Return the row of a host, with the time of the query as ``read_at``.
 
     :raises HostNotFound:
     """
@@ -156,19 +158,19 @@ def row_of(session: Session, host_id: int) -> sa.Row[Any]:
 
 @db.retry_writes
 def _read_one(
-    ctx: Context, statement: sa.Select[Any], parameters: Mapping[str, Any], named: str
+    ctx: Context, statement: sa.Select[Any], parameters: Mapping[str, Any], name_or_id: str
 ) -> Host:
     with db.read(ctx) as session:
         row = session.execute(statement, parameters).first()
         if row is None:
-            raise HostNotFound(f"There is no host {named}.")
-        return with_capabilities(session, [row])[0]
+            raise HostNotFound(f"There is no host {name_or_id}.")
+        return build_hosts(session, [row])[0]
 
 
 def _page(
     session: Session, after: int | None, limit: int | None
 ) -> tuple[list[Host], datetime.datetime | None]:
-    """Return hosts, and when they were read; None: there are none."""
+    """Return hosts, and the time of the query; None: there are no hosts."""
     statement, parameters = _ROWS.order_by(_hosts.c.id), dict[str, Any]()
     if after is not None:
         statement = statement.where(_hosts.c.id > sa.bindparam("after"))
@@ -177,21 +179,21 @@ def _page(
         statement = statement.limit(sa.bindparam("most", type_=sa.Integer))
         parameters["most"] = limit
     rows = session.execute(statement, parameters).all()
-    return with_capabilities(session, rows), rows[0].asked_at if rows else None
+    return build_hosts(session, rows), rows[0].read_at if rows else None
 
 
-def with_capabilities(session: Session, rows: Sequence[sa.Row[Any]]) -> list[Host]:
-    """Return the hosts of rows, which are in the order of ids."""
+def build_hosts(session: Session, rows: Sequence[sa.Row[Any]]) -> list[Host]:
+    """Return the hosts of rows, with their capabilities; the rows are in the order of ids."""
     if not rows:
         return []
     values: dict[int, dict[str, str]] = {row.id: {} for row in rows}
     for row in session.execute(
             _CAPABILITIES, {"first": rows[0].id, "last": rows[-1].id}):
         values[row.computehost_id][row.property_name] = row.capability_value
-    return [_host(row, values[row.id]) for row in rows]
+    return [_build_host(row, values[row.id]) for row in rows]
 
 
-def _host(row: sa.Row[Any], capabilities: Mapping[str, str]) -> Host:
+def _build_host(row: sa.Row[Any], capabilities: Mapping[str, str]) -> Host:
     fields = {name: getattr(row, name) for name in _FIELDS}
     fields |= {
         "reservable": bool(row.reservable), "created_at": lease_rows.aware(row.created_at),
@@ -199,8 +201,8 @@ def _host(row: sa.Row[Any], capabilities: Mapping[str, str]) -> Host:
     return Host(**fields, capabilities=capabilities)
 
 
-def _allocations_of(rows: Iterable[Any]) -> list[HostAllocation]:
-    """Return what rows of ``_HELD`` say; there may be tens of thousands."""
+def _build_allocations(rows: Iterable[Any]) -> list[HostAllocation]:
+    """Return the records of rows of ``_SHARES``; there may be tens of thousands."""
     windows: dict[tuple[int, int], Window] = {}
     allocations = []
     for (host_id, name, lease_id, reservation_id, project_id, slots, whole, start, end,
@@ -214,6 +216,6 @@ def _allocations_of(rows: Iterable[Any]) -> list[HostAllocation]:
     return allocations
 
 
-def second_of(moment: datetime.datetime) -> int:
-    """Return a naive moment of the database's clock in seconds since the epoch."""
+def to_second(moment: datetime.datetime) -> int:
+    """Return a naive time of the database's clock in seconds since the epoch."""
     return int(lease_rows.aware(moment).timestamp())

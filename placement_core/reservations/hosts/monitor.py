@@ -1,7 +1,7 @@
-"""Which hosts of the freepool work: asked of the cells that have their compute nodes.
+"""Watches whether the freepool's hosts work, by their compute nodes in the cells.
 
-Any number may watch at the same time: each writes what it saw, and only what is new. What
-people took out of service, the monitor leaves as it is.
+Any number of managers may watch at the same time: each writes the differences that it saw. Hosts
+that an operator took out of service are left as they are.
 Source: spec blazar §4 (monitor).
 """
 
@@ -29,20 +29,20 @@ LOG = logging.getLogger(__name__)
 _GONE = "no cell has its compute node any more"
 
 _hosts = tables.computehosts
-#: With a type: it was a compute node when it came into the pool.
-_SERVED = sa.select(
+#: Hosts with a hypervisor type: they had a compute node when they were registered.
+_COMPUTE_HOSTS = sa.select(
     _hosts.c.id, _hosts.c.name, _hosts.c.provider_uuid, _hosts.c.reservable,
     _hosts.c.down_reason).where(_hosts.c.hypervisor_type.is_not(None)).order_by(_hosts.c.id)
-_SET = (
+_SET_SERVICE = (
     sa.update(_hosts).where(_hosts.c.id == sa.bindparam("of_id"))
     .values(reservable=sa.bindparam("is_reservable"), down_reason=sa.bindparam("reason")))
 
 
 class Monitor:
-    """Takes hosts out of service whose compute nodes do not work, and puts them back.
+    """Takes hosts out of service whose compute services are down, and puts them back.
 
-    :param silent_seconds: a service that gave no sign of life for so long does not work;
-        0: only one that is disabled or forced down does not.
+    :param silent_seconds: a service is down if its last heartbeat is older than this; 0: only if
+        it is disabled or forced down.
     """
 
     def __init__(self, cells: CellDatabases, *, silent_seconds: int) -> None:
@@ -50,48 +50,48 @@ class Monitor:
         self._silent_seconds = silent_seconds
 
     def watch(self, ctx: Context) -> list[str]:
-        """Look at all hosts, and at their inventories; return the names of those that changed.
+        """Check all hosts and their inventories; return the names of those that changed.
 
-        What is promised of them is not touched: that is for healing.
+        Their bookings are not changed: healing does that.
         """
         resized = sizes.refresh(ctx)
         cells = self._cells.cells(ctx)
         if not cells:
             return resized
-        seen = health.check(ctx, self._cells, cells, self._silent_seconds)
-        return resized + _note(ctx, seen)
+        report = health.check(ctx, self._cells, cells, self._silent_seconds)
+        return resized + _record(ctx, report)
 
 
-def _note(ctx: Context, seen: Health) -> list[str]:
+def _record(ctx: Context, report: Health) -> list[str]:
     with db.read_once(ctx) as session:
-        if not _news(session, seen):
+        if not _find_changes(session, report):
             return []
-    return _write(ctx, seen)
+    return _write(ctx, report)
 
 
 @db.retry_writes
-def _write(ctx: Context, seen: Health) -> list[str]:
+def _write(ctx: Context, report: Health) -> list[str]:
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.POOL)
-        news = _news(session, seen)
-        for host, reason in news.items():
-            session.execute(_SET, {
+        revisions.increment(session, revisions.POOL)
+        changes = _find_changes(session, report)
+        for host, reason in changes.items():
+            session.execute(_SET_SERVICE, {
                 "of_id": host.id, "is_reservable": not reason, "reason": reason or None})
-    for host, reason in news.items():
+    for host, reason in changes.items():
         LOG.warning("host %s %s", host.name,
                     f"is out of service: {reason}" if reason else "is back in service")
-    return [host.name for host in news]
+    return [host.name for host in changes]
 
 
-def _news(session: Session, seen: Health) -> Mapping[sa.Row[Any], str]:
-    """Return the hosts that are not as they were seen: why they are down, empty if not."""
-    news = {}
-    for host in session.execute(_SERVED):
-        if host.provider_uuid not in seen.troubles and not seen.complete:
+def _find_changes(session: Session, report: Health) -> Mapping[sa.Row[Any], str]:
+    """Return {host: reason} of hosts that differ from the report; "": the host is up."""
+    changes = {}
+    for host in session.execute(_COMPUTE_HOSTS):
+        if host.provider_uuid not in report.troubles and not report.complete:
             continue
-        trouble = seen.troubles.get(host.provider_uuid, _GONE)
-        reason = trouble and BY_MONITOR + trouble
+        problem = report.troubles.get(host.provider_uuid, _GONE)
+        reason = problem and BY_MONITOR + problem
         by_monitor = (host.down_reason or "").startswith(BY_MONITOR)
         if (host.reservable or by_monitor) and (host.down_reason or "") != reason:
-            news[host] = reason
-    return news
+            changes[host] = reason
+    return changes

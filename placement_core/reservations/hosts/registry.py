@@ -1,8 +1,8 @@
-"""Hosts enter the freepool, change and leave it.
+"""Registers hosts in the freepool, changes them and removes them.
 
-Whoever changes a host takes the pool's row first, then the host's tree in placement.
-What can be promised of a host is what the inventories of its tree had when it came in,
-or was changed last; ``sizes.refresh`` makes it follow them.
+Writers lock the pool's row first, then the provider rows of the host's tree in placement.
+The bookable sizes of a host are those of its tree's inventories when it was registered or last
+changed; ``sizes.refresh`` updates them when inventories change.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from placement_core.reservations.scheduling import occupancy
 
 LOG = logging.getLogger(__name__)
 
-#: Begins the reason of a host that the monitor took out of service, and no other one.
+#: Prefix of ``down_reason`` where the monitor took the host out of service, and only there.
 BY_MONITOR = "monitor: "
 
 _LONGEST_REASON = 255
 _LONGEST_PROVIDER_NAME = 200
 _LONGEST_TRUST_ID = 36
 
-_hosts, _held = tables.computehosts, tables.computehost_allocations
+_hosts, _shares = tables.computehosts, tables.computehost_allocations
 _providers, _allocations = placement_tables.resource_providers, placement_tables.allocations
 
 _KNOWN = sa.select(_hosts.c.id, _hosts.c.name, _hosts.c.provider_id).where(sa.or_(
@@ -59,9 +59,9 @@ _KNOWN = sa.select(_hosts.c.id, _hosts.c.name, _hosts.c.provider_id).where(sa.or
 _ADD = sa.insert(_hosts)
 _CHANGE = sa.update(_hosts).where(_hosts.c.id == sa.bindparam("of_id"))
 _REMOVE = sa.delete(_hosts).where(_hosts.c.id == sa.bindparam("of_id"))
-_PROMISED = sa.select(_held.c.reservation_id).where(
-    _held.c.computehost_id == sa.bindparam("of_id"),
-    _held.c.end_second > sa.bindparam("now")).limit(1)
+_BOOKED = sa.select(_shares.c.reservation_id).where(
+    _shares.c.computehost_id == sa.bindparam("of_id"),
+    _shares.c.end_second > sa.bindparam("now")).limit(1)
 
 _UUID = sa.select(_providers.c.uuid).where(_providers.c.id == sa.bindparam("of_id"))
 _CONSUMERS = sa.select(sa.func.count(_allocations.c.consumer_id.distinct())).where(
@@ -69,9 +69,9 @@ _CONSUMERS = sa.select(sa.func.count(_allocations.c.consumer_id.distinct())).whe
 
 
 class HostRegistry:
-    """Lets hosts into the freepool, and out of it.
+    """Registers and removes hosts of the freepool.
 
-    :param nodes: whose records say what a host is, where a cell has it.
+    :param nodes: the compute nodes of the cells, whose records describe hosts.
     """
 
     def __init__(self, provisioner: Provisioner, nodes: ComputeNodes, healing: Healing) -> None:
@@ -83,18 +83,18 @@ class HostRegistry:
         self, ctx: Context, name: str, capabilities: Mapping[str, object],
         trust_id: str | None = None,
     ) -> Host:
-        """Let the resource provider, or compute node, of that name into the freepool.
+        """Add a resource provider, or compute node, to the freepool as a host.
 
-        What can be promised of it is the capacity of the inventories of its tree.
+        Its bookable sizes are the capacities of the inventories of its tree.
 
-        :param name: or the uuid.
+        :param name: the name or the uuid of the provider, or of the node.
         :param capabilities: {property: text or number}; ``availability_zone`` and
             ``service_name`` become fields.
         :raises UnknownHost, AmbiguousHost: none has that name, or several have.
         :raises InvalidLease: it is nested, a node without inventories, or a capability
-            cannot be kept.
-        :raises HostExists, HostInUse: it is there, or carries allocations.
-        :raises errors.Unavailable: a cell does not answer that may have it.
+            cannot be stored.
+        :raises HostExists, HostInUse: it is registered already, or has allocations.
+        :raises errors.Unavailable: a cell that may have the node does not answer.
         """
         values = host_capabilities.check(capabilities)
         if trust_id is not None and not (
@@ -110,10 +110,10 @@ class HostRegistry:
     ) -> Host:
         """Set capabilities of a host, remove those that are None, take it out of service.
 
-        What can be promised of it follows its inventories.
+        Its bookable sizes are read from its inventories again.
 
-        :param name: the one it has.
-        :param reservable: False: no new promises; what is promised of it is healed.
+        :param name: its present name; no other one is accepted.
+        :param reservable: False: no new bookings; leases that have it are healed.
         :param reason: why it is not reservable.
         :raises HostNotFound, CapabilityInUse, InvalidLease:
         """
@@ -123,26 +123,26 @@ class HostRegistry:
         if reason is not None:
             _check_reason(reason)
         host, affects_leases = _change(
-            ctx, host_queries.key_of(host_id), values, name, reservable, reason)
+            ctx, host_queries.parse_id(host_id), values, name, reservable, reason)
         if affects_leases:
             try:
                 self._healing.heal(ctx)
             except core_errors.Unavailable as error:
-                # The change is made; whoever heals next does it.
+                # The host has changed all the same; the next run of healing catches up.
                 LOG.warning("host %s has changed; leases were not healed yet: %s",
                             host.name, error)
         return host
 
     def remove(self, ctx: Context, host_id: str) -> None:
-        """Let a host out of the freepool.
+        """Remove a host from the freepool.
 
         :raises HostNotFound:
-        :raises HostInUse: leases hold it now or later, or it carries allocations.
+        :raises HostInUse: leases have it now or later, or it has allocations.
         """
-        _remove(ctx, host_queries.key_of(host_id), self._provisioner)
+        _remove(ctx, host_queries.parse_id(host_id), self._provisioner)
 
 
-# Entering, changing, leaving ---------------------------------------------------------
+# Transactions ------------------------------------------------------------------------
 
 
 @db.retry_writes
@@ -152,8 +152,8 @@ def _register(
 ) -> Host:
     fields, values = _split_fields(capabilities)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.POOL)
-        revisions.raise_(session, revisions.POOL_HOSTS)
+        revisions.increment(session, revisions.POOL)
+        revisions.increment(session, revisions.POOL_HOSTS)
         try:
             root = lookups.get_provider(session, candidate.provider_uuid)
         except placement_errors.ProviderNotFound:
@@ -167,12 +167,12 @@ def _register(
             "name": candidate.name, "provider_id": root.id, "provider_uuid": root.uuid,
             "reservation_provider_id": child.id, "trust_id": trust_id,
             "reservable": True, "promised": False,
-            **sizes.of_tree(session, tree),
+            **sizes.read_tree_sizes(session, tree),
             **candidate.fields, **fields,
         })
         host_id: int = result.inserted_primary_key[0]  # type: ignore[index]  # never None
         host_capabilities.put(session, host_id, values)
-        [host] = host_queries.with_capabilities(session, [host_queries.row_of(session, host_id)])
+        [host] = host_queries.build_hosts(session, [host_queries.read_row(session, host_id)])
         provisioner.add_host(ctx, host)
         return host
 
@@ -182,43 +182,43 @@ def _change(
     ctx: Context, host_id: int, capabilities: Mapping[str, str | None], name: str | None,
     reservable: bool | None, reason: str | None,
 ) -> tuple[Host, bool]:
-    """Return the host as it is then, and whether leases may have lost or found something."""
+    """Return the host after the change, and whether leases may lose or get shares by it."""
     fields, values = _split_fields(capabilities)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.POOL)
-        row = host_queries.row_of(session, host_id)
+        revisions.increment(session, revisions.POOL)
+        row = host_queries.read_row(session, host_id)
         if name is not None and name != row.name:
             raise InvalidLease(
                 f"The host is called {row.name}, as its compute node or resource provider is; "
                 "its name cannot be changed.", "name")
-        present = host_capabilities.of_host(session, host_id) if values else {}
+        present = host_capabilities.read(session, host_id) if values else {}
         present |= {field: getattr(row, field) for field in fields
                     if getattr(row, field) is not None}
         host_capabilities.require_unused(
             session, host_id,
             [key for key, value in capabilities.items() if present.get(key, value) != value],
-            host_queries.second_of(row.asked_at))
+            host_queries.to_second(row.read_at))
         host_capabilities.put(session, host_id, values)
-        tree = sizes.tree_of(session, row.provider_id)
+        tree = sizes.find_tree(session, row.provider_id)
         session.execute(_CHANGE.values(
-            **fields, **_service(row, reservable, reason),
-            **sizes.of_tree(session, tree),
+            **fields, **_build_service_columns(row, reservable, reason),
+            **sizes.read_tree_sizes(session, tree),
         ), {"of_id": host_id})
-        changed = host_queries.row_of(session, host_id)
+        changed = host_queries.read_row(session, host_id)
         affects_leases = any(getattr(row, column) != getattr(changed, column)
-                    for column in ("reservable", *sizes.COLUMNS.values()))
-        return host_queries.with_capabilities(session, [changed])[0], affects_leases
+                             for column in ("reservable", *sizes.COLUMNS.values()))
+        return host_queries.build_hosts(session, [changed])[0], affects_leases
 
 
 @db.retry_writes
 def _remove(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.POOL)
-        revisions.raise_(session, revisions.POOL_HOSTS)
-        row = host_queries.row_of(session, host_id)
-        [host] = host_queries.with_capabilities(session, [row])
-        now = host_queries.second_of(row.asked_at)
-        if session.execute(_PROMISED, {"of_id": host_id, "now": now}).first():
+        revisions.increment(session, revisions.POOL)
+        revisions.increment(session, revisions.POOL_HOSTS)
+        row = host_queries.read_row(session, host_id)
+        [host] = host_queries.build_hosts(session, [row])
+        now = host_queries.to_second(row.read_at)
+        if session.execute(_BOOKED, {"of_id": host_id, "now": now}).first():
             raise HostInUse(f"Leases hold host {host.name} now, or will later.")
         if any(occupied.host_id == host_id
                for occupied in occupancy.find(session, cleaning_seconds=0)):
@@ -230,20 +230,20 @@ def _remove(ctx: Context, host_id: int, provisioner: Provisioner) -> None:
             providers.delete(ctx, child)
         provisioner.remove_host(ctx, host)
         host_capabilities.remove(session, host_id)
-        history.keep_name(session, host_id, host.name)
+        history.store_host_name(session, host_id, host.name)
         session.execute(_REMOVE, {"of_id": host_id})
 
 
 def _split_fields(
     capabilities: Mapping[str, str | None]
 ) -> tuple[dict[str, str | None], dict[str, str | None]]:
-    """Return which capabilities are fields, and what are not."""
+    """Split capabilities into fields of the host and the rest."""
     fields = {name: capabilities[name]
               for name in host_capabilities.FIELDS if name in capabilities}
     return fields, {name: value for name, value in capabilities.items() if name not in fields}
 
 
-def _service(
+def _build_service_columns(
     row: sa.Row[Any], reservable: bool | None, reason: str | None
 ) -> Mapping[str, object]:
     """Return the new values of the columns that say whether a host is in service."""
@@ -254,8 +254,8 @@ def _service(
         return {"reservable": True, "down_reason": None}
     if reservable is None and reason is None:
         return {}
-    # What somebody took out of service stays out until somebody puts it back, also if the
-    # monitor had taken it out before.
+    # A host that an operator took out of service stays out until an operator puts it back, even
+    # if the monitor had taken it out before.
     return {"reservable": False, "down_reason": reason or "taken out of service"}
 
 
@@ -278,11 +278,11 @@ def _check_not_registered(session: Session, provider_id: int, name: str) -> None
 
 def _lock_tree(session: Session, root_id: int) -> set[int]:
     """Lock the rows of a tree of providers; return their ids."""
-    tree = sizes.tree_of(session, root_id)
+    tree = sizes.find_tree(session, root_id)
     locks.lock_providers(session, dict.fromkeys(tree, 0))
-    # Nothing joins or leaves it now, for that takes a row of it. What did so before we
-    # held them makes us begin again.
-    if sizes.tree_of(session, root_id) != tree:
+    # No provider can join or leave the tree now, because that locks a row of it. If one did so
+    # before these locks, the transaction starts again.
+    if sizes.find_tree(session, root_id) != tree:
         raise failures.TransactionConflict
     return tree
 

@@ -1,4 +1,4 @@
-"""What can be promised of hosts: the capacity of the inventories of their trees."""
+"""Bookable sizes of hosts: the capacities of the inventories of their trees."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 _LARGEST_SIZE = 2**63 - 1
 
-#: {resource class: the column of what can be promised of it}.
+#: {resource class: column of the bookable size}.
 COLUMNS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 _hosts = tables.computehosts
@@ -27,7 +27,7 @@ _providers, _inventories, _classes = (
     placement_tables.resource_providers, placement_tables.inventories,
     placement_tables.resource_classes)
 
-# Old databases have roots that do not say that they are their own root.
+# In old databases, roots may lack root_provider_id.
 _TREE = sa.select(_providers.c.id).where(sa.or_(
     _providers.c.root_provider_id == sa.bindparam("root_id"),
     _providers.c.id == sa.bindparam("root_id")))
@@ -49,30 +49,30 @@ _ALL_CAPACITIES = (
 _RESIZE = sa.update(_hosts).where(_hosts.c.id == sa.bindparam("of_id"))
 
 
-def tree_of(session: Session, root_id: int) -> set[int]:
-    """Return the ids of the providers of a tree."""
+def find_tree(session: Session, root_id: int) -> set[int]:
+    """Return the ids of the providers in the tree of a root."""
     return set(session.execute(_TREE, {"root_id": root_id}).scalars())
 
 
-def of_tree(session: Session, tree: Iterable[int]) -> dict[str, int]:
-    """Return what can be promised of a host whose tree that is, by column."""
-    return _sizes(session.execute(_CAPACITIES, {"tree": sorted(tree)}))
+def read_tree_sizes(session: Session, tree: Iterable[int]) -> dict[str, int]:
+    """Return the bookable sizes of a host with this tree, {column: amount}."""
+    return _sum_sizes(session.execute(_CAPACITIES, {"tree": sorted(tree)}))
 
 
 @db.retry_writes
 def refresh(ctx: Context) -> list[str]:
-    """Make what can be promised of hosts follow their inventories.
+    """Update the bookable sizes of all hosts from their inventories.
 
-    What is promised already may then be more than there is: that is for healing.
+    Afterwards, a host may be overbooked; healing handles that.
 
-    :returns: the names of the hosts that have other sizes now.
+    :returns: the names of the hosts whose sizes have changed.
     """
     with db.read(ctx) as session:
-        if not _outdated(session):
+        if not _find_outdated(session):
             return []
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.POOL)
-        outdated = _outdated(session)
+        revisions.increment(session, revisions.POOL)
+        outdated = _find_outdated(session)
         for host, sizes in outdated.items():
             session.execute(_RESIZE.values(**sizes), {"of_id": host.id})
     for host, sizes in outdated.items():
@@ -81,8 +81,8 @@ def refresh(ctx: Context) -> list[str]:
     return [host.name for host in outdated]
 
 
-def _sizes(capacities: Iterable[Any]) -> dict[str, int]:
-    """Return what can be promised of a tree that has these ``(class, capacity)``."""
+def _sum_sizes(capacities: Iterable[Any]) -> dict[str, int]:
+    """Return the bookable sizes, by column, of a tree with these ``(class, capacity)``."""
     sizes = dict.fromkeys(COLUMNS.values(), 0)
     for name, capacity in capacities:
         column = COLUMNS[name]
@@ -90,12 +90,12 @@ def _sizes(capacities: Iterable[Any]) -> dict[str, int]:
     return sizes
 
 
-def _outdated(session: Session) -> dict[sa.Row[Any], dict[str, int]]:
-    """Return the sizes of the hosts that have others by their inventories."""
+def _find_outdated(session: Session) -> dict[sa.Row[Any], dict[str, int]]:
+    """Return {host: new sizes} of the hosts whose inventories have other capacities."""
     present = session.execute(_ALL_SIZES).all()
     capacities: dict[int, list[tuple[str, int]]] = {row.id: [] for row in present}
     for row in session.execute(_ALL_CAPACITIES):
         capacities[row.id].append((row.name, row.capacity))
-    expected = {row: _sizes(capacities[row.id]) for row in present}
+    expected = {row: _sum_sizes(capacities[row.id]) for row in present}
     return {row: sizes for row, sizes in expected.items()
             if any(getattr(row, column) != amount for column, amount in sizes.items())}

@@ -1,15 +1,15 @@
-"""Leases: made, changed, started, ended and read.
+"""Leases: their life from creation to history.
 
-``service``         makes, changes and ends leases: planned, judged, committed
-``requests``        what clients ask, checked by plugins
-``plans``           what a lease gets, new or changed; nothing is written
+``service``         creates, changes, ends and deletes leases
+``requests``        checks requests of clients, with the plugins
+``plans``           plans new and changed leases; writes nothing
 ``lease_queries``   reads leases: one, pages of them, their versions
-``transitions``     a lease starts, is about to end, ends: one event, one transaction
-``dates``           which dates make sense
-``schemas``         what plugins let clients send
-``updates``         what a changed lease is, and what is written then
-``notifications``   what was done to leases, for those who want to know
-``history``         who held which hosts, and how it is forgotten
-``rendered_texts``  leases as clients are shown them, made beforehand
-``rendered_cache``  the same, kept in memory
+``transitions``     starts and ends leases: one event, one transaction
+``dates``           checks and resolves dates
+``schemas``         validates fields against the schemas of plugins
+``updates``         builds and writes the records of changed leases
+``notifications``   records what happens to leases, for other services
+``history``         who had which hosts; removal of old leases
+``rendered_texts``  leases rendered in advance, in the database
+``rendered_cache``  rendered leases in the memory of a process
 """

@@ -1,7 +1,7 @@
-"""When a lease is: which dates make sense, for one that is made and one that is changed.
+"""Checks and resolves the dates of new and changed leases.
 
-Pure: the present is told. A lease begins and ends at whole seconds. Clients that name
-minutes mean the present one too: it begins now.
+Pure: the present is a parameter. A lease begins and ends at whole seconds. A start in the present
+minute means now, because clients send minutes.
 Source: spec blazar §2 and §3.
 """
 
@@ -15,43 +15,44 @@ from placement_core.reservations import records
 from placement_core.reservations.errors import InvalidLease, OutOfLimits
 from placement_core.reservations.records import Lease, LeaseChange, NewLease
 
-#: Leases end before; so sums of times stay within the calendar.
+#: Leases end before this; so sums of times stay within the calendar.
 _LATEST = datetime.datetime(5000, 1, 1, tzinfo=datetime.UTC)
 _LONGEST_SECONDS = 3000 * 366 * 86_400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaseDates:
-    """When a lease is, and when somebody is to be told that it ends; None: never."""
+    """The window of a lease, and the time of its ``before_end_lease``; None: it has none."""
 
     window: Window
     before_end_at: datetime.datetime | None
 
 
 def resolve_new(new: NewLease, now: datetime.datetime, minutes_before_end: int) -> LeaseDates:
-    """Return the terms of a lease that is asked for.
+    """Return the dates of a new lease.
 
     :param now: in whole seconds.
-    :param minutes_before_end: before the end, where the client does not say; 0: never.
-    :raises InvalidLease, OutOfLimits: they make no sense.
+    :param minutes_before_end: the time of ``before_end_lease`` before the end, if the client does
+        not set it; 0: there is no such event.
+    :raises InvalidLease, OutOfLimits: the dates are invalid.
     """
-    start, end = _start(new.start_at, now), _whole(new.end_at)
+    start, end = _resolve_start(new.start_at, now), _truncate(new.end_at)
     if end <= start:
         raise InvalidLease("End date must be later than start date.", "end_date")
     _check_end(end)
     before_end = new.before_end_at
     if before_end is not None:
-        before_end = _check_before_end(_whole(before_end), start, end)
+        before_end = _check_before_end(_truncate(before_end), start, end)
     elif minutes_before_end:
         before_end = max(start, end - datetime.timedelta(minutes=minutes_before_end))
     return LeaseDates(Window(start, end), before_end)
 
 
 def resolve_change(lease: Lease, change: LeaseChange, now: datetime.datetime) -> LeaseDates:
-    """Return the terms that a lease shall have.
+    """Return the dates of a changed lease.
 
-    :param lease: one that has not ended.
-    :raises InvalidLease, OutOfLimits: they make no sense.
+    :param lease: a lease that has not ended.
+    :raises InvalidLease, OutOfLimits: the dates are invalid.
     """
     started = lease.status != records.PENDING
     start, end = lease.start_at, lease.end_at
@@ -59,23 +60,23 @@ def resolve_change(lease: Lease, change: LeaseChange, now: datetime.datetime) ->
         if started:
             raise InvalidLease(
                 "Cannot modify the start date of already started leases.", "start_date")
-        start = _start(change.start_at, now)
+        start = _resolve_start(change.start_at, now)
     if change.end_at is not None:
-        end = _whole(change.end_at)
+        end = _truncate(change.end_at)
     if end <= start or (end != lease.end_at and end <= now):
         raise InvalidLease("End date must be later than current and start date.", "end_date")
     _check_end(end)
     before_end = next(
         (event.due_at for event in lease.events if event.event_type == records.BEFORE_END), None)
     if change.before_end_at is not None:
-        before_end = _check_before_end(_whole(change.before_end_at), start, end)
+        before_end = _check_before_end(_truncate(change.before_end_at), start, end)
     elif before_end is not None:
         before_end = max(start, before_end + (end - lease.end_at))
     return LeaseDates(Window(start, end), before_end)
 
 
 def check_fit(since: datetime.datetime | None, seconds: int) -> None:
-    """Check what is asked about when something fits.
+    """Check a query for the next time at which a lease fits.
 
     :raises InvalidLease:
     """
@@ -86,12 +87,14 @@ def check_fit(since: datetime.datetime | None, seconds: int) -> None:
         _check_end(since)
 
 
-def _start(start_at: datetime.datetime | None, now: datetime.datetime) -> datetime.datetime:
+def _resolve_start(
+    start_at: datetime.datetime | None, now: datetime.datetime
+) -> datetime.datetime:
     if start_at is None:
         return now
     if start_at < now.replace(second=0):
         raise InvalidLease("Start date must be later than current date", "start_date")
-    return max(_whole(start_at), now)
+    return max(_truncate(start_at), now)
 
 
 def _check_end(end: datetime.datetime) -> None:
@@ -107,5 +110,5 @@ def _check_before_end(
     return at
 
 
-def _whole(at: datetime.datetime) -> datetime.datetime:
+def _truncate(at: datetime.datetime) -> datetime.datetime:
     return at.replace(microsecond=0)

@@ -1,37 +1,40 @@
-"""Leases that there are: one, pages of them, and which version each has."""
+"""Queries of leases that were not deleted: one, pages of them, their versions."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import PreparedRead, Session, texts
+from placement_core.db import PreparedRead, Session, lists, texts
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import errors, tables
 from placement_core.reservations.leases import rendered_texts
 from placement_core.reservations.records import Lease
 from placement_core.reservations.store import lease_rows
 
-_leases, _reservations, _held, _texts = (
+_leases, _reservations, _shares, _texts = (
     tables.leases, tables.lease_reservations, tables.computehost_allocations,
     tables.lease_texts)
 
-#: What a page can be sorted by; the number decides among equals.
+#: Sort keys of pages; leases with equal keys are ordered by number.
 _SORT_KEYS: Mapping[str, sa.Column[Any]] = {
     "number": _leases.c.number, "start_at": _leases.c.start_at, "end_at": _leases.c.end_at,
     "name": _leases.c.name}
+
+
+_NAMES = sa.select(_leases.c.id, _leases.c.name).where(lists.among_many(_leases.c.id, "ids"))
 
 
 @db.retry_writes
 def get(ctx: Context, lease_id: str, *, project_id: str | None = None) -> Lease:
     """Return a lease that was not deleted.
 
-    :param project_id: whose it must be; None: anybody's.
+    :param project_id: the project that it must belong to; None: any.
     :raises LeaseNotFound:
     """
     with db.read(ctx) as session:
@@ -43,23 +46,23 @@ def find(session: Session, lease_id: str, project_id: str | None) -> lease_rows.
 
     :raises LeaseNotFound:
     """
-    present = lease_rows.find(session, lease_id)
-    if present is None or project_id not in (None, present.lease.project_id):
+    snapshot = lease_rows.find(session, lease_id)
+    if snapshot is None or project_id not in (None, snapshot.lease.project_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
-    return present
+    return snapshot
 
 
 class LeaseFilters(TypedDict, total=False):
-    """Which leases are wanted, and in which order; no filter: all.
+    """Filters and order of a list of leases; without filters: all leases.
 
-    * ``project_id``, ``status``, ``name``: of them.
-    * ``host_id``: only those that hold, or held, something of this host.
-    * ``overlaps``: only those whose window has something in common with this one.
-    * ``sort_key``: ``number``, ``start_at``, ``end_at`` or ``name``; the number decides
-      among equals. Without it, the number.
+    * ``project_id``, ``status``, ``name``: only leases with this value.
+    * ``host_id``: only leases that have, or had, shares of this host.
+    * ``overlaps``: only leases whose window overlaps this one.
+    * ``sort_key``: ``number`` (the default), ``start_at``, ``end_at`` or ``name``; leases with
+      equal keys are ordered by number.
     * ``descending``: the largest first.
-    * ``after``: the id of the last one of the page before; it may be deleted by now.
-    * ``limit``: at most so many.
+    * ``after``: the id of the last lease of the previous page; it may be deleted by now.
+    * ``limit``: how many at most.
     """
 
     project_id: str | None
@@ -80,14 +83,14 @@ def page(ctx: Context, **filters: Unpack[LeaseFilters]) -> list[Lease]:
     :raises InvalidLease: ``after`` is no lease that can be seen.
     """
     with db.read(ctx) as session:
-        return lease_rows.read(session, [row.id for row in versions(ctx, **filters)])
+        return lease_rows.read(session, [row.id for row in list_versions(ctx, **filters)])
 
 
 @db.retry_writes
-def versions(ctx: Context, **filters: Unpack[LeaseFilters]) -> Sequence[Any]:
-    """Return which leases ``page`` would, as rows of an id and a version.
+def list_versions(ctx: Context, **filters: Unpack[LeaseFilters]) -> Sequence[Any]:
+    """Return the leases that ``page`` would return, as rows of id and version.
 
-    Of a lease that has the same version as before, everything is as before.
+    As long as its version is the same, a lease has not changed.
 
     :raises InvalidLease: ``after`` is no lease that can be seen.
     """
@@ -95,13 +98,20 @@ def versions(ctx: Context, **filters: Unpack[LeaseFilters]) -> Sequence[Any]:
 
 
 @db.retry_writes
-def texts_of(ctx: Context, format_: int, **filters: Unpack[LeaseFilters]) -> Sequence[Any]:
-    """Return what ``versions`` does, with what was written of each lease in that version.
+def list_texts(ctx: Context, format_: int, **filters: Unpack[LeaseFilters]) -> Sequence[Any]:
+    """Return the rows of ``list_versions``, with the current text of each lease.
 
-    :param format_: that of the texts, which are None where there is none.
+    :param format_: the format of the texts; a text is None where there is none.
     :raises InvalidLease: ``after`` is no lease that can be seen.
     """
     return _page(ctx, filters, {"format": format_})
+
+
+@db.retry_writes
+def get_names(ctx: Context, lease_ids: Collection[str]) -> dict[str, str]:
+    """Return {id: name} of the leases that there are among these, deleted ones included."""
+    with db.read(ctx) as session:
+        return {row.id: row.name for row in session.execute(_NAMES, {"ids": [*lease_ids]})}
 
 
 def _page(ctx: Context, filters: LeaseFilters, values: Mapping[str, Any]) -> Sequence[Any]:
@@ -126,9 +136,9 @@ def _page(ctx: Context, filters: LeaseFilters, values: Mapping[str, Any]) -> Seq
 
 
 def _read_marker(ctx: Context, lease_id: str, project_id: str | None) -> Any:
-    """Return the lease after which a page begins: what it can be sorted by.
+    """Return the sort keys of the lease after which a page begins.
 
-    :raises InvalidLease: it cannot be seen.
+    :raises InvalidLease: the caller may not see it.
     """
     rows = _MARKER.fetch(ctx, {"lease_id": lease_id}) if lease_rows.is_id(lease_id) else []
     if not rows or project_id not in (None, rows[0].project_id):
@@ -150,14 +160,14 @@ def _build_page(names: frozenset[str], sort_key: str, descending: bool) -> Prepa
         statement = statement.add_columns(_texts.c.text).outerjoin(_texts, rendered_texts.PRESENT)
     if "host_id" in names:
         statement = statement.where(sa.exists().where(
-            _held.c.reservation_id == _reservations.c.id,
+            _shares.c.reservation_id == _reservations.c.id,
             _reservations.c.lease_id == _leases.c.id,
-            _held.c.computehost_id == sa.bindparam("host_id")))
+            _shares.c.computehost_id == sa.bindparam("host_id")))
     if "starts" in names:
         statement = statement.where(
             _leases.c.start_at < sa.bindparam("ends"), _leases.c.end_at > sa.bindparam("starts"))
     if "last_number" in names:
-        statement = statement.where(_beyond(
+        statement = statement.where(_build_after(
             [column, number] if column is not number else [number], descending))
     order = [column, number] if column is not number else [number]
     statement = statement.order_by(*(key.desc() if descending else key for key in order))
@@ -166,17 +176,17 @@ def _build_page(names: frozenset[str], sort_key: str, descending: bool) -> Prepa
         else statement)
 
 
-def _beyond(
+def _build_after(
     order: Sequence[sa.Column[Any]], descending: bool
 ) -> sa.ColumnElement[bool]:
-    """Return which rows come after the last one that was seen."""
-    def further(column: sa.Column[Any], name: str) -> sa.ColumnElement[bool]:
+    """Build the condition that a row comes after the last one of the previous page."""
+    def after(column: sa.Column[Any], name: str) -> sa.ColumnElement[bool]:
         last = sa.bindparam(name, type_=column.type)
         return column < last if descending else column > last
 
     *by_value, number = order
-    beyond = further(number, "last_number")
+    condition = after(number, "last_number")
     for column in by_value:
         same = column == sa.bindparam("last_value", type_=column.type)
-        beyond = sa.or_(further(column, "last_value"), sa.and_(same, beyond))
-    return beyond
+        condition = sa.or_(after(column, "last_value"), sa.and_(same, condition))
+    return condition

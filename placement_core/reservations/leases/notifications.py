@@ -1,12 +1,12 @@
-"""Notices: what was done to leases, for those who want to know.
+"""Notifications: what happens to leases, for other services to read.
 
-Whoever changes a lease writes one in its transaction, and waits for nobody: transactions
-that write at the same time get ids in one order and commit in another. So a notice has no
-position until somebody reads: readers, one after the other, give positions to what is
-committed by then. A reader that asks for what comes after its last position misses
-nothing; what was committed later has a higher one. Of one lease, whose row every writer
-holds, they are in the order in which things were done.
-Source: spec blazar §4 (names of the events); differs: kept in the database, and read.
+A transaction that changes a lease inserts a notification and waits for no other. Concurrent
+transactions get ids in one order and may commit in another, so a notification has no position
+until it is read: readers, one after the other, assign positions to all that are committed by then.
+A reader that asks for those after its last position misses none: whatever commits later gets a
+higher one. Notifications of one lease are in the order of its changes, as every writer locks the
+lease's row.
+Source: spec blazar §4 (names of the events); differs: stored in the database, and polled.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from placement_core.db import clock, lists, texts
 from placement_core.reservations import tables
 from placement_core.reservations.records import BEFORE_END, END, START, Lease, Notification
 
-# What happens to leases. Those of events are told when they are done.
+# Types of notifications. Those of events are written when the event is done.
 CREATED, CHANGED, DELETED = "lease.create", "lease.update", "lease.delete"
 STARTED, ENDED = f"lease.event.{START}", f"lease.event.{END}"
 ENDS_SOON = f"lease.event.{BEFORE_END}"
 
-#: So many get their positions in one transaction.
+#: How many notifications get their positions in one transaction.
 _BATCH = 1000
 
 _notices = tables.lease_notices
@@ -57,10 +57,10 @@ _SET_POSITIONS = (
 
 
 def add(ctx: Context, event: str, lease: Lease) -> None:
-    """Write down what is being done to a lease, in the transaction that does it.
+    """Insert a notification, in the transaction that changes the lease.
 
-    :param event: one of those above.
-    :param lease: as it is afterwards.
+    :param event: one of the constants above.
+    :param lease: the lease after the change.
     """
     with db.write(ctx) as session:
         session.execute(_INSERT, {
@@ -73,19 +73,18 @@ def page(
     ctx: Context, *, after: int = 0, project_id: str | None = None,
     lease_id: str | None = None, limit: int | None = None,
 ) -> list[Notification]:
-    """Return what was done to leases, the oldest first.
+    """Return notifications, the oldest first.
 
-    An empty page says that there is nothing new yet; whoever asks with the same
-    ``after`` later gets what has come since.
+    An empty page means that there is nothing new yet; repeat the call with the same ``after``.
 
-    :param after: the position of the last one of the page before.
+    :param after: the position of the last notification of the previous page.
     """
     filters = {"project_id": project_id, "lease_id": lease_id}
     values: dict[str, Any] = {
         name: value for name, value in filters.items() if value is not None}
     if not all(texts.is_storable(value) for value in values.values()):
         return []
-    _give_positions(ctx)
+    _assign_positions(ctx)
     statement = _page(tuple(values), limit is not None)
     if limit is not None:
         values["most"] = limit
@@ -96,24 +95,24 @@ def page(
             for row in session.execute(statement, {**values, "after": after})]
 
 
-def _give_positions(ctx: Context) -> None:
-    """Give positions to what is committed by now, all of it."""
+def _assign_positions(ctx: Context) -> None:
+    """Assign positions to all notifications that are committed by now."""
     with db.read_once(ctx) as session:
         if session.execute(_ANY_NEW).first() is None:
             return
-    while _give_positions_to_batch(ctx) == _BATCH:
+    while _assign_positions_to_batch(ctx) == _BATCH:
         pass
 
 
-def _give_positions_to_batch(ctx: Context) -> int:
-    """Give positions to some; return to how many."""
+def _assign_positions_to_batch(ctx: Context) -> int:
+    """Assign positions to a batch; return its size."""
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.NOTICES)
-        # In two statements: MySQL, asked to update what has no position, would wait for
+        revisions.increment(session, revisions.NOTICES)
+        # In two statements: an UPDATE of all rows without a position would wait, on MySQL, for
         # rows that are not committed yet.
         ids = list(session.execute(_NEW, {"most": _BATCH}).scalars())
         if ids:
-            # The distances of the ids stay: then one statement does for all.
+            # All ids are shifted by the same amount, so one statement suffices.
             shift = session.execute(_LAST).scalar_one() - ids[0]
             session.execute(_SET_POSITIONS, {"ids": ids, "shift": shift})
             session.execute(_SET_LAST, {"last": ids[-1] + shift})
@@ -131,7 +130,7 @@ def _page(names: tuple[str, ...], bounded: bool) -> sa.Select[Any]:
 
 
 def _to_json(value: object) -> object:
-    """Return a part of a lease as JSON has it, where that is not the same."""
+    """Return the JSON form of a part of a lease, for types that JSON does not have."""
     if isinstance(value, datetime.datetime):
         return value.isoformat()
     if isinstance(value, Mapping):

@@ -1,6 +1,7 @@
-"""What a lease gets, new or changed: planned from what a transaction reads, nothing written.
+"""Plans new and changed leases from what a transaction reads; writes nothing.
 
-A plan is as good as what was read: who commits one made it under the pool's row.
+A plan is valid only for what was read: a plan that is to be committed is made under the lock on
+the pool's row.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from placement_core.plugin_api.reservations import DoesNotFit, Share, Window
 from placement_core.reservations.leases import dates, updates
 from placement_core.reservations.leases.dates import LeaseDates
 from placement_core.reservations.leases.requests import LeaseRequests
-from placement_core.reservations.leases.updates import HoldingChange
+from placement_core.reservations.leases.updates import ShareChange
 from placement_core.reservations.records import Lease, LeaseChange, NewLease
 from placement_core.reservations.scheduling import planner, pool_queries
 from placement_core.reservations.scheduling.planner import Grant, ReservationRequest
@@ -24,9 +25,9 @@ from placement_core.reservations.store import bookings, lease_rows
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewLeasePlan:
-    """What a new lease gets.
+    """The plan of a new lease.
 
-    :ivar pool: what it was planned with; ``at`` when.
+    :ivar pool: the pool that it was planned with; ``at``: when.
     """
 
     dates: LeaseDates
@@ -36,45 +37,45 @@ class NewLeasePlan:
 
     @property
     def window(self) -> Window:
-        """Return when the lease is."""
+        """Return the window of the lease."""
         return self.dates.window
 
     @property
     def shares(self) -> list[Sequence[Share]]:
-        """Return what each reservation holds of hosts."""
-        return [grants.shares for grants in self.grants]
+        """Return the shares of each reservation."""
+        return [grant.shares for grant in self.grants]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaseChangePlan:
-    """What becomes of a lease that changes.
+    """The plan of a change.
 
-    :ivar left: what is left of its window: what is new is held from its start on.
-    :ivar pool: what it was planned with; None: it keeps what it holds.
+    :ivar left: what is left of the lease's window; new shares begin at its start.
+    :ivar pool: the pool that it was planned with; None: the lease keeps its shares.
     """
 
     before: Lease
     after: Lease
     left: Window
-    holdings: Sequence[HoldingChange]
+    share_changes: Sequence[ShareChange]
     pool: Pool | None
     at: datetime.datetime
 
     @property
     def window(self) -> Window:
-        """Return when the lease is then."""
+        """Return the window of the lease after the change."""
         return self.after.window
 
     @property
     def shares(self) -> list[Sequence[Share]]:
-        """Return what each reservation holds of hosts then."""
-        return [holding.after.shares for holding in self.holdings]
+        """Return the shares of each reservation after the change."""
+        return [share_change.after.shares for share_change in self.share_changes]
 
 
 class ChangeDoesNotFit(Exception):
     """A change of a lease does not fit.
 
-    :ivar after: the lease as it should have been.
+    :ivar after: the lease as the change would have left it.
     """
 
     def __init__(
@@ -87,10 +88,10 @@ class ChangeDoesNotFit(Exception):
 
 
 class LeasePlanner:
-    """Plans leases, inside of the transactions that read what is promised to others.
+    """Plans leases, inside the transactions that read the bookings of others.
 
-    :param cleaning_seconds: after each promise.
-    :param minutes_before_end: when clients that do not say are told that a lease ends.
+    :param cleaning_seconds: how long hosts are cleaned after each booking.
+    :param minutes_before_end: the time of ``before_end_lease`` if the client does not set it.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class LeasePlanner:
     def plan_new(
         self, session: Session, new: NewLease, requests: Sequence[ReservationRequest]
     ) -> NewLeasePlan:
-        """Plan a lease that is asked for.
+        """Plan a new lease.
 
         :raises DoesNotFit, InvalidLease, InvalidReservation:
         """
@@ -115,32 +116,32 @@ class LeasePlanner:
             lease_dates, pool, planner.plan(pool, lease_dates.window, requests), now)
 
     def plan_change(
-        self, session: Session, present: lease_rows.LeaseSnapshot, change: LeaseChange
+        self, session: Session, snapshot: lease_rows.LeaseSnapshot, change: LeaseChange
     ) -> LeaseChangePlan | None:
-        """Plan a lease that shall change.
+        """Plan a change of a lease.
 
-        :param present: the lease, and when it was read.
-        :returns: None: it is as it shall be.
-        :raises ChangeDoesNotFit: what it shall hold cannot be had.
+        :param snapshot: the lease, and when it was read.
+        :returns: None: nothing would change.
+        :raises ChangeDoesNotFit: the changed lease does not fit.
         :raises NotChangeable, InvalidLease, InvalidReservation:
         """
-        before, now = present
+        before, now = snapshot
         after = updates.apply_change(
             before, change.name, dates.resolve_change(before, change, now),
-            self._requests.changed_fields(before, change), now)
+            self._requests.find_changed_fields(before, change), now)
         if after == before:
             return None
         left = Window(max(after.start_at, now), after.end_at)
-        held = bookings.read_shares(session, before)
-        if updates.needs_no_more(before, after):
+        shares = bookings.read_shares(session, before)
+        if updates.fits_in_present_shares(before, after):
             pool = None
-            grants = [Grant(held[reservation.id]) for reservation in after.reservations]
+            grants = [Grant(shares[reservation.id]) for reservation in after.reservations]
         else:
-            requests = self._requests.requests_of(after, held)
+            requests = self._requests.build_requests(after, shares)
             pool, grants = self._replan(session, after, left, requests)
-            after = updates.without_missing(after)
+            after = updates.clear_missing_resources(after)
         return LeaseChangePlan(before, after, left, [
-            HoldingChange(reservation, held[reservation.id], grant)
+            ShareChange(reservation, shares[reservation.id], grant)
             for reservation, grant in zip(after.reservations, grants, strict=True)
         ], pool, now)
 

@@ -1,9 +1,9 @@
-"""What clients are shown of leases, kept for as long as the leases do not change.
+"""A cache of rendered leases, each valid as long as its lease does not change.
 
-Long lists are asked for again and again, and little of them has changed since. The
-database says which leases a list has, and of which version each is (``lease_rows``); only
-those that are not known in that version are read. Where these are many, as for a new
-process, the texts that managers have made of them come first (``rendered_texts``).
+Clients read long lists again and again, and few of their leases have changed in between. A query
+returns the ids and versions of a list (``lease_queries``); only leases that are not cached in
+that version are read and rendered. Where these are many, as in a new process, texts that managers
+have rendered in advance are read instead (``rendered_texts``).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from placement_core.reservations.leases.lease_queries import LeaseFilters
 from placement_core.reservations.leases.rendered_texts import LeaseRenderer
 from placement_core.reservations.store import lease_rows
 
-#: What the texts that a process keeps have together: those of some 40,000 leases.
+#: The total size of the texts that a process caches: those of some 40,000 leases.
 _MOST_BYTES = 64 * 1024 * 1024
-#: From this share of a list on, reading all its texts costs less than reading the leases
-#: that are not known.
-_MUCH = 1 / 16
+#: If a larger share of a list than this is not cached, reading all its texts from the database
+#: costs less than reading the missing leases.
+_STORED_TEXTS_SHARE = 1 / 16
 
 
-class _Listed(NamedTuple):
-    """A list: ids in their order, texts that are known, and the versions of the others."""
+class _LeaseList(NamedTuple):
+    """A list: ids in their order, the texts that are cached, and {id: version} of the others."""
 
     ids: list[str]
     texts: dict[str, bytes]
@@ -35,14 +35,14 @@ class _Listed(NamedTuple):
 
 
 class LeaseTexts:
-    """The texts of leases that a process remembers, of one renderer. Any thread may ask.
+    """The cached texts of a process, all of one renderer. Thread-safe.
 
-    :param most_bytes: if the texts had more, those that were made first are forgotten.
+    :param most_bytes: the total size; beyond it, the texts that were added first are evicted.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        #: {id of a lease: its version, and the text}. Whoever changes it holds the lock.
+        #: {lease id: (version, text)}. Changed under the lock only.
         self._texts: dict[str, tuple[int, bytes]] = {}
         self._bytes = 0
         self._lock = threading.Lock()
@@ -51,26 +51,26 @@ class LeaseTexts:
         return len(self._texts)
 
     def get(self, lease_id: str, version: int) -> bytes | None:
-        """Return the text of a lease in a version."""
-        known = self._texts.get(lease_id)
-        return known[1] if known is not None and known[0] == version else None
+        """Return the text of a lease in a version; None: it is not cached."""
+        cached = self._texts.get(lease_id)
+        return cached[1] if cached is not None and cached[0] == version else None
 
     def put(self, texts: Iterable[tuple[str, int, bytes]]) -> None:
-        """Remember texts: ids, versions and texts."""
+        """Add ``(lease id, version, text)``."""
         with self._lock:
             for id_, version, text in texts:
                 _, before = self._texts.pop(id_, (0, b""))
                 self._texts[id_] = (version, text)
                 self._bytes += len(text) - len(before)
                 while self._bytes > self._most_bytes:
-                    _, forgotten = self._texts.pop(next(iter(self._texts)))
-                    self._bytes -= len(forgotten)
+                    _, evicted = self._texts.pop(next(iter(self._texts)))
+                    self._bytes -= len(evicted)
 
 
 class RenderedLeases:
-    """Leases as a renderer shows them.
+    """Pages of leases as texts of a renderer.
 
-    :param texts: those that are known already.
+    :param texts: the cache.
     """
 
     def __init__(self, renderer: LeaseRenderer, texts: LeaseTexts) -> None:
@@ -78,44 +78,44 @@ class RenderedLeases:
         self._texts = texts
 
     def page(self, ctx: Context, **filters: Unpack[LeaseFilters]) -> list[tuple[str, bytes]]:
-        """Return leases that were not deleted: their ids and texts.
+        """Return ``(id, text)`` of leases that were not deleted.
 
         :param filters: those of ``lease_queries.page``, whose errors it raises.
         """
-        listed = self._look(ctx, filters, stored=not self._texts)
-        if listed.new:
-            many = len(listed.new) > _MUCH * len(listed.ids)
-            listed = db.retry_writes(self._read)(ctx, filters, stored=many)
-        return [(id_, listed.texts[id_]) for id_ in listed.ids]
+        lease_list = self._list(ctx, filters, stored=not self._texts)
+        if lease_list.new:
+            many = len(lease_list.new) > _STORED_TEXTS_SHARE * len(lease_list.ids)
+            lease_list = db.retry_writes(self._read)(ctx, filters, stored=many)
+        return [(id_, lease_list.texts[id_]) for id_ in lease_list.ids]
 
-    def _read(self, ctx: Context, filters: LeaseFilters, *, stored: bool) -> _Listed:
-        # In one snapshot, so that what is read is of the versions that are listed.
+    def _read(self, ctx: Context, filters: LeaseFilters, *, stored: bool) -> _LeaseList:
+        # In one snapshot, so that the leases are read in the listed versions.
         with db.read(ctx) as session:
-            listed = self._look(ctx, filters, stored=stored)
-            leases = lease_rows.read(session, list(listed.new))
+            lease_list = self._list(ctx, filters, stored=stored)
+            leases = lease_rows.read(session, list(lease_list.new))
         texts = {lease.id: self._renderer.render(lease) for lease in leases}
-        listed.texts.update(texts)
-        self._texts.put((id_, listed.new[id_], text) for id_, text in texts.items())
-        return listed
+        lease_list.texts.update(texts)
+        self._texts.put((id_, lease_list.new[id_], text) for id_, text in texts.items())
+        return lease_list
 
-    def _look(self, ctx: Context, filters: LeaseFilters, *, stored: bool) -> _Listed:
-        """Look at a list once.
+    def _list(self, ctx: Context, filters: LeaseFilters, *, stored: bool) -> _LeaseList:
+        """Query a list once.
 
-        :param stored: ask for the texts that are in the database, too.
+        :param stored: read the texts in the database, too.
         """
-        rows = (lease_queries.texts_of(ctx, self._renderer.format, **filters) if stored
-                else lease_queries.versions(ctx, **filters))
-        listed = _Listed([], {}, {})
-        learnt: list[tuple[str, int, bytes]] = []
+        rows = (lease_queries.list_texts(ctx, self._renderer.format, **filters) if stored
+                else lease_queries.list_versions(ctx, **filters))
+        lease_list = _LeaseList([], {}, {})
+        new_texts: list[tuple[str, int, bytes]] = []
         for id_, version, *text in rows:
-            listed.ids.append(id_)
-            known = self._texts.get(id_, version)
-            if known is not None:
-                listed.texts[id_] = known
+            lease_list.ids.append(id_)
+            cached = self._texts.get(id_, version)
+            if cached is not None:
+                lease_list.texts[id_] = cached
             elif text and text[0] is not None:
-                listed.texts[id_] = made = text[0].encode()
-                learnt.append((id_, version, made))
+                lease_list.texts[id_] = stored_text = text[0].encode()
+                new_texts.append((id_, version, stored_text))
             else:
-                listed.new[id_] = version
-        self._texts.put(learnt)
-        return listed
+                lease_list.new[id_] = version
+        self._texts.put(new_texts)
+        return lease_list

@@ -1,9 +1,9 @@
-"""Texts of leases in the database: made once, for all workers, and never by a request.
+"""Rendered leases in the database: written once for all workers, and never by a request.
 
-A manager writes them, some seconds after a lease has changed. A worker that knows few leases
-of a list finds their texts here, which costs it much less than making them. Whether a text
-is that of its lease is decided where it is read, by the lease's version: nothing depends on
-when it was written, by whom, or whether it was at all.
+A manager writes them, some seconds after a lease has changed. A worker that has cached few leases
+of a list reads their texts from here, which costs much less than rendering them. The reader
+checks by the lease's version whether a text is current. So nothing depends on when a text was
+written, by which manager, or whether it was written at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from placement_core.reservations.store import lease_rows
 
 _leases, _texts = tables.leases, tables.lease_texts
 
-#: So many are made at a time.
+#: How many texts are rendered at a time.
 _BATCH = 1000
 
 _Row: TypeAlias = dict[str, Any]
@@ -32,11 +32,11 @@ _Row: TypeAlias = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaseRenderer:
-    """How leases are shown.
+    """Renders leases.
 
-    :ivar format: a number, raised whenever the text of a lease that has not changed becomes
-        another one. Texts of a newer format are left alone by who knows an older one.
-    :ivar render: makes the text of a lease, of nothing but that.
+    :ivar format: the number of the text format, incremented with each change of the output for an
+        unchanged lease. Processes with an older format leave texts of a newer one alone.
+    :ivar render: returns the text of a lease; it depends on the lease only.
     """
 
     format: int
@@ -47,19 +47,19 @@ class LeaseRenderer:
 
 _FORMAT = sa.bindparam("format", type_=sa.Integer)
 _OF_LEASE = sa.and_(_texts.c.number == _leases.c.number, _texts.c.lease_id == _leases.c.id)
-_AS_IT_IS = sa.and_(_texts.c.format == _FORMAT, _texts.c.version == _leases.c.version)
+_IS_CURRENT = sa.and_(_texts.c.format == _FORMAT, _texts.c.version == _leases.c.version)
 
-#: Which row, if any, is the text of a lease as it is, in the ``format``.
-PRESENT = sa.and_(_OF_LEASE, _AS_IT_IS)
+#: Joins a lease with its current text in ``format``, if there is one.
+PRESENT = sa.and_(_OF_LEASE, _IS_CURRENT)
 
 _MISSING = (
     sa.select(_leases.c.number, _leases.c.id, _leases.c.version)
-    .outerjoin(_texts, sa.and_(_OF_LEASE, sa.or_(_AS_IT_IS, _texts.c.format > _FORMAT)))
+    .outerjoin(_texts, sa.and_(_OF_LEASE, sa.or_(_IS_CURRENT, _texts.c.format > _FORMAT)))
     .where(lease_rows.EXISTING, _texts.c.number.is_(None),
            _leases.c.number > sa.bindparam("after"))
     .order_by(_leases.c.number)
     .limit(sa.bindparam("most", type_=sa.Integer)))
-_NEEDLESS = (
+_ORPHANS = (
     sa.select(_texts.c.number)
     .outerjoin(_leases, sa.and_(_OF_LEASE, lease_rows.EXISTING))
     .where(_leases.c.number.is_(None))
@@ -70,8 +70,8 @@ _NEEDLESS = (
 # Writing -----------------------------------------------------------------------------
 
 
-def _newer(written: Any) -> sa.ColumnElement[bool]:
-    """Return whether a text is newer than the one that is there."""
+def _is_newer(written: Any) -> sa.ColumnElement[bool]:
+    """Return the condition that a text is newer than the stored one."""
     return sa.or_(
         _texts.c.lease_id != written.lease_id, _texts.c.format < written.format,
         sa.and_(_texts.c.format == written.format, _texts.c.version < written.version))
@@ -80,7 +80,7 @@ def _newer(written: Any) -> sa.ColumnElement[bool]:
 def _upsert_on_conflict(insert: postgresql.Insert | sqlite.Insert) -> sa.Insert:
     written = insert.excluded
     upsert: sa.Insert = insert.on_conflict_do_update(
-        index_elements=[_texts.c.number], where=_newer(written),
+        index_elements=[_texts.c.number], where=_is_newer(written),
         set_={name: written[name] for name in ("lease_id", "version", "format", "text")})
     return upsert
 
@@ -88,10 +88,10 @@ def _upsert_on_conflict(insert: postgresql.Insert | sqlite.Insert) -> sa.Insert:
 def _upsert_on_mysql() -> sa.Insert:
     insert = mysql.insert(_texts).inline()
     written = insert.inserted
-    # Assignments see what those before them have set. What is left after the version either
-    # differs still, and is set, or is the same already.
+    # Each assignment sees the values that those before it have set. So once the version is set,
+    # the condition still holds for the columns after it, or their values are equal already.
     upsert: sa.Insert = insert.on_duplicate_key_update([
-        (name, sa.func.if_(_newer(written), written[name], _texts.c[name]))
+        (name, sa.func.if_(_is_newer(written), written[name], _texts.c[name]))
         for name in ("text", "version", "format", "lease_id")])
     return upsert
 
@@ -106,9 +106,9 @@ _REMOVE = sa.delete(_texts).where(lists.among(_texts.c.number, "numbers"))
 
 
 def fill(ctx: Context, renderer: LeaseRenderer) -> int:
-    """Write the texts that are missing; return how many were made.
+    """Render and write missing texts; return how many.
 
-    Any number may do so at the same time: the newest text of a lease stays.
+    Several managers may do so at the same time: the newest text of a lease stays.
     """
     count, after = 0, 0
     while True:
@@ -122,8 +122,8 @@ def fill(ctx: Context, renderer: LeaseRenderer) -> int:
 
 @db.retry_writes
 def _render_missing(ctx: Context, renderer: LeaseRenderer, after: int) -> list[_Row]:
-    """Make the next texts that are missing, of leases with higher numbers than ``after``."""
-    # In one snapshot, so that what is read is of the versions that were found.
+    """Render the next missing texts, of leases with higher numbers than ``after``."""
+    # In one snapshot, so that the leases are read in the versions of the rows.
     with db.read(ctx) as session:
         rows = session.execute(
             _MISSING, {"format": renderer.format, "after": after, "most": _BATCH}).all()
@@ -136,21 +136,21 @@ def _render_missing(ctx: Context, renderer: LeaseRenderer, after: int) -> list[_
 
 @db.retry_writes
 def _write(ctx: Context, rows: Sequence[_Row]) -> None:
-    # In the order of their numbers, so that two who write the same wait for each other.
+    # In the order of their numbers, so that managers that write the same texts cannot deadlock.
     with db.write(ctx) as session:
         session.execute(
             _UPSERT[session.dialect],
             arrays.columns(rows) if session.dialect == "postgresql" else rows)
 
 
-def remove_needless(session: Session, most: int) -> int:
-    """Remove texts of leases that were deleted or are not kept any more, at most so many.
+def remove_orphans(session: Session, most: int) -> int:
+    """Remove texts of leases that were deleted or removed, at most ``most``.
 
-    :returns: how many there were.
+    :returns: how many were removed.
     """
-    # In two statements: MySQL, asked to delete what has no lease, would wait for everybody
-    # who changes one.
-    numbers = list(session.execute(_NEEDLESS, {"most": most}).scalars())
+    # In two statements: a DELETE of all rows without a lease would wait, on MySQL, for every
+    # transaction that changes a lease.
+    numbers = list(session.execute(_ORPHANS, {"most": most}).scalars())
     if numbers:
         session.execute(_REMOVE, {"numbers": numbers})
     return len(numbers)

@@ -1,6 +1,6 @@
-"""What clients ask of leases, checked as far as it depends on no other lease.
+"""Checks requests of clients as far as they depend on no other lease.
 
-Pure: plugins say which fields make sense (``ReservationPlugin.values``).
+Pure: plugins validate the fields (``ReservationPlugin.values``).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from placement_core.reservations.scheduling.planner import ReservationRequest
 
 
 class LeaseRequests:
-    """Makes of requests what is planned.
+    """Turns requests of clients into input of the planner.
 
-    :param plugins: by resource type.
-    :param max_reservations: of one lease.
+    :param plugins: {resource type: plugin}.
+    :param max_reservations: how many reservations a lease may have.
     """
 
     def __init__(
@@ -46,38 +46,38 @@ class LeaseRequests:
     def check(
         self, project_id: str, reservations: Sequence[NewReservation]
     ) -> list[ReservationRequest]:
-        """Return what new reservations want.
+        """Check new reservations; return them as input of the planner.
 
-        :raises InvalidLease, InvalidReservation: they make no sense.
+        :raises InvalidLease, InvalidReservation: a reservation is invalid.
         """
         if not 1 <= len(reservations) <= self._max_reservations:
             raise errors.InvalidLease(
                 f"A lease has 1 to {self._max_reservations} reservations.", "reservations")
         requests = []
         for reservation in reservations:
-            plugin = self._plugin(reservation.resource_type)
-            self._schemas[reservation.resource_type].check_new(reservation.given)
+            plugin = self._get_plugin(reservation.resource_type)
+            self._schemas[reservation.resource_type].check_new(reservation.raw_fields)
             requests.append(ReservationRequest(plugin, ReservationSpec(
-                str(uuid.uuid4()), project_id, plugin.values(reservation.given))))
+                str(uuid.uuid4()), project_id, plugin.values(reservation.raw_fields))))
         return requests
 
-    def requests_of(
+    def build_requests(
         self, lease: Lease, held: Mapping[str, Sequence[Share]]
     ) -> list[ReservationRequest]:
-        """Return what the reservations of a lease want.
+        """Return the reservations of a lease as input of the planner.
 
-        :param held: what each has up to now, by its id.
+        :param held: {reservation id: its present shares}.
         """
         return [
-            ReservationRequest(self._plugin(reservation.resource_type), ReservationSpec(
+            ReservationRequest(self._get_plugin(reservation.resource_type), ReservationSpec(
                 reservation.id, lease.project_id, reservation.fields, held[reservation.id],
                 started=reservation.status == records.R_ACTIVE))
             for reservation in lease.reservations]
 
-    def changed_fields(
+    def find_changed_fields(
         self, lease: Lease, change: LeaseChange
     ) -> dict[str, Mapping[str, Any]]:
-        """Return the fields of reservations that shall change, by their ids.
+        """Return {reservation id: all its fields} of the reservations that would change.
 
         :raises InvalidLease, InvalidReservation, NotChangeable:
         """
@@ -92,19 +92,19 @@ class LeaseRequests:
                     "Please enter valid reservation IDs, each once: the lease has "
                     f"{', '.join(reservation.id for reservation in lease.reservations)}.",
                     "reservations")
-            fields = self._changed_values(reservation, request)
+            fields = self._merge_fields(reservation, request)
             if fields != reservation.fields:
                 if reservation.status == records.R_ERROR:
                     raise NotChangeable("The reservation is in error: it cannot change.")
                 changed[reservation.id] = fields
         return changed
 
-    def as_new(self, lease: Lease, change: LeaseChange) -> NewLease:
-        """Return a lease that shall change as it would be asked for.
+    def build_new_lease(self, lease: Lease, change: LeaseChange) -> NewLease:
+        """Return a changed lease in the form of a request for a new one.
 
         :raises InvalidLease, InvalidReservation, NotChangeable:
         """
-        fields = self.changed_fields(lease, change)
+        fields = self.find_changed_fields(lease, change)
         before_end_at = next(
             (event.due_at for event in lease.events
              if event.event_type == records.BEFORE_END), None)
@@ -119,20 +119,20 @@ class LeaseRequests:
                 for reservation in lease.reservations],
             before_end_at=change.before_end_at or before_end_at)
 
-    def _changed_values(
+    def _merge_fields(
         self, reservation: Reservation, request: ChangedReservation
     ) -> Mapping[str, Any]:
-        """Return the fields that a reservation shall have."""
+        """Return all fields of a reservation after a change."""
         if request.resource_type not in (None, reservation.resource_type):
             raise errors.InvalidLease(
                 "The resource type of a reservation cannot change.", "resource_type")
-        plugin = self._plugin(reservation.resource_type)
-        self._schemas[reservation.resource_type].check_change(request.given)
+        plugin = self._get_plugin(reservation.resource_type)
+        self._schemas[reservation.resource_type].check_change(request.raw_fields)
         return plugin.values(
-            request.given, reservation.fields,
+            request.raw_fields, reservation.fields,
             started=reservation.status == records.R_ACTIVE)
 
-    def _plugin(self, resource_type: str) -> ReservationPlugin:
+    def _get_plugin(self, resource_type: str) -> ReservationPlugin:
         plugin = self._plugins.get(resource_type)
         if plugin is None:
             raise errors.InvalidLease(
@@ -140,7 +140,7 @@ class LeaseRequests:
         return plugin
 
 
-def changes_besides(change: LeaseChange, *names: str) -> bool:
-    """Say whether something else than some fields shall change."""
+def changes_other_than(change: LeaseChange, *names: str) -> bool:
+    """Return whether a change concerns other fields than ``names``."""
     return any(getattr(change, field.name) for field in dataclasses.fields(change)
                if field.name not in names)

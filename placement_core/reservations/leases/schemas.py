@@ -1,4 +1,4 @@
-"""Whether the fields of a reservation are what its plugin's schemas accept."""
+"""Validates the fields of reservations against the schemas of their plugins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jsonschema
 
 from placement_core.plugin_api.reservations import InvalidReservation, ReservationPlugin
 
-#: So much is said about a fault at most: it may repeat what was sent.
+#: The longest error message: it may quote what the client sent.
 _LONGEST = 300
 
 
@@ -21,19 +21,19 @@ class PluginSchemas:
         self._create = _Schema(plugin.create_schema)
         self._update = _Schema(plugin.update_schema)
 
-    def check_new(self, given: Mapping[str, Any]) -> None:
-        """Check the fields of a reservation that shall be made.
+    def check_new(self, raw_fields: Mapping[str, Any]) -> None:
+        """Check the fields of a new reservation.
 
-        :raises InvalidReservation: naming the first that is wrong.
+        :raises InvalidReservation: naming the first field that is wrong.
         """
-        self._create.check(given)
+        self._create.check(raw_fields)
 
-    def check_change(self, given: Mapping[str, Any]) -> None:
-        """Check the fields that shall change.
+    def check_change(self, raw_fields: Mapping[str, Any]) -> None:
+        """Check the fields that are to change.
 
-        :raises InvalidReservation: naming the first that is wrong.
+        :raises InvalidReservation: naming the first field that is wrong.
         """
-        self._update.check(given)
+        self._update.check(raw_fields)
 
 
 class _Schema:
@@ -42,16 +42,16 @@ class _Schema:
         self._check: Callable[[Any], Any] = fastjsonschema.compile(
             self._schema, use_default=False, detailed_exceptions=False)
 
-    def check(self, given: Mapping[str, Any]) -> None:
+    def check(self, raw_fields: Mapping[str, Any]) -> None:
         try:
-            self._check(dict(given))
+            self._check(dict(raw_fields))
         except (fastjsonschema.JsonSchemaValueException, RecursionError):
-            raise self._fault(given) from None
+            raise self._build_error(raw_fields) from None
 
-    def _fault(self, given: Mapping[str, Any]) -> InvalidReservation:
-        """Say it in the words of ``jsonschema``, which names what is wrong."""
+    def _build_error(self, raw_fields: Mapping[str, Any]) -> InvalidReservation:
+        """Build the error with ``jsonschema``, whose message names what is wrong."""
         error = jsonschema.exceptions.best_match(
-            jsonschema.Draft202012Validator(self._schema).iter_errors(dict(given)))
+            jsonschema.Draft202012Validator(self._schema).iter_errors(dict(raw_fields)))
         if error is None:
             return InvalidReservation("The fields of the reservation make no sense.", "")
         if error.validator == "required":

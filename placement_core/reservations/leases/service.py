@@ -1,12 +1,12 @@
-"""Leases: made, changed and given up, each whole or not at all.
+"""Creates, changes, ends and deletes leases, each completely or not at all.
 
-Whoever changes what is promised takes the row of the pool first (``revisions.POOL``), then
-the lease's, then its events': one order for all. Planning sees what is committed by then,
-and nobody else can promise anything until this is.
+Transactions that change bookings lock the pool's row first (``revisions.POOL``), then the
+lease's, then its events': one order for all. So planning sees everything that is committed, and
+no other booking is made until the commit.
 
-A lease is planned (``plans``), judged (``policy``) and committed, in one transaction. Where a
-service of the site is asked as well, that is before the transaction, about a plan of its own:
-the one that is committed is made again under the pool's row.
+A lease is planned (``plans``), checked (``policy``) and committed in one transaction. An external
+service of the site is asked before that transaction, about a plan of its own; the plan that is
+committed is made again under the lock on the pool's row.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from placement_core.reservations.leases.plans import (
     LeasePlanner,
     NewLeasePlan,
 )
-from placement_core.reservations.leases.requests import LeaseRequests, changes_besides
+from placement_core.reservations.leases.requests import LeaseRequests, changes_other_than
 from placement_core.reservations.policy.rules import AdmissionCheck, LeaseRules
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.records import Lease, LeaseChange, NewLease, NewReservation
 from placement_core.reservations.scheduling import availability, pool_queries
-from placement_core.reservations.scheduling.availability import FittingWindow, FreeStep
+from placement_core.reservations.scheduling.availability import FittingWindow, Timeline
 from placement_core.reservations.scheduling.booking_index import BookingIndex
 from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import Pool
@@ -53,10 +53,10 @@ from placement_core.reservations.store import bookings, lease_rows
 
 
 class Leases:
-    """Admits, changes and ends leases.
+    """Creates, changes, ends and deletes leases.
 
-    :param plugins: by resource type.
-    :param booking_index: for questions about the whole future.
+    :param plugins: {resource type: plugin}.
+    :param booking_index: all future bookings, for queries beyond one window.
     """
 
     def __init__(
@@ -74,33 +74,33 @@ class Leases:
         self._booking_index = booking_index
         self._cleaning_seconds = cleaning_seconds
 
-    # Making ----------------------------------------------------------------------
+    # Creating --------------------------------------------------------------------
 
     def create(self, ctx: Context, new: NewLease) -> Lease:
-        """Admit a lease, whole.
+        """Create a lease with all its reservations.
 
-        :raises InvalidLease, InvalidReservation: the request makes no sense.
+        :raises InvalidLease, InvalidReservation: the request is invalid.
         :raises NoRoom: it does not fit; with the time at which it would.
-        :raises PolicyRefused: a rule of the site.
+        :raises PolicyRefused: a rule of the site refuses it.
         """
         requests = self._requests.check(new.project_id, new.reservations)
         try:
             check = self._prepare_new(ctx, new, requests)
             return db.retry_writes(self._create)(ctx, new, requests, check)
         except DoesNotFit as refusal:
-            raise self._no_room(ctx, refusal, new.start_at, new.end_at, requests) from None
+            raise self._build_refusal(ctx, refusal, new.start_at, new.end_at, requests) from None
 
     def what_if(self, ctx: Context, new: NewLease) -> None:
-        """Say what ``create`` would say, and write nothing.
+        """Check whether ``create`` would succeed; write nothing.
 
         :raises NoRoom, PolicyRefused, InvalidLease, InvalidReservation:
         """
         requests = self._requests.check(new.project_id, new.reservations)
         try:
             check = self._prepare_new(ctx, new, requests)
-            db.retry_writes(self._judge_new)(ctx, new, requests, check)
+            db.retry_writes(self._check_new)(ctx, new, requests, check)
         except DoesNotFit as refusal:
-            raise self._no_room(ctx, refusal, new.start_at, new.end_at, requests) from None
+            raise self._build_refusal(ctx, refusal, new.start_at, new.end_at, requests) from None
 
     def _prepare_new(
         self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest]
@@ -114,7 +114,7 @@ class Leases:
         with db.read(ctx) as session:
             return self._planner.plan_new(session, new, requests)
 
-    def _judge_new(
+    def _check_new(
         self, ctx: Context, new: NewLease, requests: Sequence[ReservationRequest],
         check: AdmissionCheck,
     ) -> None:
@@ -127,7 +127,7 @@ class Leases:
         check: AdmissionCheck,
     ) -> Lease:
         with db.write(ctx) as session:
-            revisions.raise_(session, revisions.POOL)
+            revisions.increment(session, revisions.POOL)
             plan = self._planner.plan_new(session, new, requests)
             check.decide(ctx, plan.window, plan.shares)
             return self._commit_new(ctx, session, plan, updates.new_lease(
@@ -136,7 +136,7 @@ class Leases:
     def _commit_new(
         self, ctx: Context, session: Session, plan: NewLeasePlan, lease: Lease
     ) -> Lease:
-        """Write a lease that was planned; return it with its number."""
+        """Write a planned lease; return it with its number."""
         lease = lease_rows.insert(session, lease)
         session.record_change(kinds.LEASE, lease.number)
         bookings.insert(
@@ -155,8 +155,9 @@ class Leases:
     ) -> FittingWindow | None:
         """Return when a lease of these reservations fits; None: at no time that was tried.
 
-        :param since: no earlier than then; None: from now on.
-        :raises InvalidLease, InvalidReservation: the request makes no sense.
+        :param since: the earliest start; None: now.
+        :param seconds: how long the lease lasts.
+        :raises InvalidLease, InvalidReservation: the request is invalid.
         """
         requests = self._requests.check(project_id, reservations)
         dates.check_fit(since, seconds)
@@ -165,46 +166,47 @@ class Leases:
     def _next_fit(
         self, ctx: Context, requests: Sequence[ReservationRequest],
         since: datetime.datetime | None, seconds: Callable[[datetime.datetime], int],
-        instead: Lease | None = None,
+        replaced: Lease | None = None,
     ) -> FittingWindow | None:
         """Return when reservations fit.
 
-        :param seconds: how long, if it begins then.
-        :param instead: of which they are: what it holds is free.
+        :param seconds: returns the duration of a lease that starts at the argument.
+        :param replaced: the lease that these reservations belong to: its bookings count as free.
         """
         bookings_ = self._booking_index.present(ctx).without(
-            None if instead is None else instead.number)
+            None if replaced is None else replaced.number)
         with db.read(ctx) as session:
             now = pool_queries.current_time(session)
             begin = now if since is None else max(since.replace(microsecond=0), now)
             start = int(begin.timestamp())
             pool = pool_queries.read_future(
                 session, requests, start, bookings_, cleaning_seconds=self._cleaning_seconds,
-                without=() if instead is None else [
-                    reservation.id for reservation in instead.reservations])
+                without=() if replaced is None else [
+                    reservation.id for reservation in replaced.reservations])
         return availability.next_fit(pool, start, seconds(begin), requests)
 
-    def _no_room(
+    def _build_refusal(
         self, ctx: Context, refusal: DoesNotFit, start_at: datetime.datetime | None,
         end_at: datetime.datetime, requests: Sequence[ReservationRequest],
-        instead: Lease | None = None,
+        replaced: Lease | None = None,
     ) -> DoesNotFit:
         """Return a refusal with the time at which the same lease fits."""
         def seconds(begin: datetime.datetime) -> int:
             return max(1, int((end_at - (start_at or begin)).total_seconds()))
 
         try:
-            fit = db.retry_writes(self._next_fit)(ctx, requests, start_at, seconds, instead)
+            fit = db.retry_writes(self._next_fit)(ctx, requests, start_at, seconds, replaced)
         except core_errors.Unavailable:
-            # Why it does not fit now is known already.
+            # The reason why it does not fit now is known all the same.
             return refusal
         return errors.NoRoom(refusal, None if fit is None else fit.window.start_at)
 
-    def timeline(self, ctx: Context, window: Window) -> list[FreeStep]:
-        """Return how much of the pool is free over time."""
-        return availability.timeline(db.retry_writes(self._pool)(ctx, window), window)
+    def timeline(self, ctx: Context, window: Window) -> Timeline:
+        """Return how much of the pool there is, and is free over time."""
+        pool = db.retry_writes(self._read_pool)(ctx, window)
+        return Timeline(availability.count_total(pool), availability.timeline(pool, window))
 
-    def _pool(self, ctx: Context, window: Window) -> Pool:
+    def _read_pool(self, ctx: Context, window: Window) -> Pool:
         bookings_ = self._booking_index.present(ctx).bookings
         with db.read(ctx) as session:
             return pool_queries.read_future(
@@ -215,12 +217,12 @@ class Leases:
     def change(
         self, ctx: Context, lease_id: str, change: LeaseChange, *, project_id: str | None = None
     ) -> Lease:
-        """Change a lease, whole, and return it as it is then.
+        """Apply all requested changes to a lease, or none; return the lease after them.
 
-        :param project_id: whose it must be; None: anybody's.
+        :param project_id: the project that it must belong to; None: any.
         :raises LeaseNotFound, NotChangeable: and what ``create`` raises.
         """
-        if not changes_besides(change, "name"):
+        if not changes_other_than(change, "name"):
             return db.retry_writes(self._rename)(ctx, lease_id, change.name, project_id)
         if change.end_now:
             ended = db.retry_writes(self._end_now)(ctx, lease_id, change, project_id)
@@ -232,9 +234,9 @@ class Leases:
         except ChangeDoesNotFit as refused:
             after = refused.after
             if after.status != records.PENDING:
-                # It begins when it began.
+                # It has started: there is no other start to propose.
                 raise refused.why from None
-            raise self._no_room(
+            raise self._build_refusal(
                 ctx, refused.why, after.start_at, after.end_at, refused.requests,
                 after) from None
 
@@ -242,7 +244,7 @@ class Leases:
         self, ctx: Context, lease_id: str, name: str | None, project_id: str | None
     ) -> Lease:
         with db.write(ctx) as session:
-            lease, now = _lock(session, lease_id, project_id)
+            lease, now = _lock_lease(session, lease_id, project_id)
             if name in (None, lease.name):
                 return lease
             lease_rows.update(
@@ -254,12 +256,12 @@ class Leases:
     def _end_now(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
     ) -> Lease:
-        if changes_besides(change, "name", "end_now"):
+        if changes_other_than(change, "name", "end_now"):
             raise errors.InvalidLease(
                 "Nothing but the name of a lease can change while it ends.", "end_date")
         with db.write(ctx) as session:
-            revisions.raise_(session, revisions.POOL)
-            lease, now = _lock(session, lease_id, project_id)
+            revisions.increment(session, revisions.POOL)
+            lease, now = _lock_lease(session, lease_id, project_id)
             _check_not_over(lease, now)
             if lease.status == records.PENDING:
                 raise errors.InvalidLease(
@@ -277,17 +279,17 @@ class Leases:
     ) -> AdmissionCheck:
         before = lease_queries.get(ctx, lease_id, project_id=project_id)
         return self._rules.prepare(
-            ctx, self._requests.as_new(before, change), before,
+            ctx, self._requests.build_new_lease(before, change), before,
             plan=lambda: db.retry_writes(self._plan_change)(ctx, lease_id, change, project_id))
 
     def _plan_change(
         self, ctx: Context, lease_id: str, change: LeaseChange, project_id: str | None
     ) -> Sequence[Sequence[Share]] | None:
-        """Return what the reservations of a lease would hold; None: nothing would change."""
+        """Return the shares of each reservation after a change; None: nothing would change."""
         with db.read(ctx) as session:
-            present = lease_queries.find(session, lease_id, project_id)
-            _check_not_over(*present)
-            plan = self._planner.plan_change(session, present, change)
+            snapshot = lease_queries.find(session, lease_id, project_id)
+            _check_not_over(*snapshot)
+            plan = self._planner.plan_change(session, snapshot, change)
         return None if plan is None else plan.shares
 
     def _change(
@@ -295,45 +297,46 @@ class Leases:
         check: AdmissionCheck,
     ) -> Lease:
         with db.write(ctx) as session:
-            revisions.raise_(session, revisions.POOL)
-            present = _lock(session, lease_id, project_id)
-            _check_not_over(*present)
-            plan = self._planner.plan_change(session, present, change)
+            revisions.increment(session, revisions.POOL)
+            snapshot = _lock_lease(session, lease_id, project_id)
+            _check_not_over(*snapshot)
+            plan = self._planner.plan_change(session, snapshot, change)
             if plan is None:
-                return present.lease
+                return snapshot.lease
             check.decide(ctx, plan.window, plan.shares)
             self._commit_change(ctx, session, plan)
         return plan.after
 
     def _commit_change(self, ctx: Context, session: Session, plan: LeaseChangePlan) -> None:
-        """Write what becomes of a lease, and tell others."""
+        """Write a planned change, with its calls and its notification."""
         before, after = plan.before, plan.after
         if plan.pool is not None:
             pool_queries.mark_booked(session, plan.pool, itertools.chain(*plan.shares))
-        updates.write(session, before, after, plan.holdings, plan.left, plan.at)
-        for was, holding in zip(before.reservations, plan.holdings, strict=True):
-            if holding.differs or holding.reservation.fields != was.fields:
+        updates.write(session, before, after, plan.share_changes, plan.left, plan.at)
+        for old, change in zip(before.reservations, plan.share_changes, strict=True):
+            if change.differs or change.reservation.fields != old.fields:
                 self._provisioner.change(
-                    ctx, after, holding.reservation, holding.before, holding.after.shares)
+                    ctx, after, change.reservation, change.before, change.after.shares)
         notifications.add(ctx, notifications.CHANGED, after)
 
-    # Giving up -------------------------------------------------------------------
+    # Deleting --------------------------------------------------------------------
 
     def delete(self, ctx: Context, lease_id: str, *, project_id: str | None = None) -> None:
-        """End a lease if it is in force, and give it up.
+        """Delete a lease; end it first if it is in force.
 
         :raises LeaseNotFound:
-        :raises WrongStatus: what is left on its hosts refuses that.
+        :raises WrongStatus: allocations are left on its hosts, and ``[reservations] leftovers``
+            is ``refuse``.
         """
         ended = db.retry_writes(self._delete)(ctx, lease_id, project_id)
         if ended is not None:
             self._rules.notify_end(ctx, ended)
 
     def _delete(self, ctx: Context, lease_id: str, project_id: str | None) -> Lease | None:
-        """Delete a lease; return it if it has ended by that."""
+        """Delete a lease; return it if that ended it."""
         with db.write(ctx) as session:
-            revisions.raise_(session, revisions.POOL)
-            lease, now = _lock(session, lease_id, project_id)
+            revisions.increment(session, revisions.POOL)
+            lease, now = _lock_lease(session, lease_id, project_id)
             lease_rows.update(session, lease.number, {"deleted_at": lease_rows.naive(now)})
             if lease.status != records.TERMINATED:
                 return transitions.end(ctx, session, self._plugins, self._provisioner, lease, now,
@@ -342,20 +345,22 @@ class Leases:
         return None
 
 
-def _lock(session: Session, lease_id: str, project_id: str | None) -> lease_rows.LeaseSnapshot:
-    """Take the row of a lease, and return the lease.
+def _lock_lease(
+    session: Session, lease_id: str, project_id: str | None
+) -> lease_rows.LeaseSnapshot:
+    """Lock the row of a lease, and return the lease.
 
     :raises LeaseNotFound:
     """
     if not lease_rows.lock(session, lease_id):
         raise errors.LeaseNotFound(f"There is no lease {lease_id[:64]}.")
-    present = lease_queries.find(session, lease_id, project_id)
-    session.record_change(kinds.LEASE, present.lease.number)
-    return present
+    snapshot = lease_queries.find(session, lease_id, project_id)
+    session.record_change(kinds.LEASE, snapshot.lease.number)
+    return snapshot
 
 
 def _check_not_over(lease: Lease, now: datetime.datetime) -> None:
-    """Check that a lease has not ended, also if nobody has carried that out yet.
+    """Check that the time of a lease is not over, even if its end was not executed yet.
 
     :raises InvalidLease:
     """

@@ -1,8 +1,8 @@
-"""The transitions of a lease: it starts, it will end soon, it ends.
+"""The transitions of a lease: its start, the time before its end, and its end.
 
-Each is one transaction, which also writes down that its event is done: so it happens
-once, whoever tries. The lease's row is taken first, then its event's; ``end`` before its
-time takes the pool's row before.
+Each is one transaction, which also marks its event as done. So it happens once, whichever
+manager tries. The lease's row is locked first, then its event's; an ``end`` before its time
+locks the pool's row before both.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from placement_core.reservations.store import bookings, lease_rows
 
 _events = tables.lease_events
 
-#: Of all who tried to carry an event out, one has it.
-_is_ours = (
+#: The event is still owned by this attempt.
+_is_owned = (
     _events.c.id == sa.bindparam("event_id"), _events.c.lease_id == sa.bindparam("of_lease"),
     _events.c.owner == sa.bindparam("by"), _events.c.attempt == sa.bindparam("of_attempt"),
     _events.c.status == records.IN_PROGRESS)
-_DONE = sa.update(_events).where(*_is_ours).values(
+_MARK_DONE = sa.update(_events).where(*_is_owned).values(
     status=records.DONE, owner=None, deadline_at=None, problem=None, done_at=clock.now())
-_FAILED = sa.update(_events).where(*_is_ours).values(
+_MARK_FAILED = sa.update(_events).where(*_is_owned).values(
     status=records.E_ERROR, owner=None, deadline_at=None, problem=sa.bindparam("why"))
 
-_POSTPONED = sa.update(_events).where(*_is_ours).values(
+_POSTPONE = sa.update(_events).where(*_is_owned).values(
     status=records.UNDONE, owner=None, deadline_at=None)
 
 _NOT_DELETED = (records.R_PENDING, records.R_ACTIVE, records.R_ERROR)
@@ -51,10 +51,10 @@ _NOTIFICATIONS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventAttempt:
-    """An event that somebody carries out.
+    """One attempt to execute an event.
 
-    :ivar number: which attempt this is: of all who tried, one has the event.
-    :ivar late_seconds: how long after its time it was taken.
+    :ivar number: the number of the attempt; only the last one owns the event.
+    :ivar late_seconds: how long after its due time it was dequeued.
     """
 
     event_id: str
@@ -65,19 +65,19 @@ class EventAttempt:
     late_seconds: float = dataclasses.field(default=0.0, compare=False)
 
 
-class _NotOurs(Exception):
-    """Somebody else has the event, or it is not to be done any more."""
+class _NotOwned(Exception):
+    """Another attempt owns the event, or it is not to be executed any more."""
 
 
-class _Waits(Exception):
-    """It is not time yet: hosts of the lease are not free."""
+class _HostsOccupied(Exception):
+    """The start has to wait: hosts of the lease are not free yet."""
 
 
 class Transitions:
     """Executes the events of leases.
 
-    :param plugins: by resource type.
-    :param rules: are told of leases that have ended.
+    :param plugins: {resource type: plugin}.
+    :param rules: are notified of leases that have ended.
     :param cleaning_seconds: how long hosts are cleaned after a lease.
     """
 
@@ -91,18 +91,18 @@ class Transitions:
         self._rules = rules
 
     def execute(self, ctx: Context, attempt: EventAttempt) -> bool:
-        """Do what an event says, and mark it as done, in one transaction.
+        """Execute an event and mark it as done, in one transaction.
 
-        :returns: False: somebody else has it, or it is not to be done any more; nothing
-            was written. Or it has to wait: then it is nobody's again.
+        :returns: False: another attempt owns it, or it is not to be executed any more; nothing
+            was written. Or it has to wait; then it has no owner any more.
         :raises errors.WrongStatus: the lease has to start before.
-        :raises errors.Error: it could not be done now; nothing was written.
+        :raises errors.Error: it could not be executed now; nothing was written.
         """
         try:
             ended = db.retry_writes(self._execute)(ctx, attempt)
-        except _NotOurs:
+        except _NotOwned:
             return False
-        except _Waits:
+        except _HostsOccupied:
             db.retry_writes(self._postpone)(ctx, attempt)
             return False
         if ended is not None:
@@ -110,21 +110,21 @@ class Transitions:
         return True
 
     def fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> bool:
-        """Mark an event as failed for good; a lease that it is essential for is in error.
+        """Mark an event as failed for good; if it was a start or an end, so is the lease.
 
-        :param problem: what an operator should know.
+        :param problem: the reason, for operators.
         :returns: as ``execute``.
         """
         try:
             db.retry_writes(self._fail)(ctx, attempt, problem)
-        except _NotOurs:
+        except _NotOwned:
             return False
         return True
 
     def _execute(self, ctx: Context, attempt: EventAttempt) -> Lease | None:
-        """Execute an attempt; return the lease if it has ended by that."""
+        """Execute an event; return the lease if that ended it."""
         with db.write(ctx) as session:
-            lease, now = _lock(session, attempt, _DONE)
+            lease, now = _lock(session, attempt, _MARK_DONE)
             if attempt.event_type == records.END:
                 if lease.status == records.TERMINATED:
                     return None
@@ -139,42 +139,43 @@ class Transitions:
         self, ctx: Context, session: Session, lease: Lease, now: datetime.datetime
     ) -> None:
         if lease.status not in (records.PENDING, records.ERROR) or lease.end_at <= now:
-            # What it has had no time for does not begin; others may have the hosts.
+            # A lease whose time is over does not start; others may have its hosts.
             return
-        held = bookings.read_shares(session, lease)
-        self._check_free(session, lease, held)
+        shares = bookings.read_shares(session, lease)
+        self._check_free(session, lease, shares)
         before = (records.R_PENDING, records.R_ERROR)
         lease_rows.set_status(session, lease.id, before, records.R_ACTIVE, now)
         lease_rows.update(session, lease.number, {
             "status": records.ACTIVE, "updated_at": lease_rows.naive(now)})
         lease = _with_statuses(lease, records.ACTIVE, before, records.R_ACTIVE, now)
-        # What others wait for, the ids of classes, comes last.
+        # The ids of resource classes, for which others wait, come last.
         notifications.add(ctx, notifications.STARTED, lease)
         for reservation in lease.reservations:
             plugin = self._plugins.get(reservation.resource_type)
             if plugin is not None:
                 plugin.started(
-                    ctx, _spec_of(lease, reservation, held[reservation.id]), lease.window)
-            self._provisioner.start(ctx, lease, reservation, held[reservation.id])
+                    ctx, _build_spec(lease, reservation, shares[reservation.id]), lease.window)
+            self._provisioner.start(ctx, lease, reservation, shares[reservation.id])
 
     def _check_free(
-        self, session: Session, lease: Lease, held: Mapping[str, Sequence[Share]]
+        self, session: Session, lease: Lease, shares: Mapping[str, Sequence[Share]]
     ) -> None:
-        """Check once more that others have ended on the hosts of a lease.
+        """Check once more that the earlier leases of a lease's hosts have ended.
 
-        It may have got other hosts since somebody found that it can start.
+        The lease may have got other hosts since its event was found ready.
 
-        :raises _Waits:
+        :raises _HostsOccupied:
         """
         occupied = occupancy.find(session, cleaning_seconds=self._cleaning_seconds)
-        hosts = [share.host_id for shares in held.values() for share in shares]
+        hosts = [share.host_id for of_reservation in shares.values()
+                 for share in of_reservation]
         if occupancy.keeps_waiting(occupied, lease.id, lease.start_at, hosts):
-            raise _Waits
+            raise _HostsOccupied
 
     def _postpone(self, ctx: Context, attempt: EventAttempt) -> None:
         with db.write(ctx) as session:
             lease_rows.lock(session, attempt.lease_id)
-            session.execute(_POSTPONED, {
+            session.execute(_POSTPONE, {
                 "event_id": attempt.event_id, "of_lease": attempt.lease_id, "by": attempt.owner,
                 "of_attempt": attempt.number})
 
@@ -185,21 +186,21 @@ class Transitions:
             return
         if lease.status == records.PENDING:
             raise errors.WrongStatus("The lease has to start before its end is prepared.")
-        held = bookings.read_shares(session, lease)
+        shares = bookings.read_shares(session, lease)
         for reservation in lease.reservations:
             plugin = self._plugins.get(reservation.resource_type)
             if plugin is not None:
                 plugin.before_end(
-                    ctx, _spec_of(lease, reservation, held[reservation.id]), lease.window)
-            self._provisioner.prepare_end(ctx, lease, reservation, held[reservation.id])
+                    ctx, _build_spec(lease, reservation, shares[reservation.id]), lease.window)
+            self._provisioner.prepare_end(ctx, lease, reservation, shares[reservation.id])
         notifications.add(ctx, notifications.ENDS_SOON, lease)
 
     def _fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> None:
         with db.write(ctx) as session:
-            lease, now = _lock(session, attempt, _FAILED, why=problem)
+            lease, now = _lock(session, attempt, _MARK_FAILED, why=problem)
             if attempt.event_type == records.BEFORE_END or lease.status == records.TERMINATED:
                 return
-            # What did not end is in force still.
+            # Reservations that did not end are still in force.
             before = (records.R_PENDING,)
             lease_rows.set_status(session, lease.id, before, records.R_ERROR, now)
             lease_rows.update(session, lease.number, {
@@ -211,21 +212,21 @@ class Transitions:
 def _lock(
     session: Session, attempt: EventAttempt, mark: sa.Update, **values: Any
 ) -> lease_rows.LeaseSnapshot:
-    """Take a lease's row, mark its event, and return the lease as it is then.
+    """Lock a lease's row, mark its event, and return the lease as read after that.
 
-    :raises _NotMine:
+    :raises _NotOwned:
     """
     if not lease_rows.lock(session, attempt.lease_id):
-        raise _NotOurs
+        raise _NotOwned
     marked = session.execute(mark, {
         "event_id": attempt.event_id, "of_lease": attempt.lease_id, "by": attempt.owner,
         "of_attempt": attempt.number, **values}).rowcount
     if not marked:
-        raise _NotOurs
-    present = lease_rows.find(session, attempt.lease_id)
-    assert present is not None  # its row is taken
-    session.record_change(kinds.LEASE, present.lease.number)
-    return present
+        raise _NotOwned
+    snapshot = lease_rows.find(session, attempt.lease_id)
+    assert snapshot is not None  # its row is locked
+    session.record_change(kinds.LEASE, snapshot.lease.number)
+    return snapshot
 
 
 # Ending ------------------------------------------------------------------------------
@@ -236,13 +237,16 @@ def end(
     provisioner: Provisioner, lease: Lease, now: datetime.datetime, *,
     notification: str = notifications.ENDED, after: Lease | None = None,
 ) -> Lease:
-    """End a lease, on time or before; its row is taken, before its time the pool's too.
+    """End a lease, on time or before.
 
-    :param after: the lease with what else changes of it, which the caller writes.
-    :returns: the lease as it is then.
-    :raises errors.WrongStatus: what is left on its hosts refuses that.
+    The caller holds the lock on its row; before its time, also that on the pool's row.
+
+    :param after: the lease with other changes, which the caller writes.
+    :returns: the lease after its end.
+    :raises errors.WrongStatus: allocations are left on its hosts, and ``[reservations]
+        leftovers`` is ``refuse``.
     """
-    held = bookings.read_shares(session, lease)
+    shares = bookings.read_shares(session, lease)
     in_force = {reservation.id for reservation in lease.reservations
                 if reservation.status == records.R_ACTIVE}
     bookings.end(session, lease, int(now.timestamp()))
@@ -251,35 +255,38 @@ def end(
     lease_rows.update(session, lease.number, {
         "status": records.TERMINATED, "ended_at": lease_rows.naive(now),
         "updated_at": lease_rows.naive(now)})
-    ended = _closed(after or lease, now)
+    ended = _terminate(after or lease, now)
     for reservation in ended.reservations:
         plugin = plugins.get(reservation.resource_type)
         if plugin is not None and reservation.id in in_force:
-            plugin.ended(ctx, _spec_of(lease, reservation, held[reservation.id]), lease.window)
-        provisioner.end(ctx, ended, reservation, held[reservation.id],
+            plugin.ended(
+                ctx, _build_spec(lease, reservation, shares[reservation.id]), lease.window)
+        provisioner.end(ctx, ended, reservation, shares[reservation.id],
                         was_in_force=reservation.id in in_force)
     notifications.add(ctx, notification, ended)
     return ended
 
 
-def _spec_of(lease: Lease, reservation: Reservation, held: Sequence[Share]) -> ReservationSpec:
-    """Return a reservation as its plugin is told of it."""
+def _build_spec(
+    lease: Lease, reservation: Reservation, shares: Sequence[Share]
+) -> ReservationSpec:
+    """Return the spec of a reservation, for its plugin."""
     return ReservationSpec(
-        reservation.id, lease.project_id, reservation.fields, held,
+        reservation.id, lease.project_id, reservation.fields, shares,
         started=reservation.status == records.R_ACTIVE)
 
 
 def _with_statuses(
     lease: Lease, status: str, before: Sequence[str], after: str, now: datetime.datetime
 ) -> Lease:
-    """Return a lease with another status, and those of its reservations that have some."""
+    """Return a lease in ``status``, with its reservations in ``before`` moved to ``after``."""
     return dataclasses.replace(lease, status=status, updated_at=now, reservations=[
         dataclasses.replace(reservation, status=after, updated_at=now)
         if reservation.status in before else reservation for reservation in lease.reservations])
 
 
-def _closed(lease: Lease, now: datetime.datetime) -> Lease:
-    """Return a lease that has ended."""
+def _terminate(lease: Lease, now: datetime.datetime) -> Lease:
+    """Return a lease as terminated, with its events done."""
     ended = _with_statuses(lease, records.TERMINATED, _NOT_DELETED, records.R_DELETED, now)
     return dataclasses.replace(ended, events=[
         event if event.status == records.DONE

@@ -1,6 +1,6 @@
-"""New and changed leases: what the record of one is, and how a change is written.
+"""Builds the records of new and changed leases, and writes changes.
 
-``after`` and the shares come from planning; nothing is decided here.
+``after`` and the shares come from planning; this module decides nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from placement_core.reservations.store import bookings, lease_rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HoldingChange:
-    """What a reservation has before and after a change.
+class ShareChange:
+    """The shares of a reservation before and after a change.
 
-    :ivar reservation: as it is afterwards.
+    :ivar reservation: the reservation after the change.
     """
 
     reservation: Reservation
@@ -33,7 +33,7 @@ class HoldingChange:
 
     @property
     def differs(self) -> bool:
-        """Return whether it holds something else."""
+        """Return whether the shares or amounts change."""
         return bool(self.after.amounts) or list(self.before) != list(self.after.shares)
 
 
@@ -46,7 +46,7 @@ def new_event(
 
 
 def is_in_force(lease: Lease) -> bool:
-    """Say whether a lease has started, whatever went wrong since."""
+    """Return whether a lease has started, even if it is in error since."""
     return any(reservation.status == records.R_ACTIVE for reservation in lease.reservations)
 
 
@@ -65,7 +65,8 @@ def new_lease(
             request.spec.reservation_id, id_, request.plugin.resource_type,
             lease_rows.resource_id(request.plugin.resource_type, request.spec.reservation_id),
             records.R_PENDING, False, False, request.spec.values,
-            lease_rows.initial_made(request.plugin.resource_type, request.spec.reservation_id),
+            lease_rows.initial_compute_ids(
+                request.plugin.resource_type, request.spec.reservation_id),
             now, None)
         for request in requests]
     return Lease(
@@ -73,8 +74,8 @@ def new_lease(
         records.PENDING, False, None, reservations, events, now, None)
 
 
-def needs_no_more(before: Lease, after: Lease) -> bool:
-    """Say whether all that a changed lease needs is what it had: it is not planned again."""
+def fits_in_present_shares(before: Lease, after: Lease) -> bool:
+    """Return whether a changed lease needs no more than it has: it is not planned again."""
     return after.reservations == before.reservations and (
         before.start_at <= after.start_at and after.end_at <= before.end_at)
 
@@ -83,9 +84,9 @@ def apply_change(
     before: Lease, name: str | None, lease_dates: LeaseDates,
     fields: Mapping[str, Mapping[str, Any]], now: datetime.datetime,
 ) -> Lease:
-    """Return a lease as it shall be; the same where nothing changes.
+    """Return a lease after a change; an equal one if nothing changes.
 
-    :param fields: those of reservations that change, by their ids.
+    :param fields: {reservation id: all its fields} of the reservations that change.
     """
     reservations = [
         dataclasses.replace(reservation, fields=fields[reservation.id], updated_at=now)
@@ -93,17 +94,17 @@ def apply_change(
         for reservation in before.reservations]
     status = before.status
     if lease_dates.window.end_at != before.end_at and is_in_force(before):
-        # Whose end has failed gets another one.
+        # A lease whose end has failed gets another end.
         status = records.ACTIVE
     after = dataclasses.replace(
         before, name=before.name if name is None else name, start_at=lease_dates.window.start_at,
         end_at=lease_dates.window.end_at, status=status, reservations=reservations,
-        events=_resolve_events(before, lease_dates, now))
+        events=_reschedule_events(before, lease_dates, now))
     return after if after == before else dataclasses.replace(after, updated_at=now)
 
 
-def without_missing(lease: Lease) -> Lease:
-    """Return a lease that has again all it asked for."""
+def clear_missing_resources(lease: Lease) -> Lease:
+    """Return a lease that is no longer degraded and misses nothing."""
     if not any(reservation.missing_resources for reservation in lease.reservations):
         return lease
     return dataclasses.replace(lease, degraded=False, reservations=[
@@ -112,17 +113,17 @@ def without_missing(lease: Lease) -> Lease:
 
 
 def write(
-    session: Session, before: Lease, after: Lease, holdings: Sequence[HoldingChange],
+    session: Session, before: Lease, after: Lease, share_changes: Sequence[ShareChange],
     since: Window, now: datetime.datetime,
 ) -> None:
-    """Write down what a lease is, and what it holds; its row and the pool's are taken.
+    """Write a changed lease and its shares; the caller holds the locks on its row and the pool's.
 
-    :param since: what is left of its window: what is new is held from its start on.
+    :param since: what is left of its window; new shares begin at its start.
     """
     started = is_in_force(before)
     if after.window != before.window:
         bookings.move(session, before, after.window, started=started)
-    changes = [holding for holding in holdings if holding.differs]
+    changes = [share_change for share_change in share_changes if share_change.differs]
     if started:
         bookings.extend(
             session, [(change.reservation, change.before, change.after) for change in changes],
@@ -130,9 +131,9 @@ def write(
     else:
         bookings.replace(
             session, [(change.reservation, change.after) for change in changes], after.window)
-    for was, is_ in zip(before.reservations, after.reservations, strict=True):
-        if is_.fields != was.fields:
-            lease_rows.set_fields(session, is_, is_.fields, now)
+    for old, new in zip(before.reservations, after.reservations, strict=True):
+        if new.fields != old.fields:
+            lease_rows.set_fields(session, new, new.fields, now)
     if any(reservation.missing_resources for reservation in before.reservations) and not any(
             reservation.missing_resources for reservation in after.reservations):
         lease_rows.set_repaired(session, after.id, now)
@@ -148,14 +149,16 @@ def write(
             lease_rows.reschedule(session, after.id, event.event_type, event.due_at, now)
 
 
-def _resolve_events(before: Lease, lease_dates: LeaseDates, now: datetime.datetime) -> list[Event]:
-    """Return the events of a lease with other dates; those that move are to be done again."""
-    due = {records.START: lease_dates.window.start_at,
-           records.BEFORE_END: lease_dates.before_end_at,
-           records.END: lease_dates.window.end_at}
+def _reschedule_events(
+    before: Lease, lease_dates: LeaseDates, now: datetime.datetime
+) -> list[Event]:
+    """Return the events of a lease with other dates; events that move become undone."""
+    times = {records.START: lease_dates.window.start_at,
+             records.BEFORE_END: lease_dates.before_end_at,
+             records.END: lease_dates.window.end_at}
     events_before = {event.event_type: event for event in before.events}
     events = []
-    for event_type, at in due.items():
+    for event_type, at in times.items():
         if at is None:
             continue
         event = events_before.get(event_type)

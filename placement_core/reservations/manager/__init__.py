@@ -1,5 +1,5 @@
-"""The manager: carries out what is due.
+"""The manager: executes lease events and periodic tasks when they are due.
 
-``event_queue``  events of leases: who has one, when it is due, what it waits for
-``loop``         the threads that take events and carry them out
+``event_queue``  lease events in the database: selection, ownership, retries
+``loop``         the threads that dequeue events and execute them
 """

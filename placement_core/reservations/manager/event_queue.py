@@ -1,19 +1,19 @@
-"""Events of leases: whose turn it is, and what becomes of those that fail.
+"""The queue of lease events: which are ready, who executes them, and what follows a failure.
 
-A manager takes what is due: the row says then who has it, for which attempt, and until
-when, all by the database's clock. Whoever carries it out names both in the transaction
-that marks it as done, so one who was stopped for too long, and whose event somebody else
-took meanwhile, changes nothing when it goes on.
+A manager dequeues due events. Their rows then have its name as owner, the number of the
+attempt and a deadline by the database's clock. The transaction that executes an event checks
+owner and attempt when it marks the event as done. So a manager that was paused past the deadline,
+and whose event another one dequeued meanwhile, changes nothing when it continues.
 
-What is due late is done in the order of the times; at one time, ends come before starts.
-Two things have to wait, whoever does them:
+Overdue events are executed in the order of their times; at the same time, ends before starts.
+Two kinds of events have to wait:
 
-* A start waits for every end of another lease that was due by then on one of its hosts,
-  also for one that failed, and for the cleaning after one that was late: until then its
-  hosts are not free (``occupancy``).
-* A lease is ended after it was started and after its ``before_end_lease``, however late
-  all of them are; not if that failed, and not if the start itself waits for other leases:
-  then it never starts.
+* A start waits for every end of another lease that was due by then on one of its hosts, also for
+  one that failed, and for the cleaning after an end that was late: until then its hosts are not
+  free (``occupancy``).
+* An end waits for the lease's start and its ``before_end_lease``, however late all of them are.
+  It does not wait for a ``before_end_lease`` that failed, nor for a start that waits for other
+  leases: that lease never starts.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _leases, _events, _reservations, _allocations = (
     tables.computehost_allocations)
 
 _OPEN = (records.UNDONE, records.IN_PROGRESS)
-#: So much of what is due is looked at, at first.
+#: How many due events the first query reads.
 _WINDOW = 100
-#: So often it is looked again for something to take, after others were quicker.
+#: How many queries look for ready events, if other managers were quicker each time.
 _TRIES = 3
 
-#: Computed once for a statement, so that an index can be used.
+#: A subquery: it is computed once for a statement, so that an index can be used.
 _NOW = sa.select(clock.now()).scalar_subquery()
-#: At one time, what gives hosts back comes before what takes them.
+#: At the same time, events that release hosts come before those that occupy them.
 _ORDER = (_events.c.due_at, sa.case(
     (_events.c.event_type == records.BEFORE_END, 0), (_events.c.event_type == records.END, 1),
     else_=2))
 
 
-#: Not IN: SQLAlchemy makes a parameter of a list, and nobody would give it its value.
+#: Not IN: SQLAlchemy would make a parameter of the list, which no caller sets.
 _open = sa.or_(*(_events.c.status == status for status in _OPEN))
 _free = sa.or_(_events.c.deadline_at.is_(None), _events.c.deadline_at <= _NOW)
 
-#: All that should be done by now: what can be taken, and what that may have to wait for.
+#: All overdue events: those that can be dequeued, and those that they may have to wait for.
 _DUE = PreparedRead(
     sa.select(_events.c.id, _events.c.lease_id, _events.c.event_type, _events.c.due_at,
               _events.c.status, _events.c.failures, sa.case((_free, 1), else_=0).label("free"))
@@ -75,7 +75,7 @@ _LOCK = (
     .where(_events.c.id.in_(sa.bindparam("ids", expanding=True)), _open,
            _events.c.due_at <= _NOW, _free)
     .order_by(*_ORDER).with_for_update(skip_locked=True))
-_TAKE = (
+_MARK_IN_PROGRESS = (
     sa.update(_events).where(_events.c.id.in_(sa.bindparam("ids", expanding=True)))
     .values(status=records.IN_PROGRESS, owner=sa.bindparam("by_owner"),
             attempt=_events.c.attempt + 1, problem=None,
@@ -90,11 +90,11 @@ _NEXT = PreparedRead(sa.select(
     .where(_open, _events.c.due_at <= _NOW, _events.c.deadline_at > _NOW)
     .scalar_subquery().label("again_at")))
 
-_is_ours = sa.and_(
+_is_owned = sa.and_(
     _events.c.id == sa.bindparam("of_event"), _events.c.status == records.IN_PROGRESS,
     _events.c.owner == sa.bindparam("of_owner"), _events.c.attempt == sa.bindparam("of_attempt"))
 _RELEASE = (
-    sa.update(_events).where(_is_ours, _events.c.failures < sa.bindparam("retries"))
+    sa.update(_events).where(_is_owned, _events.c.failures < sa.bindparam("retries"))
     .values(status=records.UNDONE, owner=None, failures=_events.c.failures + 1,
             problem=sa.bindparam("why"),
             deadline_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer))))
@@ -102,7 +102,7 @@ _RETRY = (
     sa.update(_events)
     .where(_events.c.id == sa.bindparam("of_event"), _events.c.status == records.E_ERROR)
     .values(status=records.UNDONE, owner=None, failures=0, deadline_at=None, problem=None))
-_OF_EVENT = sa.select(_events.c.lease_id).where(_events.c.id == sa.bindparam("of_event"))
+_LEASE_OF_EVENT = sa.select(_events.c.lease_id).where(_events.c.id == sa.bindparam("of_event"))
 _STATUS = sa.select(_events.c.status).where(_events.c.id == sa.bindparam("of_event"))
 _LIST = (
     sa.select(_events)
@@ -115,12 +115,12 @@ _STATUSES = (records.UNDONE, records.IN_PROGRESS, records.DONE, records.E_ERROR)
 def dequeue(
     ctx: Context, owner: str, *, most: int, seconds: int, cleaning_seconds: int = 0
 ) -> list[EventAttempt]:
-    """Take events that are due, and whose turn it is; nobody else has them for a time.
+    """Dequeue events that are due and ready; ``owner`` owns them until a deadline.
 
-    :param seconds: for how long.
+    :param most: how many at most.
+    :param seconds: how long until the deadline.
     :param cleaning_seconds: how long hosts are cleaned after a lease.
-    :returns: at most so many, in the order in which they are to be begun; none: there
-        are none.
+    :returns: in the order in which they have to be begun; empty: none is ready.
     """
     for _ in range(_TRIES):
         event_ids = _find_ready(ctx, most, cleaning_seconds)
@@ -132,12 +132,12 @@ def dequeue(
 
 @db.retry_writes
 def _find_ready(ctx: Context, most: int, cleaning_seconds: int) -> list[str]:
-    """Return the ids of events that are free and have nothing to wait for, in order."""
+    """Return the ids of events that have no owner and nothing to wait for, in order."""
     window = _WINDOW
     while True:
         due = _DUE.fetch(ctx, {"window": window})
         event_ids = _select_ready(ctx, due, cleaning_seconds)
-        # Of what is due, all that comes before an event is in the window, too.
+        # All due events that come before an event are in the window, too.
         if len(event_ids) >= most or len(due) < window:
             return event_ids[:most]
         window *= 4
@@ -187,12 +187,12 @@ def _find_waiting(
 
 @db.retry_writes
 def _dequeue(ctx: Context, owner: str, ids: Sequence[str], seconds: int) -> list[EventAttempt]:
-    """Take those of some events that are still free, and that nobody takes just now."""
+    """Take ownership of those events that still have no owner and are not locked by others."""
     with db.write(ctx) as session:
         rows = session.execute(_LOCK, {"ids": ids}).all()
         if rows:
             lease_rows.lock_all(session, sorted({row.lease_id for row in rows}))
-            session.execute(_TAKE, {
+            session.execute(_MARK_IN_PROGRESS, {
                 "ids": [row.id for row in rows], "by_owner": owner, "seconds": seconds})
     return [
         EventAttempt(row.id, row.lease_id, row.event_type, owner, row.attempt + 1,
@@ -202,9 +202,9 @@ def _dequeue(ctx: Context, owner: str, ids: Sequence[str], seconds: int) -> list
 
 @db.retry_writes
 def next_due(ctx: Context) -> float | None:
-    """Return in how many seconds something will be due that is not due now.
+    """Return in how many seconds the next event becomes due, or can be dequeued again.
 
-    :returns: None: nothing ever, as things stand.
+    :returns: None: there is no such event.
     """
     [row] = _NEXT.fetch(ctx)
     moments = [at for at in (row.due_at, row.again_at) if at is not None]
@@ -215,31 +215,31 @@ def next_due(ctx: Context) -> float | None:
 def release(
     ctx: Context, attempt: EventAttempt, problem: str, *, again_in_seconds: int, retries: int
 ) -> bool:
-    """Give back an event that failed; somebody tries again in some seconds.
+    """Release an event that failed; a manager executes it again in ``again_in_seconds``.
 
-    :param retries: so often it may have failed before.
-    :returns: False: it may not fail any more, or is somebody else's; nothing was written.
+    :param retries: how often it may have failed before.
+    :returns: False: it has no retries left, or another manager owns it; nothing was written.
     """
     with db.write(ctx) as session:
         lease_rows.lock(session, attempt.lease_id)
         return session.execute(_RELEASE, {
-            **_of(attempt), "why": problem, "seconds": again_in_seconds, "retries": retries,
+            **_identify(attempt), "why": problem, "seconds": again_in_seconds, "retries": retries,
         }).rowcount == 1
 
 
-def _of(attempt: EventAttempt) -> dict[str, Any]:
+def _identify(attempt: EventAttempt) -> dict[str, Any]:
     return {"of_event": attempt.event_id, "of_owner": attempt.owner, "of_attempt": attempt.number}
 
 
 @db.retry_writes
 def retry(ctx: Context, event_id: str) -> None:
-    """Let an event that was given up be tried again, as if it had never failed.
+    """Make an event in status ERROR due again, as if it had never failed.
 
     :raises EventNotFound:
-    :raises WrongStatus: it was not given up.
+    :raises WrongStatus: it is in another status.
     """
     with db.write(ctx) as session:
-        lease_id = session.execute(_OF_EVENT, {"of_event": event_id}).scalar()
+        lease_id = session.execute(_LEASE_OF_EVENT, {"of_event": event_id}).scalar()
         if lease_id is None or not lease_rows.lock(session, lease_id):
             raise errors.EventNotFound(f"There is no event {event_id}.")
         if session.execute(_RETRY, {"of_event": event_id}).rowcount == 1:
@@ -250,9 +250,9 @@ def retry(ctx: Context, event_id: str) -> None:
 
 
 def list_(ctx: Context, *, status: str | None = None) -> list[EventWork]:
-    """Return events in the order in which they are due.
+    """Return events in the order of their due times.
 
-    :param status: only these; None: all that are not done.
+    :param status: only events in this status; None: all that are not done.
     """
     statuses = [status] if status else [
         open_status for open_status in _STATUSES if open_status != records.DONE]
@@ -268,19 +268,19 @@ def _aware(at: datetime.datetime) -> datetime.datetime:
     return at.replace(tzinfo=datetime.UTC)
 
 
-def _waiting() -> sa.Select[Any]:
-    """Build the starts that wait for ends that failed; which ones, and why they did."""
+def _select_waiting() -> sa.Select[Any]:
+    """Build the query of starts that wait for failed ends, with these ends and their problems."""
     ends = _events.alias("ends")
-    mine, theirs = _reservations.alias("mine"), _reservations.alias("theirs")
-    held, still = _allocations.alias("held"), _allocations.alias("still")
+    starting, ending = _reservations.alias("starting"), _reservations.alias("ending")
+    needed, occupied = _allocations.alias("needed"), _allocations.alias("occupied")
     return (
         sa.select(_events.c.id, _events.c.problem, ends.c.lease_id, ends.c.problem.label("why"))
         .select_from(_events)
-        .join(mine, mine.c.lease_id == _events.c.lease_id)
-        .join(held, held.c.reservation_id == mine.c.id)
-        .join(still, still.c.computehost_id == held.c.computehost_id)
-        .join(theirs, theirs.c.id == still.c.reservation_id)
-        .join(ends, ends.c.lease_id == theirs.c.lease_id)
+        .join(starting, starting.c.lease_id == _events.c.lease_id)
+        .join(needed, needed.c.reservation_id == starting.c.id)
+        .join(occupied, occupied.c.computehost_id == needed.c.computehost_id)
+        .join(ending, ending.c.id == occupied.c.reservation_id)
+        .join(ends, ends.c.lease_id == ending.c.lease_id)
         .where(
             _events.c.status == records.UNDONE, _events.c.due_at <= _NOW,
             _events.c.event_type == records.START,
@@ -290,8 +290,8 @@ def _waiting() -> sa.Select[Any]:
         .order_by(_events.c.id, ends.c.due_at, ends.c.id))
 
 
-_WAITING = _waiting()
-_EXPLAIN = (
+_WAITING_STARTS = _select_waiting()
+_SET_PROBLEM = (
     sa.update(_events)
     .where(_events.c.id == sa.bindparam("of_event"), _events.c.status == records.UNDONE)
     .values(problem=sa.bindparam("why")))
@@ -299,9 +299,9 @@ _EXPLAIN = (
 
 @db.retry_writes
 def explain_waiting(ctx: Context) -> None:
-    """Write down for starts that wait for ends which failed what they wait for."""
+    """Record as ``problem`` of each start that waits for a failed end what it waits for."""
     with db.read_once(ctx) as session:
-        rows = session.execute(_WAITING).all()
+        rows = session.execute(_WAITING_STARTS).all()
     first = {row.id: row for row in reversed(rows)}
     explanations = [
         {"of_event": row.id, "why": why} for row in first.values()
@@ -309,4 +309,4 @@ def explain_waiting(ctx: Context) -> None:
                                   f"{row.why}")]
     if explanations:
         with db.write(ctx) as session:
-            session.execute(_EXPLAIN, explanations)
+            session.execute(_SET_PROBLEM, explanations)

@@ -1,9 +1,9 @@
-"""The manager: events of leases on time, and what else is due again and again.
+"""The manager: executes lease events when they are due, and runs periodic tasks.
 
-One thread asks for events and sleeps until the next is due; some more carry them out, a
-transaction each. Any number of managers may run, on any number of machines: they share
-nothing but the database, which says who has an event. One that dies is missed for as long
-as it had the events it had taken; one that cannot reach the database waits for it.
+One thread dequeues events and sleeps until the next one is due; others execute them, each in one
+transaction. Any number of managers may run, on any number of machines: they share nothing but the
+database, which says which manager owns an event. If a manager dies, its events wait for their
+deadlines; if it cannot reach the database, it waits.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from placement_core.reservations.manager import event_queue
 
 LOG = logging.getLogger(__name__)
 
-#: So many events are taken ahead for each thread, so that none waits for the next.
-_AHEAD = 8
-#: How long after it failed an event is tried again.
-_AGAIN_SECONDS = 10
-#: How often a line in the log says that the manager is alive.
+#: How many events the manager owns for each thread, so that no thread waits for the next one.
+_EVENTS_PER_THREAD = 8
+#: How long after a failure an event is executed again.
+_RETRY_SECONDS = 10
+#: How often the log says that the manager is alive.
 _HEARTBEAT_SECONDS = 60
-#: How long what was begun may take to end.
+#: How long ``run`` waits for its threads at the end.
 _STOP_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """Something that is done again and again, beside the events.
+    """A task that is repeated in a thread of its own.
 
-    :ivar seconds: between the end of one time and the begin of the next.
-    :ivar do: any number of managers may do it at the same time; its context is its own.
+    :ivar seconds: from the end of one run to the beginning of the next.
+    :ivar do: the task. Each run gets a context of its own; several managers may run it at once.
     """
 
     name: str
@@ -49,8 +49,8 @@ class PeriodicTask:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Pace:
-    """How a manager works: ``[reservations] manager_threads`` and the options beside it."""
+class ManagerSettings:
+    """Settings of a manager: ``[reservations] manager_threads`` and the options next to it."""
 
     threads: int
     poll_seconds: float
@@ -61,125 +61,129 @@ class Pace:
 
 
 @dataclasses.dataclass(slots=True)
-class _Trouble:
-    """Something that does not work for a time: said when it begins, and when it is over."""
+class _ManagerOutage:
+    """Logs when something stops working, and when it works again."""
 
     what: str
-    there: bool = False
+    is_reported: bool = False
 
     def report(self, error: Exception) -> None:
-        """Say what is wrong, unless that was said."""
-        if not self.there:
-            self.there = True
+        """Log an error, unless the outage was logged before."""
+        if not self.is_reported:
+            self.is_reported = True
             is_expected = isinstance(error, errors.Error)
             LOG.warning("%s does not work, and is tried again: %s", self.what,
                         error if is_expected else type(error).__name__, exc_info=not is_expected)
 
     def clear(self) -> None:
-        """Say that it works, if that is new."""
-        if self.there:
-            self.there = False
+        """Log the end of the outage, if there was one."""
+        if self.is_reported:
+            self.is_reported = False
             LOG.warning("%s works again", self.what)
 
 
 def new_owner() -> str:
-    """Return a name that no other manager has; short enough to add to it."""
+    """Return a name that no other manager has; short enough to append a thread's number."""
     return f"{socket.gethostname()[:40]}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
 class Manager:
-    """Carries out what is due until it is stopped.
+    """Executes lease events and periodic tasks until it is stopped.
 
-    :param make_context: makes the context of one piece of work.
-    :param tasks: what is done beside events, each in a thread of its own.
-    :ivar owner: the name of this manager in the rows of the events that it has.
+    :param make_context: creates the context of one event, or of one run of a task.
+    :param tasks: the periodic tasks, each in a thread of its own.
+    :ivar owner: the name of this manager in the rows of its events.
     """
 
     def __init__(
         self, owner: str, make_context: Callable[[], Context], transitions: Transitions,
-        pace: Pace, tasks: Sequence[PeriodicTask] = (),
+        settings: ManagerSettings, tasks: Sequence[PeriodicTask] = (),
     ) -> None:
         self.owner = owner
-        self.pace = pace
+        self.settings = settings
         self._make_context = make_context
         self._transitions = transitions
         self._tasks = tasks
-        self._most = _AHEAD * pace.threads
-        self._taken: queue.SimpleQueue[tuple[EventAttempt, float] | None] = queue.SimpleQueue()
-        #: How many events this manager has; who changes it holds the lock.
+        self._most_pending = _EVENTS_PER_THREAD * settings.threads
+        #: What the workers take; None ends one of them.
+        self._attempts: queue.SimpleQueue[
+            tuple[EventAttempt, float] | None] = queue.SimpleQueue()
+        #: How many events this manager owns; changed under the lock only.
         self._pending = 0
         self._lock = threading.Lock()
         self._done = self._failed = 0
         self._stopping = False
-        #: Wakes up the thread that asks for events. A signal's handler can put something
-        #: into it, which it could not do with an Event.
+        #: Wakes up the thread that dequeues events. A signal handler can put something into
+        #: it; it could not set an Event.
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._over = threading.Event()
+        self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """Let ``run`` return once what was begun is done; for handlers of signals too."""
+        """Make ``run`` return when begun events are done; may be called by signal handlers."""
         self._stopping = True
         self._wake.put(None)
 
     def run(self) -> None:
-        """Carry out what is due until ``stop``."""
-        workers = [threading.Thread(target=self._work, name=f"events-{number}", daemon=True)
-                   for number in range(self.pace.threads)]
-        repeaters = [threading.Thread(target=self._repeat, args=(task,), name=task.name,
-                                      daemon=True) for task in self._tasks]
-        for thread in (*workers, *repeaters):
+        """Execute events and tasks until ``stop``."""
+        workers = [
+            threading.Thread(target=self._run_worker, name=f"events-{number}", daemon=True)
+            for number in range(self.settings.threads)]
+        task_threads = [
+            threading.Thread(target=self._run_task, args=(task,), name=task.name, daemon=True)
+            for task in self._tasks]
+        for thread in (*workers, *task_threads):
             thread.start()
         try:
-            self._watch()
+            self._poll()
         finally:
-            self._over.set()
+            self._stopped.set()
             for _ in workers:
-                self._taken.put(None)
+                self._attempts.put(None)
             until = time.monotonic() + _STOP_SECONDS
-            for thread in (*workers, *repeaters):
+            for thread in (*workers, *task_threads):
                 thread.join(max(0.0, until - time.monotonic()))
 
-    def _watch(self) -> None:
-        """Take events when they are due."""
-        trouble = _Trouble("the manager's question for events")
+    def _poll(self) -> None:
+        """Dequeue events when they are due."""
+        outage = _ManagerOutage("the manager's question for events")
         alive = time.monotonic()
         while not self._stopping:
             try:
-                pause = self._take()
-            except Exception as error:  # noqa: BLE001  whatever it is, the next one may be answered.
-                trouble.report(error)
-                pause = self.pace.poll_seconds
+                pause = self._dequeue()
+            except Exception as error:  # noqa: BLE001  whatever it is, the next query may succeed
+                outage.report(error)
+                pause = self.settings.poll_seconds
             else:
-                trouble.clear()
+                outage.clear()
             if time.monotonic() - alive >= _HEARTBEAT_SECONDS:
                 alive = time.monotonic()
                 LOG.info("manager %s is alive: %d events done, %d failed, %d begun", self.owner,
                          self._done, self._failed, self._pending)
             self._sleep(pause)
 
-    def _take(self) -> float:
-        """Take what is due, as much as there is room for; return for how long to sleep."""
-        room = self._most - self._pending
-        if room < self._most // 2:
-            return self.pace.poll_seconds  # or until there is room
+    def _dequeue(self) -> float:
+        """Dequeue as many due events as there is room for; return how long to sleep."""
+        room = self._most_pending - self._pending
+        if room < self._most_pending // 2:
+            return self.settings.poll_seconds  # or until there is room
         ctx = self._make_context()
-        # Asked for first: what becomes due meanwhile is taken now.
-        following = event_queue.next_due(ctx)
+        # Read first: events that become due in between are dequeued now.
+        next_due = event_queue.next_due(ctx)
         began = time.monotonic()
-        taken = event_queue.dequeue(
-            ctx, self.owner, most=room, seconds=self.pace.event_timeout_seconds,
-            cleaning_seconds=self.pace.cleaning_seconds)
+        attempts = event_queue.dequeue(
+            ctx, self.owner, most=room, seconds=self.settings.event_timeout_seconds,
+            cleaning_seconds=self.settings.cleaning_seconds)
         with self._lock:
-            self._pending += len(taken)
-        for attempt in taken:
-            self._taken.put((attempt, began))
-        if len(taken) == room:
+            self._pending += len(attempts)
+        for attempt in attempts:
+            self._attempts.put((attempt, began))
+        if len(attempts) == room:
             return 0.0
-        pause = self.pace.poll_seconds
-        return pause if following is None else min(pause, following)
+        pause = self.settings.poll_seconds
+        return pause if next_due is None else min(pause, next_due)
 
     def _sleep(self, seconds: float) -> None:
-        """Wait until somebody wakes up this thread."""
+        """Sleep until the time is over, or another thread wakes up this one."""
         try:
             self._wake.get(timeout=seconds)
             while True:
@@ -187,35 +191,35 @@ class Manager:
         except queue.Empty:
             pass
 
-    def _work(self) -> None:
-        """Carry out events, one after the other."""
-        while (entry := self._taken.get()) is not None:
+    def _run_worker(self) -> None:
+        """Execute events, one after the other."""
+        while (entry := self._attempts.get()) is not None:
             attempt, began = entry
             try:
                 self._execute(attempt, began)
-            except Exception:  # Its time will be over, and somebody tries it again.
+            except Exception:  # After the deadline, a manager executes it again.
                 LOG.exception("%s of lease %s: neither done nor given back", attempt.event_type,
                               attempt.lease_id)
             with self._lock:
                 self._pending -= 1
-                has_room = self._pending <= self._most // 2
+                has_room = self._pending <= self._most_pending // 2
             if has_room:
                 self._wake.put(None)
 
     def _execute(self, attempt: EventAttempt, began: float) -> None:
-        """Do what an event says, or write down that it failed.
+        """Execute an event, or record that it failed.
 
-        :param began: the monotonic time at which it was taken, or somewhat before.
+        :param began: the monotonic time at which it was dequeued, or somewhat before.
         """
         ctx = self._make_context()
         try:
-            done = self._until_it_answers(ctx, attempt, began)
+            done = self._execute_until_answered(ctx, attempt, began)
         except errors.Unavailable as error:
             LOG.warning("%s of lease %s could not be carried out, and will be taken again: %s",
                         attempt.event_type, attempt.lease_id, error)
         except errors.Error as error:
             self._fail(ctx, attempt, str(error))
-        except Exception as error:  # A defect of ours, or of a plugin: this event's alone.
+        except Exception as error:  # A defect here or in a plugin: it concerns this event only.
             LOG.exception("%s of lease %s", attempt.event_type, attempt.lease_id)
             self._fail(ctx, attempt, f"{type(error).__name__}: {error}")
         else:
@@ -226,24 +230,24 @@ class Manager:
                     attempt.event_type, attempt.late_seconds + time.monotonic() - began)
                 LOG.info("%s of lease %s is done", attempt.event_type, attempt.lease_id)
 
-    def _until_it_answers(self, ctx: Context, attempt: EventAttempt, began: float) -> bool:
-        """Carry out an event; again, if the database does not answer, while it is ours.
+    def _execute_until_answered(self, ctx: Context, attempt: EventAttempt, began: float) -> bool:
+        """Execute an event; retry while the database does not answer and the event is owned.
 
-        :raises errors.Unavailable: it did not answer in time.
+        :raises errors.Unavailable: the database did not answer before the deadline.
         """
         while True:
             try:
                 return self._transitions.execute(ctx, attempt)
             except errors.Unavailable:
-                left = began + self.pace.event_timeout_seconds - time.monotonic()
-                if left <= 0 or self._over.wait(min(left, self.pace.poll_seconds)):
+                left = began + self.settings.event_timeout_seconds - time.monotonic()
+                if left <= 0 or self._stopped.wait(min(left, self.settings.poll_seconds)):
                     raise
 
     def _fail(self, ctx: Context, attempt: EventAttempt, problem: str) -> None:
-        """Give back an event that failed, or give it up."""
+        """Release an event that failed; without retries left, mark it as failed for good."""
         again = event_queue.release(
-            ctx, attempt, problem, again_in_seconds=_AGAIN_SECONDS,
-            retries=self.pace.event_max_retries)
+            ctx, attempt, problem, again_in_seconds=_RETRY_SECONDS,
+            retries=self.settings.event_max_retries)
         if not again and not self._transitions.fail(ctx, attempt, problem):
             return
         with self._lock:
@@ -251,19 +255,19 @@ class Manager:
         metrics.count_failed_lease_event(attempt.event_type, "failed" if again else "given_up")
         LOG.log(logging.WARNING if again else logging.ERROR, "%s of lease %s failed%s: %s",
                 attempt.event_type, attempt.lease_id,
-                f"; it is tried again in {_AGAIN_SECONDS} s" if again else
+                f"; it is tried again in {_RETRY_SECONDS} s" if again else
                 " for the last time; see `placement-core events retry "
                 f"{attempt.event_id}`", problem)
 
-    def _repeat(self, task: PeriodicTask) -> None:
-        """Do a task again and again."""
-        trouble = _Trouble(f"the manager's {task.name}")
+    def _run_task(self, task: PeriodicTask) -> None:
+        """Run a task periodically."""
+        outage = _ManagerOutage(f"the manager's {task.name}")
         while True:
             try:
                 task.do(self._make_context())
-            except Exception as error:  # noqa: BLE001  whatever it is, the next time may go better.
-                trouble.report(error)
+            except Exception as error:  # noqa: BLE001  whatever it is, the next run may succeed
+                outage.report(error)
             else:
-                trouble.clear()
-            if self._over.wait(task.seconds):
+                outage.clear()
+            if self._stopped.wait(task.seconds):
                 return

@@ -1,6 +1,6 @@
-"""Rules of the site that leases have to keep.
+"""Rules of the site for leases.
 
-``rules``             everything that a lease is judged by before it is admitted or changed
-``budgets``           how much projects hold of hosts, over how long
-``external_service``  a service of the site that is asked about leases
+``rules``             all checks before a lease is created or changed
+``budgets``           limits on amounts × time that projects reserve
+``external_service``  asks a service of the site about leases
 """

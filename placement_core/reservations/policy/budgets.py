@@ -1,8 +1,8 @@
-"""Budgets: how much projects hold of hosts, over how long.
+"""Budgets: limits on amounts × time that projects reserve of hosts.
 
-What counts is what leases hold from a second on, past and future: a slot of two
-processors over three hours is six hours of processors, whoever uses them. A lease that
-ended early counts up to its end, one that was given up before it began not at all.
+Shares of leases count from a given second on, past and future: a slot of two processors over
+three hours is six processor hours, whether it is used or not. A lease that ended early counts up
+to its end; one that was deleted before it began does not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from placement_core.db import Session, lists
 from placement_core.plugin_api.reservations import Share, Window
 from placement_core.reservations import tables
 
-_leases, _reservations, _held = (
+_leases, _reservations, _shares = (
     tables.leases, tables.lease_reservations, tables.computehost_allocations)
 
 _HOUR = 3600
@@ -25,17 +25,17 @@ _HOUR = 3600
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Budget:
-    """What a limit is about.
+    """A budget.
 
-    :ivar column: which amount of a slot counts; None: whole hosts do.
-    :ivar unit: how many amounts × seconds one of the limit is.
+    :ivar column: the column of a share that counts, times its slots; None: whole hosts count.
+    :ivar unit: how many (amount × seconds) one unit of the limit is.
     """
 
     column: str | None
     unit: int
 
 
-#: By the name of the limit.
+#: {name of the limit: budget}.
 BUDGETS: Mapping[str, _Budget] = {
     "lease:vcpu_hours": _Budget("vcpus", _HOUR),
     # In MiB, a limit (31 bits) would not do for a rack over a month.
@@ -44,7 +44,7 @@ BUDGETS: Mapping[str, _Budget] = {
     "lease:host_hours": _Budget(None, _HOUR),
 }
 
-#: Sums of amounts × seconds, by the name of the limit.
+#: {name of the limit: sum of (amount × seconds)}.
 Sums = Mapping[str, int]
 
 #: Products of large hosts and long leases exceed 64 bits.
@@ -52,7 +52,7 @@ _WIDE = sa.Numeric(38, 0).with_variant(sa.Float(), "sqlite")
 
 
 def sum_shares(shares: Iterable[Share], window: Window, since: int) -> Sums:
-    """Return what shares would hold over a window, from a second on."""
+    """Return the sums of shares over a window, from a second on."""
     seconds = max(window.end - max(window.start, since), 0)
     sums = dict.fromkeys(BUDGETS, 0)
     for share in shares:
@@ -66,10 +66,10 @@ def sum_shares(shares: Iterable[Share], window: Window, since: int) -> Sums:
 def read_sums(
     session: Session, project_ids: Iterable[str], since: int, lease_id: str | None
 ) -> tuple[Mapping[str, Sums], Sums]:
-    """Return what projects hold, from a second on, and what one lease of them does.
+    """Return the sums of projects from a second on, and the part of one lease.
 
-    :param lease_id: None: there is none.
-    :returns: by project, those that hold anything; and the lease's part of that.
+    :param lease_id: the lease; None: none.
+    :returns: {project id: sums} of the projects with shares; and the sums of the lease.
     """
     by_project: dict[str, Sums] = {}
     own = dict.fromkeys(BUDGETS, 0)
@@ -84,11 +84,11 @@ def read_sums(
 
 def _build_sums() -> sa.Select[Any]:
     since = sa.bindparam("since", type_=sa.BigInteger)
-    begin = sa.case((_held.c.start_second > since, _held.c.start_second), else_=since)
-    seconds = sa.cast(_held.c.end_second - begin, _WIDE)
+    begin = sa.case((_shares.c.start_second > since, _shares.c.start_second), else_=since)
+    seconds = sa.cast(_shares.c.end_second - begin, _WIDE)
     sums = [
-        sa.case((_held.c.whole, seconds), else_=0) if budget.column is None
-        else seconds * _held.c.slots * _held.c[budget.column]
+        sa.case((_shares.c.whole, seconds), else_=0) if budget.column is None
+        else seconds * _shares.c.slots * _shares.c[budget.column]
         for budget in BUDGETS.values()]
     is_own = _leases.c.id == sa.bindparam("own")
     return (
@@ -96,10 +96,10 @@ def _build_sums() -> sa.Select[Any]:
             _leases.c.project_id, *map(sa.func.sum, sums),
             *(sa.func.sum(sa.case((is_own, amount), else_=0)) for amount in sums))
         .join(_reservations, _reservations.c.lease_id == _leases.c.id)
-        .join(_held, _held.c.reservation_id == _reservations.c.id)
+        .join(_shares, _shares.c.reservation_id == _reservations.c.id)
         .where(
             lists.among(_leases.c.project_id, "project_ids"),
-            _held.c.end_second > since, _held.c.end_second > _held.c.start_second)
+            _shares.c.end_second > since, _shares.c.end_second > _shares.c.start_second)
         .group_by(_leases.c.project_id))
 
 

@@ -1,9 +1,9 @@
-"""A service of the site that is asked about leases, over HTTP.
+"""Asks an external service of the site about leases, over HTTP.
 
-It is sent what Blazar's ``ExternalServiceFilter`` sends, and answers 204, or 403 with the
-reason. Nothing is sent inside of a transaction, and no question is asked twice.
-Source: Blazar's documentation, usage enforcement; differs: an answer that is neither is
-not taken for a refusal, and what holds a host several times is there once, with its slots.
+Requests have the form of those of Blazar's ``ExternalServiceFilter``; the service answers 204, or
+403 with the reason. Nothing is sent inside a transaction, and no request is repeated.
+Source: Blazar's documentation, usage enforcement; differs: any other answer is not a refusal, and
+a host with several slots of a reservation is sent once, with the number of slots.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ LOG = logging.getLogger(__name__)
 
 _LONGEST_REASON = 1000
 
-_reservations, _held, _hosts = (
+_reservations, _shares, _hosts = (
     tables.lease_reservations, tables.computehost_allocations, tables.computehosts)
 _names, _capabilities = tables.resource_properties, tables.computehost_extra_capabilities
 
-_HOLDINGS = (
-    sa.select(_held.c.reservation_id, _held.c.computehost_id, _held.c.slots)
-    .join(_reservations, _reservations.c.id == _held.c.reservation_id)
+_SHARES = (
+    sa.select(_shares.c.reservation_id, _shares.c.computehost_id, _shares.c.slots)
+    .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
     .where(_reservations.c.lease_id == sa.bindparam("lease_id"))
-    .order_by(_held.c.computehost_id))
+    .order_by(_shares.c.computehost_id))
 _NAMES = sa.select(_hosts.c.id, _hosts.c.name).where(lists.among_many(_hosts.c.id, "ids"))
-_EXTRAS = (
+_CAPABILITIES = (
     sa.select(_capabilities.c.computehost_id, _names.c.property_name,
               _capabilities.c.capability_value)
     .join(_names, _names.c.id == _capabilities.c.property_id)
     .where(lists.among_many(_capabilities.c.computehost_id, "ids")))
 
-#: What is held of hosts: (host's id, how many slots).
-_Holding = tuple[int, int]
+#: A share of a host: (host id, slots).
+_HostShare = tuple[int, int]
 
 
 class ExternalService:
-    """The service that ``[enforcement]`` names, or none. Used from any thread."""
+    """The service that ``[enforcement]`` configures, if any. Thread-safe."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """Take the options.
+        """Read the options.
 
-        :raises errors.ConfigurationError: an address is none.
+        :raises errors.ConfigurationError: an address is invalid.
         """
         options = self._options = conf.enforcement
-        self._create = self._url(options.external_service_check_create, "check-create")
-        self._update = self._url(options.external_service_check_update, "check-update")
-        self._end = self._url(options.external_service_on_end, "on-end")
+        self._create = self._build_url(options.external_service_check_create, "check-create")
+        self._update = self._build_url(options.external_service_check_update, "check-update")
+        self._end = self._build_url(options.external_service_on_end, "on-end")
         self._http = http.Session(
             verify=not options.external_service_insecure and (
                 options.external_service_cafile or True),
@@ -70,18 +70,18 @@ class ExternalService:
 
     @property
     def asks(self) -> bool:
-        """Return whether anybody is asked before leases are made or changed."""
+        """Return whether the service is asked before leases are created or changed."""
         return self._create is not None or self._update is not None
 
     def check(
         self, ctx: Context, new: NewLease, before: Lease | None,
         plan: Callable[[], Sequence[Sequence[Share]] | None],
     ) -> None:
-        """Ask whether a lease may be made, or changed.
+        """Ask whether a lease may be created or changed.
 
-        :param new: the lease as it shall be, with the time at which it starts.
-        :raises PolicyRefused: with the reason that it gave.
-        :raises errors.Unavailable: it says neither yes nor no.
+        :param new: the new or changed lease, with its start time.
+        :raises PolicyRefused: with the reason that the service gave.
+        :raises errors.Unavailable: it answered neither 204 nor 403, or not at all.
         """
         url = self._create if before is None else self._update
         if url is None:
@@ -90,10 +90,10 @@ class ExternalService:
         if reservations is None:
             return
         planned = [[(share.host_id, share.slots) for share in shares] for shares in reservations]
-        held = {} if before is None else _read_holdings(ctx, before)
+        held = {} if before is None else _read_shares(ctx, before)
         hosts = _describe_hosts(ctx, {
-            host_id for holdings in (*planned, *held.values()) for host_id, _ in holdings})
-        question = {"context": self._context(new.user_id, new.project_id),
+            host_id for host_shares in (*planned, *held.values()) for host_id, _ in host_shares})
+        question = {"context": self._build_context(new.user_id, new.project_id),
                     "lease": _render_new(new, before, planned, hosts)}
         if before is not None:
             question["current_lease"] = _render_lease(before, held, hosts)
@@ -106,15 +106,15 @@ class ExternalService:
                 "204 or 403.")
 
     def notify_end(self, ctx: Context, lease: Lease) -> None:
-        """Tell that a lease has ended; what goes wrong is logged."""
+        """Notify the service that a lease has ended; errors are logged."""
         if self._end is None:
             return
         try:
-            held = _read_holdings(ctx, lease)
+            held = _read_shares(ctx, lease)
             hosts = _describe_hosts(ctx, {
-                host_id for holdings in held.values() for host_id, _ in holdings})
+                host_id for host_shares in held.values() for host_id, _ in host_shares})
             status, _ = self._post(self._end, {
-                "context": self._context(lease.user_id, lease.project_id),
+                "context": self._build_context(lease.user_id, lease.project_id),
                 "lease": _render_lease(lease, held, hosts)})
         except errors.Error as error:
             LOG.warning("nobody was told that the lease %s has ended: %s", lease.id, error)
@@ -123,7 +123,7 @@ class ExternalService:
             LOG.warning("told that the lease %s has ended, the service that judges leases "
                         "([enforcement]) answered %s", lease.id, status)
 
-    def _url(self, whole: str, name: str) -> str | None:
+    def _build_url(self, whole: str, name: str) -> str | None:
         endpoint = self._options.external_service_endpoint
         url = whole or (f"{endpoint.rstrip('/')}/{name}" if endpoint else "")
         if not url:
@@ -136,7 +136,7 @@ class ExternalService:
                 "address that begins with http:// or https://")
         return url
 
-    def _context(self, user_id: str, project_id: str) -> dict[str, Any]:
+    def _build_context(self, user_id: str, project_id: str) -> dict[str, Any]:
         return {
             "user_id": user_id, "project_id": project_id,
             "auth_url": self._options.external_service_auth_url or None,
@@ -153,10 +153,10 @@ class ExternalService:
             raise errors.Unavailable(
                 "The service that judges leases ([enforcement]) cannot be asked now: "
                 f"{error}") from error
-        return response.status_code, _reason(response)
+        return response.status_code, _parse_reason(response)
 
 
-def _reason(response: Any) -> str:
+def _parse_reason(response: Any) -> str:
     try:
         document = response.json()
     except ValueError:
@@ -166,18 +166,18 @@ def _reason(response: Any) -> str:
 
 
 @db.retry_writes
-def _read_holdings(ctx: Context, lease: Lease) -> dict[str, list[_Holding]]:
-    """Return what a lease holds of hosts, by reservation."""
-    by_reservation: defaultdict[str, list[_Holding]] = defaultdict(list)
+def _read_shares(ctx: Context, lease: Lease) -> dict[str, list[_HostShare]]:
+    """Return {reservation id: shares} of a lease, past and present."""
+    by_reservation: defaultdict[str, list[_HostShare]] = defaultdict(list)
     with db.read_once(ctx) as session:
-        for row in session.execute(_HOLDINGS, {"lease_id": lease.id}):
+        for row in session.execute(_SHARES, {"lease_id": lease.id}):
             by_reservation[row.reservation_id].append((row.computehost_id, row.slots))
     return by_reservation
 
 
 @db.retry_writes
 def _describe_hosts(ctx: Context, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """Return hosts as the service is sent them, by id, without those that left the pool."""
+    """Return {host id: its document}, without hosts that have left the pool."""
     host_ids = sorted(ids)
     if not host_ids:
         return {}
@@ -189,33 +189,33 @@ def _describe_hosts_in(session: Session, ids: Sequence[int]) -> dict[int, dict[s
     hosts: dict[int, dict[str, Any]] = {
         row.id: {"id": str(row.id), "hypervisor_hostname": row.name, "extra": {}}
         for row in session.execute(_NAMES, {"ids": ids})}
-    for row in session.execute(_EXTRAS, {"ids": ids}):
+    for row in session.execute(_CAPABILITIES, {"ids": ids}):
         hosts[row.computehost_id]["extra"][row.property_name] = row.capability_value
     return hosts
 
 
 def _render_new(
-    new: NewLease, before: Lease | None, planned: Sequence[Sequence[_Holding]],
+    new: NewLease, before: Lease | None, planned: Sequence[Sequence[_HostShare]],
     hosts: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the document of a lease as it shall be."""
+    """Return the document of a new or changed lease."""
     document = _render_dates(new)
     if before is not None:
         document["id"] = before.id
     if new.before_end_at is not None:
-        document["before_end_date"] = _date(new.before_end_at)
+        document["before_end_date"] = _format_date(new.before_end_at)
     document["reservations"] = [
-        {**reservation.given, "resource_type": reservation.resource_type,
-         "allocations": _render_allocations(holdings, hosts)}
-        for reservation, holdings in zip(new.reservations, planned, strict=True)]
+        {**reservation.raw_fields, "resource_type": reservation.resource_type,
+         "allocations": _render_allocations(host_shares, hosts)}
+        for reservation, host_shares in zip(new.reservations, planned, strict=True)]
     return document
 
 
 def _render_lease(
-    lease: Lease, held: Mapping[str, Sequence[_Holding]],
+    lease: Lease, held: Mapping[str, Sequence[_HostShare]],
     hosts: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the document of a lease as it is."""
+    """Return the document of an existing lease."""
     return {
         **_render_dates(lease), "id": lease.id, "status": lease.status, "trust_id": lease.trust_id,
         "reservations": [
@@ -229,16 +229,16 @@ def _render_dates(lease: Lease | NewLease) -> dict[str, Any]:
     assert lease.start_at is not None  # "now" was replaced
     return {
         "name": lease.name, "user_id": lease.user_id, "project_id": lease.project_id,
-        "start_date": _date(lease.start_at), "end_date": _date(lease.end_at)}
+        "start_date": _format_date(lease.start_at), "end_date": _format_date(lease.end_at)}
 
 
 def _render_allocations(
-    holdings: Iterable[_Holding], hosts: Mapping[int, Mapping[str, Any]]
+    host_shares: Iterable[_HostShare], hosts: Mapping[int, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     return [
         {**hosts.get(host_id, {"id": str(host_id)}), "slots": slots}
-        for host_id, slots in holdings]
+        for host_id, slots in host_shares]
 
 
-def _date(at: datetime.datetime) -> str:
+def _format_date(at: datetime.datetime) -> str:
     return f"{at.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S}"

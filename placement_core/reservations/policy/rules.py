@@ -1,7 +1,7 @@
-"""LimitSource of the site that leases have to keep: how long, how far ahead, how much.
+"""Rules of the site for leases: how long, how far ahead, how much.
 
-A change is held to them where it asks for more than there is: what shrinks, or is only
-renamed, is never refused, though the rules were changed since the lease was made.
+A change is checked only where it asks for more than the lease has: a lease that shrinks, or is
+only renamed, is never refused, even if the rules have changed since it was created.
 Source: spec blazar §4 (enforcement) and §5, seed 003 (quota); differs: horizon and
 budgets are the service's own.
 """
@@ -33,7 +33,7 @@ from placement_core.reservations.policy import budgets
 from placement_core.reservations.policy.external_service import ExternalService
 from placement_core.reservations.records import Lease, NewLease
 
-#: Plans a lease as of now and promises nothing: what each reservation would hold; None:
+#: Plans a lease as of now, and books nothing: returns the shares of each reservation; None:
 #: nothing would change.
 PlanShares = Callable[[], Sequence[Sequence[Share]] | None]
 
@@ -42,7 +42,7 @@ _DAY = 86_400
 _MOST_BOUNDS = 4096
 _NOW = PreparedRead(sa.select(clock.now().label("now")))
 
-#: What an instance of ``virtual:instance`` takes: {unit of limits: field}.
+#: The size of a slot of ``virtual:instance``: {unit of limits: field}.
 _FIELDS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 
@@ -52,9 +52,9 @@ class AdmissionCheck:
 
     Limits and the tree of projects were read just before the transaction.
 
-    :ivar bindings: {budget: the bounds on it}, of those that bind the project.
-    :ivar since: the second from which on leases count.
-    :ivar lease_id: of the lease that is changed.
+    :ivar bindings: {budget: the limits on it}, for the budgets that bind the project.
+    :ivar since: leases count from this second on.
+    :ivar lease_id: the id of the lease that is changed; None: it is new.
     """
 
     decisions: Decisions
@@ -63,34 +63,33 @@ class AdmissionCheck:
     since: int
     lease_id: str | None
 
-    def decide(
-        self, ctx: Context, window: Window, shares: Sequence[Sequence[Share]]
-    ) -> None:
-        """Check what a lease would hold against budgets.
+    def decide(self, ctx: Context, window: Window, shares: Sequence[Sequence[Share]]) -> None:
+        """Check the shares that a lease would have against budgets.
 
-        The pool's row is locked, so what other leases hold does not change meanwhile.
+        The pool's row is locked, so the shares of other leases do not change meanwhile.
 
-        :param shares: of each of its reservations.
+        :param shares: the shares of each of its reservations.
         :raises OverBudget: naming every budget that is exceeded.
         """
         if not self.bindings:
             return
         counted_projects = {
-            (binding.node_id, binding.scope): self.bounds.counted(binding).project_ids
+            (binding.node_id, binding.scope): self.bounds.counted_projects(binding).project_ids
             for bindings in self.bindings.values() for binding in bindings}
         with db.read_once(ctx) as session:
-            held, own = budgets.read_sums(
+            usage, present = budgets.read_sums(
                 session, set().union(*counted_projects.values()), self.since, self.lease_id)
         needed = budgets.sum_shares(itertools.chain.from_iterable(shares), window, self.since)
+        more = {name: needed[name] - present[name] for name in needed}
         exceeded_limits = [
-            exceeded_limit for name, bindings in self.bindings.items() if needed[name] > own[name]
-            for exceeded_limit in self._exceeded_limits(name, bindings, needed[name] - own[name], {
-                key: sum(held[project][name] for project in projects if project in held)
+            exceeded_limit for name, bindings in self.bindings.items() if more[name] > 0
+            for exceeded_limit in self._find_exceeded_limits(name, bindings, more[name], {
+                key: sum(usage[project][name] for project in projects if project in usage)
                 for key, projects in counted_projects.items()})]
         if exceeded_limits:
             raise OverBudget(exceeded_limits)
 
-    def _exceeded_limits(
+    def _find_exceeded_limits(
         self, name: str, bindings: Sequence[Binding], more: int, used: Mapping[Any, int]
     ) -> list[ExceededLimit]:
         unit = budgets.BUDGETS[name].unit
@@ -98,7 +97,7 @@ class AdmissionCheck:
         return [
             ExceededLimit(
                 excess.binding.node_id, name, excess.binding.scope, excess.binding.source,
-                excess.binding.limit // unit, _units(excess.usage, unit), _units(more, unit))
+                excess.binding.limit // unit, _round_up(excess.usage, unit), _round_up(more, unit))
             for excess in self.decisions.model.judge(name, exact, used, more)]
 
 
@@ -109,15 +108,15 @@ class LeaseRules:
     """
 
     def __init__(self, conf: cfg.ConfigOpts, decisions: Decisions, rules: LimitSource) -> None:
-        """Take the options.
+        """Read the options.
 
-        :param rules: whose limits leases are held to.
-        :raises errors.ConfigurationError: some of them make no sense.
+        :param rules: the source of the limits for leases.
+        :raises errors.ConfigurationError: an option is invalid.
         """
         self._decisions = decisions
         self._rules = rules
         self._options = conf.reservations
-        #: {project: the revision of limits and catalog, and the bounds read at it}
+        #: {project: (revision of limits and catalog, limits read at that revision)}
         self._bounds_cache = BoundedCache[str, tuple[str, ProjectLimits]](_MOST_BOUNDS)
         self._enforcement = conf.enforcement
         self._external = ExternalService(conf)
@@ -129,8 +128,8 @@ class LeaseRules:
                 f"[enforcement] enabled_filters: {', '.join(unknown)}: expected some of "
                 f"{', '.join(checks)}")
         self._checks = [checks[name] for name in conf.enforcement.enabled_filters]
-        #: Whether any rule but budgets needs the present.
-        self._timed = (
+        #: Whether any rule except budgets needs the present time.
+        self._needs_time = (
             conf.reservations.max_days_ahead != -1 or conf.enforcement.max_lease_duration != -1
             or self._external.asks)
         _require_history(conf)
@@ -139,25 +138,25 @@ class LeaseRules:
         self, ctx: Context, lease: NewLease, before: Lease | None = None, *,
         plan: PlanShares,
     ) -> AdmissionCheck:
-        """Check what needs no plan, and ask others, outside of the transaction.
+        """Check rules that need no plan, and ask the external service; opens no transaction.
 
-        :param lease: as it shall be, with all fields of its reservations.
-        :param before: as it is, for a change.
-        :param plan: called where an external service wants to know which hosts; what it
-            raises is raised here.
+        :param lease: the new or changed lease, with all fields of its reservations.
+        :param before: the present lease, for a change.
+        :param plan: called if an external service is asked, which is sent the hosts; its
+            exceptions are raised here.
         :raises PolicyRefused:
         :raises errors.Unavailable: limits, the catalog or an external service cannot be
             asked now.
         """
-        bounds = self._bounds(ctx, lease.project_id)
-        # Only what is registered: [quota] unregistered is about what placement allocates.
+        bounds = self._read_bounds(ctx, lease.project_id)
+        # Only registered limits: [quota] unregistered concerns allocations in placement.
         bindings = {
             name: of_budget for name in budgets.BUDGETS if name in bounds.effective.defaults
             and (of_budget := self._decisions.bindings(bounds, name))}
         if self._options.check_quota:
             self._check_quota(bounds, lease, before)
         since = 0
-        if bindings or self._timed:
+        if bindings or self._needs_time:
             now = _read_now(ctx)
             since = int(now.timestamp()) - self._options.budget_days * _DAY
             self._check_horizon(now, lease.end_at, before)
@@ -168,21 +167,21 @@ class LeaseRules:
             self._decisions, bounds, bindings, since, None if before is None else before.id)
 
     def notify_end(self, ctx: Context, lease: Lease) -> None:
-        """Tell others, outside of any transaction, that a lease has ended.
+        """Notify the external service, outside of any transaction, that a lease has ended.
 
-        Once, and without any error: whoever must know for certain reads the notifications.
+        Once, and without raising errors: services that must not miss it read the notifications.
         """
         if self._ask_external_service in self._checks:
             self._external.notify_end(ctx, lease)
 
-    def _bounds(self, ctx: Context, project_id: str) -> ProjectLimits:
-        """Return what binds a project now."""
+    def _read_bounds(self, ctx: Context, project_id: str) -> ProjectLimits:
+        """Return the limits that bind a project now."""
         decisions, rules = self._decisions, self._rules
         if not decisions.cacheable:
             return decisions.read_project_limits(
                 ctx, project_id, rules.service_type, rules.region_id)
-        # Every lease and every claim moves the change log; what binds moves seldom.
-        revision = revisions.ask(ctx, revisions.LIMITS)
+        # Every lease and every claim moves the change log; limits change seldom.
+        revision = revisions.read(ctx, revisions.LIMITS)
         cached = self._bounds_cache.get(project_id)
         if cached is None or cached[0] != revision:
             cached = revision, decisions.read_project_limits(
@@ -203,18 +202,19 @@ class LeaseRules:
                 f"{latest:%Y-%m-%d %H:%M}.")
 
     def _check_quota(self, bounds: ProjectLimits, lease: NewLease, before: Lease | None) -> None:
-        """Check what is reserved for instances against limits, whatever is used of them.
+        """Check the slots reserved for instances against limits, regardless of their usage.
 
         :raises OverQuota: naming every limit that is too small.
         """
         decisions, resources = self._decisions, self._decisions.resources
         amounts = _sum_units(
-            (reservation.resource_type, reservation.given) for reservation in lease.reservations)
+            (reservation.resource_type, reservation.raw_fields)
+            for reservation in lease.reservations)
         amounts_before = _sum_units([] if before is None else (
             (reservation.resource_type, reservation.fields)
             for reservation in before.reservations))
         exceeded_limits = []
-        for name in filter(resources.knows, decisions.names(bounds, amounts.keys())):
+        for name in filter(resources.knows, decisions.limit_names(bounds, amounts.keys())):
             units = resources.units(name)
             amount = sum(amounts.get(unit, 0) for unit in units)
             if amount <= sum(amounts_before.get(unit, 0) for unit in units):
@@ -223,7 +223,7 @@ class LeaseRules:
             unused = {(binding.node_id, binding.scope): 0 for binding in bindings}
             exceeded_limits += (
                 ExceededLimit(excess.binding.node_id, name, excess.binding.scope,
-                        excess.binding.source, excess.binding.limit, 0, amount)
+                              excess.binding.source, excess.binding.limit, 0, amount)
                 for excess in decisions.model.judge(name, bindings, unused, amount))
         if exceeded_limits:
             raise OverQuota(exceeded_limits)
@@ -258,9 +258,9 @@ def _read_now(ctx: Context) -> datetime.datetime:
 
 
 def _require_history(conf: cfg.ConfigOpts) -> None:
-    """Check that leases are kept for as long as others count with them.
+    """Check that leases are kept for as long as other options need them.
 
-    :raises errors.ConfigurationError: they are not.
+    :raises errors.ConfigurationError: ``[reservations] keep_days`` is too short.
     """
     options = conf.reservations
     for name, days in (("budget_days", options.budget_days),
@@ -272,7 +272,7 @@ def _require_history(conf: cfg.ConfigOpts) -> None:
 
 
 def _sum_units(reservations: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, int]:
-    """Return how much of what limits count is reserved for instances: {unit: amount}."""
+    """Return the amounts that are reserved for instances, {unit of limits: amount}."""
     amounts: dict[str, int] = {}
     for resource_type, fields in reservations:
         if resource_type == "virtual:instance":
@@ -283,6 +283,6 @@ def _sum_units(reservations: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[st
     return amounts
 
 
-def _units(amount: int, unit: int) -> int:
+def _round_up(amount: int, unit: int) -> int:
     """Return an amount in units, rounded up."""
     return -(-amount // unit)

@@ -1,11 +1,11 @@
-"""The freepool in the compute service: its hosts are those that the design asks for.
+"""Reconciles the compute service's freepool with the hosts that the design asks for.
 
-Hosts enter and leave it as they are registered, reserved and given back. What that leaves
-out is put in order here: hosts that were registered while ``[reservations]
-instance_design`` had another value, and what somebody changed by hand. The freepool is
-closed to every project, so a host that enters it while instance reservations have slots
-there gets their aggregates first, which let their projects in. Where there is no freepool any
-more, these need not be closed to others: they are opened when their hosts have left it.
+Hosts enter and leave it as they are registered, reserved and released. This module corrects
+what that leaves out: hosts that were registered while ``[reservations] instance_design`` had
+another value, and changes that somebody made by hand. The freepool is closed to every project,
+so a host that enters it while instance reservations have slots there is first added to their
+aggregates, which admit their projects. Where there is no freepool any more, these need not be
+closed to others: they are opened when their hosts have left it.
 
 Locks: leases, then the host's root, then the outbox.
 """
@@ -30,7 +30,7 @@ from placement_core.reservations.store import lease_rows
 
 LOG = logging.getLogger(__name__)
 
-#: How many names one statement has.
+#: How many names one statement has at most.
 _MOST_NAMES = 500
 
 _hosts, _shares, _reservations, _slots, _leases = (
@@ -74,46 +74,48 @@ _ALL = sa.select(
 _ONE = _ALL.where(_hosts.c.id == sa.bindparam("of_host"))
 
 
-def converge(ctx: Context, driver: ComputeDriver, *, wanted: bool) -> int:
-    """Write down the calls that put the freepool's hosts in order; return for how many hosts.
+def converge(ctx: Context, driver: ComputeDriver, *, has_freepool: bool) -> int:
+    """Insert the calls that correct the freepool's hosts; return for how many hosts.
 
-    Any number may do so at the same time. Hosts that are not registered here stay as they are.
+    Any number of managers may do so at the same time. Hosts that are not registered here stay as
+    they are.
 
-    :param wanted: the design has a freepool; False: it shall have none of the hosts.
-    :raises ComputeUnavailable, ComputeRefused: the compute service does not say what it has.
+    :param has_freepool: the design has a freepool; False: all hosts leave it.
+    :raises ComputeUnavailable, ComputeRefused: the compute service does not list its hosts.
     """
     inside = driver.freepool_hosts()
-    if inside and not wanted:
-        for reservation_id, lease_id in _closed(ctx, inside):
-            _open(ctx, reservation_id, lease_id)
+    if inside and not has_freepool:
+        for reservation_id, lease_id in _find_closed_aggregates(ctx, inside):
+            _open_aggregate(ctx, reservation_id, lease_id)
     count = sum(
-        _correct(ctx, row.id, inside, wanted=wanted)
-        for row in _registered(ctx) if _belongs(row, wanted=wanted) != (row.name in inside))
+        _correct_host(ctx, row.id, inside, has_freepool=has_freepool)
+        for row in _find_hosts_without_calls(ctx)
+        if _belongs_inside(row, has_freepool=has_freepool) != (row.name in inside))
     if count:
         LOG.warning("%d hosts %s the compute service's freepool, as [reservations] "
-                    "instance_design asks for", count, "enter" if wanted else "leave")
+                    "instance_design asks for", count, "enter" if has_freepool else "leave")
     return count
 
 
-def _belongs(row: sa.Row[Any], *, wanted: bool) -> bool:
-    return wanted and not row.is_reserved
+def _belongs_inside(row: sa.Row[Any], *, has_freepool: bool) -> bool:
+    return has_freepool and not row.is_reserved
 
 
 @db.retry_writes
-def _registered(ctx: Context) -> Sequence[sa.Row[Any]]:
-    """Return the hosts about which no call is to be made."""
+def _find_hosts_without_calls(ctx: Context) -> Sequence[sa.Row[Any]]:
+    """Return the hosts about which no call is pending."""
     with db.read_once(ctx) as session:
         return session.execute(_ALL).all()
 
 
 @db.retry_writes
-def _correct(
-    ctx: Context, host_id: int, inside: Collection[str], *, wanted: bool
+def _correct_host(
+    ctx: Context, host_id: int, inside: Collection[str], *, has_freepool: bool
 ) -> bool:
-    """Write down the calls that one host needs, if it still does.
+    """Insert the calls that one host needs, if it still needs them.
 
-    Leases that start and end there, and whoever registers or removes the host, hold its root
-    as well: their calls come before this one, or after it.
+    Starts and ends of its leases, and its registration and removal, lock its root as well: their
+    calls come before this one, or after it.
     """
     with db.write(ctx) as session:
         row = session.execute(_ONE, {"of_host": host_id}).first()
@@ -121,29 +123,30 @@ def _correct(
             _lock_leases(session, host_id)
             locks.lock_providers(session, {row.provider_id: 0})
             row = session.execute(_ONE, {"of_host": host_id}).first()
-        if row is None or _belongs(row, wanted=wanted) == (row.name in inside):
+        if row is None or _belongs_inside(row, has_freepool=has_freepool) == (row.name in inside):
             return False
         host = PoolHost(row.id, row.name, row.provider_id, row.reservation_provider_id)
-        if wanted:
+        if has_freepool:
             for row in session.execute(_ON_HOST, {"of_host": host_id}).all():
                 outbox.put(session, row.id, row.lease_id, [
-                    *compute_calls.make_slot_aggregate(row.id, row.project_id),
+                    *compute_calls.put_slot_aggregate(row.id, row.project_id),
                     *compute_calls.add_hosts(row.id, [host])])
-        change = compute_calls.host_leaves if host.name in inside else compute_calls.host_enters
-        outbox.put(session, f"host:{host_id}", None, change(host_id, host.name))
+        build_calls = (compute_calls.remove_from_freepool if host.name in inside
+                       else compute_calls.add_to_freepool)
+        outbox.put(session, f"host:{host_id}", None, build_calls(host_id, host.name))
     return True
 
 
 def _lock_leases(session: Session, host_id: int) -> None:
-    """Lock the leases with slots on a host: who writes calls about one holds its row."""
+    """Lock the leases with slots on a host: whoever inserts calls about a lease holds its row."""
     rows = session.execute(_ON_HOST, {"of_host": host_id}).all()
     if rows:
         lease_rows.lock_all(session, sorted({row.lease_id for row in rows}))
 
 
 @db.retry_writes
-def _closed(ctx: Context, inside: Collection[str]) -> list[tuple[str, str]]:
-    """Return the reservations, with their leases, whose aggregates are on some hosts."""
+def _find_closed_aggregates(ctx: Context, inside: Collection[str]) -> list[tuple[str, str]]:
+    """Return ``(reservation, lease)`` of the reservations with aggregates on some hosts."""
     pairs: set[tuple[str, str]] = set()
     names = sorted(inside)
     for start in range(0, len(names), _MOST_NAMES):
@@ -154,13 +157,13 @@ def _closed(ctx: Context, inside: Collection[str]) -> list[tuple[str, str]]:
 
 
 @db.retry_writes
-def _open(ctx: Context, reservation_id: str, lease_id: str) -> None:
-    """Have a reservation's hosts leave the freepool, and its aggregate open after that."""
+def _open_aggregate(ctx: Context, reservation_id: str, lease_id: str) -> None:
+    """Insert calls: a reservation's hosts leave the freepool, then its aggregate is opened."""
     with db.write(ctx) as session:
         lease_rows.lock_all(session, [lease_id])
         hosts = session.execute(_HOSTS_OF, {"of_reservation": reservation_id}).all()
         if hosts:
             outbox.put(session, reservation_id, lease_id, [
                 *(call for host in hosts
-                  for call in compute_calls.host_leaves(host.id, host.name)),
-                *compute_calls.make_slot_aggregate(reservation_id, None)])
+                  for call in compute_calls.remove_from_freepool(host.id, host.name)),
+                *compute_calls.put_slot_aggregate(reservation_id, None)])

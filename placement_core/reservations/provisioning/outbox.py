@@ -1,15 +1,16 @@
-"""The outbox: calls to the compute service, written with what they follow from, made later.
+"""The outbox: calls to the compute service, written in one transaction and made later.
 
-A row is written in the transaction that makes its call necessary, so it is there if and
-only if that is. Any number of workers make the calls: whoever takes a row, by raising its
-``attempt``, commits, makes the call outside of any transaction, and removes the row, if
-the row still is of that attempt. One who dies, or is stopped, leaves a row that another
-takes at its deadline: a call is made at least once, and made twice is made once.
+A row is inserted in the transaction that makes its call necessary, so the row exists if and
+only if that transaction committed. Any number of workers make the calls. A worker dequeues a
+row by incrementing its ``attempt`` and commits, makes the call outside of any transaction, and
+deletes the row if its attempt is still the same. If a worker dies or is stopped, another worker
+dequeues its row after the deadline. So a call is made at least once; all calls are idempotent.
 
-Order: a call waits for all that were written before it about the same host, or about the
-same subject, unless both are about hosts, and different ones. So the hosts of a reservation
-do not wait for each other, and who comes to a host waits until it was left. Two calls that
-change which hosts are in one aggregate may come in any order, but never at the same time.
+Order: a call waits for all earlier calls about the same host, and for all earlier calls about
+the same subject, unless both calls are about hosts, and different ones. So the hosts of a
+reservation do not wait for each other, and the next reservation of a host waits until the
+previous one has left it. Two calls that change which hosts are in one aggregate may come in any
+order, but are never made at the same time.
 
 Locks: a lease's row, a reservation's row, then rows of the outbox.
 """
@@ -41,44 +42,44 @@ from placement_core.reservations.store import lease_rows
 
 LOG = logging.getLogger(__name__)
 
-#: For so long a row is the one's who took it.
+#: For so long a worker owns a row that it dequeued.
 _DEADLINE_SECONDS = 300
-#: How soon somebody looks again whether servers are gone.
-_LOOK_AGAIN_SECONDS = 2
-#: How long to wait at most after a call that did not come through, and after a refused one.
+#: How soon a call is repeated that waits for servers to be gone.
+_POLL_SECONDS = 2
+#: The longest pauses after a call that got no answer, and after one that was refused.
 _LONGEST_PAUSE_SECONDS = 60
 _LONGEST_REFUSED_PAUSE_SECONDS = 600
 _FIRST_REFUSED_PAUSE_SECONDS = 15
-#: How many due rows one look finds.
+#: How many due rows one query returns.
 _BATCH = 20
-#: How many ids one statement names.
+#: How many ids one statement has at most.
 _MOST_IDS = 500
 _LONGEST_PROBLEM = 2000
 
 _outbox, _reservations = tables.outbox, tables.lease_reservations
 _slots, _hosts = tables.instance_reservations, tables.computehost_reservations
 
-_before = _outbox.alias("before")
-_free = sa.or_(_outbox.c.owner.is_(None), _outbox.c.deadline_at <= clock.now())
-_mine = (_outbox.c.id == sa.bindparam("of_id"), _outbox.c.owner == sa.bindparam("of_owner"),
+_earlier = _outbox.alias("before")
+_is_free = sa.or_(_outbox.c.owner.is_(None), _outbox.c.deadline_at <= clock.now())
+_is_owned = (_outbox.c.id == sa.bindparam("of_id"), _outbox.c.owner == sa.bindparam("of_owner"),
          _outbox.c.attempt == sa.bindparam("of_attempt"))
 
-_PUT = sa.insert(_outbox).inline().values(next_at=clock.now())
+_INSERT = sa.insert(_outbox).inline().values(next_at=clock.now())
 _DUE = (
     sa.select(_outbox.c.id, _outbox.c.attempt, _outbox.c.subject, _outbox.c.lease_id,
               _outbox.c.host_id, _outbox.c.call, _outbox.c.arguments)
     .where(
-        _outbox.c.next_at <= clock.now(), _free,
+        _outbox.c.next_at <= clock.now(), _is_free,
         ~sa.exists().where(
-            _before.c.subject == _outbox.c.subject, _before.c.id < _outbox.c.id,
-            sa.or_(_before.c.host_id.is_(None), _outbox.c.host_id.is_(None))),
+            _earlier.c.subject == _outbox.c.subject, _earlier.c.id < _outbox.c.id,
+            sa.or_(_earlier.c.host_id.is_(None), _outbox.c.host_id.is_(None))),
         ~sa.exists().where(
-            _before.c.host_id == _outbox.c.host_id, _before.c.id < _outbox.c.id))
+            _earlier.c.host_id == _outbox.c.host_id, _earlier.c.id < _outbox.c.id))
     .order_by(_outbox.c.next_at, _outbox.c.id).limit(_BATCH))
-_TAKE = (
+_DEQUEUE = (
     sa.update(_outbox)
     .where(_outbox.c.id == sa.bindparam("of_id"),
-           _outbox.c.attempt == sa.bindparam("of_attempt"), _free)
+           _outbox.c.attempt == sa.bindparam("of_attempt"), _is_free)
     .values(owner=sa.bindparam("new_owner"), attempt=_outbox.c.attempt + 1,
             deadline_at=clock.in_seconds(sa.literal_column(str(_DEADLINE_SECONDS), sa.Integer))))
 _PROVIDER = sa.select(tables.computehosts.c.provider_uuid).where(
@@ -86,7 +87,7 @@ _PROVIDER = sa.select(tables.computehosts.c.provider_uuid).where(
 _of_aggregate = _outbox.c.call.in_(sorted(compute_calls.OF_AGGREGATE)) & (
     _outbox.c.subject == sa.bindparam("of_subject"))
 _of_freepool = _outbox.c.call.in_(sorted(compute_calls.OF_FREEPOOL))
-#: For calls of either kind: the first row of the same aggregate, and those that are being made.
+#: {call: queries for the first row of its aggregate, and for another row that is being called}.
 _SAME_AGGREGATE = {
     name: (sa.select(sa.func.min(_outbox.c.id)).where(same),
            sa.select(_outbox.c.id).where(
@@ -95,24 +96,24 @@ _SAME_AGGREGATE = {
     for names, same in ((compute_calls.OF_AGGREGATE, _of_aggregate),
                         (compute_calls.OF_FREEPOOL, _of_freepool))
     for name in names}
-_HOLD = sa.update(_outbox).where(_outbox.c.id == sa.bindparam("of_id")).values(
+_LOCK = sa.update(_outbox).where(_outbox.c.id == sa.bindparam("of_id")).values(
     updated_at=sa.bindparam("now"))
-_DONE = sa.delete(_outbox).where(*_mine)
-_DONE_IF_LATE = _DONE.where(_outbox.c.give_up_at <= clock.now())
-_AGAIN = sa.update(_outbox).where(*_mine).values(
+_DELETE = sa.delete(_outbox).where(*_is_owned)
+_DELETE_IF_EXPIRED = _DELETE.where(_outbox.c.give_up_at <= clock.now())
+_RESCHEDULE = sa.update(_outbox).where(*_is_owned).values(
     owner=None, deadline_at=None, problem=sa.bindparam("new_problem"),
     next_at=clock.in_seconds(sa.bindparam("pause", type_=sa.Integer)))
-_WAIT = _AGAIN.values(give_up_at=sa.func.coalesce(
+_RESCHEDULE_WAITING = _RESCHEDULE.values(give_up_at=sa.func.coalesce(
     _outbox.c.give_up_at, clock.in_seconds(sa.bindparam("patience", type_=sa.Integer))))
 _of_subject = _outbox.c.subject == sa.bindparam("of_subject")
 _of_hosts = sa.and_(_of_subject, _outbox.c.host_id.in_(sa.bindparam("hosts", expanding=True)))
 _CANCEL, _CANCEL_OF_HOSTS = (
-    (sa.delete(_outbox).where(rows, _free),
+    (sa.delete(_outbox).where(rows, _is_free),
      sa.update(_outbox).where(rows).values(give_up_at=clock.now()))
     for rows in (_of_subject, _of_hosts))
 _is_image = _outbox.c.call == compute_calls.IMAGES
 _CANCEL_BUT_IMAGES = (
-    sa.delete(_outbox).where(_of_subject, _free, ~_is_image),
+    sa.delete(_outbox).where(_of_subject, _is_free, ~_is_image),
     sa.update(_outbox).where(_of_subject).values(give_up_at=sa.case(
         (~_is_image, clock.now()),
         else_=sa.func.coalesce(
@@ -123,19 +124,19 @@ _RETRY = sa.update(_outbox).where(_outbox.c.owner.is_(None)).values(next_at=cloc
 _RETRY_ONE = _RETRY.where(_outbox.c.id == sa.bindparam("of_id"))
 _STATUSES = sa.select(_reservations.c.id, _reservations.c.lease_id, _reservations.c.status).where(
     _reservations.c.id.in_(sa.bindparam("ids", expanding=True)))
-_SUBJECTS = sa.select(_outbox.c.subject).where(
+_SUBJECTS_WITH_CALLS = sa.select(_outbox.c.subject).where(
     _outbox.c.subject.in_(sa.bindparam("ids", expanding=True)))
 
 
-def _keep(column: sa.Column[Any]) -> sa.Update:
+def _store_result(column: sa.Column[Any]) -> sa.Update:
     return sa.update(column.table).where(
         column.table.c.reservation_id == sa.bindparam("of_reservation")
     ).values({column.name: sa.bindparam("result")})
 
 
-#: Where the result of a call is kept; what removes a thing has none.
-_KEEP: dict[str, tuple[sa.Update, ...]] = {
-    call: tuple(_keep(column) for column in columns)
+#: {call: where its result is stored}. Calls that remove something return None, which clears it.
+_STORE_RESULT: dict[str, tuple[sa.Update, ...]] = {
+    call: tuple(_store_result(column) for column in columns)
     for call, columns in {
         "remove_server_group": [_slots.c.server_group_id],
         "put_flavor": [_slots.c.flavor_id],
@@ -144,17 +145,17 @@ _KEEP: dict[str, tuple[sa.Update, ...]] = {
         "put_host_aggregate": [_hosts.c.aggregate_id],
         "remove_aggregate": [_slots.c.aggregate_id, _hosts.c.aggregate_id],
     }.items()}
-_NUMBERS = frozenset({"put_slot_aggregate", "put_host_aggregate"})
+_INTEGER_RESULTS = frozenset({"put_slot_aggregate", "put_host_aggregate"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OutboxCall:
-    """A call that is still to be made.
+    """A pending call.
 
     :ivar subject: a reservation's id, or ``host:<id>``.
-    :ivar attempts: how often somebody took it.
-    :ivar next_at: not before then; aware UTC.
-    :ivar problem: why it is still here, as far as is known.
+    :ivar attempts: how often it was dequeued.
+    :ivar next_at: the earliest time of the next attempt; aware UTC.
+    :ivar problem: why the last attempt did not complete it; None: not known.
     """
 
     id: int
@@ -170,11 +171,11 @@ class OutboxCall:
 
 @dataclasses.dataclass(slots=True)
 class CallCounts:
-    """What became of the rows that somebody took.
+    """The outcomes of dequeued calls.
 
-    :ivar made: calls that are made.
+    :ivar made: calls that are complete.
     :ivar waiting: calls that wait for servers to be gone.
-    :ivar failed: calls that did not come through, or were refused.
+    :ivar failed: calls that got no answer, or were refused.
     """
 
     made: int = 0
@@ -183,24 +184,24 @@ class CallCounts:
 
     @property
     def taken(self) -> int:
-        """Return how many there were."""
+        """Return how many calls were dequeued."""
         return self.made + self.waiting + self.failed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What there is in the compute service of reservations that are none.
+    """Objects in the compute service whose reservations have ended or are unknown.
 
-    :ivar removed: reservations that have ended: what is left of them will be removed.
-    :ivar unknown: ids that no reservation here has, or has any more: they stay.
+    :ivar removed: ids of reservations that have ended; their objects will be removed.
+    :ivar unknown: ids that no reservation here has (any more); their objects stay.
     """
 
     removed: Sequence[str]
     unknown: Sequence[str]
 
 
-class _Lost(Exception):
-    """The row is somebody else's by now."""
+class _NotOwner(Exception):
+    """Another worker owns the row by now."""
 
 
 # Writing --------------------------------------------------------------------
@@ -209,10 +210,10 @@ class _Lost(Exception):
 def put(
     session: Session, subject: str, lease_id: str | None, calls: Iterable[ComputeCall]
 ) -> None:
-    """Write down calls, in their order, that have to be made once this is committed.
+    """Insert calls, in their order; they are made after the commit.
 
-    The subject's own row (the lease's; the pool's for hosts) must be held, so that those
-    who write about the same thing do so one after the other.
+    The caller must hold the lock on the row that the subject belongs to (the lease's; the pool's
+    for hosts), so that transactions insert calls about one subject one after the other.
 
     :param subject: a reservation's id, or ``host:<id>``.
     """
@@ -221,15 +222,15 @@ def put(
         "arguments": json.dumps(dict(call.arguments), ensure_ascii=True), "attempt": 0,
         "created_at": utcnow()} for call in calls]
     if rows:
-        session.execute(_PUT, rows)
+        session.execute(_INSERT, rows)
 
 
 def cancel(session: Session, subject: str, hosts: Collection[int] | None = None) -> None:
-    """Have calls about a subject not made any more, because what follows makes up for them.
+    """Discard calls about a subject, because calls that the caller inserts replace them.
 
-    One that is being made at this moment is not made again if it fails.
+    A call that is being made at this moment is not repeated if it fails.
 
-    :param hosts: only those about these hosts.
+    :param hosts: only calls about these hosts.
     """
     for statement in _CANCEL if hosts is None else _CANCEL_OF_HOSTS:
         session.execute(statement, {"of_subject": subject} | (
@@ -237,9 +238,9 @@ def cancel(session: Session, subject: str, hosts: Collection[int] | None = None)
 
 
 def cancel_but_images(session: Session, subject: str, patience_seconds: int) -> None:
-    """Have calls not made any more, as ``cancel``, but images of servers that will go.
+    """Discard calls as ``cancel`` does, except those that make images of servers.
 
-    :param patience_seconds: how long these may take from now on.
+    :param patience_seconds: how long the images may take from now on.
     """
     for statement in _CANCEL_BUT_IMAGES:
         session.execute(statement, {"of_subject": subject, "patience": patience_seconds})
@@ -248,67 +249,68 @@ def cancel_but_images(session: Session, subject: str, patience_seconds: int) -> 
 # Making the calls -----------------------------------------------------------
 
 
-def work_off(
+def make_calls(
     ctx: Context, driver: ComputeDriver, owner: str, most: int, *, patience_seconds: int = 600
 ) -> CallCounts:
-    """Make calls that are due, until there are none, or so many were made.
+    """Make due calls, until none is due or ``most`` calls were dequeued.
 
     Any number of threads and processes may do so at the same time.
 
-    :param owner: a name that no other thread has.
-    :param patience_seconds: how long servers may take to go, from the first call on.
+    :param owner: a name that no other thread uses.
+    :param patience_seconds: how long servers may take to be gone, from the first call on.
     :raises errors.Unavailable: the database does not answer.
     """
     counts = CallCounts()
     while counts.taken < most:
         before = counts.taken
-        due = list(_due(ctx))
-        # So that those who look at the same time do not all try to take the same one.
+        due = list(_find_due(ctx))
+        # So that workers that query at the same time do not all try the same row.
         random.shuffle(due)
         for row in due[:most - before]:
-            _work_off_one(ctx, driver, owner, row, patience_seconds, counts)
+            _make_call(ctx, driver, owner, row, patience_seconds, counts)
         if counts.taken == before:
             break
     return counts
 
 
 @db.retry_writes
-def _due(ctx: Context) -> Sequence[sa.Row[Any]]:
+def _find_due(ctx: Context) -> Sequence[sa.Row[Any]]:
     with db.read_once(ctx) as session:
         return session.execute(_DUE).all()
 
 
-def _work_off_one(
+def _make_call(
     ctx: Context, driver: ComputeDriver, owner: str, row: sa.Row[Any], patience_seconds: int,
     counts: CallCounts,
 ) -> None:
     attempt = {"of_id": row.id, "of_owner": owner, "of_attempt": row.attempt + 1}
     began = time.monotonic()
-    arguments = _take(ctx, row, owner)
-    # Who was stopped in between is not the only one who has it any more.
+    arguments = _dequeue(ctx, row, owner)
+    # If this worker was stopped in between, another one may own the row as well.
     if arguments is None or time.monotonic() - began > _DEADLINE_SECONDS / 2:
         return
     try:
-        result = _call(driver, row.call, arguments)
+        result = _call_driver(driver, row.call, arguments)
         if row.call == compute_calls.JOINING and result:
-            _join(ctx, row.host_id, result)
-    except Exception as error:  # noqa: BLE001 (one call that goes wrong keeps no other back)
-        _failed(ctx, attempt, row, error)
+            _join_aggregate(ctx, row.host_id, result)
+    except Exception as error:  # noqa: BLE001 (a call that fails must not delay others)
+        _record_failure(ctx, attempt, row, error)
         counts.failed += 1
         return
     if row.call in compute_calls.COUNTING and result:
-        if not _retry_later(ctx, attempt, _WAIT, or_late=True, pause=_LOOK_AGAIN_SECONDS,
-                            patience=patience_seconds, new_problem=f"{result} are left"):
+        if not _reschedule(
+                ctx, attempt, _RESCHEDULE_WAITING, delete_if_expired=True, pause=_POLL_SECONDS,
+                patience=patience_seconds, new_problem=f"{result} are left"):
             counts.waiting += 1
             return
         LOG.warning("%s %s: %s are left after all that time; it goes on without",
                     row.call, row.arguments, result)
         counts.made += 1
     else:
-        counts.made += _done(ctx, attempt, row, result)
+        counts.made += _complete(ctx, attempt, row, result)
 
 
-def _call(driver: ComputeDriver, name: str, arguments: Mapping[str, Any]) -> Any:
+def _call_driver(driver: ComputeDriver, name: str, arguments: Mapping[str, Any]) -> Any:
     if name in compute_calls.OBSOLETE:
         return None
     if name not in compute_calls.KNOWN:
@@ -317,96 +319,97 @@ def _call(driver: ComputeDriver, name: str, arguments: Mapping[str, Any]) -> Any
 
 
 @db.retry_writes
-def _provider(ctx: Context, host_id: int) -> str | None:
+def _find_provider(ctx: Context, host_id: int) -> str | None:
     with db.read_once(ctx) as session:
         uuid: str | None = session.execute(_PROVIDER, {"of_host": host_id}).scalar()
         return uuid
 
 
-def _join(ctx: Context, host_id: int, aggregate: str) -> None:
-    """Have a host's provider in an aggregate, whether or not the compute service told us so."""
-    provider = _provider(ctx, host_id)
+def _join_aggregate(ctx: Context, host_id: int, aggregate: str) -> None:
+    """Add a host's provider to an aggregate, in case the compute service has not done so here."""
+    provider = _find_provider(ctx, host_id)
     if provider is not None:
         aggregates.join(ctx, provider, aggregate)
 
 
 @db.retry_writes
-def _take(ctx: Context, row: sa.Row[Any], owner: str) -> dict[str, Any] | None:
-    """Take a row and return the arguments of its call; None: somebody else was first."""
+def _dequeue(ctx: Context, row: sa.Row[Any], owner: str) -> dict[str, Any] | None:
+    """Dequeue a row, return the arguments of its call; None: another worker was first."""
     with db.write(ctx) as session:
         if row.call in _SAME_AGGREGATE and not _lock_aggregate(session, row):
             return None
-        taken = session.execute(
-            _TAKE, {"of_id": row.id, "of_attempt": row.attempt, "new_owner": owner})
-        if taken.rowcount != 1:
+        result = session.execute(
+            _DEQUEUE, {"of_id": row.id, "of_attempt": row.attempt, "new_owner": owner})
+        if result.rowcount != 1:
             return None
         arguments: dict[str, Any] = json.loads(row.arguments)
         return arguments
 
 
 def _lock_aggregate(session: Session, row: sa.Row[Any]) -> bool:
-    """Lock an aggregate until the commit; False: somebody changes its hosts at this moment.
+    """Lock an aggregate until the commit; False: a call that changes its hosts is being made.
 
-    Who holds it has its first row, which all who come see: ids only rise.
+    The lock is that of the aggregate's first row: ids only rise, so all workers see the same one.
     """
     first, others = _SAME_AGGREGATE[row.call]
     of_subject = {"of_subject": row.subject} if row.call in compute_calls.OF_AGGREGATE else {}
     first_id = session.execute(first, of_subject).scalar()
-    if session.execute(_HOLD, {"of_id": first_id, "now": utcnow()}).rowcount != 1:
+    if session.execute(_LOCK, {"of_id": first_id, "now": utcnow()}).rowcount != 1:
         return False
     return session.execute(others, {**of_subject, "but_id": row.id}).first() is None
 
 
 @db.retry_writes
-def _done(ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], result: Any) -> bool:
-    """Remove a row, and keep what the call returned; False: it is somebody else's by now."""
-    if row.call in _NUMBERS:
+def _complete(ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], result: Any) -> bool:
+    """Delete a row and store its call's result; False: another worker owns the row by now."""
+    if row.call in _INTEGER_RESULTS:
         result = int(result) if result is not None and result.isdecimal() else None
     try:
         with db.write(ctx) as session:
-            keep = _KEEP.get(row.call, ())
-            if keep:
+            statements = _STORE_RESULT.get(row.call, ())
+            if statements:
                 lease_rows.lock_all(session, [row.lease_id])
-            for statement in keep:
+            for statement in statements:
                 session.execute(statement, {"of_reservation": row.subject, "result": result})
-            if session.execute(_DONE, attempt).rowcount != 1:
-                raise _Lost
-    except _Lost:
+            if session.execute(_DELETE, attempt).rowcount != 1:
+                raise _NotOwner
+    except _NotOwner:
         return False
     return True
 
 
 @db.retry_writes
-def _retry_later(
-    ctx: Context, /, attempt: Mapping[str, Any], statement: sa.Update, *, or_late: bool,
+def _reschedule(
+    ctx: Context, /, attempt: Mapping[str, Any], statement: sa.Update, *, delete_if_expired: bool,
     **values: Any,
 ) -> bool:
-    """Have a call made again, later.
+    """Reschedule a call.
 
-    :param or_late: if its time is over, remove it instead.
-    :returns: whether it was removed.
+    :param delete_if_expired: delete it instead, if its ``give_up_at`` has passed.
+    :returns: whether it was deleted.
     """
     with db.write(ctx) as session:
-        if or_late and session.execute(_DONE_IF_LATE, attempt).rowcount:
+        if delete_if_expired and session.execute(_DELETE_IF_EXPIRED, attempt).rowcount:
             return True
         session.execute(statement, {**attempt, **values})
     return False
 
 
-def _failed(
+def _record_failure(
     ctx: Context, attempt: Mapping[str, Any], row: sa.Row[Any], error: Exception
 ) -> None:
-    """Note why a call failed, and when it is made again."""
-    passing = isinstance(error, errors.Unavailable)
-    first, longest = (1, _LONGEST_PAUSE_SECONDS) if passing else (
+    """Record why a call failed, and when it is made again."""
+    is_transient = isinstance(error, errors.Unavailable)
+    first, longest = (1, _LONGEST_PAUSE_SECONDS) if is_transient else (
         _FIRST_REFUSED_PAUSE_SECONDS, _LONGEST_REFUSED_PAUSE_SECONDS)
-    if _retry_later(ctx, attempt, _AGAIN, or_late=row.call not in compute_calls.UNDOING,
-                    pause=min(first * 2 ** min(row.attempt, 10), longest),
-                    new_problem=f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]):
+    if _reschedule(ctx, attempt, _RESCHEDULE,
+                   delete_if_expired=row.call not in compute_calls.UNDOING,
+                   pause=min(first * 2 ** min(row.attempt, 10), longest),
+                   new_problem=f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]):
         LOG.info("%s %s failed, and comes too late to be made again: %s",
                  row.call, row.arguments, error)
-    elif passing:
-        # The first time is news.
+    elif is_transient:
+        # Only the first time is worth a warning.
         LOG.log(logging.INFO if row.attempt else logging.WARNING,
                 "%s %s did not come through and is made again: %s",
                 row.call, row.arguments, error)
@@ -421,7 +424,7 @@ def _failed(
 
 @db.retry_writes
 def list_(ctx: Context) -> list[OutboxCall]:
-    """Return the calls that are still to be made, in their order."""
+    """Return the pending calls, in the order of their ids."""
     with db.read_once(ctx) as session:
         return [
             OutboxCall(
@@ -433,9 +436,9 @@ def list_(ctx: Context) -> list[OutboxCall]:
 
 @db.retry_writes
 def retry(ctx: Context, id_: int | None = None) -> int:
-    """Have calls made now that wait to be made again; return how many.
+    """Make rescheduled calls due now; return how many.
 
-    :param id_: only this one.
+    :param id_: only the call of this id.
     """
     with db.write(ctx) as session:
         return (session.execute(_RETRY) if id_ is None else
@@ -443,20 +446,20 @@ def retry(ctx: Context, id_: int | None = None) -> int:
 
 
 def audit(ctx: Context, driver: ComputeDriver) -> AuditResult:
-    """Have removed what is there of reservations that have ended.
+    """Queue the removal of objects whose reservations have ended.
 
-    What is there of others stays: of those of another service, say, or of leases that are
-    not kept any more.
+    Objects of unknown reservations stay: they may be those of another service, or of leases
+    whose history was removed.
 
-    :raises ComputeUnavailable, ComputeRefused: the compute service does not say what it has.
+    :raises ComputeUnavailable, ComputeRefused: the compute service does not list its objects.
     """
     objects = driver.made()
     removed: list[str] = []
     known: set[str] = set()
     ids = sorted(objects)
     for start in range(0, len(ids), _MOST_IDS):
-        seen, ended = _queue_removal(ctx, objects, ids[start:start + _MOST_IDS])
-        known |= seen
+        known_here, ended = _queue_removal(ctx, objects, ids[start:start + _MOST_IDS])
+        known |= known_here
         removed += ended
     return AuditResult(removed, [id_ for id_ in ids if id_ not in known])
 
@@ -465,11 +468,12 @@ def audit(ctx: Context, driver: ComputeDriver) -> AuditResult:
 def _queue_removal(
     ctx: Context, objects: Mapping[str, frozenset[str]], ids: Sequence[str]
 ) -> tuple[set[str], list[str]]:
-    """Write down what removes things of those that have ended; return the known, and these."""
+    """Insert the calls for those that have ended; return the known ids, and the ended ones."""
     with db.write(ctx) as session:
         rows = session.execute(_STATUSES, {"ids": ids}).all()
-        busy = {row.subject for row in session.execute(_SUBJECTS, {"ids": ids})}
+        busy = {row.subject for row in session.execute(_SUBJECTS_WITH_CALLS, {"ids": ids})}
         ended = [row for row in rows if row.status == R_DELETED and row.id not in busy]
         for row in ended:
-            put(session, row.id, row.lease_id, compute_calls.remove_made(row.id, objects[row.id]))
+            put(session, row.id, row.lease_id,
+                compute_calls.remove_orphans(row.id, objects[row.id]))
     return {row.id for row in rows}, [row.id for row in ended]

@@ -1,9 +1,9 @@
 """Slots in placement: a resource class for each instance reservation, while it is in force.
 
-Each host of the freepool has a child provider for them, which stays; a reservation in
-force has an inventory of its class there, one for each slot on the host. Where allocations
-outlive their reservation, or a host was replaced under them, the inventory stays as long
-as they do, with no capacity: nobody can claim of it any more. ``tidy`` removes it then.
+Each host of the freepool has a child provider for them, which stays. A reservation in force has
+an inventory of its class there, whose total is the number of its slots on the host. Where
+allocations outlive their reservation, or its host was replaced, the inventory stays as long as
+they do, with no capacity ("closed"): nobody can claim of it any more. ``tidy`` then removes it.
 
 Locks: those of ``placement.locks``: providers, then classes.
 Source: requirement R4, spec blazar §4 (``CUSTOM_RESERVATION_…``).
@@ -20,17 +20,23 @@ import sqlalchemy as sa
 from placement_core import db
 from placement_core.context import Context
 from placement_core.db import Session
-from placement_core.placement import inventories, locks, resource_classes, tables as placed
+from placement_core.placement import (
+    inventories,
+    locks,
+    resource_classes,
+    tables as placement_tables,
+)
 from placement_core.placement.allocations import reserved_trees
 from placement_core.placement.records import InventoryValues
 from placement_core.reservations import tables
 from placement_core.reservations.records import R_DELETED, PoolHost
 
-#: How many ids one statement names.
+#: How many ids one statement has at most.
 _MOST_IDS = 500
 
 _inventories, _allocations, _classes = (
-    placed.inventories, placed.allocations, placed.resource_classes)
+    placement_tables.inventories, placement_tables.allocations,
+    placement_tables.resource_classes)
 _hosts, _reservations = tables.computehosts, tables.lease_reservations
 
 _of_class = _inventories.c.resource_class_id == sa.bindparam("of_class")
@@ -69,31 +75,31 @@ def resource_class(reservation_id: str) -> str:
 
 
 def put(session: Session, reservation_id: str, slots: Mapping[PoolHost, int]) -> None:
-    """Have slots of a reservation on hosts; those on other hosts stay as they are."""
+    """Write the slots of a reservation on hosts; those on other hosts stay as they are."""
     _lock(session, slots, (host.child_id for host in slots))
-    class_id, is_new = resource_classes.have(session, resource_class(reservation_id))
+    class_id, is_new = resource_classes.find_or_insert(session, resource_class(reservation_id))
     inventories.put_class(session, class_id, {
         host.child_id: InventoryValues(total=count, max_unit=1)
         for host, count in slots.items()}, is_new=is_new)
 
 
-def are_there(session: Session, reservation_id: str) -> bool:
-    """Say whether placement counts the slots of a reservation in force."""
-    return _find(session, reservation_id) is not None
+def exist(session: Session, reservation_id: str) -> bool:
+    """Return whether placement has the slots of a reservation in force as inventories."""
+    return _find_class(session, reservation_id) is not None
 
 
 def withdraw(session: Session, reservation_id: str, hosts: Collection[PoolHost]) -> None:
-    """Have no slots of a reservation on some hosts; what is allocated stays, closed."""
-    class_id = _find(session, reservation_id)
+    """Remove the slots of a reservation on some hosts; close those that are allocated."""
+    class_id = _find_class(session, reservation_id)
     children = [] if class_id is None else [host.child_id for host in hosts]
     _lock(session, hosts, children)
     if class_id is not None:
-        _clear(session, class_id, children, _used_on(session, class_id))
+        _remove_or_close(session, class_id, children, _find_used_providers(session, class_id))
 
 
-def consumers(session: Session, reservation_id: str) -> list[str]:
-    """Return the uuids of those who hold slots of a reservation."""
-    class_id = _find(session, reservation_id)
+def find_consumers(session: Session, reservation_id: str) -> list[str]:
+    """Return the uuids of the consumers that hold slots of a reservation."""
+    class_id = _find_class(session, reservation_id)
     return [] if class_id is None else sorted(
         session.execute(_CONSUMERS, {"of_class": class_id}).scalars())
 
@@ -101,19 +107,19 @@ def consumers(session: Session, reservation_id: str) -> list[str]:
 def remove(
     ctx: Context, session: Session, reservation_id: str, hosts: Collection[PoolHost]
 ) -> list[str]:
-    """Have no slots of a reservation, nor its class; what is allocated stays, closed.
+    """Remove all slots of a reservation, and its class; close the slots that are allocated.
 
-    :param hosts: that it has; there may be slots on others, which were replaced.
-    :returns: the uuids of those who hold slots still.
+    :param hosts: its hosts; it may also have closed slots on hosts that were replaced.
+    :returns: the uuids of the consumers that still hold slots.
     """
-    class_id = _find(session, reservation_id)
+    class_id = _find_class(session, reservation_id)
     providers = set() if class_id is None else set(
         session.execute(_PROVIDERS, {"of_class": class_id}).scalars())
     _lock(session, hosts, providers)
     if class_id is None:
         return []
-    used = _used_on(session, class_id)
-    _clear(session, class_id, providers, used)
+    used = _find_used_providers(session, class_id)
+    _remove_or_close(session, class_id, providers, used)
     if used:
         return sorted(session.execute(_CONSUMERS, {"of_class": class_id}).scalars())
     resource_classes.delete(ctx, resource_class(reservation_id))
@@ -121,22 +127,22 @@ def remove(
 
 
 def tidy(ctx: Context) -> int:
-    """Remove what stayed because of allocations that are gone by now; return how much.
+    """Remove closed inventories and classes whose allocations are gone; return how many.
 
-    To be called now and then; any number may do so at the same time.
+    To be called periodically; any number of managers may do so at the same time.
     """
-    closed = _closed(ctx)
+    closed = _find_closed(ctx)
     for row in closed:
         _remove_closed(ctx, row.resource_provider_id, row.resource_class_id)
-    ended = _ended(ctx)
+    ended = _find_ended(ctx)
     for reservation_id in ended:
         _remove_unused(ctx, reservation_id)
     return len(closed) + len(ended)
 
 
 @db.retry_writes
-def _closed(ctx: Context) -> Sequence[sa.Row[Any]]:
-    """Return providers and classes of inventories without capacity, and without allocations."""
+def _find_closed(ctx: Context) -> Sequence[sa.Row[Any]]:
+    """Return providers and classes of closed inventories without allocations."""
     with db.read_once(ctx) as session:
         return session.execute(_CLOSED).all()
 
@@ -145,16 +151,17 @@ def _closed(ctx: Context) -> Sequence[sa.Row[Any]]:
 def _remove_closed(ctx: Context, provider: int, class_id: int) -> None:
     with db.write(ctx) as session:
         locks.lock_providers(session, {provider: 1})
-        if provider not in _used_on(session, class_id):
-            # It may have been opened again in between.
+        if provider not in _find_used_providers(session, class_id):
+            # The statement skips an inventory that has capacity again by now.
             session.execute(_REMOVE_CLOSED, {"of_class": class_id, "providers": [provider]})
 
 
 @db.retry_writes
-def _ended(ctx: Context) -> list[str]:
-    """Return the reservations that have ended and whose class is there, with no allocations."""
+def _find_ended(ctx: Context) -> list[str]:
+    """Return the ended reservations whose class still exists, without allocations."""
     with db.read_once(ctx) as session:
-        ids = sorted(filter(None, map(_reservation, session.execute(_UNUSED_NAMES).scalars())))
+        names = session.execute(_UNUSED_NAMES).scalars()
+        ids = sorted(filter(None, map(_parse_reservation_id, names)))
     ended: list[str] = []
     for start in range(0, len(ids), _MOST_IDS):
         with db.read_once(ctx) as session:
@@ -171,27 +178,27 @@ def _remove_unused(ctx: Context, reservation_id: str) -> None:
 def _lock(session: Session, hosts: Iterable[PoolHost], providers: Iterable[int]) -> None:
     """Lock providers whose inventories change, and the roots of hosts.
 
-    Whoever claims of a host of the freepool takes its root: what it is let in for does not
-    change meanwhile.
+    A claim on a host of the freepool locks its root, too: what admits it does not change
+    meanwhile.
     """
-    locks.lock_providers(session, {**dict.fromkeys((host.root_id for host in hosts), 0),
-                         **dict.fromkeys(providers, 1)})
+    locks.lock_providers(session, {
+        **dict.fromkeys((host.root_id for host in hosts), 0), **dict.fromkeys(providers, 1)})
 
 
-def _find(session: Session, reservation_id: str) -> int | None:
+def _find_class(session: Session, reservation_id: str) -> int | None:
     name = resource_class(reservation_id)
     return resource_classes.ids(session, [name]).get(name)
 
 
-def _used_on(session: Session, class_id: int) -> set[int]:
-    """Return the providers on which something of a class is allocated."""
+def _find_used_providers(session: Session, class_id: int) -> set[int]:
+    """Return the providers with allocations of a class."""
     return set(session.execute(_USED_ON, {"of_class": class_id}).scalars())
 
 
-def _clear(
+def _remove_or_close(
     session: Session, class_id: int, providers: Iterable[int], used: Collection[int]
 ) -> None:
-    """Remove inventories of held providers, and close those that are used."""
+    """Remove the inventories of locked providers, and close those that are used."""
     closed = sorted(set(providers) & set(used))
     gone = sorted(set(providers) - set(used))
     if closed:
@@ -200,8 +207,8 @@ def _clear(
         session.execute(_REMOVE, {"of_class": class_id, "providers": gone})
 
 
-def _reservation(name: str) -> str | None:
-    """Return the id of the reservation that a class is of, if its name is of that form."""
+def _parse_reservation_id(name: str) -> str | None:
+    """Return the id of the reservation that a class belongs to; None: it is another class."""
     try:
         reservation_id = str(uuid.UUID(name.removeprefix(reserved_trees.PASSES).replace("_", "-")))
     except ValueError:

@@ -1,18 +1,18 @@
-"""Which hosts a lease gets, and when.
+"""Assigns hosts to leases, and finds out when they fit.
 
-Planning is pure, times are seconds since the epoch, and what is promised comes as
-columns, so that ten thousand promises cost milliseconds:
+Planning is pure, times are seconds since the epoch, and bookings are NumPy columns, so that ten
+thousand bookings cost milliseconds:
 
-``timelines``      what is promised of things over time: peaks, steps, sums
-``pools``          hosts and what is promised of them
-``packing``        what a lease needs is put on hosts, all of it at once
-``planner``        a lease is planned, or refused with the reason
-``availability``   when it would fit, and how much is free over time
-``requirements``   the language in which reservations ask for properties of hosts
+``timelines``      bookings over time: peaks, steps, sums
+``pools``          hosts and their bookings
+``packing``        assigns hosts to all demands of a lease at once
+``planner``        plans a lease, or refuses it with the reason
+``availability``   when a lease would fit, and how much is free over time
+``requirements``   the language in which reservations require properties of hosts
 
-What is planned with comes from the database:
+Its input comes from the database:
 
-``pool_queries``   the pool and what is promised of it in a window
-``booking_index``  what is promised of hosts from now on, kept in memory
-``occupancy``      hosts of leases that have yet to end, or ended late
+``pool_queries``   reads the pool and its bookings in a window
+``booking_index``  all bookings from now on, in memory
+``occupancy``      hosts of leases whose end is overdue, or was late
 """

@@ -134,6 +134,32 @@ class FreeStep:
     disk_gb: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolTotal:
+    """What all hosts of the pool have, those that are out of service included."""
+
+    hosts: int
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timeline:
+    """What is free of the pool over time.
+
+    :ivar steps: without gaps; two in a row differ.
+    """
+
+    total: PoolTotal
+    steps: Sequence[FreeStep]
+
+
+def count_total(pool: Pool) -> PoolTotal:
+    """Return what all hosts of the pool have."""
+    return PoolTotal(len(pool.hosts), *pool.hosts.sizes.sum(axis=0).tolist())
+
+
 def timeline(pool: Pool, window: Window) -> list[FreeStep]:
     """Return how much of the pool is free over time, without saying who has the rest.
 

@@ -1,7 +1,7 @@
-"""All bookings of hosts, kept in memory and as fresh as the database.
+"""All present and future bookings of hosts, in memory and as current as the database.
 
 For queries about the whole future: when a lease fits, how much is free. Admission reads the
-database instead, under the lock of the pool's row, and only the window of the lease.
+database instead, under the lock on the pool's row, and only the window of the lease.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from placement_core.db.database import Database
 from placement_core.reservations import tables
 from placement_core.reservations.scheduling.pools import Bookings
 
-_leases, _reservations, _held = (
+_leases, _reservations, _shares = (
     tables.leases, tables.lease_reservations, tables.computehost_allocations)
 
-#: What ended so long ago is left out: longer than any cleaning takes.
+#: Bookings that ended longer ago are left out; no cleaning takes so long.
 _PAST_SECONDS = 8 * 86_400
 
-#: From so many changed leases on, everything is read again.
+#: If more leases than this have changed, all bookings are read again.
 _MOST_CHANGES = 1000
 
 _ALL = (
     sa.select(
-        _leases.c.number, _held.c.computehost_id, _held.c.start_second, _held.c.end_second,
-        _held.c.slots * _held.c.vcpus, _held.c.slots * _held.c.memory_mb,
-        _held.c.slots * _held.c.disk_gb, _held.c.whole)
-    .join(_reservations, _reservations.c.id == _held.c.reservation_id)
+        _leases.c.number, _shares.c.computehost_id, _shares.c.start_second, _shares.c.end_second,
+        _shares.c.slots * _shares.c.vcpus, _shares.c.slots * _shares.c.memory_mb,
+        _shares.c.slots * _shares.c.disk_gb, _shares.c.whole)
+    .join(_reservations, _reservations.c.id == _shares.c.reservation_id)
     .join(_leases, _leases.c.id == _reservations.c.lease_id)
-    .where(_held.c.end_second > sa.bindparam("since", type_=sa.BigInteger)))
+    .where(_shares.c.end_second > sa.bindparam("since", type_=sa.BigInteger)))
 _OF_LEASES = _ALL.where(lists.among(_leases.c.number, "numbers"))
 
 
@@ -55,7 +55,7 @@ class BookingSnapshot:
 
     @classmethod
     def of(cls, rows: Sequence[Any]) -> BookingSnapshot:
-        """Make the columns of rows: a lease's number, and what ``Bookings.of`` takes."""
+        """Build the columns from rows: a lease's number, then the columns of ``Bookings.of``."""
         return cls(np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows)),
                    Bookings.of([row[1:] for row in rows]))
 
@@ -68,7 +68,7 @@ class BookingSnapshot:
     ) -> BookingSnapshot:
         """Return the snapshot with other bookings of some leases.
 
-        :param changed: what these hold now.
+        :param changed: the present bookings of these leases.
         :param since: bookings that ended before are dropped.
         """
         others = self._where(
@@ -84,7 +84,7 @@ class BookingSnapshot:
 
 
 class BookingIndex:
-    """Hands out the present bookings. Thread-safe."""
+    """Returns the present bookings. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._follower = Follower(database, _refresh)
@@ -99,8 +99,8 @@ class BookingIndex:
 
 @db.retry_writes
 def _refresh(ctx: Context, before: Version[BookingSnapshot] | None) -> Version[BookingSnapshot]:
-    # Not one snapshot: what is read after the vector may be newer than it, and is read
-    # again then.
+    # Not in one snapshot: bookings that are read after the vector may be newer than it; they
+    # are then read again the next time.
     since = int(time.time()) - _PAST_SECONDS
     if before is not None:
         now, changed = vector.follow(ctx, before.vector)

@@ -1,12 +1,12 @@
-"""Which hosts nobody may come to just now, although no promise says so.
+"""Finds hosts that are not free yet, although their bookings have ended.
 
-By what is promised, a host is free from the end of a lease on. Really it is free once that
-end was carried out, and the host was cleaned after it. Everybody who brings a lease into
-force on a host asks here, in the transaction that does so: a start waits, growth and healing
-of a lease in force take other hosts, and the host does not leave the freepool.
+By its bookings, a host is free from the end of a lease on. In fact it is free when that end was
+executed, and the host was cleaned after it. Code that brings a lease into force on a host asks
+this module, in the same transaction: a start waits, growth and healing of a lease in force choose
+other hosts, and the host does not leave the freepool.
 
-Locks: an end closes its event in its own transaction, so whoever does not find it here has
-the lease that has ended behind him.
+Locks: an end closes its event in its own transaction. So if a lease is not found here, its end is
+committed.
 Source: design §6.
 """
 
@@ -22,24 +22,24 @@ import sqlalchemy as sa
 from placement_core.db import Session, clock
 from placement_core.reservations import records, tables
 
-_leases, _events, _reservations, _held = (
+_leases, _events, _reservations, _shares = (
     tables.leases, tables.lease_events, tables.lease_reservations,
     tables.computehost_allocations)
 
-#: Computed once for a statement, so that an index can be used.
+#: A subquery: it is computed once for a statement, so that an index can be used.
 _NOW = sa.select(clock.now()).scalar_subquery()
-_HELD = (
-    sa.select(_held.c.computehost_id, _reservations.c.lease_id, _held.c.end_second)
-    .select_from(_held)
-    .join(_reservations, _reservations.c.id == _held.c.reservation_id))
-_UNENDED = (
-    _HELD.add_columns(_events.c.due_at)
+_SHARES = (
+    sa.select(_shares.c.computehost_id, _reservations.c.lease_id, _shares.c.end_second)
+    .select_from(_shares)
+    .join(_reservations, _reservations.c.id == _shares.c.reservation_id))
+_OVERDUE = (
+    _SHARES.add_columns(_events.c.due_at)
     .join(_events, _events.c.lease_id == _reservations.c.lease_id)
     .where(
         _events.c.status.in_((records.UNDONE, records.IN_PROGRESS, records.E_ERROR)),
         _events.c.due_at <= _NOW, _events.c.event_type == records.END))
 _LATE = (
-    _HELD.add_columns(_leases.c.end_at, _leases.c.ended_at)
+    _SHARES.add_columns(_leases.c.end_at, _leases.c.ended_at)
     .join(_leases, _leases.c.id == _reservations.c.lease_id)
     .where(_leases.c.ended_at > _leases.c.end_at))
 _UNCLEAN_NOW = _LATE.where(_leases.c.ended_at > sa.select(clock.in_seconds(
@@ -65,22 +65,22 @@ class OccupiedHost:
 def find(
     session: Session, *, cleaning_seconds: int, at_second: int | None = None
 ) -> list[OccupiedHost]:
-    """Return the hosts that are not free, though no booking takes them any more.
+    """Return the hosts that are not free, although their bookings have ended.
 
-    :param at_second: when somebody would come, in seconds since the epoch. A plan that is made
-        a moment later must judge by the second that it writes down. None: now.
+    :param at_second: when the host is needed, in seconds since the epoch: plans pass the second
+        that they store, as the clock may have advanced since. None: now.
     """
     occupied = [
-        OccupiedHost(row.computehost_id, row.lease_id, _second(row.due_at), None)
-        for row in session.execute(_UNENDED)
-        # A host that was given up earlier is the lease's no longer.
-        if row.end_second >= _second(row.due_at)]
+        OccupiedHost(row.computehost_id, row.lease_id, _to_second(row.due_at), None)
+        for row in session.execute(_OVERDUE)
+        # A host that was released earlier does not belong to the lease any more.
+        if row.end_second >= _to_second(row.due_at)]
     if cleaning_seconds:
         occupied += [
-            OccupiedHost(row.computehost_id, row.lease_id, _second(row.end_at),
-                         _second(row.ended_at) + cleaning_seconds)
+            OccupiedHost(row.computehost_id, row.lease_id, _to_second(row.end_at),
+                         _to_second(row.ended_at) + cleaning_seconds)
             for row in _read_unclean(session, cleaning_seconds, at_second)
-            if row.end_second >= _second(row.end_at)]
+            if row.end_second >= _to_second(row.end_at)]
     return occupied
 
 
@@ -98,13 +98,13 @@ def keeps_waiting(
     occupied: Iterable[OccupiedHost], lease_id: str, start_at: datetime.datetime,
     host_ids: Sequence[int],
 ) -> bool:
-    """Say whether a lease cannot start yet.
+    """Return whether a lease cannot start yet.
 
-    It does not wait for a lease that was to end only after its start: beside that one, it was
-    admitted.
+    It does not wait for leases that were due to end only after its start: it was planned next to
+    them.
 
-    :param start_at: of the lease.
-    :param host_ids: those that it holds.
+    :param start_at: the start of the lease.
+    :param host_ids: its hosts.
     """
     start = int(start_at.replace(tzinfo=datetime.UTC).timestamp())
     return any(
@@ -112,5 +112,5 @@ def keeps_waiting(
         for host in occupied)
 
 
-def _second(at: datetime.datetime) -> int:
+def _to_second(at: datetime.datetime) -> int:
     return int(at.replace(tzinfo=datetime.UTC).timestamp())

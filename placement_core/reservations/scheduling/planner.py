@@ -39,9 +39,9 @@ class ReservationRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """What a reservation gets: all it holds from now on.
+    """What a reservation is granted: all its shares and amounts from now on.
 
-    :ivar amounts: of what is on no host.
+    :ivar amounts: {thing that is on no host: amount}.
     """
 
     shares: Sequence[Share] = ()
@@ -52,11 +52,11 @@ def plan(
     pool: Pool, window: Window, requests: Sequence[ReservationRequest],
     demands: Sequence[Demand] | None = None,
 ) -> list[Grant]:
-    """Find what the reservations of a lease get, all of them at once.
+    """Plan all reservations of a lease together.
 
-    :param pool: what is promised to others: nothing that these reservations hold.
-    :param window: of the lease; what is left of it, if it has started.
-    :param demands: what they need, if not what ``needs`` says.
+    :param pool: the pool with the bookings of others, without those of these reservations.
+    :param window: the window of the lease; what is left of it, if it has started.
+    :param demands: the demands, if not those of ``needs``.
     :returns: in the order of ``requests``.
     :raises DoesNotFit: saying what fell short, and when.
     :raises errors.Invalid: a plugin refuses a request.
@@ -66,12 +66,12 @@ def plan(
     _check_amounts(pool, window, requests, demands)
     items = _build_items(pool, requests, demands)
     for item in items.values():
-        _check_keeps_held(item)
+        _check_keeps_shares(item)
     packed = packing.pack(
         pool.hosts, pool.free(start, end), list(items.values()), PackingBudget())
     if isinstance(packed, Shortfall):
         item = list(items.values())[packed.item]
-        raise _refusal(pool, window, item, packed, alone=len(items) == 1)
+        raise _build_refusal(pool, window, item, packed, alone=len(items) == 1)
     shares = {
         index: packing.to_shares(item.demand, placed, pool.hosts)
         for (index, item), placed in zip(items.items(), packed, strict=True)}
@@ -93,11 +93,11 @@ def fits(
     pool: Pool, window: Window, requests: Sequence[ReservationRequest], demands: Sequence[Demand],
     budget: PackingBudget,
 ) -> tuple[bool, bool]:
-    """Say whether all demands of a lease fit into a window, and whether that is proven.
+    """Return whether all demands of a lease fit into a window, and whether that is proven.
 
-    :param budget: for the search.
+    :param budget: the budget of the search.
     """
-    if any(_amount_missing(pool, window, key, amount, capacity)
+    if any(_missing_amount(pool, window, key, amount, capacity)
            for key, (amount, capacity) in required_amounts(requests, demands).items()):
         return False, True
     items = list(_build_items(pool, requests, demands).values())
@@ -109,7 +109,7 @@ def fits(
 def required_amounts(
     requests: Sequence[ReservationRequest], demands: Sequence[Demand]
 ) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return what a lease wants that is on no host, and how much of it there is.
+    """Return the amounts of things on no host that a lease needs, with their capacities.
 
     :returns: {(resource type, what): (amount of all reservations, capacity)}
     """
@@ -136,8 +136,9 @@ def availability_series(
         every host not more than the demand needs.
     """
     everything = np.arange(len(pool.hosts))
-    free = _useful(pool.free_in_steps(steps.things, steps.amounts), demand, pool, steps.things)
-    empty = _useful(pool.capacity, demand, pool, everything)
+    free = _count_useful(
+        pool.free_in_steps(steps.things, steps.amounts), demand, pool, steps.things)
+    empty = _count_useful(pool.capacity, demand, pool, everything)
     things, times, values = steps.minima(free, empty, duration)
     ends_in_time = times <= steps.end - duration
     return totals(things[ends_in_time], times[ends_in_time], values[ends_in_time])
@@ -148,10 +149,10 @@ def required_count(demand: WholeHosts | Slots) -> int:
     return demand.minimum if isinstance(demand, WholeHosts) else demand.amount
 
 
-def _useful(
+def _count_useful(
     free: pools.FreeCapacity, demand: WholeHosts | Slots, pool: Pool, things: np.ndarray
 ) -> np.ndarray:
-    """Return how much of a demand each row of ``free`` could give, the affinity observed."""
+    """Return how much of a demand each row of ``free`` can satisfy, observing its affinity."""
     allowed = (demand.hosts & pool.hosts.reservable)[things]
     if isinstance(demand, WholeHosts):
         whole: np.ndarray = (free.untouched & allowed).astype(np.int64)
@@ -178,10 +179,10 @@ def _count_held(pool: Pool, spec: ReservationSpec) -> dict[int, int]:
     return dict(held)
 
 
-def _check_keeps_held(item: Item) -> None:
-    """Check that a reservation in force keeps what it holds.
+def _check_keeps_shares(item: Item) -> None:
+    """Check that a reservation in force keeps its shares.
 
-    :raises NotChangeable: less is asked for than is held.
+    :raises NotChangeable: it asks for less than it has.
     """
     held = sum(item.held.values())
     if item.fixed and held > item.maximum:
@@ -197,35 +198,35 @@ def _check_amounts(
     pool: Pool, window: Window, requests: Sequence[ReservationRequest], demands: Sequence[Demand]
 ) -> None:
     for key, (amount, capacity) in required_amounts(requests, demands).items():
-        missing = _amount_missing(pool, window, key, amount, capacity)
+        missing = _missing_amount(pool, window, key, amount, capacity)
         if missing:
             free = max(0, amount - missing)
             raise DoesNotFit(
                 f"{amount} {key[1]} were asked for, {free} of {capacity} are free {window}.",
-                {key[1]: missing}, _tightest_amount(pool, window, key))
+                {key[1]: missing}, _find_tightest_part(pool, window, key))
 
 
-def _amount_missing(
+def _missing_amount(
     pool: Pool, window: Window, key: tuple[str, str], amount: int, capacity: int
 ) -> int:
     promised = int(pool.amount_timeline(key).peaks(window.start, window.end)[0, 0])
     return max(0, amount - max(0, capacity - promised))
 
 
-def _tightest_amount(pool: Pool, window: Window, key: tuple[str, str]) -> Window | None:
+def _find_tightest_part(pool: Pool, window: Window, key: tuple[str, str]) -> Window | None:
     steps = pool.amount_timeline(key).steps(window.start, window.end)
     times = np.concatenate(([window.start], steps.times))
-    return _lowest_part(times, np.concatenate(([0], -steps.amounts[:, 0])), window)
+    return _find_lowest_part(times, np.concatenate(([0], -steps.amounts[:, 0])), window)
 
 
 # Refusals ----------------------------------------------------------------------------
 
 
-def _refusal(
+def _build_refusal(
     pool: Pool, window: Window, item: Item, short: Shortfall, *, alone: bool
 ) -> DoesNotFit:
     demand = item.demand
-    during = _when_least_is_free(pool, window, demand)
+    during = _find_tightest_window(pool, window, demand)
     if short.lost:
         what = "hosts" if isinstance(demand, WholeHosts) else "slots"
         return DoesNotFit(
@@ -268,7 +269,7 @@ def _slots(demand: Slots) -> str:
 def _missing_for_slots(
     pool: Pool, window: Window, demand: Slots, available: int
 ) -> tuple[dict[str, int], str]:
-    """Return what falls short, and of which resource alone there is too little."""
+    """Return the missing amounts, and a text of the resources that alone are too scarce."""
     free = pool.free(window.start, window.end)
     allowed = demand.hosts & pool.hosts.reservable
     missing, short = {"slots": demand.amount - available}, []
@@ -286,12 +287,12 @@ def _missing_for_slots(
     return missing, f"; there is {' and '.join(short)}" if short else ""
 
 
-def _when_least_is_free(
+def _find_tightest_window(
     pool: Pool, window: Window, demand: WholeHosts | Slots
 ) -> Window | None:
-    """Return the first part of a window in which the need can least be had.
+    """Return the first part of a window in which least of a demand is free.
 
-    None: at any moment it could be had, but not on the same hosts throughout.
+    None: at any moment enough is free, but not on the same hosts throughout.
     """
     if not len(pool.hosts):
         return window
@@ -299,10 +300,10 @@ def _when_least_is_free(
     times, values = availability_series(pool, steps, 1, demand)
     if values.min() >= required_count(demand):
         return None
-    return _lowest_part(times, values, window)
+    return _find_lowest_part(times, values, window)
 
 
-def _lowest_part(times: np.ndarray, values: np.ndarray, window: Window) -> Window:
+def _find_lowest_part(times: np.ndarray, values: np.ndarray, window: Window) -> Window:
     lowest = values == values.min()
     first = int(np.argmax(lowest))
     after = np.flatnonzero(~lowest[first:])

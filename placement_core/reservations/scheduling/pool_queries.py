@@ -21,7 +21,7 @@ from placement_core.reservations.scheduling import occupancy
 from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 
-_hosts, _held, _amounts = (
+_hosts, _shares, _amounts = (
     tables.computehosts, tables.computehost_allocations, tables.reservation_amounts)
 _names, _capabilities = tables.resource_properties, tables.computehost_extra_capabilities
 
@@ -74,9 +74,9 @@ def _during(table: sa.Table, *columns: Any) -> tuple[sa.Select[Any], sa.Select[A
 
 
 _BOOKINGS = _during(
-    _held, _held.c.computehost_id, _held.c.start_second, _held.c.end_second,
-    _held.c.slots * _held.c.vcpus, _held.c.slots * _held.c.memory_mb,
-    _held.c.slots * _held.c.disk_gb, _held.c.whole)
+    _shares, _shares.c.computehost_id, _shares.c.start_second, _shares.c.end_second,
+    _shares.c.slots * _shares.c.vcpus, _shares.c.slots * _shares.c.memory_mb,
+    _shares.c.slots * _shares.c.disk_gb, _shares.c.whole)
 _AMOUNT_BOOKINGS = _during(
     _amounts, _amounts.c.resource_type, _amounts.c.what, _amounts.c.start_second,
     _amounts.c.end_second, _amounts.c.amount)

@@ -75,11 +75,11 @@ class AmountBooking:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class FreeCapacity:
-    """What is free of each host throughout a window.
+    """The free capacity of each host throughout a window.
 
-    :ivar amounts: int64, columns as ``Size.amounts``; 0 or less where nothing is.
-    :ivar shareable: bool: nobody has the whole host.
-    :ivar untouched: bool: nobody has anything of it.
+    :ivar amounts: int64, columns as ``Size.amounts``; 0 or less where nothing is free.
+    :ivar shareable: bool: the host is not booked whole.
+    :ivar untouched: bool: the host has no bookings.
     """
 
     amounts: np.ndarray
@@ -92,15 +92,14 @@ class FreeCapacity:
 
 
 class Pool:
-    """The freepool of hosts, and everything that is booked of it over time.
+    """The freepool with its bookings.
 
-    A booking takes its host until that is cleaned, so windows are longer by the time for
-    cleaning, too.
+    A booking occupies its host until it is cleaned, so windows are extended by the cleaning time.
 
-    :param bookings: of these hosts; those of others are ignored.
-    :param cleaning_seconds: how long a booking takes its host after its end.
-    :param occupied: ids of hosts on which nobody can get anything new, whatever is booked of
-        them: see ``occupancy``.
+    :param bookings: the bookings; those of hosts that are not in ``hosts`` are ignored.
+    :param cleaning_seconds: how long a booking occupies its host after its end.
+    :param occupied: ids of hosts that accept no new shares, whatever their bookings: see
+        ``occupancy``.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 """Leases in the database.
 
 ``lease_rows``  leases with their reservations, the fields of these, and events
-``bookings``    what their reservations hold, and held, over time
+``bookings``    the shares of hosts that reservations have, and had, over time
 """

@@ -1,7 +1,7 @@
-"""What reservations hold of hosts, and of what is on no host, over time.
+"""Bookings: shares of hosts, and amounts of other things, that reservations have over time.
 
-What was held stays for the history: an early end moves ``end_second``. The rows that end with
-the lease say what it holds now.
+Past shares stay for the history: an early end moves ``end_second``. The rows that end with the
+lease are its present shares.
 """
 
 from __future__ import annotations
@@ -18,52 +18,52 @@ from placement_core.reservations.records import Lease, Reservation
 from placement_core.reservations.scheduling.planner import Grant
 from placement_core.reservations.store import lease_rows
 
-_held, _amounts = tables.computehost_allocations, tables.reservation_amounts
+_shares, _amounts = tables.computehost_allocations, tables.reservation_amounts
 
-# Reservations are named one by one: MySQL would look at every row for a subquery.
+# The ids are a list of values: for a subquery, MySQL would read every row.
 _END = sa.bindparam("end", type_=sa.BigInteger)
 
 
-def _of_some(table: sa.Table) -> sa.ColumnElement[bool]:
+def _of_reservations(table: sa.Table) -> sa.ColumnElement[bool]:
     return table.c.reservation_id.in_(sa.bindparam("reservation_ids", expanding=True))
 
 
 def _of_lease_until(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return which rows are held to the end of a lease.
+    """Return the conditions of rows that end with the lease.
 
-    Others were given up before: their hosts failed.
+    Other rows were released before, because their hosts failed.
     """
-    return _of_some(table), table.c.end_second >= _END
+    return _of_reservations(table), table.c.end_second >= _END
 
 
 _SHARES = (
-    sa.select(_held).where(*_of_lease_until(_held))
-    .order_by(_held.c.reservation_id, _held.c.computehost_id))
-_CUT = {
+    sa.select(_shares).where(*_of_lease_until(_shares))
+    .order_by(_shares.c.reservation_id, _shares.c.computehost_id))
+_SET_END = {
     table.name: sa.update(table).where(*_of_lease_until(table)).values(end_second=_END)
-    for table in (_held, _amounts)}
-_MOVE_END = {
+    for table in (_shares, _amounts)}
+_EXTEND = {
     table.name: sa.update(table).where(*_of_lease_until(table))
     .values(end_second=sa.bindparam("new_end", type_=sa.BigInteger))
-    for table in (_held, _amounts)}
+    for table in (_shares, _amounts)}
 _MOVE = {
     table.name: sa.update(table).where(*_of_lease_until(table))
     .values(start_second=sa.bindparam("new_start", type_=sa.BigInteger),
             end_second=sa.bindparam("new_end", type_=sa.BigInteger))
-    for table in (_held, _amounts)}
-_DROP_ALL = {
-    table.name: sa.delete(table).where(_of_some(table)) for table in (_held, _amounts)}
-_of_share = (_held.c.reservation_id == sa.bindparam("of_reservation"),
-             _held.c.computehost_id == sa.bindparam("of_host"),
-             _held.c.end_second >= sa.bindparam("lease_end", type_=sa.BigInteger))
-_LOSE = sa.update(_held).where(*_of_share).values(end_second=_END)
-#: What was held for less than a second: it is kept because the host is cleaned after it, until
-#: the reservation has the host again.
-_DROP_MOMENT = sa.delete(_held).where(
-    _held.c.reservation_id == sa.bindparam("of_reservation"),
-    _held.c.computehost_id == sa.bindparam("of_host"),
-    _held.c.start_second == _held.c.end_second,
-    _held.c.start_second == sa.bindparam("new_start", type_=sa.BigInteger))
+    for table in (_shares, _amounts)}
+_DELETE_ALL = {
+    table.name: sa.delete(table).where(_of_reservations(table)) for table in (_shares, _amounts)}
+_of_share = (_shares.c.reservation_id == sa.bindparam("of_reservation"),
+             _shares.c.computehost_id == sa.bindparam("of_host"),
+             _shares.c.end_second >= sa.bindparam("lease_end", type_=sa.BigInteger))
+_RELEASE = sa.update(_shares).where(*_of_share).values(end_second=_END)
+#: Deletes a share that lasted less than a second. Such a row exists because the host is cleaned
+#: after it; it is deleted when the reservation gets the host again.
+_DELETE_EMPTY = sa.delete(_shares).where(
+    _shares.c.reservation_id == sa.bindparam("of_reservation"),
+    _shares.c.computehost_id == sa.bindparam("of_host"),
+    _shares.c.start_second == _shares.c.end_second,
+    _shares.c.start_second == sa.bindparam("new_start", type_=sa.BigInteger))
 _SET_AMOUNT = (
     sa.update(_amounts)
     .where(_amounts.c.reservation_id == sa.bindparam("of_reservation"),
@@ -72,7 +72,7 @@ _SET_AMOUNT = (
 
 
 def read_shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
-    """Return what the reservations of a lease hold, by their ids."""
+    """Return the present shares of a lease, {reservation id: shares}."""
     by_reservation: dict[str, list[Share]] = {
         reservation.id: [] for reservation in lease.reservations}
     for row in session.execute(
@@ -84,10 +84,10 @@ def read_shares(session: Session, lease: Lease) -> dict[str, list[Share]]:
 
 
 def insert(
-    session: Session, granted: Iterable[tuple[Reservation, Grant]], window: Window
+    session: Session, grants: Iterable[tuple[Reservation, Grant]], window: Window
 ) -> None:
-    """Write down what reservations hold that held nothing."""
-    pairs = list(granted)
+    """Insert the bookings of reservations that have none yet."""
+    pairs = list(grants)
     _insert_shares(session, [
         (reservation, share) for reservation, grant in pairs for share in grant.shares], window)
     amounts = [
@@ -100,38 +100,38 @@ def insert(
 
 
 def replace(
-    session: Session, granted: Iterable[tuple[Reservation, Grant]], window: Window
+    session: Session, grants: Iterable[tuple[Reservation, Grant]], window: Window
 ) -> None:
-    """Write down what reservations hold instead of what they held; none is in force."""
-    pairs = list(granted)
+    """Replace the bookings of reservations, none of which is in force."""
+    pairs = list(grants)
     if pairs:
         reservations = [reservation for reservation, _ in pairs]
-        for table in _holding(reservations):
-            session.execute(_DROP_ALL[table.name], _ids(reservations))
+        for table in _find_tables(reservations):
+            session.execute(_DELETE_ALL[table.name], _ids(reservations))
         insert(session, pairs, window)
 
 
 def extend(
-    session: Session, granted: Iterable[tuple[Reservation, Sequence[Share], Grant]],
+    session: Session, grants: Iterable[tuple[Reservation, Sequence[Share], Grant]],
     window: Window,
 ) -> None:
-    """Write down what reservations that are in force hold besides what they held.
+    """Add bookings to reservations that are in force.
 
-    What they had before stays known: a host that one gets again, or gets more slots of, has
-    another row from then on.
+    Past shares stay: if a reservation gets a host again, or another number of slots of it, a new
+    row begins.
 
-    :param granted: with what each one held.
-    :param window: what is left of the lease's: what is new is held from its start on.
+    :param grants: ``(reservation, its shares before, its grant)``.
+    :param window: what is left of the lease's window; new shares begin at its start.
     """
     new: list[tuple[Reservation, Share]] = []
-    for reservation, before, grant in granted:
-        held = {share.host_id: share for share in before}
+    for reservation, before, grant in grants:
+        shares_before = {share.host_id: share for share in before}
         for share in grant.shares:
-            if share != held.get(share.host_id):
-                if share.host_id in held:
+            if share != shares_before.get(share.host_id):
+                if share.host_id in shares_before:
                     release(session, reservation, [share.host_id], window)
                 new.append((reservation, share))
-                session.execute(_DROP_MOMENT, {
+                session.execute(_DELETE_EMPTY, {
                     "of_reservation": reservation.id, "of_host": share.host_id,
                     "new_start": window.start})
         added = {
@@ -145,68 +145,68 @@ def extend(
 def release(
     session: Session, reservation: Reservation, host_ids: Collection[int], window: Window
 ) -> None:
-    """Write down that a reservation that is in force has what it had of hosts no longer.
+    """End the shares of some hosts of a reservation that is in force.
 
-    :param window: what is left of the lease's: its start is when.
+    :param window: what is left of the lease's window; the shares end at its start.
     """
     for host_id in host_ids:
-        session.execute(_LOSE, {
+        session.execute(_RELEASE, {
             "of_reservation": reservation.id, "of_host": host_id,
             "lease_end": window.end, "end": window.start})
 
 
 def move(session: Session, lease: Lease, window: Window, *, started: bool) -> None:
-    """Change when a lease's reservations hold what they hold.
+    """Move the bookings of a lease to another window.
 
-    :param lease: as it was.
-    :param started: what was held is history: only the end changes.
+    :param lease: the lease before the change.
+    :param started: it is in force: only the end changes.
     """
     parameters = {
         **_ids(lease.reservations), "end": lease.window.end, "new_end": window.end}
-    for table in _holding(lease.reservations):
+    for table in _find_tables(lease.reservations):
         if started:
-            session.execute(_MOVE_END[table.name], parameters)
+            session.execute(_EXTEND[table.name], parameters)
         else:
             session.execute(_MOVE[table.name], {**parameters, "new_start": window.start})
 
 
 def end(session: Session, lease: Lease, second: int) -> None:
-    """End what the reservations of a lease hold, if that is not over.
+    """End the bookings of a lease, if their time is not over.
 
-    What was not in force was never held: nothing is left of it. What was in force for less than
-    a second was: its hosts are cleaned.
+    Bookings of reservations that were not in force are deleted. Those that were in force for less
+    than a second stay, with zero length, because their hosts are cleaned.
 
-    :param lease: as it was.
-    :param second: when, in seconds since the epoch.
+    :param lease: the lease before its end.
+    :param second: the time of the end, in seconds since the epoch.
     """
     in_force, others = [], []
     for reservation in lease.reservations:
         (in_force if reservation.status == records.R_ACTIVE else others).append(reservation)
     if others:
-        for table in _holding(others):
-            session.execute(_DROP_ALL[table.name], _ids(others))
+        for table in _find_tables(others):
+            session.execute(_DELETE_ALL[table.name], _ids(others))
     if in_force and second < lease.window.end:
         parameters = {**_ids(in_force), "end": max(second, lease.window.start)}
-        for table in _holding(in_force):
-            session.execute(_CUT[table.name], parameters)
+        for table in _find_tables(in_force):
+            session.execute(_SET_END[table.name], parameters)
 
 
 def _ids(reservations: Iterable[Reservation]) -> dict[str, Any]:
     return {"reservation_ids": [reservation.id for reservation in reservations]}
 
 
-def _holding(reservations: Iterable[Reservation]) -> Sequence[sa.Table]:
-    """Return in which tables reservations hold something."""
+def _find_tables(reservations: Iterable[Reservation]) -> Sequence[sa.Table]:
+    """Return the tables that have bookings of reservations."""
     has_amounts = any(
         not lease_rows.has_table(reservation.resource_type) for reservation in reservations)
-    return (_held, _amounts) if has_amounts else (_held,)
+    return (_shares, _amounts) if has_amounts else (_shares,)
 
 
 def _insert_shares(
     session: Session, pairs: Sequence[tuple[Reservation, Share]], window: Window
 ) -> None:
     if pairs:
-        inserts.insert_many(session, _held, [
+        inserts.insert_many(session, _shares, [
             {"reservation_id": reservation.id, "computehost_id": share.host_id,
              "slots": share.slots, "vcpus": share.size.vcpus,
              "memory_mb": share.size.memory_mb, "disk_gb": share.size.disk_gb,

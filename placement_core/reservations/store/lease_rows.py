@@ -1,10 +1,10 @@
-"""Leases in their tables: with reservations, their fields, and events.
+"""Reads and writes leases, with their reservations, the fields of these, and events.
 
 The fields of ``virtual:instance`` and ``physical:host`` have tables (requirement R7),
 those of other plugins are JSON. Up to a thousand leases are read with two statements.
 
-``leases.version`` rises with whatever changes of a lease: its row, its reservations, their
-fields, and its events. Two readings with the same version are the same.
+``leases.version`` is incremented with every change of a lease: of its row, its reservations,
+their fields or its events. Two reads that return the same version return the same lease.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ _of_instances, _of_hosts = tables.instance_reservations, tables.computehost_rese
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _FieldTable:
-    """Where the fields of a plugin are kept, and what else is.
+    """The table with the fields of a plugin.
 
-    :ivar made: the columns of what was made in the compute service.
+    :ivar fields: the columns of the fields.
+    :ivar compute_ids: the columns of ``Reservation.compute_ids``.
     """
 
     table: sa.Table
     fields: tuple[str, ...]
-    made: tuple[str, ...]
+    compute_ids: tuple[str, ...]
 
     def columns(self) -> list[sa.Column[Any]]:
-        return [self.table.c[name] for name in (*self.fields, *self.made)]
+        return [self.table.c[name] for name in (*self.fields, *self.compute_ids)]
 
 
 _FIELD_TABLES: Mapping[str, _FieldTable] = {
@@ -57,8 +58,8 @@ _FIELD_TABLES: Mapping[str, _FieldTable] = {
         ("aggregate_id",)),
 }
 
-#: The columns of a lease, in the order of the fields of its record up to the
-#: reservations, and after the events.
+#: The columns of a lease, in the order of the fields of ``Lease``, without reservations and
+#: events.
 _COLUMNS = (
     _leases.c.number, _leases.c.id, _leases.c.name, _leases.c.user_id, _leases.c.project_id,
     _leases.c.start_at, _leases.c.end_at, _leases.c.status, _leases.c.degraded,
@@ -71,10 +72,10 @@ _OF_RESERVATIONS = (
 _OF_EVENTS = (
     _events.c.id, _events.c.lease_id, _events.c.event_type, _events.c.due_at, _events.c.status,
     _events.c.problem, _events.c.created_at, _events.c.updated_at)
-#: The order in which events of a lease are shown.
+#: The order of the events in a lease.
 _ORDER = {records.START: 0, records.BEFORE_END: 1, records.END: 2}
 
-#: Which leases there are: one that was deleted is kept for the history only.
+#: Leases that were not deleted: deleted ones stay for the history only.
 EXISTING = _leases.c.deleted_at.is_(None)
 
 
@@ -90,8 +91,8 @@ def _with_reservations() -> sa.Select[Any]:
     return statement.order_by(_reservations.c.position)
 
 
-#: Leases, a row for each of their reservations; and their events. Of one lease, with the
-#: present, and of several.
+#: Each a query of leases, with a row for each of their reservations, and one of their events.
+#: Of one lease, with the time of the query, and of several.
 _BY_ID = (
     _with_reservations().add_columns(clock.now())
     .where(_leases.c.id == sa.bindparam("lease_id"), EXISTING),
@@ -102,15 +103,16 @@ _BY_IDS = (
 _LOCK = (
     sa.update(_leases)
     .where(_leases.c.id == sa.bindparam("lease_id"), EXISTING)
-    # A time of change would be set otherwise, whether something changes or not.
+    # Otherwise the default of updated_at would be set, even if nothing changes.
     .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at))
 _LOCK_ALL = (
     sa.update(_leases).where(lists.among(_leases.c.id, "ids"))
     .values(version=_leases.c.version + 1, updated_at=_leases.c.updated_at))
 
-#: From so many leases on, making them takes the garbage collector longer than us.
+#: From this number of leases on, the garbage collector is switched off while they are built: it
+#: would take longer than building them.
 _MANY = 500
-#: How many ids one statement names.
+#: How many ids one statement has at most.
 _MOST_IDS = 1000
 
 
@@ -133,19 +135,19 @@ def find(session: Session, lease_id: str) -> LeaseSnapshot | None:
     rows: Sequence[Any] = session.execute(of_leases, parameters).all()
     if not rows:
         return None
-    [lease] = _leases_of(rows, session.execute(of_events, parameters).all())
+    [lease] = _build_leases(rows, session.execute(of_events, parameters).all())
     return LeaseSnapshot(lease, aware(rows[0][-1]).replace(microsecond=0))
 
 
 def read(session: Session, ids: Sequence[str]) -> list[Lease]:
-    """Return leases that there are, in the order of their ids in ``ids``."""
+    """Return existing leases, in the order of their ids in ``ids``."""
     of_leases, of_events = _BY_IDS
     by_id: dict[str, Lease] = {}
-    # The collector would look through all that is made, again and again.
+    # The collector would traverse all new objects, again and again.
     with no_garbage_collection() if len(ids) > _MANY else contextlib.nullcontext():
         for first in range(0, len(ids), _MOST_IDS):
             parameters = {"ids": list(ids[first:first + _MOST_IDS])}
-            by_id |= {lease.id: lease for lease in _leases_of(
+            by_id |= {lease.id: lease for lease in _build_leases(
                 session.execute(of_leases, parameters).all(),
                 session.execute(of_events, parameters).all())}
     return [by_id[id_] for id_ in ids]
@@ -166,18 +168,18 @@ def lock_all(session: Session, ids: Sequence[str]) -> None:
 
 
 def is_id(text: str) -> bool:
-    """Say whether a text is spelt as we spell ids."""
+    """Return whether a text is an id in its canonical spelling."""
     try:
         return str(uuid.UUID(text)) == text
     except ValueError:
         return False
 
 
-def _leases_of(rows: Sequence[Any], of_events: Sequence[Any]) -> list[Lease]:
+def _build_leases(rows: Sequence[Any], of_events: Sequence[Any]) -> list[Lease]:
     times = _Times()
     reservations: defaultdict[str, list[Reservation]] = defaultdict(list)
     for row in rows:
-        reservations[row[1]].append(_reservation(row[_OWN:], times))
+        reservations[row[1]].append(_build_reservation(row[_WIDTH:], times))
     events: defaultdict[str, list[Event]] = defaultdict(list)
     for id_, lease_id, event_type, due_at, status, problem, created_at, updated_at in of_events:
         events[lease_id].append(Event(
@@ -188,15 +190,15 @@ def _leases_of(rows: Sequence[Any], of_events: Sequence[Any]) -> list[Lease]:
               degraded, trust_id, reservations[id_], sorted(events[id_], key=_sort_key),
               times[created_at], times[updated_at])
         for number, id_, name, user_id, project_id, start_at, end_at, status, degraded,
-        trust_id, created_at, updated_at in {row[1]: row[:_OWN] for row in rows}.values()]
+        trust_id, created_at, updated_at in {row[1]: row[:_WIDTH] for row in rows}.values()]
 
 
 class _Times(dict[Any, Any]):
-    """Times of columns and what they are aware; made once: many are the same."""
+    """{naive time of a column: aware time}. Each is converted once, as many are equal."""
 
     def __missing__(self, at: datetime.datetime | None) -> datetime.datetime | None:
-        self[at] = converted = None if at is None else aware(at)
-        return converted
+        self[at] = aware_at = None if at is None else aware(at)
+        return aware_at
 
 
 def _sort_key(event: Event) -> int:
@@ -204,30 +206,31 @@ def _sort_key(event: Event) -> int:
 
 
 def aware(at: datetime.datetime) -> datetime.datetime:
-    """Return a time of a column, aware."""
+    """Return a time of a column as aware UTC."""
     return at.replace(tzinfo=datetime.UTC)
 
 
 def naive(at: datetime.datetime) -> datetime.datetime:
-    """Return a time as columns keep it."""
+    """Return an aware time in the form of columns: naive UTC."""
     return at.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
-def _reservation(row: Sequence[Any], times: _Times) -> Reservation:
+def _build_reservation(row: Sequence[Any], times: _Times) -> Reservation:
     (id_, lease_id, resource_type, resource_id, status, missing, changed, created_at,
      updated_at, fields) = row[:len(_OF_RESERVATIONS)]
     if resource_type in _FIELD_TABLES:
         table, first = _FIELD_TABLES[resource_type], _FIRST_COLUMNS[resource_type]
         end = first + len(table.fields)
         values = dict(zip(table.fields, row[first:end], strict=True))
-        made = dict(zip(table.made, row[end:end + len(table.made)], strict=True))
-        if "flavor_id" in made:
-            # It goes by the reservation's id, also before it is made.
-            made["flavor_id"] = made["flavor_id"] or id_
+        compute_ids = dict(zip(
+            table.compute_ids, row[end:end + len(table.compute_ids)], strict=True))
+        if "flavor_id" in compute_ids:
+            # The flavor's id is the reservation's, even before the flavor is created.
+            compute_ids["flavor_id"] = compute_ids["flavor_id"] or id_
     else:
-        values, made = json.loads(fields), {}
+        values, compute_ids = json.loads(fields), {}
     return Reservation(
-        id_, lease_id, resource_type, resource_id, status, missing, changed, values, made,
+        id_, lease_id, resource_type, resource_id, status, missing, changed, values, compute_ids,
         times[created_at], times[updated_at])
 
 
@@ -240,8 +243,8 @@ def _first_columns() -> dict[str, int]:
     return first_columns
 
 
-#: How many columns of a row are the lease's own; those of a reservation follow.
-_OWN = len(_COLUMNS)
+#: How many columns of a row belong to the lease; those of a reservation follow.
+_WIDTH = len(_COLUMNS)
 _FIRST_COLUMNS = _first_columns()
 
 
@@ -252,7 +255,7 @@ _UPDATE = sa.update(_leases).where(_leases.c.number == sa.bindparam("of_number")
 
 
 def insert(session: Session, lease: Lease) -> Lease:
-    """Write a lease that was not there; return it with its number."""
+    """Insert a lease; return it with its number."""
     at = naive(lease.created_at)
     result = session.execute(_INSERT, {
         "id": lease.id, "name": lease.name, "user_id": lease.user_id,
@@ -281,25 +284,25 @@ def insert(session: Session, lease: Lease) -> Lease:
 
 
 def has_table(resource_type: str) -> bool:
-    """Say whether the fields of reservations of a type have a table; else they are JSON."""
+    """Return whether the fields of a resource type have a table; otherwise they are JSON."""
     return resource_type in _FIELD_TABLES
 
 
 def resource_id(resource_type: str, reservation_id: str) -> str:
-    """Return what a new reservation is known by where its fields are kept."""
+    """Return the ``resource_id`` of a new reservation: the id of the row with its fields."""
     return str(uuid.uuid4()) if resource_type in _FIELD_TABLES else reservation_id
 
 
-def initial_made(resource_type: str, reservation_id: str) -> dict[str, str | int | None]:
-    """Return what was made of a reservation that is new: nothing."""
+def initial_compute_ids(resource_type: str, reservation_id: str) -> dict[str, str | int | None]:
+    """Return the ``compute_ids`` of a new reservation: only the flavor's id is known."""
     if resource_type not in _FIELD_TABLES:
         return {}
-    names = _FIELD_TABLES[resource_type].made
+    names = _FIELD_TABLES[resource_type].compute_ids
     return {name: reservation_id if name == "flavor_id" else None for name in names}
 
 
 def insert_events(session: Session, events: Sequence[Event]) -> None:
-    """Write events that were not there."""
+    """Insert events."""
     inserts.insert_many(session, _events, [
         {"id": event.id, "lease_id": event.lease_id, "event_type": event.event_type,
          "due_at": naive(event.due_at), "status": event.status, "attempt": 0,
@@ -308,7 +311,7 @@ def insert_events(session: Session, events: Sequence[Event]) -> None:
 
 
 def update(session: Session, number: int, values: Mapping[str, Any]) -> None:
-    """Change columns of the lease of a number; its row is taken."""
+    """Change columns of a lease; the caller holds the lock on its row."""
     session.execute(_update(tuple(sorted(values))), {
         "of_number": number, **{f"new_{name}": value for name, value in values.items()}})
 
@@ -323,7 +326,7 @@ _SET_STATUS = (
     .where(_reservations.c.lease_id == sa.bindparam("of_lease"),
            _reservations.c.status.in_(sa.bindparam("before", expanding=True)))
     .values(status=sa.bindparam("after"), updated_at=sa.bindparam("at")))
-_REPAIRED = (
+_SET_REPAIRED = (
     sa.update(_reservations)
     .where(_reservations.c.lease_id == sa.bindparam("of_lease"),
            _reservations.c.missing_resources)
@@ -343,7 +346,7 @@ _SET_HEALTH = (
     .where(_reservations.c.id == sa.bindparam("of_reservation"))
     .values(missing_resources=sa.bindparam("missing"), resources_changed=sa.bindparam("changed"),
             updated_at=sa.bindparam("at")))
-_CHANGED = (
+_TOUCH = (
     sa.update(_reservations)
     .where(_reservations.c.id == sa.bindparam("of_reservation"))
     .values(updated_at=sa.bindparam("at")))
@@ -353,20 +356,20 @@ def set_status(
     session: Session, lease_id: str, before: Collection[str], after: str,
     at: datetime.datetime,
 ) -> None:
-    """Change the status of a lease's reservations that have one of some."""
+    """Set the status of those reservations of a lease whose status is in ``before``."""
     session.execute(_SET_STATUS, {
         "of_lease": lease_id, "before": sorted(before), "after": after, "at": naive(at)})
 
 
 def set_repaired(session: Session, lease_id: str, at: datetime.datetime) -> None:
-    """Say of a lease's reservations that nothing is missing any more."""
-    session.execute(_REPAIRED, {"of_lease": lease_id, "at": naive(at)})
+    """Set ``missing_resources`` of a lease's reservations to false."""
+    session.execute(_SET_REPAIRED, {"of_lease": lease_id, "at": naive(at)})
 
 
 def set_health(
     session: Session, reservation: Reservation, at: datetime.datetime
 ) -> None:
-    """Say of a reservation whether something is missing, and whether its hosts changed."""
+    """Store ``missing_resources`` and ``resources_changed`` of a reservation."""
     session.execute(_SET_HEALTH, {
         "of_reservation": reservation.id, "missing": reservation.missing_resources,
         "changed": reservation.resources_changed, "at": naive(at)})
@@ -381,14 +384,14 @@ def set_fields(
     if reservation.resource_type in _FIELD_TABLES:
         session.execute(_SET_FIELDS[reservation.resource_type], {
             **parameters, **{f"new_{name}": value for name, value in fields.items()}})
-        session.execute(_CHANGED, parameters)
+        session.execute(_TOUCH, parameters)
     else:
         session.execute(_SET_JSON, {**parameters, "new_fields": json.dumps(dict(fields))})
 
 
 # Events ------------------------------------------------------------------------------
 
-#: Incrementing ``attempt`` makes whoever carries the event out at the moment notice.
+#: Incrementing ``attempt`` makes the manager that executes the event at the moment notice.
 _RESCHEDULE = (
     sa.update(_events)
     .where(_events.c.lease_id == sa.bindparam("of_lease"),
@@ -408,12 +411,12 @@ def reschedule(
     session: Session, lease_id: str, event_type: str, due_at: datetime.datetime,
     at: datetime.datetime,
 ) -> None:
-    """Have an event happen at another time, also if it was done or failed."""
+    """Move an event to another time; it becomes undone, even if it was done or failed."""
     session.execute(_RESCHEDULE, {
         "of_lease": lease_id, "of_type": event_type, "new_due_at": naive(due_at),
         "at": naive(at)})
 
 
 def close_events(session: Session, lease_id: str, at: datetime.datetime) -> None:
-    """Have no event of a lease happen any more."""
+    """Mark all events of a lease as done."""
     session.execute(_CLOSE, {"of_lease": lease_id, "at": naive(at)})

@@ -50,7 +50,7 @@ PREEMPTIBLE_SPEC = "blazar:preemptible"
 _TENANTS_KEY = "filter_tenant_id"
 
 
-def _renamed(name: str) -> list[cfg.DeprecatedOpt]:
+def _list_old_names(name: str) -> list[cfg.DeprecatedOpt]:
     """Let a nova.conf that was written for the reference's filter keep its word."""
     return [cfg.DeprecatedOpt(name, group=_REFERENCE)]
 
@@ -58,19 +58,20 @@ def _renamed(name: str) -> list[cfg.DeprecatedOpt]:
 OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt(
         "aggregate_freepool_name", default="freepool",
-        deprecated_opts=_renamed("aggregate_freepool_name"),
+        deprecated_opts=_list_old_names("aggregate_freepool_name"),
         help="The aggregate of the hosts that can be reserved: [nova] aggregate_freepool_name "
         "of the reservation service. Requests without a reservation are kept off its hosts."),
     cfg.StrOpt(
-        "owner_key", default="blazar:owner", deprecated_opts=_renamed("blazar_owner"),
+        "owner_key", default="blazar:owner", deprecated_opts=_list_old_names("blazar_owner"),
         help="The metadata key with the id of the project that reserved the hosts of an "
         "aggregate: [nova] blazar_owner of the reservation service."),
     cfg.StrOpt(
-        "project_id_key", default="blazar:tenant", deprecated_opts=_renamed("project_id_key"),
+        "project_id_key", default="blazar:tenant",
+        deprecated_opts=_list_old_names("project_id_key"),
         help="What an operator sets to let another project use reserved hosts: metadata of the "
         "reservation's aggregate with the project's id as its key and this as its value."),
     cfg.BoolOpt(
-        "allow_preemptibles", default=False, deprecated_opts=_renamed("allow_preemptibles"),
+        "allow_preemptibles", default=False, deprecated_opts=_list_old_names("allow_preemptibles"),
         help="Let servers whose flavor has the extra spec blazar:preemptible=true run on hosts "
         "of the freepool that nobody has reserved at the moment, and nowhere else. They are "
         "deleted when a host reservation starts there. They do not go with "
@@ -107,9 +108,9 @@ class ReservationFilter(filters.BaseHostFilter):
         :param spec_obj: nova's RequestSpec; its project, hints and flavor decide.
         """
         aggregates = host_state.aggregates
-        specs = _extra_specs(spec_obj)
+        specs = _get_extra_specs(spec_obj)
         slots = specs.get(SLOTS_SPEC)
-        named = _named(spec_obj)
+        named = _list_reservation_ids(spec_obj)
         if slots is not None and not _has_slots(aggregates, slots, spec_obj.project_id):
             return _refuse(host_state, f"no slots of the reservation {slots}")
         if named:
@@ -149,8 +150,8 @@ def require_reserved_hosts(context: Any, spec_obj: Any) -> bool:
     :param spec_obj: nova's RequestSpec, whose requested destination is changed.
     :returns: whether it was.
     """
-    specs = _extra_specs(spec_obj)
-    named, slots = _named(spec_obj), specs.get(SLOTS_SPEC)
+    specs = _get_extra_specs(spec_obj)
+    named, slots = _list_reservation_ids(spec_obj), specs.get(SLOTS_SPEC)
     if slots is not None and not any(key.startswith(SLOTS_CLASS_PREFIX) for key in specs):
         aggregates = objects.AggregateList.get_by_metadata(context, key=SLOTS_KEY, value=slots)
     elif named:
@@ -169,12 +170,12 @@ def require_reserved_hosts(context: Any, spec_obj: Any) -> bool:
     return True
 
 
-def _extra_specs(spec_obj: Any) -> dict[str, str]:
+def _get_extra_specs(spec_obj: Any) -> dict[str, str]:
     flavor = spec_obj.flavor
     return flavor.extra_specs if "extra_specs" in flavor else {}
 
 
-def _named(spec_obj: Any) -> list[str]:
+def _list_reservation_ids(spec_obj: Any) -> list[str]:
     """Return the ids of the host reservations that a request carries; mostly none or one."""
     hint = spec_obj.get_scheduler_hint(HINT)
     hints = hint if isinstance(hint, list) else [hint]

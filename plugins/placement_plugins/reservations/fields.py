@@ -27,15 +27,15 @@ def _number(least: int) -> Mapping[str, Any]:
     }
 
 
-#: A number from 1 on, and one from 0 on. To validators, 1.0 is an integer; to ``count`` it is
-#: not.
+#: Schemas of an integer from 1 on, and from 0 on. Validators accept 1.0 as an integer,
+#: ``parse_count`` does not.
 COUNT, COUNT_OR_NONE = _number(1), _number(0)
 
 #: A requirement; see ``placement_core.reservations.scheduling.requirements``.
 REQUIREMENT: Mapping[str, Any] = {"type": "string", "maxLength": requirements.LONGEST}
 
 
-def record(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
+def build_schema(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the schema of an object that has no other fields."""
     return {
         "type": "object", "properties": dict(properties), "required": list(required),
@@ -43,12 +43,12 @@ def record(properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dic
     }
 
 
-def count(given: Mapping[str, Any], field: str, *, least: int = 1) -> int:
-    """Return a number of a reservation.
+def parse_count(raw_fields: Mapping[str, Any], field: str, *, least: int = 1) -> int:
+    """Return a field as an integer.
 
     :raises InvalidReservation: it is missing, not a whole number, too small or too large.
     """
-    value = given.get(field)
+    value = raw_fields.get(field)
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
@@ -57,24 +57,24 @@ def count(given: Mapping[str, Any], field: str, *, least: int = 1) -> int:
     return value
 
 
-def requirement(given: Mapping[str, Any], field: str) -> str:
-    """Return a requirement as it was written; nothing, if there is none.
+def parse_requirement(raw_fields: Mapping[str, Any], field: str) -> str:
+    """Check a requirement and return its text; empty, if there is none.
 
     :raises InvalidReservation: it is malformed.
     """
-    text: str = given.get(field, "")
+    text: str = raw_fields.get(field, "")
     requirements.parse(text, field)
     return text
 
 
-def properties(values: Mapping[str, Any], *names: str) -> frozenset[str]:
-    """Return the names of the properties that the requirements in some fields look at."""
+def find_properties(values: Mapping[str, Any], *names: str) -> frozenset[str]:
+    """Return the names of the properties that the requirements in some fields use."""
     return frozenset().union(*(
         requirements.keys(requirements.parse(values[field], field)) for field in names))
 
 
-def hosts_that_meet(values: Mapping[str, Any], hosts: Hosts, *names: str) -> np.ndarray:
-    """Return which hosts meet the requirements in some fields.
+def match_hosts(values: Mapping[str, Any], hosts: Hosts, *names: str) -> np.ndarray:
+    """Return for each host whether it meets the requirements in some fields (bool).
 
     :raises InvalidReservation: one of them names a property that no host has.
     """

@@ -30,38 +30,37 @@ _FIELDS: Mapping[str, Any] = {
 class HostReservations(ReservationPlugin):
     """``physical:host``: as many hosts as there are up to ``max``, at least ``min``.
 
-    One that is in force keeps its hosts; what it asks of properties is then asked of
-    those that come to it.
+    A reservation in force keeps its hosts; its requirements then apply to additional hosts only.
     """
 
     api_version = 1
     resource_type = "physical:host"
-    create_schema = fields.record(_FIELDS, ("min", "max"))
-    update_schema = fields.record(_FIELDS)
+    create_schema = fields.build_schema(_FIELDS, ("min", "max"))
+    update_schema = fields.build_schema(_FIELDS)
 
     def values(
-        self, given: Mapping[str, Any], before: Mapping[str, Any] | None = None, *,
+        self, raw_fields: Mapping[str, Any], before: Mapping[str, Any] | None = None, *,
         started: bool = False,
     ) -> Mapping[str, Any]:
-        """Return the fields, numbers as numbers."""
-        merged = {**(before or {}), **given}
-        minimum, maximum = fields.count(merged, "min"), fields.count(merged, "max")
+        """Return the fields in their stored form, with numbers as integers."""
+        merged = {**(before or {}), **raw_fields}
+        minimum, maximum = fields.parse_count(merged, "min"), fields.parse_count(merged, "max")
         if minimum > maximum:
             raise InvalidReservation(
                 f"min is {minimum}, max is {maximum}: at least more hosts than at most.", "min")
         return {
             "min": minimum,
             "max": maximum,
-            **{field: fields.requirement(merged, field) for field in _REQUIREMENTS},
+            **{field: fields.parse_requirement(merged, field) for field in _REQUIREMENTS},
             "before_end": merged.get("before_end") or "",
         }
 
     def properties(self, values: Mapping[str, Any]) -> frozenset[str]:
-        """Return what the requirements name."""
-        return fields.properties(values, *_REQUIREMENTS)
+        """Return the properties that the requirements name."""
+        return fields.find_properties(values, *_REQUIREMENTS)
 
     def need(self, spec: ReservationSpec, hosts: Hosts) -> WholeHosts:
-        """Return how many hosts are needed, and which may be taken."""
+        """Return how many hosts are needed, and which of them meet the requirements."""
         return WholeHosts(
             spec.values["min"], spec.values["max"],
-            fields.hosts_that_meet(spec.values, hosts, *_REQUIREMENTS))
+            fields.match_hosts(spec.values, hosts, *_REQUIREMENTS))

@@ -20,7 +20,7 @@ from placement_core.plugin_api.reservations import (
 )
 from placement_plugins.reservations import fields
 
-#: The sizes of a slot, and the least of each: servers that boot from volumes have no disk.
+#: {size of a slot: its minimum}. Servers that boot from volumes have no disk.
 _SIZES: Mapping[str, int] = {"vcpus": 1, "memory_mb": 1, "disk_gb": 0}
 
 _FIELDS: Mapping[str, Any] = {
@@ -40,46 +40,45 @@ _AFFINITIES = {"true": True, "false": False, "none": None}
 class InstanceReservations(ReservationPlugin):
     """``virtual:instance``: ``amount`` slots of one size.
 
-    ``affinity``: True, all on one host; False, each on another; null, anywhere, where
-    hosts that are in use are filled up first. Of one that is in force only ``amount``
-    may change, upwards.
+    ``affinity``: True, all slots on one host; False, each on another host; null, on any hosts,
+    filling up hosts in use first. In force, only ``amount`` may change, upwards.
     """
 
     api_version = 1
     resource_type = "virtual:instance"
-    create_schema = fields.record(_FIELDS, (*_SIZES, "amount"))
-    update_schema = fields.record(_FIELDS)
+    create_schema = fields.build_schema(_FIELDS, (*_SIZES, "amount"))
+    update_schema = fields.build_schema(_FIELDS)
 
     def values(
-        self, given: Mapping[str, Any], before: Mapping[str, Any] | None = None, *,
+        self, raw_fields: Mapping[str, Any], before: Mapping[str, Any] | None = None, *,
         started: bool = False,
     ) -> Mapping[str, Any]:
-        """Return the fields, numbers as numbers and the affinity as True, False or None."""
-        merged = {**(before or {}), **given}
+        """Return the fields as stored: numbers as integers, affinity as True, False or None."""
+        merged = {**(before or {}), **raw_fields}
         values = {
-            **{field: fields.count(merged, field, least=least)
+            **{field: fields.parse_count(merged, field, least=least)
                for field, least in _SIZES.items()},
-            "amount": fields.count(merged, "amount"),
-            "affinity": _affinity(merged.get("affinity")),
-            "resource_properties": fields.requirement(merged, "resource_properties"),
+            "amount": fields.parse_count(merged, "amount"),
+            "affinity": _parse_affinity(merged.get("affinity")),
+            "resource_properties": fields.parse_requirement(merged, "resource_properties"),
         }
         if started and before is not None:
             _check_in_force(before, values)
         return values
 
     def properties(self, values: Mapping[str, Any]) -> frozenset[str]:
-        """Return what the requirement names."""
-        return fields.properties(values, "resource_properties")
+        """Return the properties that the requirement names."""
+        return fields.find_properties(values, "resource_properties")
 
     def need(self, spec: ReservationSpec, hosts: Hosts) -> Slots:
-        """Return which slots are needed, and the hosts that may give them."""
+        """Return the slots that are needed, and which hosts meet the requirement."""
         values = spec.values
         return Slots(
             Size(*(values[field] for field in _SIZES)), values["amount"], values["affinity"],
-            fields.hosts_that_meet(values, hosts, "resource_properties"))
+            fields.match_hosts(values, hosts, "resource_properties"))
 
 
-def _affinity(value: object) -> bool | None:
+def _parse_affinity(value: object) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in _AFFINITIES:
@@ -88,7 +87,7 @@ def _affinity(value: object) -> bool | None:
 
 
 def _check_in_force(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Refuse any change but more slots.
+    """Refuse every change except more slots.
 
     :raises NotChangeable: naming the first field that may not change.
     """

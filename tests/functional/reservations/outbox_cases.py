@@ -28,7 +28,7 @@ class OutboxTestCase(ProvisionerTestCase):
         self.compute.calls.clear()
 
     def work(self, owner="worker", most=100, patience_seconds=600):
-        return outbox.work_off(
+        return outbox.make_calls(
             self.context(), self.compute, owner, most, patience_seconds=patience_seconds)
 
     def pass_time(self, **values):

@@ -156,8 +156,8 @@ class PoolTestCase(CellsTestCase):
             return session.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
 
     def revisions(self) -> tuple[str, str]:
-        return (revisions.ask(self.ctx, revisions.POOL),
-                revisions.ask(self.ctx, revisions.POOL_HOSTS))
+        return (revisions.read(self.ctx, revisions.POOL),
+                revisions.read(self.ctx, revisions.POOL_HOSTS))
 
     def providers_of_tree(self, root: str) -> set[str]:
         rows = providers.tables.resource_providers

@@ -46,7 +46,7 @@ class TestAmounts(lease_cases.LeasesTestCase):
         lease = self.create(self.some(6), start=1, end=3)
         self.assertEqual(lease, self.get(lease))
         self.assertEqual(({"amount": 6}, {}), (
-            lease.reservations[0].fields, lease.reservations[0].made))
+            lease.reservations[0].fields, lease.reservations[0].compute_ids))
         refusal = self.assertRaises(errors.NoRoom, self.create, self.some(5), end=2)
         self.assertEqual(({"licences": 1}, self.at(3)), (refusal.missing, refusal.fits_at))
         self.create(self.some(5), end=1)

@@ -214,7 +214,7 @@ class TestWhatChanges(ChangingTestCase):
         [(before, asked), (inside, (window, shares))] = self.rules.asked
         self.assertEqual(("prepare", "decide"), (before, inside))
         self.assertEqual((self.at(0), self.at(3), 3), (
-            asked.start_at, asked.end_at, asked.reservations[0].given["amount"]))
+            asked.start_at, asked.end_at, asked.reservations[0].raw_fields["amount"]))
         self.assertEqual(Window(self.at(0), self.at(3)), window)
         self.assertEqual([3], [sum(each.slots for each in of_one) for of_one in shares])
         for when in ("prepare", "decide"):

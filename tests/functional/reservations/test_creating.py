@@ -34,8 +34,9 @@ class TestCreating(lease_cases.LeasesTestCase):
             "min": 1, "max": 1, "hypervisor_properties": '["=", "$vcpus", "8"]',
             "resource_properties": "", "before_end": "snapshot"}, whole.fields)
         self.assertEqual(
-            {"flavor_id": slots.id, "server_group_id": None, "aggregate_id": None}, slots.made)
-        self.assertEqual({"aggregate_id": None}, whole.made)
+            {"flavor_id": slots.id, "server_group_id": None, "aggregate_id": None},
+            slots.compute_ids)
+        self.assertEqual({"aggregate_id": None}, whole.compute_ids)
         self.assertEqual(
             [("made", slots.id, []), ("made", whole.id, [])], self.provisioner.asked)
         self.assertEqual(["prepare", "decide"], [when for when, _ in self.rules.asked])
@@ -220,13 +221,13 @@ class TestFields(lease_cases.LeasesTestCase):
 
     def test_what_no_plugin_has(self):
         """Nothing can be set that is not asked for."""
-        good = self.whole().given
+        good = self.whole().raw_fields
         for field in ("id", "lease_id", "status", "aggregate_id", "resource_id"):
             error = self.refused("physical:host", {**good, field: "1"})
             self.assertIn(field, str(error))
 
     def test_wrong(self):
-        good = self.instances().given
+        good = self.instances().raw_fields
         for field, value in (
             ("vcpus", 0), ("vcpus", -1), ("memory_mb", 1.5), ("disk_gb", True),
             ("amount", 10**30), ("amount", "many"), ("amount", None), ("vcpus", "\0"),

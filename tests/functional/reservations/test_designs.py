@@ -37,7 +37,7 @@ class DesignTestCase(LifeTestCase):
 
     def converge(self):
         return freepool.converge(
-            self.context(), self.compute, wanted=self.design == "aggregate")
+            self.context(), self.compute, has_freepool=self.design == "aggregate")
 
     def boot(self, lease, host, *, project="project"):
         """Claim of a host what nova claims with the flavor of a lease; return the consumer."""
@@ -62,7 +62,7 @@ class DesignTestCase(LifeTestCase):
     def delete_servers(self, lease):
         """Delete what holds slots of a lease in force."""
         with db.read(self.ctx) as session:
-            consumers = slots.consumers(session, lease.reservations[0].id)
+            consumers = slots.find_consumers(session, lease.reservations[0].id)
         for consumer in consumers:
             allocations.delete(self.context(), consumer)
 
@@ -216,7 +216,7 @@ class TestDesignChanges(DesignTestCase):
             ("slot", "project", {"one", "two"}), self.compute.aggregates[id_])
         order = [call[0] for call in self.compute.calls if "two" not in call]
         self.assertLess(order.index("add_host"), order.index("add_to_freepool"))
-        self.assertIsNotNone(self.reservation(lease).made["aggregate_id"])
+        self.assertIsNotNone(self.reservation(lease).compute_ids["aggregate_id"])
 
     def test_slots_in_a_freepool_that_goes(self):
         """Their aggregates stay, for servers that are there, and close nobody out."""
@@ -371,7 +371,7 @@ class TestEarlierReleases(DesignTestCase):
         self.happen(lease, records.START)
         self.work()
         self.assertEqual(set(), self.compute.groups)
-        self.assertIsNone(self.reservation(lease).made["server_group_id"])
+        self.assertIsNone(self.reservation(lease).compute_ids["server_group_id"])
 
     def test_known_calls(self):
         """A row of an earlier release is neither refused nor lost."""

@@ -43,7 +43,7 @@ class FenceTestCase(ClaimsTestCase):
     def assert_refused(self, held, words: str = "", **options) -> None:
         options.setdefault("consumer", factories.new_uuid())
         before = self.held(options["consumer"])
-        error = self.assertRaises(errors.Fenced, self.put, held, **options)
+        error = self.assertRaises(errors.ProviderReserved, self.put, held, **options)
         self.assertEqual("reservations.fenced", error.code)
         self.assertIn(words, str(error))
         self.assertIn("Host host is kept for reservations", str(error))
@@ -100,8 +100,8 @@ class TestFence(RegisteredTestCase):
                 self.write(held, consumer=target, project=project)], [self.fence])
 
         self.assertRaises(
-            errors.Fenced, move, instance, migration, {self.host: {"VCPU": 5}})
-        self.assertRaises(errors.Fenced, move, instance, migration, held, "theirs")
+            errors.ProviderReserved, move, instance, migration, {self.host: {"VCPU": 5}})
+        self.assertRaises(errors.ProviderReserved, move, instance, migration, held, "theirs")
         move(instance, migration, held)
         self.put({self.free: {"VCPU": 4}}, consumer=instance)
         move(migration, instance, held)
@@ -120,7 +120,7 @@ class TestFence(RegisteredTestCase):
                     (self.host, {"DISK_GB": 100, "MEMORY_MB": 32768}), (numa, {"VCPU": 16}))
             }, writes, [self.fence])
 
-        self.assertRaises(errors.Fenced, reshape, self.write(moved, consumer=consumer),
+        self.assertRaises(errors.ProviderReserved, reshape, self.write(moved, consumer=consumer),
                           self.write({numa: {"VCPU": 1}}, consumer=factories.new_uuid()))
         reshape(self.write(moved, consumer=consumer))
         self.assertEqual({"VCPU": 4}, self.used(numa))
@@ -201,7 +201,7 @@ class TestRules(RegisteredTestCase):
     def test_two_do_not_take_over_from_one(self) -> None:
         held = {self.host: {"VCPU": 4}}
         instance = self.unfenced(held)
-        self.assertRaises(errors.Fenced, allocations.replace, self.ctx, [
+        self.assertRaises(errors.ProviderReserved, allocations.replace, self.ctx, [
             self.write({}, consumer=instance),
             *(self.write(held, consumer=factories.new_uuid()) for _ in range(2)),
         ], [self.fence])
@@ -210,12 +210,12 @@ class TestRules(RegisteredTestCase):
         below = factories.provider(self.ctx, "below", parent=self.host)
         for provider, parent in ((below, None), (self.host, self.free), (self.free, self.host)):
             error = self.assertRaises(
-                errors.Fenced, providers.update, self.ctx, provider.uuid, name=provider.name,
-                parent_uuid=parent and parent.uuid, allow_reparenting=True)
+                errors.ProviderReserved, providers.update, self.ctx, provider.uuid,
+                name=provider.name, parent_uuid=parent and parent.uuid, allow_reparenting=True)
             self.assertIn(provider.uuid, str(error))
         for provider in (below, self.below):
             providers.delete(self.ctx, provider.uuid)
-        self.assertRaises(errors.Fenced, providers.delete, self.ctx, self.host.uuid)
+        self.assertRaises(errors.ProviderReserved, providers.delete, self.ctx, self.host.uuid)
 
 
 @databases.on_each_database
@@ -235,7 +235,7 @@ class TestHeldClaims(HeldTestCase):
                 hold_seconds=seconds).consumer_uuid
 
         first = take(600)
-        self.assertRaises(errors.Fenced, take)
+        self.assertRaises(errors.ProviderReserved, take)
         self.pass_time(first)
         second = take()
         self.assertEqual(({}, slot), (self.held(first), self.held(second)))
@@ -264,7 +264,7 @@ class TestRaces(FenceTestCase):
 
         with races.Paused(claim) as paused:
             fenced.register(self.ctx, self.host, self.below)
-        self.assertIsInstance(paused.outcome, errors.Fenced)
+        self.assertIsInstance(paused.outcome, errors.ProviderReserved)
         self.assertEqual({}, self.held(consumer))
 
     def test_a_claim_waits_for_a_registration(self) -> None:
@@ -285,7 +285,7 @@ class TestRaces(FenceTestCase):
             outcome = paused.against(
                 self.database, lambda: self.put({self.host: {"VCPU": 1}}))
         self.assertIsNone(paused.outcome)
-        self.assertIsInstance(outcome, errors.Fenced)
+        self.assertIsInstance(outcome, errors.ProviderReserved)
 
     def test_never_both(self) -> None:
         for number in range(6):
@@ -300,7 +300,7 @@ class TestRaces(FenceTestCase):
             self.assertEqual(1, outcomes.count(None), outcomes)
             refusal, = (each for each in outcomes if each is not None)
             self.assertIsInstance(
-                refusal, errors.Fenced if outcomes[0] is None else fenced.InUse)
+                refusal, errors.ProviderReserved if outcomes[0] is None else fenced.InUse)
             self.assertEqual(outcomes[1] is None, bool(self.held(consumer)))
 
     def test_a_claim_and_the_end_of_its_lease(self) -> None:
@@ -330,4 +330,4 @@ class TestRaces(FenceTestCase):
             for ctx, cell in zip(contexts, numa, strict=True)))
         self.assertEqual(1, outcomes.count(None), outcomes)
         self.assertEqual(
-            [errors.Fenced], [type(each) for each in outcomes if each is not None])
+            [errors.ProviderReserved], [type(each) for each in outcomes if each is not None])

@@ -54,7 +54,7 @@ class TestHealing(HealingTestCase):
         self.assertEqual([notifications.CREATED, notifications.CHANGED], [
             each.event for each in notifications.page(self.context())])
         # What was not in force yet was never held.
-        self.assertEqual([], host_queries.allocations(
+        self.assertEqual([], host_queries.list_allocations(
             self.ctx, host_id=str(one.id), lease_id=lease.id)[1])
         before = self.revisions()
         self.assertEqual(HealingResult(), self.heal())
@@ -68,8 +68,8 @@ class TestHealing(HealingTestCase):
         self.out_of_service(one)
         self.assertEqual({"two": 2}, self.held(lease))
         self.assertEqual((False, True, False), self.flags(lease))
-        [past] = host_queries.allocations(self.ctx, host_id=str(one.id), lease_id=lease.id)[1]
-        [present] = host_queries.allocations(self.ctx)[1]
+        [past] = host_queries.list_allocations(self.ctx, host_id=str(one.id), lease_id=lease.id)[1]
+        [present] = host_queries.list_allocations(self.ctx)[1]
         self.assertEqual(past.window.end_at, present.window.start_at)
         self.assertEqual("two", present.host_name)
 
@@ -86,7 +86,7 @@ class TestHealing(HealingTestCase):
         self.assertEqual((False, True, False), self.flags(lease))
         self.assertEqual(
             [({one.id: 2}, {}), ({}, {one.id: 2})], [told[2:] for told in self.changes()])
-        self.assertEqual(1, len(host_queries.allocations(self.ctx)[1]))
+        self.assertEqual(1, len(host_queries.list_allocations(self.ctx)[1]))
 
     def test_two_at_once_do_it_once(self) -> None:
         one = self.host("one")
@@ -307,7 +307,7 @@ class TestRandomFailures(HealingTestCase):
             self.pool.remove(self.context(), str(host.id))
 
     def _check(self, made: list[Lease], down: set[int]) -> None:
-        found, held = host_queries.allocations(self.ctx)
+        found, held = host_queries.list_allocations(self.ctx)
         sizes = {host.id: host.vcpus for host in found}
         vcpus = {each.id: each.fields.get("vcpus", 0)
                  for lease in made for each in self.found(lease).reservations}

@@ -93,7 +93,7 @@ class TestHistory(HistoryTestCase):
         lease = self.past(self.whole(), ago=3 * DAY)
         [host] = self.slots(lease)[0]
         with db.write(self.ctx) as session:
-            history.keep_name(session, host, self.names[host])
+            history.store_host_name(session, host, self.names[host])
             session.execute(
                 sa.delete(tables.computehosts).where(tables.computehosts.c.id == host))
         [gone] = self.page(host=self.names[host])

@@ -90,14 +90,15 @@ class TestRegistering(RegisteringTestCase):
             outcome = paused.against(
                 self.database, lambda: self.claim(root, fence=HostAccessGate()))
         self.assertIsInstance(paused.outcome, Host)
-        self.assertIsInstance(outcome, placement_errors.Fenced)
+        self.assertIsInstance(outcome, placement_errors.ProviderReserved)
 
     def test_the_fence_is_there_as_long_as_the_host(self) -> None:
         root = self.provider("one")
         self.claim(root, consumer := factories.new_uuid(), fence=HostAccessGate())
         allocations.delete(self.context(), consumer)
         host = self.register("one")
-        self.assertRaises(placement_errors.Fenced, self.claim, root, fence=HostAccessGate())
+        self.assertRaises(
+            placement_errors.ProviderReserved, self.claim, root, fence=HostAccessGate())
         self.pool.remove(self.context(), str(host.id))
         self.claim(root, fence=HostAccessGate())
 
@@ -222,7 +223,7 @@ class TestChanges(ChangingTestCase):
             for function in (lambda: self.pool.change(self.context(), id_, {"a": "b"}),
                              lambda: self.pool.remove(self.context(), id_),
                              lambda: host_queries.get(self.context(), id_),
-                             lambda: host_queries.allocations(self.context(), host_id=id_)):
+                             lambda: host_queries.list_allocations(self.context(), host_id=id_)):
                 self.assertRaises(errors.HostNotFound, function)
 
     def test_out_of_service(self) -> None:
@@ -337,7 +338,7 @@ class TestReading(PoolTestCase):
             self.lease(slots(2 * number), hours=(1, 2))
             # Each transaction has a BEGIN and a COMMIT, too.
             counts.append((trips.of(host_queries.page, self.ctx) - 2,
-                           trips.of(host_queries.allocations, self.ctx) - 2,
+                           trips.of(host_queries.list_allocations, self.ctx) - 2,
                            trips.of(host_properties.list_, self.ctx, detail=True)))
         self.assertEqual([(2, 3, 1)] * 2, counts)
 
@@ -345,7 +346,7 @@ class TestReading(PoolTestCase):
         one, two = self.host("one"), self.host("two")
         pair = self.lease(slots(2, affinity=False), hours=(1, 2))
         both = self.lease(slots(2, affinity=True), whole(), hours=(3, 4))
-        found, held = host_queries.allocations(self.ctx)
+        found, held = host_queries.list_allocations(self.ctx)
         self.assertEqual([one.id, two.id], [each.id for each in found])
         told = {(each.host_name, each.lease_id, each.slots, each.whole, each.ended)
                 for each in held}
@@ -358,23 +359,24 @@ class TestReading(PoolTestCase):
         self.assertEqual({pair.window}, {each.window for each in held
                                          if each.lease_id == pair.id})
         self.assertEqual({pair.id}, {
-            each.lease_id for each in host_queries.allocations(self.ctx, lease_id=pair.id)[1]})
-        [of_one] = host_queries.allocations(
+            each.lease_id
+            for each in host_queries.list_allocations(self.ctx, lease_id=pair.id)[1]})
+        [of_one] = host_queries.list_allocations(
             self.ctx, host_id=str(one.id), reservation_id=pair.reservations[0].id)[1]
         self.assertEqual((one.id, "project"), (of_one.host_id, of_one.project_id))
         for nothing in ({"lease_id": "nobody"}, {"lease_id": "\0"}, {"reservation_id": ""}):
-            self.assertEqual((found, []), host_queries.allocations(self.ctx, **nothing))
+            self.assertEqual((found, []), host_queries.list_allocations(self.ctx, **nothing))
 
     def test_what_has_ended_is_shown_where_it_is_named(self) -> None:
         host = self.host("one")
         lease = self.lease(slots())
         self.activate(lease)
         self.leases.delete(self.context(), lease.id)
-        self.assertEqual([], host_queries.allocations(self.ctx)[1])
-        [held] = host_queries.allocations(self.ctx, lease_id=lease.id)[1]
+        self.assertEqual([], host_queries.list_allocations(self.ctx)[1])
+        [held] = host_queries.list_allocations(self.ctx, lease_id=lease.id)[1]
         self.assertTrue(held.ended)
         self.assertLess(held.window.end_at, lease.end_at)
         self.pool.remove(self.context(), str(host.id))
-        found, [held] = host_queries.allocations(self.ctx, lease_id=lease.id)
+        found, [held] = host_queries.list_allocations(self.ctx, lease_id=lease.id)
         self.assertEqual(([], host.id, "one"), (found, held.host_id, held.host_name))
         self.assertEqual(["one"], [each.host_name for each in history.page(self.ctx)])

@@ -290,7 +290,7 @@ class TestEndsThatReport(LateEndsTestCase):
                 allocations.delete(self.context(), old)
 
     def refused(self, project, host):
-        self.assertRaises(placement_errors.Fenced, self.claim_as, project, host)
+        self.assertRaises(placement_errors.ProviderReserved, self.claim_as, project, host)
 
 
 @databases.on_each_database

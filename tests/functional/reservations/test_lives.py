@@ -79,7 +79,7 @@ class LifeTestCase(PoolTestCase):
     def work(self):
         """Make all calls."""
         for _ in range(20):
-            outbox.work_off(self.context(), self.compute, "worker", 100)
+            outbox.make_calls(self.context(), self.compute, "worker", 100)
             if not outbox.list_(self.ctx):
                 return
             with self.database.autocommit.connect() as connection:
@@ -118,7 +118,7 @@ class TestInPlacement(LifeTestCase):
         self.assertEqual([(8, 0), (1, 0)], sorted(map(tuple, held), reverse=True))
         full = next(each for each in self.hosts if self.held(lease)[each.name] == 8)
         self.boot(full, name, fence=HostAccessGate(), VCPU=1)
-        self.assertRaises(placement_errors.Fenced, self.boot, full, name,
+        self.assertRaises(placement_errors.ProviderReserved, self.boot, full, name,
                           fence=HostAccessGate(), VCPU=1, DISK_GB=1)
 
     def boot(self, host, name, *, fence=None, **resources):
@@ -250,7 +250,7 @@ class TestInNova(LifeTestCase):
         lease = self.lease(slots(2, vcpus=2, affinity=False))
         id_ = lease.reservations[0].id
         self.work()
-        made = self.reservation(lease).made
+        made = self.reservation(lease).compute_ids
         world = self.nova.world()
         self.assertEqual((None, {}), (made["server_group_id"], world["groups"]))
         self.assertEqual([id_], list(world["flavors"]))
@@ -282,10 +282,10 @@ class TestInNova(LifeTestCase):
         self.work()
         self.assertEqual((["compute-1", "compute-2"], []),
                          (self.hosts_of(id_), self.hosts_of("freepool")))
-        self.assertIsInstance(self.reservation(lease).made["aggregate_id"], int)
+        self.assertIsInstance(self.reservation(lease).compute_ids["aggregate_id"], int)
         self.nova.boot("compute-2", project="project")
         self.happen(lease, records.BEFORE_END)
-        outbox.work_off(self.context(), self.compute, "worker", 100)
+        outbox.make_calls(self.context(), self.compute, "worker", 100)
         self.assertEqual(["snapshot_host_servers"], self.waiting())
         [(id_, image)] = self.nova.world()["images"].items()
         self.nova.set(images={id_: image | {"status": "active"}})

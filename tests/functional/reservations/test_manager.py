@@ -41,12 +41,12 @@ class ManagerTestCase(eventful.EventTestCase):
         super().setUp()
         self.transitions = Turns()
         self.log = self.useFixture(fixtures.FakeLogger(loop.LOG.name))
-        self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._AGAIN_SECONDS", 0))
+        self.useFixture(fixtures.MonkeyPatch(f"{loop.__name__}._RETRY_SECONDS", 0))
 
     def manager(self, *steps, threads=2, retries=1, timeout=30):
         return loop.Manager(
             loop.new_owner(), self.context, self.transitions,
-            loop.Pace(threads, 0.05, timeout, retries), steps)
+            loop.ManagerSettings(threads, 0.05, timeout, retries), steps)
 
     @contextlib.contextmanager
     def running(self, *steps, **how):

@@ -30,7 +30,7 @@ class TestAgainstTheOracle(lease_cases.LeasesTestCase):
         if want.kind == "host":
             return self.whole(want.least, want.most, hypervisor_properties=among)
         return NewReservation("virtual:instance", {
-            **self.instances(want.amount, want.size, affinity=want.affinity).given,
+            **self.instances(want.amount, want.size, affinity=want.affinity).raw_fields,
             "resource_properties": among})
 
     def minute(self, number):

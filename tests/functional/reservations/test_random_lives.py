@@ -16,7 +16,7 @@ import time
 import sqlalchemy as sa
 
 from placement_core import db, errors as core_errors
-from placement_core.placement.errors import Fenced
+from placement_core.placement.errors import ProviderReserved
 from placement_core.reservations import records, tables
 from placement_core.reservations.leases import lease_queries
 from placement_core.reservations.manager import event_queue
@@ -146,14 +146,14 @@ class TestRandomLives(LateEndsTestCase):
         self.claim(lease_id, host_id, chance)
         try:
             self.claim_as("nobody", next(host for host in self.hosts if host.id == host_id))
-        except Fenced:
+        except ProviderReserved:
             return
         raise AssertionError("somebody came in without a lease")
 
     def claim(self, lease_id, host_id, _chance):
         lease = lease_queries.get(self.context(), lease_id)
         host = next(host for host in self.hosts if host.id == host_id)
-        with contextlib.suppress(Fenced):
+        with contextlib.suppress(ProviderReserved):
             self.claimed[self.claim_as(lease.project_id, host)] = lease.id, host.id
             self.seen["claimed"] += 1
 

@@ -90,7 +90,9 @@ class TestAsking(lease_cases.LeasesTestCase):
         self.assertRaises(errors.InvalidLease, self.next_fit)
 
     def test_timeline(self):
-        steps = self.leases.timeline(self.ctx, Window(self.at(-1), self.at(8)))
+        timeline = self.leases.timeline(self.ctx, Window(self.at(-1), self.at(8)))
+        steps = timeline.steps
+        self.assertEqual((2, 16), (timeline.total.hosts, timeline.total.vcpus))
         self.assertEqual([
             (self.at(-1), 2, 16), (self.at(0), 1, 8), (self.at(4), 0, 6), (self.at(6), 2, 16),
         ], [(each.window.start_at, each.hosts, each.vcpus) for each in steps])

@@ -65,7 +65,7 @@ class TestWeaknesses(lease_cases.LeasesTestCase):
         self.assertNotIn("project_id", LeaseChange.__dataclass_fields__)
         lease = self.create(self.instances())
         for field in ("id", "lease_id", "status", "resource_id", "flavor_id", "project_id"):
-            for given in ({**self.instances().given, field: "x"}, {field: "x"}):
+            for given in ({**self.instances().raw_fields, field: "x"}, {field: "x"}):
                 self.assertRaises(InvalidReservation, self.change, lease, given)
 
     def test_sizes_of_nothing(self):

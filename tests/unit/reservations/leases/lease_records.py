@@ -21,7 +21,8 @@ def reservation(id_: str = "r1", **changes: Any) -> Reservation:
     return Reservation(**{
         "id": id_, "lease_id": "l", "resource_type": "virtual:instance", "resource_id": id_,
         "status": records.R_PENDING, "missing_resources": False, "resources_changed": False,
-        "fields": {"amount": 2}, "made": {}, "created_at": NOW, "updated_at": None, **changes})
+        "fields": {"amount": 2}, "compute_ids": {}, "created_at": NOW,
+        "updated_at": None, **changes})
 
 
 def lease(*reservations: Reservation, **changes: Any) -> Lease:

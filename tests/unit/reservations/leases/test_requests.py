@@ -5,7 +5,7 @@ from __future__ import annotations
 from placement_core.plugin_api.reservations import InvalidReservation, NotChangeable
 from placement_core.reservations import records
 from placement_core.reservations.errors import InvalidLease
-from placement_core.reservations.leases.requests import LeaseRequests, changes_besides
+from placement_core.reservations.leases.requests import LeaseRequests, changes_other_than
 from placement_core.reservations.records import (
     ChangedReservation,
     LeaseChange,
@@ -51,7 +51,7 @@ class TestChanges(RequestsTestCase):
         self.lease = lease(reservation("r1", fields=_FIELDS), reservation("r2", fields=_FIELDS))
 
     def changed(self, *reservations):
-        return self.requests.changed_fields(
+        return self.requests.find_changed_fields(
             self.lease, LeaseChange(reservations=[
                 ChangedReservation(id_, type_, given) for id_, type_, given in reservations]))
 
@@ -74,20 +74,20 @@ class TestChanges(RequestsTestCase):
         self.assertRaises(NotChangeable, self.changed, ("r1", None, {"amount": 3}))
 
     def test_as_it_would_be_asked_for(self):
-        new = self.requests.as_new(self.lease, LeaseChange(
+        new = self.requests.build_new_lease(self.lease, LeaseChange(
             name="yours", end_at=hours(4),
             reservations=[ChangedReservation("r2", None, {"amount": 3})]))
         self.assertEqual(("yours", hours(1), hours(4), hours(2.5), [2, 3]), (
             new.name, new.start_at, new.end_at, new.before_end_at,
-            [each.given["amount"] for each in new.reservations]))
+            [each.raw_fields["amount"] for each in new.reservations]))
         self.assertIsNone(
-            self.requests.as_new(self.lease, LeaseChange(start_now=True)).start_at)
+            self.requests.build_new_lease(self.lease, LeaseChange(start_now=True)).start_at)
 
-    def test_changes_besides(self):
+    def test_changes_other_than(self):
         for change, names, expected in (
             (LeaseChange(name="x"), ("name",), False),
             (LeaseChange(name="x", end_now=True), ("name",), True),
             (LeaseChange(name="x", end_now=True), ("name", "end_now"), False),
             (LeaseChange(), (), False),
         ):
-            self.assertEqual(expected, changes_besides(change, *names), change)
+            self.assertEqual(expected, changes_other_than(change, *names), change)

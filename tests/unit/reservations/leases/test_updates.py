@@ -85,15 +85,15 @@ class TestNeeds(base.TestCase):
         for start, end, expected in ((1, 3, True), (2, 3, True), (1, 2, True), (0, 3, False),
                                      (1, 4, False), (2, 5, False)):
             after = dataclasses.replace(before, start_at=hours(start), end_at=hours(end))
-            self.assertEqual(expected, updates.needs_no_more(before, after), (start, end))
+            self.assertEqual(expected, updates.fits_in_present_shares(before, after), (start, end))
         other = dataclasses.replace(before, reservations=[reservation(fields={"amount": 1})])
-        self.assertFalse(updates.needs_no_more(before, other))
+        self.assertFalse(updates.fits_in_present_shares(before, other))
 
     def test_nothing_is_missing_any_more(self):
         whole = lease()
-        self.assertIs(whole, updates.without_missing(whole))
+        self.assertIs(whole, updates.clear_missing_resources(whole))
         hurt = lease(reservation(missing_resources=True), reservation("r2"), degraded=True)
-        healed = updates.without_missing(hurt)
+        healed = updates.clear_missing_resources(hurt)
         self.assertEqual((False, [False, False]), (
             healed.degraded, [each.missing_resources for each in healed.reservations]))
 
@@ -103,5 +103,5 @@ class TestNeeds(base.TestCase):
             ([one], Grant([one]), False), ([one], Grant([one, two]), True),
             ([one], Grant([]), True), ([], Grant(amounts={"licences": 1}), True),
         ):
-            change = updates.HoldingChange(reservation(), before, after)
+            change = updates.ShareChange(reservation(), before, after)
             self.assertEqual(expected, change.differs, (before, after))

@@ -6,7 +6,7 @@ from oslo_config import cfg
 
 from placement_core.plugin_api.reservations import Hosts, ReservationSpec, Window
 from placement_core.reservations.scheduling import availability
-from placement_core.reservations.scheduling.availability import FittingWindow, FreeStep
+from placement_core.reservations.scheduling.availability import FittingWindow, FreeStep, PoolTotal
 from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import Bookings, Pool
 from placement_plugins.reservations import host, instance
@@ -16,7 +16,7 @@ _HOST = host.HostReservations(cfg.ConfigOpts())
 _INSTANCE = instance.InstanceReservations(cfg.ConfigOpts())
 
 
-def _pool(*bookings, cleaning_seconds=0):
+def _pool(*bookings, cleaning_seconds=0, occupied=()):
     """Return a pool of hosts 1 and 2 of 4 VCPU.
 
     :param bookings: (host, start, end, VCPU; None: the whole host).
@@ -24,7 +24,8 @@ def _pool(*bookings, cleaning_seconds=0):
     hosts = Hosts.of([(id_, 4, 100, 100, True, False) for id_ in (1, 2)])
     return Pool(hosts, Bookings.of([
         (host_id, start, end, vcpus or 0, 0, 0, vcpus is None)
-        for host_id, start, end, vcpus in bookings]), cleaning_seconds=cleaning_seconds)
+        for host_id, start, end, vcpus in bookings]), cleaning_seconds=cleaning_seconds,
+        occupied=occupied)
 
 
 def _whole(count):
@@ -90,6 +91,11 @@ class TestTimeline(base.TestCase):
         self.assertEqual(
             [(0, 5, 2, 8), (5, 10, 1, 4), (10, 20, 0, 1), (20, 25, 1, 5)],
             self.steps(pool, 0, 25))
+
+    def test_the_total_has_hosts_that_are_down(self):
+        pool = _pool(occupied=[1])
+        self.assertEqual(PoolTotal(2, 8, 200, 200), availability.count_total(pool))
+        self.assertEqual([(0, 10, 1, 4)], self.steps(pool, 0, 10))
 
     def test_equal_steps_are_one(self):
         pool = _pool((1, 0, 10, 2), (1, 10, 20, 2))
