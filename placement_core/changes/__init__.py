@@ -1,5 +1,4 @@
-"""The change log: what changed, in an order that readers can rely on.
+"""The change log: changes of records, in an order that readers can rely on.
 
-``tables`` says what is kept, ``journal`` is the writers' side, ``vector`` the
-readers'. Source: design §3.
+``tables`` has its tables, ``journal`` appends to it, and ``vector`` reads it. Source: design §3.
 """

@@ -1,4 +1,4 @@
-"""Keeps what a process made of the database as fresh as the database."""
+"""Keeps data that a process derived from the database up to date with it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Version(Generic[T]):
-    """What was made of the database at one moment; immutable.
+    """Data derived from the database at one moment. Immutable.
 
-    :ivar vector: the moment, in the change log.
+    :ivar vector: the position of that moment in the change log.
     """
 
     vector: vector.Vector
@@ -31,15 +31,14 @@ class Version(Generic[T]):
         object.__setattr__(self, "digest", self.vector.digest)
 
 
-#: Makes the present version, from the one before or (None) from nothing.
+#: Makes the current version from the previous one, or (None) from the whole database.
 Refresh = Callable[[Context, Version[T] | None], Version[T]]
 
 
 class Follower(Generic[T]):
-    """Hands out the present version; makes the first when it is first asked for.
+    """Returns the current version, which is made on first use. Thread-safe.
 
-    Any thread may ask; one refreshes while the others wait for it. A process
-    that was forked begins anew.
+    One thread refreshes it while the others wait. A forked process starts without a version.
     """
 
     def __init__(self, database: Database, refresh: Refresh[T]) -> None:
@@ -49,9 +48,9 @@ class Follower(Generic[T]):
         _FOLLOWERS.add(self)
 
     def forget(self) -> None:
-        """Drop everything; the next question loads it again.
+        """Drop the version; the next call loads it again.
 
-        Not for a thread that shares the follower with others: it renews the lock.
+        Not thread-safe, because it replaces the lock.
         """
         self._condition = threading.Condition()
         self._known: Version[T] | None = None
@@ -61,43 +60,43 @@ class Follower(Generic[T]):
 
     @property
     def known(self) -> Version[T] | None:
-        """The newest version that was made, however old; None: there is none yet."""
+        """Return the newest version, however old; None: there is none yet."""
         return self._known
 
     def present(self, ctx: Context) -> Version[T]:
         """Return a version with every change that was committed before the call.
 
-        Asks the database one question in a statement of its own, never in the
-        caller's transaction: what that has not committed is not in the version.
+        It takes one statement of its own, never in the caller's transaction: uncommitted
+        changes of the caller are not in the version.
 
         :raises errors.Unavailable: the database does not answer.
         """
         started_before = self._started
         own = self.own_context(ctx)
         if self._known is None:
-            return self._refreshed(own, None, started_before)
+            return self._share_refresh(own, None, started_before)
         digest = vector.read_digest(own)
         known = self._known
         if known is not None and known.digest == digest:
             return known
-        return self._refreshed(own, digest, started_before)
+        return self._share_refresh(own, digest, started_before)
 
     def renewed(self, ctx: Context) -> Version[T]:
-        """Return the same for a caller who knows that something changed."""
-        return self._refreshed(self.own_context(ctx), None, self._started)
+        """Return the same, for a caller that knows that something changed."""
+        return self._share_refresh(self.own_context(ctx), None, self._started)
 
     def own_context(self, ctx: Context) -> Context:
-        """Return a context like the caller's, outside of its transaction."""
+        """Return a copy of the caller's context without its transaction."""
         return Context(self._database, ctx.identity, ctx.request_id)
 
-    def _refreshed(
+    def _share_refresh(
         self, ctx: Context, digest: tuple[int, int] | None, started_before: int
     ) -> Version[T]:
-        """Refresh, or share a refresh that started after the caller came.
+        """Refresh the version, or wait for a refresh that started after the call.
 
-        :param digest: what the caller was told, if it asked; a version with just
-            this digest will do, whenever its making started.
-        :param started_before: how many had started when the caller came.
+        :param digest: the digest that the caller read, or None; a version with this digest
+            is current, whenever its refresh started.
+        :param started_before: how many refreshes had started at the time of the call.
         """
         with self._condition:
             while True:

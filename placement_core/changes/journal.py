@@ -1,4 +1,4 @@
-"""The writers' side of the change log."""
+"""Appending to the change log, and pruning it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from placement_core.db.metadata import utcnow
 #: A slot keeps the changes of at least this many transactions. A reader that
 #: is further behind loads everything, which is then cheaper anyway.
 KEPT_SERIALS = 1024
-#: A writer prunes its slot after one in this many transactions, at random: threads and
+#: A writer prunes its slot after one in this many transactions, at random, because threads and
 #: processes may be too short-lived to count.
 _PRUNE_EVERY = 256
-#: So many transactions one pruning removes at most: many times more than come meanwhile,
-#: and few enough for the one who waits for it.
+#: How many transactions one pruning deletes at most: many times more than are added between
+#: two prunings, and few enough for the request that waits for it.
 _PRUNED_SERIALS = 8 * _PRUNE_EVERY
 
 _heads, _changes = tables.change_heads, tables.changes
 
 
-def _raise_head() -> sa.Update:
+def _increment_head() -> sa.Update:
     return (
         sa.update(_heads)
         .where(_heads.c.slot == sa.bindparam("at_slot"))
         .values(serial=_heads.c.serial + 1, txn=sa.bindparam("by_txn")))
 
 
-_RAISE_HEAD = _raise_head()
+_INCREMENT_HEAD = _increment_head()
 #: How many change rows one statement appends.
 _BATCH = 50
 _FIND = (
@@ -44,7 +44,8 @@ _FIND = (
     .where(_changes.c.slot == sa.bindparam("slot"), _changes.c.txn == sa.bindparam("txn"))
     .limit(1)
 )
-#: Asked for before: MySQL would lock the head, which another writer has perhaps.
+#: Read before the delete: as a subquery, MySQL would lock the head, which another writer may
+#: have locked.
 _RANGE = sa.select(
     sa.select(_heads.c.serial).where(_heads.c.slot == sa.bindparam("slot"))
     .scalar_subquery().label("head"),
@@ -55,10 +56,10 @@ _PRUNE = sa.delete(_changes).where(
 
 
 class Journal:
-    """Appends to the change log; every thread that writes has its own slot.
+    """Appends to the change log; every writing thread has its own slot.
 
-    Two threads (of two processes, say) may share a slot by chance; they then
-    wait for each other's COMMIT and nothing worse happens.
+    Two threads (of two processes, say) may share a slot by chance; the only effect is that
+    they wait for each other's COMMIT.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class Journal:
         self._slots = itertools.count()
 
     def slot(self) -> int:
-        """Return the calling thread's slot, also right after a fork."""
+        """Return the calling thread's slot; a forked process gets new ones."""
         pid = os.getpid()
         if getattr(self._local, "pid", None) != pid:
             if self._pid != pid:
@@ -79,9 +80,9 @@ class Journal:
         return slot
 
     def append(self, session: Session) -> None:
-        """Raise the head of the thread's slot and write the recorded changes."""
+        """Increment the head of the thread's slot and insert the recorded changes."""
         changes = sorted(session.recorded_changes)
-        raised = False
+        incremented = False
         for start in range(0, len(changes), _BATCH):
             batch = changes[start:start + _BATCH]
             parameters: dict[str, object] = {
@@ -89,26 +90,26 @@ class Journal:
             for place, (kind, ref) in enumerate(batch):
                 parameters |= {f"position{place}": start + place, f"kind{place}": kind,
                                f"ref{place}": ref}
-            if not raised and session.dialect == "postgresql":
-                session.execute_write(_raise_and_append(len(batch)), parameters)
+            if not incremented and session.dialect == "postgresql":
+                session.execute_write(_increment_and_append(len(batch)), parameters)
             else:
-                if not raised:
-                    session.execute_write(_RAISE_HEAD, parameters)
+                if not incremented:
+                    session.execute_write(_INCREMENT_HEAD, parameters)
                 session.execute_write(_append(len(batch)), parameters)
-            raised = True
+            incremented = True
 
     def notice_commit(self, database: Database, session: Session) -> None:
-        """Prune the slot now and then, in statements of their own."""
+        """Prune the slot after some commits, outside of the committed transaction."""
         if session.recorded_changes and random.randrange(_PRUNE_EVERY) == 0:  # noqa: S311
             _prune(database, self.slot())
 
     def was_committed(self, database: Database, session: Session) -> bool:
         """Say whether the transaction of ``session`` was committed.
 
-        The lost transaction holds the head of this thread's slot until it has
-        ended, so raising the head ourselves makes the answer final: we wait for
-        it, or (Galera, on another node) whoever is certified second fails. What
-        it recorded is written down once more, which readers survive.
+        The lost transaction has locked the head of this thread's slot until it ends, so
+        incrementing the head here makes the answer final: this transaction waits for it, or
+        (Galera, on another node) the one that is certified second fails. The changes that
+        it recorded are appended once more, which readers tolerate.
         """
         slot = self.slot()
         with database.connection(database.writer) as connection, connection.begin():
@@ -120,7 +121,7 @@ class Journal:
 
 
 def _prune(database: Database, slot: int) -> None:
-    """Remove what nobody follows any more of a slot, the oldest first."""
+    """Delete changes of a slot beyond the last ``KEPT_SERIALS``, the oldest first."""
     with database.connection(database.autocommit) as connection:
         head, oldest = connection.execute(_RANGE, {"slot": slot}).one()
         if head is None or oldest is None:
@@ -137,17 +138,17 @@ def _rows(count: int) -> sa.Subquery:
             sa.bindparam(f"kind{place}", type_=_changes.c.kind.type).label("kind"),
             sa.bindparam(f"ref{place}", type_=_changes.c.ref.type).label("ref"))
         for place in range(count)
-    )).subquery("touched")
+    )).subquery("recorded")
 
 
 def _insert(head: sa.FromClause, rows: sa.Subquery) -> sa.Insert:
-    chosen = sa.select(
+    select = sa.select(
         head.c.slot, head.c.serial, rows.c.position,
         sa.bindparam("by_txn", type_=_changes.c.txn.type), rows.c.kind, rows.c.ref,
         sa.bindparam("now", type_=_changes.c.created_at.type),
     ).select_from(head.join(rows, sa.true()))
     return sa.insert(_changes).inline().from_select(
-        ["slot", "serial", "position", "txn", "kind", "ref", "created_at"], chosen)
+        ["slot", "serial", "position", "txn", "kind", "ref", "created_at"], select)
 
 
 @functools.cache
@@ -159,8 +160,8 @@ def _append(count: int) -> sa.Insert:
 
 
 @functools.cache
-def _raise_and_append(count: int) -> sa.Insert:
-    """Build ``_RAISE_HEAD`` and ``_append`` in one statement, for PostgreSQL."""
-    # Made anew: one that was compiled has no columns any more when it shall return some.
-    head = _raise_head().returning(_heads.c.slot, _heads.c.serial).cte("head")
+def _increment_and_append(count: int) -> sa.Insert:
+    """Build ``_INCREMENT_HEAD`` and ``_append`` in one statement, for PostgreSQL."""
+    # A new update: RETURNING on one that was compiled before yields no columns.
+    head = _increment_head().returning(_heads.c.slot, _heads.c.serial).cte("head")
     return _insert(head, _rows(count))

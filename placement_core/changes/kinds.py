@@ -1,17 +1,17 @@
-"""What a change row can be about; its ``ref`` is the row's database key."""
+"""The kinds of change rows. The ``ref`` of a change row is the database key of the changed row."""
 
 #: A resource provider: its row, inventories, usage, traits or aggregates.
 PROVIDER = "provider"
-#: A resource class was made, renamed or removed.
+#: A resource class was created, renamed or deleted.
 RESOURCE_CLASS = "resource_class"
-#: A trait was made or removed.
+#: A trait was created or deleted.
 TRAIT = "trait"
-#: A revision was raised, and what binds claims may be another; its ``ref`` is 0. Nothing
-#: that the index holds.
+#: A revision was incremented, so the limits that bind claims may have changed; its ``ref`` is
+#: 0. No index data changed.
 REVISION = "revision"
-#: A revision of what is reserved was raised; its ``ref`` is 0. Nothing that an index holds.
+#: A revision of reservations was incremented; its ``ref`` is 0. No index data changed.
 POOL = "pool"
 #: The usage counters of a project; its ``ref`` is the key of its row in ``projects``.
 PROJECT = "project"
-#: A lease was made, changed or ended; its ``ref`` is its number. Nothing that an index holds.
+#: A lease was created, changed or ended; its ``ref`` is its number. No index data changed.
 LEASE = "lease"

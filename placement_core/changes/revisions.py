@@ -1,8 +1,8 @@
-"""Revisions: one row that rises with every change of a body of records.
+"""Revisions: a counter row for each set of records, incremented by every change of the set.
 
-Whoever raises a revision holds its row until the commit: writers of that body
-queue, and decide on what no other writer can change meanwhile. Readers compare
-revisions instead of contents: an unchanged one means an unchanged answer.
+Incrementing a revision locks its row until the commit. So writers of a set queue, and decide
+on records that no other writer can change meanwhile. Readers compare revisions instead of
+contents: an unchanged revision means an unchanged answer.
 """
 
 from __future__ import annotations
@@ -18,45 +18,46 @@ from placement_core.db import PreparedRead, Session, retry_writes
 LIMITS = "limits"
 #: Cell mappings, wherever they are kept.
 CELLS = "cells"
-#: What is promised of the freepool, and its hosts.
+#: Bookings of the freepool, and its hosts.
 POOL = "pool"
-#: Which hosts the freepool has.
+#: The set of hosts in the freepool.
 POOL_HOSTS = "pool_hosts"
-#: The positions of notices about leases: as a number, the last one that was given.
+#: The positions of notifications about leases; its number is the last assigned position.
 NOTICES = "notices"
 
-#: As what those are told of that claims are judged by: who keeps it asks again.
+#: The kinds of change rows for revisions that decisions on claims depend on: whoever caches
+#: such data reads it again.
 _KINDS = {LIMITS: kinds.REVISION, CELLS: kinds.REVISION}
 
-_RAISE = (
+_INCREMENT = (
     sa.update(revisions)
     .where(revisions.c.name == sa.bindparam("of"))
     .values(serial=revisions.c.serial + 1, txn=sa.bindparam("by_txn"))
 )
-_ASK = PreparedRead(sa.select(revisions.c.serial, revisions.c.txn).where(
+_READ = PreparedRead(sa.select(revisions.c.serial, revisions.c.txn).where(
     revisions.c.name == sa.bindparam("of")))
 
 
-def raise_(session: Session, name: str) -> None:
-    """Take a revision's row, and raise it: the first statement of a write."""
-    raised = session.execute(_RAISE, {"of": name, "by_txn": session.txn}).rowcount
-    if raised != 1:
+def increment(session: Session, name: str) -> None:
+    """Lock a revision's row and increment it; call it as the first statement of a write."""
+    incremented = session.execute(_INCREMENT, {"of": name, "by_txn": session.txn}).rowcount
+    if incremented != 1:
         raise RuntimeError(f"the revision {name} has no row: nobody would wait for this write")
-    # So that a COMMIT whose answer was lost can be looked up.
+    # Recorded so that a COMMIT whose answer was lost can be looked up.
     session.record_change(_KINDS.get(name, kinds.POOL), 0)
 
 
 @retry_writes
-def ask(ctx: Context, name: str) -> str:
-    """Return the present revision as text.
+def read(ctx: Context, name: str) -> str:
+    """Return the current revision as text.
 
-    It names the transaction too: a database that was restored, or lost its last
-    transactions, does not repeat a revision with other contents.
+    The text has the id of the transaction, too, so that a database that was restored, or lost
+    its last transactions, does not repeat a revision with other contents.
     """
-    [(serial, txn)] = _ASK.fetch(ctx, {"of": name})
-    return text(serial, txn)
+    [(serial, txn)] = _READ.fetch(ctx, {"of": name})
+    return format_revision(serial, txn)
 
 
-def text(serial: int, txn: int) -> str:
-    """Return what ``ask`` does, for who read the row in another statement."""
+def format_revision(serial: int, txn: int) -> str:
+    """Return the text of ``read``, for callers that read the row in another statement."""
     return f"{int(serial)}-{txn:x}"

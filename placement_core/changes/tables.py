@@ -1,8 +1,8 @@
 """The change log's tables.
 
-Serials of one sequence do not commit in order, and one counter row would make
-every writer queue. So the log has ``SLOTS`` heads, and a writer raises the head
-of its own slot: the row's lock makes serials commit in order within a slot.
+Serials of one sequence do not commit in order, and one counter row would make every writer
+queue. So the log has ``SLOTS`` heads, and a writer increments the head of its own slot: the
+row's lock makes serials commit in order within a slot.
 """
 
 import sqlalchemy as sa

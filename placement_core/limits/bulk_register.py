@@ -1,4 +1,4 @@
-"""A service's whole list of resources, brought into the database at once."""
+"""Registration of a service's whole list of resources at once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ State = Literal["created", "changed", "unchanged", "refused", "skipped"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegisterResult:
-    """What became of one resource.
+    """The result for one resource.
 
     :ivar old_default: None: it was not registered.
-    :ivar new_default: what was asked for.
+    :ivar new_default: the requested default.
     :ivar reason: why it was refused.
     """
 
@@ -41,20 +41,20 @@ def register(
 ) -> list[RegisterResult]:
     """Register resources, and change the defaults of those that are registered already.
 
-    All or nothing: if one is refused, because limits refer to it, none is
-    touched. Resources that are not given stay as they are, and so do descriptions.
+    All or nothing: if one is refused, because limits refer to it, none is changed. Resources
+    and descriptions that are not in ``items`` stay as they are.
 
     :param items: as for ``registered.create_many``.
-    :returns: one for each, in the order they came.
-    :raises errors.InvalidLimit: one makes no sense.
-    :raises errors.UnknownReference: a service or region does not exist.
-    :raises errors.DuplicateLimit: one is given twice.
+    :returns: one for each, in the order of the items.
+    :raises errors.InvalidLimit: an item is invalid.
+    :raises errors.UnknownLimitReference: a service or region does not exist.
+    :raises errors.DuplicateLimit: a resource is there twice.
     """
     new_limits = [registered.parse(item) for item in items]
     keys = [registered.key_of(limit) for limit in new_limits]
     if len(set(keys)) < len(keys):
         raise errors.DuplicateLimit("registered_limit", "it is given twice")
-    with references.deciding(
+    with references.open_write(
             ctx, catalog, lambda: references.check(ctx, catalog, keys)) as (session, _):
         rows = registered.find_rows(session, keys)
         before = {key: registered.from_row(row) for key, row in rows.items()}
@@ -77,7 +77,7 @@ def _in_use(
 
 
 def _merge(before: RegisteredLimit | None, new: RegisteredLimit) -> RegisteredLimit:
-    """Return a registered limit as it is to be."""
+    """Return the new state of a registered limit."""
     if before is None:
         return new
     description = before.description if new.description is None else new.description
@@ -86,7 +86,7 @@ def _merge(before: RegisteredLimit | None, new: RegisteredLimit) -> RegisteredLi
 
 
 def _result(
-    before: RegisteredLimit | None, after: RegisteredLimit, refused: bool, none_done: bool
+    before: RegisteredLimit | None, after: RegisteredLimit, refused: bool, rolled_back: bool
 ) -> RegisterResult:
     old_default = None if before is None else before.default_limit
     if after == before:
@@ -95,7 +95,7 @@ def _result(
         return RegisterResult(
             after.resource_name, "refused", old_default, after.default_limit,
             "limits refer to it: delete them first, or keep the default")
-    if none_done:
+    if rolled_back:
         return RegisterResult(after.resource_name, "skipped", old_default, after.default_limit)
     return RegisterResult(
         after.resource_name, "created" if before is None else "changed", old_default,

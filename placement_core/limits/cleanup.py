@@ -1,7 +1,7 @@
-"""Deleting what limits refer to, with its limits; and finding limits whose subject is gone.
+"""Deletes catalog records with their limits, and finds limits whose subject is gone.
 
-A catalog of our own and its limits go in one transaction, so that nothing is left
-behind. A remote one deletes without telling us: ``audit`` finds what it left.
+Records of our own catalog and their limits are deleted in one transaction, so that none is
+left over. A remote catalog deletes without notice: ``audit`` finds the limits that are left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _registered, _limits, _user_limits = (
     tables.registered_limits, tables.limits, tables.user_limits)
 
-#: How rows of each kind are read, and what they become.
+#: {table: (the query of its rows, the function that makes a record of a row)}.
 _KINDS: dict[sa.Table, tuple[sa.Select[Any], Callable[[sa.Row[Any]], AnyLimit]]] = {
     _user_limits: (users.ALL, users.from_row),
     _limits: (limits.ALL, limits.from_row),
@@ -44,7 +44,7 @@ def delete_project(ctx: Context, id_: str) -> None:
     :raises errors.InUse: likewise: other projects are below it.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         projects.delete(ctx, id_)
         _remove_of_nodes(ctx, session, [id_])
 
@@ -57,7 +57,7 @@ def delete_domain(ctx: Context, id_: str) -> None:
     :raises errors.StillEnabled: likewise: it is enabled.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         nodes = tree.subtree(session, id_)
         domains.delete(ctx, id_)
         _remove_of_nodes(ctx, session, [node.id for node in nodes])
@@ -70,7 +70,7 @@ def delete_service(ctx: Context, id_: str) -> None:
     :raises errors.NotInCatalog: (of the catalog room) there is none of that id.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         services.delete(ctx, id_)
         _remove_of_registered(ctx, session, _registered.c.service_id, [id_])
 
@@ -83,7 +83,7 @@ def delete_region(ctx: Context, id_: str) -> None:
     :raises errors.InUse: likewise: it has endpoints, or regions below it.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         regions.delete(ctx, id_)
         _remove_of_registered(ctx, session, _registered.c.region_key, [id_])
 
@@ -92,9 +92,9 @@ def delete_region(ctx: Context, id_: str) -> None:
 def audit(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
     """Return the limits whose service, region, project or domain no longer exists.
 
-    The catalog is asked last: what a limit refers to existed when it was written.
+    The catalog is read last: what a limit refers to existed when it was written.
 
-    :raises errors.Unavailable: the catalog cannot be asked.
+    :raises errors.Unavailable: the catalog does not answer.
     """
     with db.read(ctx) as session:
         stored = [record(row) for select, record in reversed(_KINDS.values())
@@ -107,7 +107,7 @@ def audit(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
 def repair(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
     """Delete the limits that ``audit`` finds; return them.
 
-    :raises errors.Unavailable: the catalog cannot be asked; nothing was deleted.
+    :raises errors.Unavailable: the catalog does not answer; nothing was deleted.
     """
     leftovers = audit(ctx, catalog)
     if leftovers:
@@ -120,7 +120,7 @@ def repair(ctx: Context, catalog: CatalogDriver) -> list[Leftover]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _StoredLimit:
-    """A row of some kind: its key, and what it says."""
+    """A row of any kind: its table, its key and its record."""
 
     table: sa.Table
     id: int
@@ -143,12 +143,12 @@ def _remove_of_registered(
 
 @db.retry_writes
 def _remove_leftovers(ctx: Context, leftovers: Sequence[Leftover]) -> None:
-    """Delete what ``audit`` found, and has not been deleted meanwhile."""
+    """Delete the limits that ``audit`` found, if they still exist."""
     ids: dict[Kind, list[str]] = {"registered_limit": [], "limit": [], "user_limit": []}
     for leftover in leftovers:
         ids[leftover.kind].append(leftover.limit_id)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         _remove_of_registered(ctx, session, _registered.c.uuid, ids["registered_limit"])
         _remove(ctx, session, [
             *_read(session, _user_limits, _user_limits.c.uuid, ids["user_limit"]),
@@ -168,7 +168,7 @@ def _read(
 
 
 def _remove(ctx: Context, session: Session, stored_limits: Sequence[_StoredLimit]) -> None:
-    """Delete rows, those that refer to others first, and say so in the history."""
+    """Delete rows, those that refer to others first, and record it in the history."""
     for table in _KINDS:
         statement = sa.delete(table).where(table.c.id.in_(sa.bindparam("ids", expanding=True)))
         for batch in _batches([stored.id for stored in stored_limits if stored.table is table]):
@@ -185,10 +185,10 @@ def _batches(values: Sequence[T]) -> Iterator[list[T]]:
 
 
 class _CatalogLookup:
-    """Who exists, as far as it was asked for: lists first, single questions to be sure.
+    """Which catalog records exist: read from lists first, then one by one.
 
-    A list may be cut short by whoever answers. So what is missing from it is
-    asked for by its id before it counts as gone.
+    A remote catalog may truncate a list. So a record that is missing from it is
+    requested by its id before it counts as gone.
     """
 
     def __init__(self, ctx: Context, catalog: CatalogDriver) -> None:
@@ -213,7 +213,7 @@ class _CatalogLookup:
 
 
 def _leftover(limit: AnyLimit, lookup: _CatalogLookup) -> Leftover | None:
-    """Return what a limit refers to in vain, if anything."""
+    """Return a limit with the first reference that does not exist; None: all exist."""
     project_id = getattr(limit, "project_id", None)
     domain_id = getattr(limit, "domain_id", None)
     for what, id_ in (("service", limit.service_id), ("region", limit.region_id),

@@ -1,4 +1,4 @@
-"""What is allowed, for whoever judges claims: one statement for each question."""
+"""The limits that decisions on claims read, with one statement for each query."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NAMES = sa.select(
 def read(
     ctx: Context, node_ids: Collection[str], *, service_id: str, region_id: str | None
 ) -> EffectiveLimits:
-    """Return the defaults of a service in a region, and what was set for nodes.
+    """Return the defaults of a service in a region, and the limits of some nodes.
 
     :param node_ids: ids of projects and domains.
     :param region_id: None is a value of its own, not "any".
@@ -60,7 +60,7 @@ def read(
 
 @db.retry_writes
 def read_all(ctx: Context, *, service_id: str, region_id: str | None) -> EffectiveLimits:
-    """Return the defaults of a service in a region, and what was set for any node."""
+    """Return the defaults of a service in a region, and the limits of all nodes."""
     with db.read_once(ctx) as session:
         return _read(session.execute(_EFFECTIVE_OF_ALL, {
             "service_id": service_id, "region_key": regions.key(region_id)}))
@@ -81,7 +81,7 @@ def _read(rows: Iterable[sa.Row[Any]]) -> EffectiveLimits:
 def read_user_limits(
     ctx: Context, project_id: str, user_id: str, *, service_id: str, region_id: str | None
 ) -> Mapping[str, Amount]:
-    """Return what was set for a user in a project, by resource name; mostly nothing."""
+    """Return the limits of a user in a project, by resource name; most users have none."""
     with db.read_once(ctx) as session:
         return {
             row.resource_name: amounts.from_wire(row.resource_limit)
@@ -92,7 +92,7 @@ def read_user_limits(
 
 @db.retry_writes
 def registered_names(ctx: Context) -> list[RegisteredName]:
-    """Return what every service registers, in the order in which it did."""
+    """Return what every service registers, in the order of creation."""
     with db.read_once(ctx) as session:
         return [
             RegisteredName(row.service_id, regions.id_(row.region_key), row.resource_name)

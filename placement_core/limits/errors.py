@@ -19,7 +19,7 @@ class RegisteredLimitNotFound(errors.NotFound):
 
 
 class LimitNotFound(errors.NotFound):
-    """The limit in the address does not exist."""
+    """The limit in the URL does not exist."""
 
     code = "limits.limit.not_found"
 
@@ -29,7 +29,7 @@ class LimitNotFound(errors.NotFound):
 
 
 class UserLimitNotFound(errors.NotFound):
-    """The user's limit in the address does not exist."""
+    """The user limit in the URL does not exist."""
 
     code = "limits.user_limit.not_found"
 
@@ -39,7 +39,7 @@ class UserLimitNotFound(errors.NotFound):
 
 
 class InvalidLimit(errors.Invalid):
-    """A limit makes no sense as it was described."""
+    """A field of a limit is invalid."""
 
     code = "limits.invalid"
 
@@ -49,7 +49,7 @@ class InvalidLimit(errors.Invalid):
         self.reason = reason
 
 
-class UnknownReference(errors.Invalid):
+class UnknownLimitReference(errors.Invalid):
     """A limit names something that does not exist.
 
     :ivar what: ``service``, ``region``, ``project`` or ``domain``.
@@ -64,7 +64,7 @@ class UnknownReference(errors.Invalid):
 
 
 class UnknownMarker(errors.Invalid):
-    """A page was asked for after something that is not in the list."""
+    """The marker of a page is not in the list."""
 
     code = "limits.unknown_marker"
 
@@ -89,7 +89,7 @@ class NoRegisteredLimit(errors.Forbidden):
 
 
 class RegisteredLimitInUse(errors.Forbidden):
-    """A registered limit that limits refer to stays as it is."""
+    """A registered limit cannot be changed or deleted while limits refer to it."""
 
     code = "limits.registered_limit.in_use"
 
@@ -101,7 +101,7 @@ class RegisteredLimitInUse(errors.Forbidden):
 
 
 class DuplicateLimit(errors.Conflict):
-    """There is such a limit already, or twice in the request.
+    """The limit exists already, or is in the request twice.
 
     :ivar kind: ``registered_limit``, ``limit`` or ``user_limit``.
     """
@@ -116,14 +116,14 @@ class DuplicateLimit(errors.Conflict):
 
 
 class HierarchyClash(errors.Forbidden):
-    """A limit does not fit to another one of its tree.
+    """A limit conflicts with another limit of its tree.
 
-    :ivar node_id: the project or domain whose limit is too high, or that
-        stands above limits which are higher than its own.
-    :ivar value: its limit, as the APIs spell it; None: only the default holds for it.
-    :ivar other_id: whose limit it clashes with; None: the registered default.
-    :ivar other_value: that limit.
-    :ivar reason: the enforcement model's own sentence.
+    :ivar node_id: the project or domain whose limit is too high, or lower than limits
+        below it.
+    :ivar value: its limit, as the APIs spell it; None: it has the default only.
+    :ivar other_id: the node with the other limit; None: the registered default.
+    :ivar other_value: the other limit.
+    :ivar reason: the sentence of the enforcement model.
     """
 
     code = "limits.hierarchy"

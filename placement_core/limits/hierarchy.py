@@ -1,4 +1,4 @@
-"""Whether changed limits fit into their trees: the enforcement model says, we ask it."""
+"""Checks with the enforcement model whether changed limits fit into their trees."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SET_OF_ALL = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource:
-    """A registered limit: its row's key, what it is found by, and its default."""
+    """A registered limit: its row's key, what identifies it, and its default."""
 
     registered_limit_id: int
     service_id: str
@@ -45,10 +45,10 @@ def check(
     session: Session, model: EnforcementModel, forest: Forest,
     changes: Mapping[Resource, Mapping[str, int | None]],
 ) -> None:
-    """Check that limits, once changed, fit into their trees; one statement.
+    """Check that limits would fit into their trees after changes, with one statement.
 
     :param forest: the whole trees of the nodes in ``changes``.
-    :param changes: {resource: {node id: its limit from now on; None: none}}.
+    :param changes: {resource: {node id: its new limit; None: it is deleted}}.
     :raises errors.HierarchyClash: one does not fit.
     """
     stored: dict[int, dict[str, int]] = {
@@ -65,9 +65,9 @@ def check(
 def check_moved(
     session: Session, model: EnforcementModel, forest: Forest, node_id: str
 ) -> None:
-    """Check that limits fit where a node has been moved to; one statement.
+    """Check that limits fit into the tree that a node was moved to, with one statement.
 
-    :param forest: the whole tree that it is in now.
+    :param forest: the whole tree that the node is in now.
     :raises errors.HierarchyClash: one does not fit.
     """
     values: dict[Resource, dict[str, int]] = {}

@@ -1,4 +1,4 @@
-"""Who changed which limit from what to what; written by the change's own transaction."""
+"""The history of limits: who changed which limit, written in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SECONDS_A_DAY = 86_400
 _INSERT = sa.insert(_history).inline()
 _ALL = sa.select(_history).order_by(_history.c.id.desc())
 _MOST = sa.bindparam("most", type_=sa.Integer)
-#: Ids rise with time, but for what clocks differ: so the old ones are found in front.
+#: Ids rise with time, except for differences of clocks, so the oldest rows come first.
 _FRONT = sa.select(_history.c.id, _history.c.at).order_by(_history.c.id).limit(_MOST).subquery()
 _OLD = sa.select(_FRONT.c.id).where(
     _FRONT.c.at < clock.in_seconds(-sa.bindparam("keep_seconds", type_=sa.BigInteger)))
@@ -43,22 +43,22 @@ class HistoryEntry:
 
 
 def created(limit: AnyLimit) -> HistoryEntry:
-    """Return the entry of a limit that was made."""
+    """Return the entry of a created limit."""
     return HistoryEntry("created", limit, None, value(limit))
 
 
 def updated(before: AnyLimit, after: AnyLimit) -> HistoryEntry:
-    """Return the entry of a limit that was changed."""
+    """Return the entry of an updated limit."""
     return HistoryEntry("updated", after, value(before), value(after))
 
 
 def deleted(limit: AnyLimit) -> HistoryEntry:
-    """Return the entry of a limit that is gone."""
+    """Return the entry of a deleted limit."""
     return HistoryEntry("deleted", limit, value(limit), None)
 
 
 def value(limit: AnyLimit) -> int:
-    """Return the number of a limit of any kind."""
+    """Return the value of a limit of any kind."""
     return limit.default_limit if isinstance(limit, RegisteredLimit) else limit.resource_limit
 
 
@@ -70,7 +70,7 @@ def kind(limit: AnyLimit) -> Kind:
 
 
 def write(ctx: Context, session: Session, entries: Sequence[HistoryEntry]) -> None:
-    """Write down changes, with who made them."""
+    """Insert changes, with the caller who made them."""
     if not entries:
         return
     now = utcnow()
@@ -98,9 +98,9 @@ def list_(
     domain_id: str | None = None, user_id: str | None = None,
     marker: int | None = None, limit: int | None = None,
 ) -> list[Change]:
-    """Return the changes that pass every filter that is given, the newest first.
+    """Return the changes that match all filters, the newest first.
 
-    :param marker: the id of the last change of the page before.
+    :param marker: the id of the last change of the previous page.
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such change.
     """
@@ -129,11 +129,12 @@ def list_(
 
 @db.retry_writes
 def prune(ctx: Context, *, keep_days: int, most: int) -> int:
-    """Remove the oldest changes that are older than some days; return how many.
+    """Delete the oldest changes that are older than some days; return how many.
 
-    To remove all, repeat it until it removes none. Any number may do so at the same time.
+    To delete all, repeat it until it deletes none. Any number of processes may do so at the
+    same time.
 
-    :param most: how many are looked at.
+    :param most: how many rows are checked.
     """
     with db.write(ctx) as session:
         ids = list(session.execute(

@@ -1,7 +1,7 @@
-"""What callers hand in, checked one by one and brought into one shape.
+"""Parsing and validation of the fields of new limits and of changes.
 
-The edges check bodies against schemas of their own; what comes past them (a
-command, a test, an embedder) is checked here. Nothing here asks the database.
+The HTTP API validates bodies against its own schemas; other callers (commands, tests,
+embedders) rely on the checks here. Nothing here reads the database.
 Source: spec limits §2, "Validation".
 """
 
@@ -22,7 +22,7 @@ _LONGEST_ID = 64
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """What a registered limit is found by."""
+    """The identity of a registered limit."""
 
     service_id: str
     region_id: str | None
@@ -30,7 +30,7 @@ class Key:
 
 
 def parse_key(item: Mapping[str, Any]) -> Key:
-    """Return what an item says about its service, region and resource."""
+    """Return the service, region and resource of an item."""
     return Key(parse_service_id(item), parse_region_id(item), parse_resource_name(item))
 
 
@@ -45,9 +45,9 @@ def parse_region_id(item: Mapping[str, Any]) -> str | None:
 
 
 def parse_node(item: Mapping[str, Any]) -> tuple[str, str]:
-    """Return which node an item is about, as ("project" | "domain", id).
+    """Return the node of an item, as ("project" | "domain", id).
 
-    :raises errors.InvalidLimit: not exactly one of the two is given.
+    :raises errors.InvalidLimit: the item does not have exactly one of the two.
     """
     fields = [name for name in ("project_id", "domain_id") if item.get(name) is not None]
     if len(fields) != 1:
@@ -70,7 +70,7 @@ def parse_value(item: Mapping[str, Any], field: str) -> int:
 
 
 def parse_project_id(item: Mapping[str, Any]) -> str:
-    """Return the project of an item that is about a project only."""
+    """Return the project of an item that may not have a domain instead."""
     return parse_text(item, "project_id", longest=_LONGEST_ID)
 
 
@@ -92,7 +92,7 @@ def parse_description(item: Mapping[str, Any]) -> str | None:
 def parse_text(
     item: Mapping[str, Any], field: str, *, shortest: int = 1, longest: int = _LONGEST_TEXT
 ) -> str:
-    """Return a field that has to be text of some length."""
+    """Return a field that has to be text whose length is within bounds."""
     text = item.get(field)
     if (not isinstance(text, str) or not shortest <= len(text) <= longest
             or not texts.is_storable(text)):

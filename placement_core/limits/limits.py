@@ -1,4 +1,4 @@
-"""Limits of projects and domains: what was set instead of the registered default."""
+"""Limits of projects and domains, which override the registered defaults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 
 _registered, _limits = tables.registered_limits, tables.limits
 
-#: Limits with the service, region and name that they have from their registered limit.
+#: Limits with the service, region and name of their registered limit.
 #: ``from_row`` relies on the order of the columns up to ``description``.
 ALL = sa.select(
     _limits.c.uuid, _limits.c.node_id, _limits.c.is_domain, _registered.c.service_id,
@@ -42,7 +42,7 @@ _UPDATE = (
     sa.update(_limits).where(_limits.c.id == sa.bindparam("of_id"))
     .values(resource_limit=sa.bindparam("new_value"), description=sa.bindparam("new_description")))
 _DELETE = sa.delete(_limits).where(_limits.c.id == sa.bindparam("of_id"))
-_TAKEN = sa.select(_limits.c.registered_limit_id, _limits.c.node_id).where(
+_EXISTING = sa.select(_limits.c.registered_limit_id, _limits.c.node_id).where(
     _limits.c.registered_limit_id.in_(sa.bindparam("registered_ids", expanding=True)),
     _limits.c.node_id.in_(sa.bindparam("node_ids", expanding=True)))
 
@@ -57,9 +57,9 @@ _LIST_QUERY = queries.ListQuery(ALL, _limits, {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _NewLimit:
-    """A limit that is to be made.
+    """A limit to create.
 
-    :ivar what: how its node was named: ``project`` or ``domain``.
+    :ivar what: how the item names its node: ``project`` or ``domain``.
     """
 
     key: inputs.Key
@@ -71,10 +71,10 @@ class _NewLimit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Subjects:
-    """What the catalog says about the nodes of some limits.
+    """The nodes of new limits in the catalog.
 
-    :ivar nodes: those that limits are made for, by id.
-    :ivar forest: the trees they stand in; None where the model does not ask.
+    :ivar nodes: {id: the node that a limit is for}.
+    :ivar forest: the trees of these nodes; None if the model is not hierarchical.
     """
 
     nodes: Mapping[str, Node]
@@ -86,17 +86,17 @@ def create_many(
     ctx: Context, catalog: CatalogDriver, model: EnforcementModel,
     items: Sequence[Mapping[str, Any]],
 ) -> list[Limit]:
-    """Set limits, all or nothing; return them in the order they came.
+    """Create limits, all or nothing; return them in the order of the items.
 
-    Limits of one call are judged together: a parent's is the new one, wherever
-    it stands among them.
+    The limits of one call are checked together: a parent's new limit counts, wherever it is
+    in the list.
 
     :param items: project_id or domain_id, service_id, resource_name,
         resource_limit; may have region_id, description. A project_id may name a domain.
-    :raises errors.InvalidLimit: one makes no sense.
-    :raises errors.UnknownReference: a service, region, project or domain does not exist.
+    :raises errors.InvalidLimit: an item is invalid.
+    :raises errors.UnknownLimitReference: a service, region, project or domain does not exist.
     :raises errors.NoRegisteredLimit: its resource was never registered.
-    :raises errors.DuplicateLimit: one is set already, or given twice.
+    :raises errors.DuplicateLimit: a limit exists already, or is there twice.
     :raises errors.HierarchyClash: one does not fit into its tree.
     """
     if not items:
@@ -107,12 +107,12 @@ def create_many(
         for item in items]
     keys = [new.key for new in new_limits]
 
-    def ask() -> _Subjects:
+    def read_subjects() -> _Subjects:
         references.check(ctx, catalog, keys)
         nodes = references.resolve(ctx, catalog, [(new.what, new.node_id) for new in new_limits])
         return _Subjects(nodes, _forest(ctx, catalog, model, nodes))
 
-    with references.deciding(ctx, catalog, ask) as (session, subjects):
+    with references.open_write(ctx, catalog, read_subjects) as (session, subjects):
         rows = registered.require_rows(session, keys)
         identities = [(rows[new.key].id, new.node_id) for new in new_limits]
         _refuse_duplicates(session, identities)
@@ -143,10 +143,10 @@ def list_(
     ctx: Context, filters: Sequence[Filter] = (), *, visible: Collection[str] | None = None,
     marker: str | None = None, limit: int | None = None,
 ) -> list[Limit]:
-    """Return the limits that pass every filter, in the order of creation.
+    """Return the limits that match all filters, in the order of creation.
 
-    :param visible: ids of the projects and domains whose limits may be seen; None: of all.
-    :param marker: the id of the last one of the page before.
+    :param visible: ids of the projects and domains whose limits may be seen; None: all.
+    :param marker: the id of the last limit of the previous page.
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such limit.
     """
@@ -159,14 +159,14 @@ def update(
     ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: str,
     changes: Mapping[str, Any],
 ) -> Limit:
-    """Change a limit; return it. What is used already is not looked at.
+    """Update a limit; return it. Current usage is not checked.
 
     :param changes: of resource_limit, description.
     :raises errors.LimitNotFound: there is none of that id.
-    :raises errors.InvalidLimit: a value makes no sense.
-    :raises errors.HierarchyClash: it would not fit into its tree any more.
+    :raises errors.InvalidLimit: a value is invalid.
+    :raises errors.HierarchyClash: it would no longer fit into its tree.
     """
-    with references.deciding(
+    with references.open_write(
             ctx, catalog, lambda: _forest_of(ctx, catalog, model, id_)) as (session, forest):
         row = _find(session, id_)
         before = from_row(row)
@@ -184,12 +184,12 @@ def update(
 
 @db.retry_writes
 def delete(ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: str) -> None:
-    """Delete a limit: the registered default holds from now on.
+    """Delete a limit, so that the registered default applies.
 
     :raises errors.LimitNotFound: there is none of that id.
-    :raises errors.HierarchyClash: limits below it would not fit into the tree any more.
+    :raises errors.HierarchyClash: limits below it would no longer fit into the tree.
     """
-    with references.deciding(
+    with references.open_write(
             ctx, catalog, lambda: _forest_of(ctx, catalog, model, id_)) as (session, forest):
         row = _find(session, id_)
         if forest is not None:
@@ -201,7 +201,7 @@ def delete(ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: s
 
 def from_row(row: sa.Row[Any]) -> Limit:
     """Return the record of a row of ``ALL``."""
-    # By place: lists have thousands of rows, and names cost more than the rest.
+    # By position: lists have thousands of rows, and access by name costs more than the rest.
     values: Sequence[Any] = row
     uuid, node_id, is_domain, service_id, region_key, name, value, description, *_ = values
     return Limit(
@@ -225,7 +225,7 @@ def _forest(
 def _forest_of(
     ctx: Context, catalog: CatalogDriver, model: EnforcementModel, id_: str
 ) -> references.Forest | None:
-    """Return the tree that a limit's node stands in; a limit's node never changes."""
+    """Return the tree of a limit's node; the node of a limit never changes."""
     if not model.hierarchical:
         return None
     with db.read_once(ctx) as session:
@@ -240,15 +240,15 @@ def _resource(registered_limit_id: int, row: sa.Row[Any]) -> hierarchy.Resource:
 
 
 def _refuse_duplicates(session: Session, identities: Sequence[tuple[int, str]]) -> None:
-    """Refuse limits that are set already, or twice.
+    """Refuse limits that exist already, or are there twice.
 
     :param identities: (key of the registered limit, node id) of each.
     """
-    taken = session.execute(_TAKEN, {
+    existing = session.execute(_EXISTING, {
         "registered_ids": sorted({registered_id for registered_id, _ in identities}),
         "node_ids": sorted({node_id for _, node_id in identities})})
     if (len(set(identities)) < len(identities)
-            or set(identities) & {tuple(row) for row in taken}):
+            or set(identities) & {tuple(row) for row in existing}):
         raise errors.DuplicateLimit("limit")
 
 

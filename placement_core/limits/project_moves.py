@@ -1,4 +1,4 @@
-"""Changing a project of our own catalog so that the limits of its tree still fit."""
+"""Updates of projects in our own catalog that keep the limits of their trees consistent."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 def update_project(
     ctx: Context, model: EnforcementModel, id_: str, **changes: Unpack[projects.ProjectChanges]
 ) -> Project:
-    """Change a project; one that is moved brings its limits, and those below it, along.
+    """Update a project; a move takes its limits, and those below it, along.
 
-    :param changes: as for ``projects.update`` of the catalog room, which says what it
-        raises besides.
-    :raises errors.HierarchyClash: a limit does not fit where the project would be.
+    :param changes: as for ``projects.update`` of the catalog room, which documents its
+        errors.
+    :raises errors.HierarchyClash: a limit would not fit at the project's new place.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         changed = projects.update(ctx, id_, max_depth=model.max_depth, **changes)
         if model.hierarchical and "parent_id" in changes:
             root = tree.lineage(session, id_)[0]

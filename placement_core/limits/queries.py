@@ -1,7 +1,7 @@
 """Lists of limits: filters and pages, in one statement.
 
-A list is in the order of creation. A page goes on after its marker, the public id of
-the last one seen, so that what is made or deleted meanwhile moves nothing.
+A list is in the order of creation. A page starts after its marker, the public id of the last
+item of the previous page, so that items created or deleted meanwhile do not shift it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from placement_core.db import Session, lists, patterns, texts
 from placement_core.limits import errors
 from placement_core.limits.records import Filter
 
-#: Statements are built once for each way to ask; clients choose the way.
-_KEPT_STATEMENTS = 256
+#: How many statements are cached; there is one for each combination of filters.
+_MOST_STATEMENTS = 256
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
     """A column that a list can be filtered by.
 
-    :ivar only: what must be true besides, for the column to mean the field.
+    :ivar only: a further condition under which the column is this field.
     """
 
     column: sa.ColumnElement[Any]
@@ -39,9 +39,9 @@ class ListQuery:
     """A kind of list.
 
     :ivar select: the rows, unordered.
-    :ivar table: whose ``id`` gives the order, and whose ``uuid`` is the marker.
-    :ivar fields: what filters may name.
-    :ivar node: the column that says whom a limit is for, where visibility matters.
+    :ivar table: its ``id`` is the order, and its ``uuid`` the marker.
+    :ivar fields: the fields of filters, by name.
+    :ivar node: the column with the node of a limit, if visibility matters.
     """
 
     select: sa.Select[Any]
@@ -56,8 +56,8 @@ def list_(
 ) -> list[sa.Row[Any]]:
     """Return the rows of a page.
 
-    :param visible: the ids of nodes whose limits may be seen; None: of all.
-    :param marker: the public id of the last one of the page before.
+    :param visible: the ids of nodes whose limits may be seen; None: all.
+    :param marker: the public id of the last row of the previous page.
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such row (any more).
     """
@@ -98,11 +98,11 @@ def by_id(session: Session, statement: sa.Select[Any], id_: str) -> sa.Row[Any] 
     if not texts.is_storable(id_):
         return None
     row = session.execute(statement, {"id_": id_}).first()
-    # MySQL leaves blanks at the end out of account.
+    # MySQL ignores trailing blanks in comparisons.
     return row if row is not None and row.uuid == id_ else None
 
 
-@functools.lru_cache(_KEPT_STATEMENTS)
+@functools.lru_cache(_MOST_STATEMENTS)
 def _statement(
     listing: ListQuery, shape: tuple[tuple[str, str], ...], restricted: bool, after_marker: bool,
     limited: bool,

@@ -1,7 +1,7 @@
-"""What the functions of this room return, and how lists are asked for.
+"""Records that the functions of this room return, and the filters of lists.
 
-Values of limits are as the APIs spell them: integers, -1 for "no bound"
-(``amounts.from_wire`` says what they mean). ``region_id`` None is a value of its own:
+Values of limits are spelled as in the APIs: integers, -1 for "unlimited"
+(``amounts.from_wire`` converts them). ``region_id`` None is a value of its own:
 the limit of a service that has no regions.
 """
 
@@ -11,7 +11,7 @@ import dataclasses
 import datetime
 from typing import Literal
 
-#: How a value is compared. The i-variants do not tell a from A.
+#: How a value is compared. The i-variants ignore case.
 Operator = Literal[
     "equals", "contains", "startswith", "endswith",
     "iequals", "icontains", "istartswith", "iendswith",
@@ -23,7 +23,7 @@ Action = Literal["created", "updated", "deleted"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegisteredLimit:
-    """A resource of a service, and what a project may use of it by default."""
+    """A resource of a service, and the default limit of projects."""
 
     id: str
     service_id: str
@@ -35,7 +35,7 @@ class RegisteredLimit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limit:
-    """What was set for a project or a domain; exactly one of the two is given."""
+    """The limit of a project or a domain; exactly one of the two ids is not None."""
 
     id: str
     project_id: str | None
@@ -49,7 +49,7 @@ class Limit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UserLimit:
-    """What was set for one user in a project."""
+    """The limit of one user in a project."""
 
     id: str
     project_id: str
@@ -66,14 +66,14 @@ AnyLimit = RegisteredLimit | Limit | UserLimit
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a limit of any kind: who, when, from what to what.
+    """A change of a limit of any kind, in the history.
 
-    :ivar id: rises with every change; a page's marker.
-    :ivar limit_id: the limit's id, which may be gone.
-    :ivar old_value: None: it was made.
-    :ivar new_value: None: it was deleted.
-    :ivar by_user_id: who asked, likewise ``by_project_id`` and ``request_id``;
-        None where nobody said (a command).
+    :ivar id: rises with every change; the marker of a page.
+    :ivar limit_id: the id of the limit, which may be deleted.
+    :ivar old_value: None: the limit was created.
+    :ivar new_value: None: the limit was deleted.
+    :ivar by_user_id: the caller's user, with ``by_project_id`` and ``request_id``;
+        None without a caller (a command).
     """
 
     id: int
@@ -96,11 +96,11 @@ class Change:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filter:
-    """What a field of a listed limit has to be.
+    """A condition on a field of listed limits.
 
     :ivar field: ``service_id``, ``region_id``, ``resource_name``; of limits also
         ``project_id`` and ``domain_id``; of users' limits ``project_id`` and ``user_id``.
-    :ivar value: None, with ``region_id`` and ``equals`` only: those without a region.
+    :ivar value: None, with ``region_id`` and ``equals`` only: limits without a region.
     """
 
     field: str

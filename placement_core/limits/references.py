@@ -1,4 +1,4 @@
-"""What limits refer to: asked from the catalog, before anything is decided."""
+"""The catalog records that limits refer to, read before a limit is written."""
 
 from __future__ import annotations
 
@@ -18,55 +18,55 @@ T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def deciding(
-    ctx: Context, catalog: CatalogDriver, question: Callable[[], T]
+def open_write(
+    ctx: Context, catalog: CatalogDriver, read_references: Callable[[], T]
 ) -> Iterator[tuple[db.Session, T]]:
-    """Open a write that holds the revision of limits; yield it with the catalog's answer.
+    """Open a write that locks the revision of limits; yield it with the references.
 
-    A catalog of our own is asked with the revision in hand: its writers take it
-    too, so that the answer stands still. Another one is asked before the
-    transaction, so that nobody waits for it.
+    Our own catalog is read after the revision is locked: its writers lock it too, so that
+    the result stays valid. A remote catalog is read before the transaction, so that no other
+    write waits for it.
 
-    :param question: asks the catalog; what it raises ends the write.
+    :param read_references: reads the catalog; its errors end the write.
     """
-    early = None if catalog.local else [question()]
+    remote = None if catalog.local else [read_references()]
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
-        yield session, question() if early is None else early[0]
+        revisions.increment(session, revisions.LIMITS)
+        yield session, read_references() if remote is None else remote[0]
 
 
 def check(ctx: Context, catalog: CatalogDriver, keys: Iterable[Key]) -> None:
     """Check that the services and regions of some limits exist.
 
-    :raises errors.UnknownReference: one does not.
+    :raises errors.UnknownLimitReference: one does not.
     """
     checked_keys = list(keys)
-    exist(ctx, catalog, [key.service_id for key in checked_keys],
-          [key.region_id for key in checked_keys])
+    require(ctx, catalog, [key.service_id for key in checked_keys],
+            [key.region_id for key in checked_keys])
 
 
-def exist(
+def require(
     ctx: Context, catalog: CatalogDriver, services: Iterable[str], regions: Iterable[str | None]
 ) -> None:
     """Check that services and regions exist; None is no region.
 
-    :raises errors.UnknownReference: one does not.
+    :raises errors.UnknownLimitReference: one does not.
     """
     for service_id in dict.fromkeys(services):
         if catalog.service(ctx, service_id) is None:
-            raise errors.UnknownReference("service", service_id)
+            raise errors.UnknownLimitReference("service", service_id)
     for region_id in dict.fromkeys(regions):
         if region_id is not None and catalog.region(ctx, region_id) is None:
-            raise errors.UnknownReference("region", region_id)
+            raise errors.UnknownLimitReference("region", region_id)
 
 
 def resolve(
     ctx: Context, catalog: CatalogDriver, named: Collection[tuple[str, str]]
 ) -> dict[str, Node]:
-    """Return the nodes that limits are about, by id.
+    """Return the nodes that limits are for, by id.
 
-    :param named: ("project" | "domain", id); what is named as a project may be a domain.
-    :raises errors.UnknownReference: one does not exist.
+    :param named: ("project" | "domain", id); the id of a "project" may be that of a domain.
+    :raises errors.UnknownLimitReference: one does not exist.
     """
     nodes: dict[str, Node] = {}
     for what, id_ in dict.fromkeys(named):
@@ -78,21 +78,21 @@ def resolve(
         elif catalog.domain(ctx, id_) is not None:
             nodes[id_] = Node(id_, None, is_domain=True)
         else:
-            raise errors.UnknownReference(what, id_)
+            raise errors.UnknownLimitReference(what, id_)
     return nodes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Forest:
-    """Trees of projects, whole.
+    """Complete trees of projects.
 
-    :ivar nodes: by id; the parent of each is there, or it is None.
+    :ivar nodes: by id; the parent of each is included, or None.
     """
 
     nodes: Mapping[str, Node]
 
     def around(self, node_ids: Iterable[str]) -> dict[str, Node]:
-        """Return some nodes and everything above them, by id."""
+        """Return some nodes and their ancestors, by id."""
         nodes: dict[str, Node] = {}
         for node_id in node_ids:
             node = self.nodes.get(node_id)
@@ -103,7 +103,7 @@ class Forest:
 
 
 def forest(ctx: Context, catalog: CatalogDriver, node_ids: Iterable[str]) -> Forest:
-    """Return the whole trees that nodes stand in: two questions for each tree."""
+    """Return the complete trees of nodes, with two catalog queries for each tree."""
     nodes: dict[str, Node] = {}
     for node_id in node_ids:
         if node_id in nodes:
@@ -113,6 +113,6 @@ def forest(ctx: Context, catalog: CatalogDriver, node_ids: Iterable[str]) -> For
             # A root above which the catalog is damaged has nobody above it here.
             has_parent = node.parent_id in nodes
             nodes[node.id] = node if has_parent else dataclasses.replace(node, parent_id=None)
-        # A node that came or went between the two questions stands alone.
+        # A node that was created or deleted between the two queries is a tree of its own.
         nodes.setdefault(node_id, Node(node_id, None))
     return Forest(nodes)

@@ -1,4 +1,4 @@
-"""How a region that may be missing is kept: nulls are not unique to a database."""
+"""The region of a row, which may be missing: a text, because NULLs are never duplicates."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ _NONE = ""
 
 
 def key(region_id: str | None) -> str:
-    """Return what a row holds for a region."""
+    """Return the column value of a region."""
     return _NONE if region_id is None else region_id
 
 
 def id_(region_key: str) -> str | None:
-    """Return the region that a row means."""
+    """Return the region of a column value."""
     return None if region_key == _NONE else region_key

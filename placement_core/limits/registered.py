@@ -50,16 +50,16 @@ _LIST_QUERY = queries.ListQuery(_ALL, _registered, {
 def create_many(
     ctx: Context, catalog: CatalogDriver, items: Sequence[Mapping[str, Any]]
 ) -> list[RegisteredLimit]:
-    """Register resources, all or nothing; return them in the order they came.
+    """Register resources, all or nothing; return them in the order of the items.
 
     :param items: service_id, resource_name, default_limit; may have region_id, description.
-    :raises errors.InvalidLimit: one makes no sense.
-    :raises errors.UnknownReference: a service or region does not exist.
-    :raises errors.DuplicateLimit: one is registered already, or given twice.
+    :raises errors.InvalidLimit: an item is invalid.
+    :raises errors.UnknownLimitReference: a service or region does not exist.
+    :raises errors.DuplicateLimit: a resource is registered already, or is there twice.
     """
     new_limits = [parse(item) for item in items]
     keys = [key_of(limit) for limit in new_limits]
-    with references.deciding(
+    with references.open_write(
             ctx, catalog, lambda: references.check(ctx, catalog, keys)) as (session, _):
         if len(set(keys)) < len(keys) or find_rows(session, keys):
             raise errors.DuplicateLimit("registered_limit")
@@ -82,9 +82,9 @@ def list_(
     ctx: Context, filters: Sequence[Filter] = (), *, marker: str | None = None,
     limit: int | None = None,
 ) -> list[RegisteredLimit]:
-    """Return the registered limits that pass every filter, in the order of creation.
+    """Return the registered limits that match all filters, in the order of creation.
 
-    :param marker: the id of the last one of the page before.
+    :param marker: the id of the last limit of the previous page.
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such registered limit.
     """
@@ -96,19 +96,19 @@ def list_(
 def update(
     ctx: Context, catalog: CatalogDriver, id_: str, changes: Mapping[str, Any]
 ) -> RegisteredLimit:
-    """Change a registered limit that no limit refers to; return it.
+    """Update a registered limit that no limit refers to; return it.
 
     :param changes: of service_id, region_id, resource_name, default_limit, description.
     :raises errors.RegisteredLimitNotFound: there is none of that id.
-    :raises errors.InvalidLimit: a value makes no sense.
-    :raises errors.UnknownReference: the service or region does not exist.
+    :raises errors.InvalidLimit: a value is invalid.
+    :raises errors.UnknownLimitReference: the service or region does not exist.
     :raises errors.RegisteredLimitInUse: limits refer to it.
     :raises errors.DuplicateLimit: another one has that service, region and name.
     """
     services = [inputs.parse_service_id(changes)] if "service_id" in changes else []
     region_ids = [inputs.parse_region_id(changes)] if "region_id" in changes else []
-    with references.deciding(
-            ctx, catalog, lambda: references.exist(ctx, catalog, services, region_ids)
+    with references.open_write(
+            ctx, catalog, lambda: references.require(ctx, catalog, services, region_ids)
     ) as (session, _):
         row = _find(session, id_)
         before = from_row(row)
@@ -131,7 +131,7 @@ def delete(ctx: Context, id_: str) -> None:
     :raises errors.RegisteredLimitInUse: limits refer to it.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         row = _find(session, id_)
         if in_use(session, [row.id]):
             raise errors.RegisteredLimitInUse(id_)
@@ -143,7 +143,7 @@ def delete(ctx: Context, id_: str) -> None:
 
 
 def find_rows(session: Session, keys: Iterable[Key]) -> dict[Key, sa.Row[Any]]:
-    """Return the rows of registered limits, by what they are found by."""
+    """Return the rows of registered limits, by key."""
     wanted_keys = set(keys)
     candidates = session.execute(_BY_NAMES, {
         "services": sorted({key.service_id for key in wanted_keys}),
@@ -153,7 +153,7 @@ def find_rows(session: Session, keys: Iterable[Key]) -> dict[Key, sa.Row[Any]]:
 
 
 def require_rows(session: Session, keys: Sequence[Key]) -> dict[Key, sa.Row[Any]]:
-    """Return the rows of registered limits that limits are made for.
+    """Return the rows of the registered limits of new limits.
 
     :raises errors.NoRegisteredLimit: one was never registered.
     """
@@ -165,15 +165,15 @@ def require_rows(session: Session, keys: Sequence[Key]) -> dict[Key, sa.Row[Any]
 
 
 def in_use(session: Session, row_ids: Sequence[int]) -> set[int]:
-    """Return which of some rows limits of projects, domains or users refer to."""
+    """Return the rows that limits of projects, domains or users refer to."""
     return {row_id for statement in _REFERRED_TO.values()
             for row_id in session.execute(statement, {"ids": list(row_ids)}).scalars()}
 
 
 def insert(ctx: Context, session: Session, new_limits: Sequence[RegisteredLimit]) -> None:
-    """Insert registered limits, and say so in the history.
+    """Insert registered limits, and record it in the history.
 
-    :raises errors.DuplicateLimit: the database takes two of their names for equal.
+    :raises errors.DuplicateLimit: the database treats two of their names as equal.
     """
     if not new_limits:
         return
@@ -188,7 +188,7 @@ def insert(ctx: Context, session: Session, new_limits: Sequence[RegisteredLimit]
 def update_row(
     ctx: Context, session: Session, row_id: int, before: RegisteredLimit, after: RegisteredLimit
 ) -> None:
-    """Update a row, and say so in the history."""
+    """Update a row, and record it in the history."""
     values = _values(after)
     del values["uuid"]
     try:
@@ -202,7 +202,7 @@ def update_row(
 def parse(item: Mapping[str, Any]) -> RegisteredLimit:
     """Return the new registered limit that an item describes.
 
-    :raises errors.InvalidLimit: it makes no sense.
+    :raises errors.InvalidLimit: it is invalid.
     """
     key = inputs.parse_key(item)
     return RegisteredLimit(
@@ -211,7 +211,7 @@ def parse(item: Mapping[str, Any]) -> RegisteredLimit:
 
 
 def key_of(limit: RegisteredLimit) -> Key:
-    """Return what a registered limit is found by."""
+    """Return the key of a registered limit."""
     return Key(limit.service_id, limit.region_id, limit.resource_name)
 
 

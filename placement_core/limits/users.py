@@ -1,4 +1,4 @@
-"""Limits of single users in a project: ours, and never shown to clients of Keystone."""
+"""Limits of users in projects: an extension, which clients of Keystone never see."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from placement_core.plugin_api.catalog import CatalogDriver
 
 _registered, _user_limits = tables.registered_limits, tables.user_limits
 
-#: Users' limits with the service, region and name that their registered limit has.
+#: Limits of users with the service, region and name of their registered limit.
 ALL = sa.select(
     _user_limits, _registered.c.service_id, _registered.c.region_key,
     _registered.c.resource_name,
@@ -59,16 +59,16 @@ _LIST_QUERY = queries.ListQuery(ALL, _user_limits, {
 def create_many(
     ctx: Context, catalog: CatalogDriver, items: Sequence[Mapping[str, Any]]
 ) -> list[UserLimit]:
-    """Set limits of users, all or nothing; return them in the order they came.
+    """Create limits of users, all or nothing; return them in the order of the items.
 
     Users are not looked up: nobody here knows them.
 
     :param items: project_id, user_id, service_id, resource_name, resource_limit;
         may have region_id, description.
-    :raises errors.InvalidLimit: one makes no sense.
-    :raises errors.UnknownReference: a service, region or project does not exist.
+    :raises errors.InvalidLimit: an item is invalid.
+    :raises errors.UnknownLimitReference: a service, region or project does not exist.
     :raises errors.NoRegisteredLimit: its resource was never registered.
-    :raises errors.DuplicateLimit: one is set already, or given twice.
+    :raises errors.DuplicateLimit: a limit exists already, or is there twice.
     """
     if not items:
         return []
@@ -76,13 +76,13 @@ def create_many(
     keys = [inputs.Key(limit.service_id, limit.region_id, limit.resource_name)
             for limit in new_limits]
 
-    def ask() -> None:
+    def check_references() -> None:
         references.check(ctx, catalog, keys)
         for project_id in dict.fromkeys(limit.project_id for limit in new_limits):
             if catalog.project(ctx, project_id) is None:
-                raise errors.UnknownReference("project", project_id)
+                raise errors.UnknownLimitReference("project", project_id)
 
-    with references.deciding(ctx, catalog, ask) as (session, _):
+    with references.open_write(ctx, catalog, check_references) as (session, _):
         rows = registered.require_rows(session, keys)
         identities = [(rows[key].id, limit.project_id, limit.user_id)
                       for key, limit in zip(keys, new_limits, strict=True)]
@@ -113,9 +113,9 @@ def list_(
     ctx: Context, filters: Sequence[Filter] = (), *, marker: str | None = None,
     limit: int | None = None,
 ) -> list[UserLimit]:
-    """Return the users' limits that pass every filter, in the order of creation.
+    """Return the limits of users that match all filters, in the order of creation.
 
-    :param marker: the id of the last one of the page before.
+    :param marker: the id of the last limit of the previous page.
     :param limit: how many at most.
     :raises errors.UnknownMarker: there is no such limit.
     """
@@ -125,14 +125,14 @@ def list_(
 
 @db.retry_writes
 def update(ctx: Context, id_: str, changes: Mapping[str, Any]) -> UserLimit:
-    """Change a user's limit; return it.
+    """Update a user's limit; return it.
 
     :param changes: of resource_limit, description.
     :raises errors.UserLimitNotFound: there is none of that id.
-    :raises errors.InvalidLimit: a value makes no sense.
+    :raises errors.InvalidLimit: a value is invalid.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         row = _find(session, id_)
         before = from_row(row)
         after = _changed(before, changes)
@@ -151,7 +151,7 @@ def delete(ctx: Context, id_: str) -> None:
     :raises errors.UserLimitNotFound: there is none of that id.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         row = _find(session, id_)
         session.execute(_DELETE, {"of_id": row.id})
         history.write(ctx, session, [history.deleted(from_row(row))])

@@ -1,4 +1,4 @@
-"""Checks of quota: does a request fit into the limits? Nothing is claimed.
+"""Checks of quota: does a request fit into the limits? They claim nothing.
 
 Others may use up the room between a check and what the caller creates; so a caller
 that creates something without the guard checks again afterwards (``rechecks``).
@@ -23,7 +23,7 @@ class CheckResult:
     """Whether a request fits.
 
     :ivar exceeded_limits: the limits that it would exceed; none: it fits.
-    :ivar measure: the limits and the usage that this was judged by.
+    :ivar measure: the limits and the usage that the result is based on.
     """
 
     exceeded_limits: Sequence[ExceededLimit]
@@ -44,9 +44,9 @@ class CheckResult:
 class CountCheckResult(CheckResult):
     """How many of several equal items fit.
 
-    :ivar fitting: how many, of those that were asked for; it may be fewer than the
-        fewest that will do, and then ``exceeded_limits`` says what stops those.
-    :ivar held_by: the limits that one more would exceed; none: all fit.
+    :ivar fitting: how many of the requested items fit; if fewer than ``min_count``,
+        ``exceeded_limits`` has the limits that the minimum would exceed.
+    :ivar held_by: the limits that one more would exceed; empty: all fit.
     """
 
     fitting: int
@@ -57,13 +57,13 @@ def check(
     ctx: Context, queries: QuotaQueries, *, project_id: str, deltas: Mapping[str, int],
     user_id: str | None = None,
 ) -> CheckResult:
-    """Say whether a project may have so much more.
+    """Check whether a project may have more of some resources.
 
     :param deltas: {resource name: amount from 0 on}; 0 asks whether a limit is
         exceeded already.
-    :param user_id: who asks: limits of the user bind too.
-    :raises errors.UnknownResource: nothing is counted by a name.
-    :raises errors.Uncounted: the counting driver does not count it.
+    :param user_id: the user whose limits bind, too.
+    :raises errors.UnknownResource: a name maps to nothing that is counted.
+    :raises errors.UncountedResource: the counting driver does not count it.
     :raises errors.UnknownProject: there is no such project.
     :raises errors.MissingCells: usage is not known (``[quota] on_missing_cell``).
     :raises errors.Unavailable: limits, catalog or usage are not known now.
@@ -77,14 +77,14 @@ def check_many(
     ctx: Context, queries: QuotaQueries, *, project_id: str, per_item: Mapping[str, int],
     min_count: int, max_count: int, user_id: str | None = None,
 ) -> CountCheckResult:
-    """Say how many of several equal items a project may have.
+    """Check how many of several equal items a project may have.
 
-    Computed from what is free, with one count (N1: the reference checks each number
-    again, from the largest down).
+    The result is computed from what is free, with one count (N1: the reference checks each
+    number again, from the largest down).
 
     :param per_item: {resource name: amount from 0 on} of one item.
-    :param min_count: how many there have to be, 1 or more.
-    :param max_count: how many are wanted, ``min_count`` or more.
+    :param min_count: the fewest items that are acceptable, 1 or more.
+    :param max_count: how many are requested, ``min_count`` or more.
     :raises errors.InvalidCounts: ``min_count`` is more than ``max_count``.
     :raises errors.Error: as ``check``.
     """

@@ -25,37 +25,38 @@ from placement_core.quota.records import Claim, ExceededLimit, Sweep
 
 LOG = logging.getLogger(__name__)
 
-#: How many due claims one statement reads.
+#: How many expired claims one statement reads.
 _BATCH = 100
-#: How many of them a write that needs their room ends at most.
+#: How many expired claims a write that needs their room ends at most.
 _MOST_FOR_A_WRITE = 100
 #: Refusals, beside quota, that expiring claims may resolve.
-_FOR_WANT_OF_ROOM = (
-    placement_errors.CapacityExceeded, placement_errors.InventoryInUse, placement_errors.Fenced)
+_NO_ROOM = (
+    placement_errors.CapacityExceeded, placement_errors.InventoryInUse,
+    placement_errors.ProviderReserved)
 
 
 class HeldClaimsGate(Gate):
-    """Expires due claims that are in the way of writes; keeps those held that a reshape moves."""
+    """Expires due claims that block a write, and keeps the claims held that a reshape moves."""
 
     def __init__(self, catalog: CatalogDriver) -> None:
         self._catalog = catalog
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
-        """Return the check that keeps claims held; only a reshape needs one."""
+        """Return the check that keeps claims held; only a reshape needs it."""
         return Check() if request.inventories is None else _CarryHeldClaims()
 
     def make_room(
         self, ctx: Context, request: WriteRequest, refusal: core_errors.Error
     ) -> bool:
-        """Expire due claims that are in the way of a write; say whether there were any.
+        """Expire due claims that block a write; say whether there were any.
 
-        Also where another process ended them just now, because that made room, too. Claims
-        of consumers that the write replaces are not in its way.
+        Claims that another process ended meanwhile count, because that made room, too. Claims
+        of consumers that the write replaces do not block it.
         """
         projects: Collection[str] = ()
         if isinstance(refusal, errors.QuotaExceeded):
             projects = _find_counted_projects(ctx, self._catalog, refusal.exceeded_limits)
-        elif not isinstance(refusal, _FOR_WANT_OF_ROOM):
+        elif not isinstance(refusal, _NO_ROOM):
             return False
         providers = {*(request.inventories or ()),
                      *(uuid for write in request.writes for uuid in write.allocations)}
@@ -65,39 +66,39 @@ class HeldClaimsGate(Gate):
             rows |= {row.id: row for row in _list_due(
                 ctx, most=_MOST_FOR_A_WRITE, projects=projects)}
         written = {write.consumer_uuid for write in request.writes}
-        swept = _end_claims(
+        outcome = _end_claims(
             ctx, [row for row in rows.values() if row.consumer_uuid not in written], Sweep())
-        return bool(swept.ended or swept.others)
+        return bool(outcome.ended or outcome.others)
 
 
 class _CarryHeldClaims(Check):
     def consumers_locked(self, session: db.Session, writes: Sequence[AllocationWrite]) -> None:
-        """Keep claims held whose allocations are written anew."""
+        """Keep claims held whose allocations are rewritten."""
         held_claims.carry(session, writes)
 
 
 def sweep(
     ctx: Context, *, most: int | None = None,
-    progress: Callable[[Sweep], None] = lambda _swept: None,
+    progress: Callable[[Sweep], None] = lambda _sweep: None,
 ) -> Sweep:
-    """End the claims that are due, and remove the rows of those that ended long ago.
+    """End the claims that are due, and delete the rows of those that ended over a day ago.
 
-    Any number of processes may do so at the same time.
+    Any number of processes may sweep at the same time.
 
-    :param most: how many to end at most, from 1 on.
+    :param most: how many to end at most, 1 or more.
     :param progress: called after each batch but the last, with the result so far.
     """
     _forget_old(ctx)
-    swept = Sweep()
+    outcome = Sweep()
     after = 0
     while True:
-        size = _BATCH if most is None else min(_BATCH, most - len(swept.ended))
+        size = _BATCH if most is None else min(_BATCH, most - len(outcome.ended))
         rows = _list_due(ctx, after=after, most=size)
-        _end_claims(ctx, rows, swept)
-        if len(rows) < size or len(swept.ended) == most:
-            return swept
+        _end_claims(ctx, rows, outcome)
+        if len(rows) < size or len(outcome.ended) == most:
+            return outcome
         after = rows[-1].id
-        progress(swept)
+        progress(outcome)
 
 
 @db.retry_writes
@@ -116,7 +117,7 @@ def _find_counted_projects(
         try:
             projects.update(node.id for node in catalog.subtree(ctx, node_id))
         except core_errors.Unavailable as error:
-            # The caller is better served by the first refusal than by this error.
+            # The first refusal tells the caller more than this error.
             LOG.warning("the projects below %s are not known now: %s", node_id, error)
     return projects
 
@@ -130,24 +131,24 @@ def _list_due(
             session, after=after, most=most, providers=providers, projects=projects)
 
 
-def _end_claims(ctx: Context, rows: Sequence[sa.Row[Any]], swept: Sweep) -> Sweep:
-    """End claims, each in its own transaction; add the outcomes to ``swept``."""
+def _end_claims(ctx: Context, rows: Sequence[sa.Row[Any]], outcome: Sweep) -> Sweep:
+    """End claims, each in its own transaction; add the results to ``outcome``."""
     for row in rows:
         try:
-            ended = _expire(ctx, row)
+            claim = _expire(ctx, row)
         except core_errors.Unavailable as error:
             LOG.warning("the claim %s is due and could not be ended now: %s",
                         row.consumer_uuid, error)
-            swept.failed.append(row.consumer_uuid)
+            outcome.failed.append(row.consumer_uuid)
             continue
-        if ended is None:
-            swept.others += 1
+        if claim is None:
+            outcome.others += 1
             continue
-        swept.ended.append(ended)
+        outcome.ended.append(claim)
         metrics.count_claim("expired")
-        LOG.info("the claim %s of project %s expired; given back: %s", ended.consumer_uuid,
-                 ended.project_id, _describe(ended.allocations))
-    return swept
+        LOG.info("the claim %s of project %s expired; given back: %s", claim.consumer_uuid,
+                 claim.project_id, _describe(claim.allocations))
+    return outcome
 
 
 @db.retry_writes
@@ -157,8 +158,8 @@ def _expire(ctx: Context, row: sa.Row[Any]) -> Claim | None:
     with db.write(ctx) as session:
         consumers.lock(session, uuid)
         holdings = held_claims.read_own_holdings(session, [row]).get(uuid)
-        # Allocations that were deleted or rewritten since are not the claim's: only its row ends.
-        if not held_claims.end(session, row, remembered=holdings is not None) or holdings is None:
+        # If its allocations were deleted or rewritten since, only the row of the claim ends.
+        if not held_claims.end(session, row, keep_row=holdings is not None) or holdings is None:
             return None
         allocations.delete(ctx, uuid)
     return Claim(uuid, row.project_id, row.user_id, holdings.consumer_type, "expired",

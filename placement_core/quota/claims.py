@@ -1,11 +1,11 @@
-"""Claims: quota and capacity taken in one transaction, for good or held for a time.
+"""Claims: quota and capacity claimed in one transaction, permanently or until a deadline.
 
 A claim is identified by the uuid of its consumer. A held claim expires unless it is
 confirmed in time; once confirmed it is a consumer like any other, without a row in
 ``held_claims``. A write of a held consumer's allocations by another route (PUT or POST
 /allocations) takes the claim over: it counts as confirmed from then on, and never expires.
-A reshape only moves what is held: the claim stays held, with its deadline. A consumer
-that was deleted (DELETE /allocations) is no claim any more.
+A reshape only moves the allocations: the claim stays held, with its deadline. A consumer
+that was deleted (DELETE /allocations) is no longer a claim.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Claims:
         self, gates: Sequence[Gate], enforcing: Sequence[Gate], pruner: AnswerPruner,
         owners: Owners,
     ) -> None:
-        """Make it for all writes.
+        """Initialize the writes of allocations.
 
         :param gates: for writes of allocations.
-        :param enforcing: for claims, which limits bind whatever the guard's mode is.
-        :param pruner: of the answers of re-checks, which claims may be told of.
-        :param owners: remembers whom consumers belong to.
+        :param enforcing: for claims, which limits bind in every mode of the guard.
+        :param pruner: deletes old answers of re-checks, which claims may have recorded.
+        :param owners: caches the owners of consumers.
         """
         self._gates = gates
         self._enforcing = enforcing
@@ -47,42 +47,43 @@ class Claims:
         self._owners = owners
 
     def replace(self, ctx: Context, writes: Sequence[AllocationWrite]) -> None:
-        """Make consumers hold exactly what ``writes`` say, all of them or none.
+        """Replace the allocations of consumers, all of them or none.
 
-        :raises errors.QuotaExceeded, errors.Fenced: and what ``allocations.replace`` raises.
+        :raises errors.QuotaExceeded, errors.ProviderReserved: and what ``allocations.replace``
+            raises.
         """
         allocations.replace(ctx, writes, self._gates, self._owners)
 
     def reshape(
         self, ctx: Context, inventories: NewInventories, writes: Sequence[AllocationWrite]
     ) -> None:
-        """Give providers inventories and consumers allocations, as one.
+        """Replace inventories of providers and allocations of consumers in one transaction.
 
-        Claims that are held stay held, and expire when they were to.
+        Held claims stay held, with their deadlines.
 
-        :raises errors.Fenced: and what ``allocations.reshape`` raises.
+        :raises errors.ProviderReserved: and what ``allocations.reshape`` raises.
         """
         allocations.reshape(ctx, inventories, writes, self._gates, self._owners)
 
     def delete(self, ctx: Context, consumer_uuid: str) -> None:
-        """Take everything away from a consumer, whatever its generation.
+        """Delete all allocations of a consumer, whatever its generation.
 
-        :raises errors.NoAllocations: it holds nothing.
+        :raises errors.NoAllocations: it has none.
         """
         allocations.delete(ctx, consumer_uuid, self._gates)
 
     def claim(
         self, ctx: Context, write: AllocationWrite, *, hold_seconds: int | None = None
     ) -> Claim:
-        """Allocate what a new consumer asks for, if capacity and limits allow it.
+        """Allocate what a new consumer requests, if capacity and limits allow it.
 
-        :param write: of a consumer that holds nothing yet, whatever generation it names.
-        :param hold_seconds: the time to confirm it, by the database's clock; None: it is
-            taken for good.
-        :raises errors.ClaimExists: the consumer holds something already.
+        :param write: of a consumer without allocations, whatever generation it names.
+        :param hold_seconds: the time to confirm the claim, by the database's clock; None: it
+            is permanent.
+        :raises errors.ClaimExists: the consumer has allocations already.
         :raises errors.QuotaExceeded, errors.CannotAllocate,
             errors.AllocationForUnknownProvider, errors.UnknownResourceClass,
-            errors.Fenced: nothing was changed.
+            errors.ProviderReserved: nothing was changed.
         """
         try:
             *_, deadline = allocations.replace(
@@ -111,7 +112,7 @@ class _DeadlineGate(Gate):
 class _SetDeadline(Check):
     """Sets the deadline of a new claim in one attempt.
 
-    :ivar expires_at: None: the claim is taken for good.
+    :ivar expires_at: None: the claim is permanent.
     """
 
     def __init__(self, write: AllocationWrite, seconds: int | None) -> None:
@@ -121,7 +122,7 @@ class _SetDeadline(Check):
 
     def applied(self, session: db.Session) -> None:
         write = self._write
-        # The row of an earlier claim of this consumer may be left.
+        # The row of an earlier claim of this consumer may still exist.
         held_claims.forget(session, write.consumer_uuid)
         if self._seconds is not None:
             self.expires_at = held_claims.insert(
@@ -130,10 +131,10 @@ class _SetDeadline(Check):
 
 @db.retry_writes
 def get(ctx: Context, consumer_uuid: str, owners: Owners | None = None) -> Claim:
-    """Return a claim; one that expired can be read for a day.
+    """Return a claim; an expired one can be read for a day.
 
     :param owners: as ``allocations.list_for_consumer``.
-    :raises errors.ClaimNotFound: nothing is held in that name.
+    :raises errors.ClaimNotFound: there is no such claim.
     """
     if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.ClaimNotFound(consumer_uuid)
@@ -157,12 +158,12 @@ def list_(
     ctx: Context, *, project_id: str | None = None, state: ClaimState | None = None,
     after: int = 0, most: int,
 ) -> tuple[list[Claim], int | None]:
-    """Return a page of the claims that are held, or expired not long ago.
+    """Return a page of the claims that are held or expired within the last day.
 
-    They come in the order of creation. Confirmed claims are consumers like others, and
-    not listed.
+    They are in the order of creation. Confirmed claims are consumers like any other, and
+    are not listed.
 
-    :param after: the marker that the page before ended with.
+    :param after: the marker of the previous page.
     :returns: the claims, and the marker of the next page; None: there are no more.
     """
     with db.read(ctx) as session:
@@ -180,11 +181,11 @@ def list_(
 def confirm(ctx: Context, consumer_uuid: str, owners: Owners | None = None) -> Claim:
     """Confirm a claim, which then never expires; return it.
 
-    May be repeated: a claim that is confirmed already stays so.
+    The call is idempotent: a confirmed claim stays confirmed.
 
     :param owners: as ``get``.
     :raises errors.ClaimExpired: it is too late.
-    :raises errors.ClaimNotFound: nothing is held in that name.
+    :raises errors.ClaimNotFound: there is no such claim.
     """
     if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.ClaimNotFound(consumer_uuid)
@@ -200,9 +201,9 @@ def confirm(ctx: Context, consumer_uuid: str, owners: Owners | None = None) -> C
 
 @db.retry_writes
 def release(ctx: Context, consumer_uuid: str) -> None:
-    """Give back what a claim holds, confirmed or not.
+    """Delete the allocations of a claim, confirmed or not.
 
-    :raises errors.ClaimNotFound: nothing is held in that name; it may have expired.
+    :raises errors.ClaimNotFound: there is no such claim; it may have expired.
     """
     if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.ClaimNotFound(consumer_uuid)
@@ -222,7 +223,7 @@ def release(ctx: Context, consumer_uuid: str) -> None:
 def _from_row(row: sa.Row[Any], holdings: held_claims.OwnHoldings | None) -> Claim:
     """Return the claim of a row.
 
-    :param holdings: what it still holds; None: nothing.
+    :param holdings: the allocations that it still has; None: it has none.
     """
     is_over = row.ended_at is not None or row.late or holdings is None
     return Claim(

@@ -1,4 +1,4 @@
-"""Reading counts: sums, and two of them as one."""
+"""Sums and merges of counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from placement_core.plugin_api.counting import Count
 
 
 def sum_used(count: Count | None, project_ids: Iterable[str], units: Collection[str]) -> int:
-    """Return what projects use of some units together.
+    """Return the total usage of some units by some projects.
 
     :param count: None: nothing was counted.
     """
@@ -22,11 +22,11 @@ def sum_used(count: Count | None, project_ids: Iterable[str], units: Collection[
 
 
 def merge(first: Count, second: Count) -> Count:
-    """Return two counts of different projects as one; the user's is that of the first."""
+    """Merge the counts of different projects; the user's usage is that of the first."""
     missing = {cell.uuid: cell for cell in (*first.missing_cells, *second.missing_cells)}
     seconds = dict(first.seconds)
-    for name, taken in second.seconds.items():
-        seconds[name] = seconds.get(name, 0.0) + taken
+    for name, duration in second.seconds.items():
+        seconds[name] = seconds.get(name, 0.0) + duration
     return Count(
         {**first.projects, **second.projects},
         "+".join(sorted({first.source, second.source})),

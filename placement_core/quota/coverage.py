@@ -1,4 +1,4 @@
-"""Registered limits that bind nobody, because this service does not read or count them."""
+"""Registered limits without effect, because this service does not read or count them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 def find_gaps(
     ctx: Context, queries: QuotaQueries, *, judged_elsewhere: Collection[str] = ()
 ) -> list[str]:
-    """Return a sentence for everything that keeps registered limits from being enforced.
+    """Return a sentence for each reason why registered limits are not enforced.
 
     :param judged_elsewhere: names of limits that are enforced without being counted here.
     :raises errors.Unavailable: limits or the catalog are not known now.
@@ -48,18 +48,18 @@ def find_gaps(
 
 
 class GapLog:
-    """Logs gaps once each, and again when one comes back. For one thread."""
+    """Logs each gap once, and again when it comes back. Not thread-safe."""
 
     def __init__(self, find: Callable[[Context], Iterable[str]]) -> None:
-        """Make it.
+        """Initialize the log.
 
-        :param find: returns the present gaps.
+        :param find: returns the current gaps.
         """
         self._find = find
         self._logged: frozenset[str] = frozenset()
 
     def update(self, ctx: Context) -> None:
-        """Log the gaps that were not there the last time."""
+        """Log the gaps that the previous call did not find."""
         gaps = frozenset(self._find(ctx))
         for gap in sorted(gaps - self._logged):
             LOG.warning("%s", gap)
@@ -81,9 +81,9 @@ def _list_without_service(
 def _list_unread(
     queries: QuotaQueries, key: ServiceKey, registered: Iterable[RegisteredName]
 ) -> Iterator[str]:
-    """Name the limits of the service that are registered where nobody reads them.
+    """Describe limits of the service that are registered in a region that is not read.
 
-    Where a region is configured, other regions may register the same resources.
+    If a region is configured, other regions may register the same resources.
     """
     of_service = [limit for limit in registered if limit.service_id == key.service_id]
     read: dict[str, str | None] = {}
@@ -115,7 +115,7 @@ def _explain_reading(key: ServiceKey, configured: str | None) -> str:
 
 
 def _list_uncounted(ctx: Context, queries: QuotaQueries, names: Iterable[str]) -> Iterator[str]:
-    """Name the limits that are read, and whose usage nobody counts."""
+    """Describe limits that are read, but whose usage is not counted."""
     resources = queries.decisions.resources
     unknown = [name for name in names if not resources.knows(name)]
     if unknown:
@@ -124,11 +124,11 @@ def _list_uncounted(ctx: Context, queries: QuotaQueries, names: Iterable[str]) -
     counted = [name for name in names if resources.knows(name)]
     classes = _ResourceClasses(ctx, queries)
     for name in counted:
-        missing = sorted(unit for unit in resources.units(name) if not classes.exist(unit))
+        missing = sorted(unit for unit in resources.units(name) if not classes.has(unit))
         if missing:
             yield (f"Limits on {name} count {' and '.join(missing)}, and there is no such "
                    "resource class.")
-    uncountable = [name for name in counted if not queries.countable(name)]
+    uncountable = [name for name in counted if not queries.is_countable(name)]
     if uncountable:
         yield (f"Limits are registered that nothing is held to: {', '.join(uncountable)}. The "
                "counting driver does not count them: see [quota] count_usage_from_placement.")
@@ -136,20 +136,20 @@ def _list_uncounted(ctx: Context, queries: QuotaQueries, names: Iterable[str]) -
 
 @dataclasses.dataclass(slots=True)
 class _ResourceClasses:
-    """Which resource classes exist; of custom ones, those in our own database."""
+    """The resource classes that exist; custom ones are those in our own database."""
 
     ctx: Context
     queries: QuotaQueries
     custom: frozenset[str] | None = None
 
-    def exist(self, unit: str) -> bool:
-        """Say whether there is something to be counted by a unit."""
+    def has(self, unit: str) -> bool:
+        """Say whether a unit can be counted."""
         if unit in (CONSUMERS, INSTANCES) or unit in os_resource_classes.STANDARDS:
             return True
         if not resource_classes.is_custom_name(unit):
             return False
         if not self.queries.counting.transactional:
-            return True  # those of a remote placement are not known here
+            return True  # the classes of a remote placement are unknown here
         if self.custom is None:
             self.custom = frozenset(
                 resource_class.name for resource_class in resource_classes.list_(self.ctx))

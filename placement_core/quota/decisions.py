@@ -1,4 +1,4 @@
-"""Does a claim fit the limits that bind its project? Decided without locking anything."""
+"""Decides whether a claim fits the limits that bind its project, without taking locks."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from placement_core.quota import limit_sources
 from placement_core.quota.limit_sources import ServiceKey
 from placement_core.quota.resources import Resources
 
-#: What binds so many projects, users and subtrees is cached.
+#: How many projects, users and subtrees have their limits cached.
 _MOST_CACHED = 4096
 
-#: Returns the usage of some units, summed up, that counts against a limit.
-Used = Callable[[Binding, Collection[str]], int]
+#: Returns the sum of the usage of some units that counts against a limit.
+UsageLookup = Callable[[Binding, Collection[str]], int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer to one question.
+    """Whether a claim fits.
 
-    :ivar excesses: the limits that the deltas would exceed; none: it fits.
+    :ivar excesses: the limits that the deltas would exceed; empty: it fits.
     """
 
     project_id: str
@@ -45,15 +45,16 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProjectLimits:
-    """What binds a project, as far as limits and the catalog decide it.
+    """The limits that bind a project, without usage.
 
-    :ivar lineage: the project, last, and what is above it.
+    :ivar lineage: the nodes above the project, the root first, and the project last.
     :ivar effective: the limits of the nodes of the lineage.
-    :ivar subtrees: {node: the projects below it, itself included}, of each node
+    :ivar subtrees: {node: the projects below it, itself included}, for each node
         whose limit binds its subtree.
-    :ivar revision: of limits and catalog in the usage index, when they were read.
-    :ivar state: the same as the database has it, read before they were.
-    :ivar bindings: {resource name: what binds it}, computed when it is first needed.
+    :ivar revision: the revision of limits and catalog in the usage index at the time of the
+        read.
+    :ivar state: the same revision as text from the database, read before the limits were.
+    :ivar bindings: {resource name: its bindings}, computed on first use.
     :ivar alone: {node: the set of itself}, likewise.
     """
 
@@ -69,10 +70,10 @@ class ProjectLimits:
 
     @property
     def project_id(self) -> str:
-        """Return the project that is bound."""
+        """Return the id of the project that is bound."""
         return self.lineage[-1].id
 
-    def counted(self, binding: Binding) -> ProjectSet:
+    def counted_projects(self, binding: Binding) -> ProjectSet:
         """Return the projects whose usage counts against one of the limits."""
         node_id = binding.node_id
         if binding.scope == "subtree":
@@ -81,10 +82,10 @@ class ProjectLimits:
 
 
 class Decisions:
-    """Judges claims; for any number of threads.
+    """Decides on claims. Thread-safe.
 
-    Where limits and catalog are in the service's own database, what binds a project is
-    cached until they change; a decision then costs one statement.
+    If limits and catalog are in the service's own database, the limits that bind a project
+    are cached until they change; a decision then costs one statement.
     """
 
     def __init__(
@@ -92,9 +93,9 @@ class Decisions:
         model: EnforcementModel, *, resources: Resources = Resources({}),  # noqa: B008
         unregistered: Amount = 0,
     ) -> None:
-        """Make it of its parts.
+        """Initialize the decisions.
 
-        :param unregistered: what may be had where no limit is registered.
+        :param unregistered: the limit on resources without a registered limit.
         """
         self._usage = usage
         self._catalog = catalog
@@ -110,11 +111,11 @@ class Decisions:
         self, ctx: Context, *, project_id: str, deltas: Mapping[str, int], service_id: str,
         region_id: str | None,
     ) -> Decision:
-        """Say whether a project may have so much more of what placement allocates.
+        """Decide whether a project may have more of what placement allocates.
 
         :param deltas: {resource name: amount}; 0 asks whether a limit is exceeded
             already.
-        :raises errors.UnknownResource: nothing is counted by a name.
+        :raises errors.UnknownResource: a name maps to nothing that is counted.
         :raises errors.Unavailable: limits or the catalog are not known now.
         Source: oslo.limit ``Enforcer.enforce``; a name that is not registered
         has a limit of 0.
@@ -124,22 +125,17 @@ class Decisions:
         usages = self._usage.usages(ctx)
         key = ServiceKey(service_id, (region_id,))
         limits = self.project_limits(ctx, project_id, key, usages.revision)
-        return self.decided(usages, limits, deltas)
-
-    def decided(
-        self, usages: Usages, limits: ProjectLimits, deltas: Mapping[str, int]
-    ) -> Decision:
-        """Decide by usages and limits that were fetched before."""
         return Decision(
-            limits.project_id, self.judge(limits, deltas, self.used(usages, limits)))
+            limits.project_id,
+            self.judge(limits, deltas, self.make_usage_lookup(usages, limits)))
 
-    def used(self, usages: Usages, limits: ProjectLimits) -> Used:
-        """Return a function that looks up what counts against limits in the usage index."""
+    def make_usage_lookup(self, usages: Usages, limits: ProjectLimits) -> UsageLookup:
+        """Return a function that looks up the usage of a project's limits in the usage index."""
         return lambda binding, units: sum(
-            usages.total(limits.counted(binding), unit) for unit in units)
+            usages.total(limits.counted_projects(binding), unit) for unit in units)
 
     def judge(
-        self, limits: ProjectLimits, deltas: Mapping[str, int], used: Used
+        self, limits: ProjectLimits, deltas: Mapping[str, int], used: UsageLookup
     ) -> list[Excess]:
         """Return the limits that a claim would exceed.
 
@@ -157,11 +153,11 @@ class Decisions:
     def service_key(
         self, ctx: Context, service_type: str, region_id: str | None
     ) -> ServiceKey | None:
-        """Return whose limits count; None: the catalog has no such service.
+        """Return the key of the limits that count; None: the catalog has no such service.
 
         :raises errors.Error: as ``limit_sources.find``.
         """
-        cache = self._cache_of(self._usage.revision(ctx))
+        cache = self._get_cache(self._usage.revision(ctx))
         source = (service_type, region_id)
         if source not in cache.service_keys:
             self._read_state(ctx, cache)
@@ -178,16 +174,16 @@ class Decisions:
         self, ctx: Context, project_id: str, key: ServiceKey | None,
         revision: int | None = None,
     ) -> ProjectLimits:
-        """Return what binds a project.
+        """Return the limits that bind a project.
 
         :param key: None: no limits are registered.
-        :param revision: the one that the caller saw; None: the usage index's present one.
-            A caller that keeps the result compares ``ProjectLimits.revision`` later.
+        :param revision: the one that the caller read; None: the current one of the usage
+            index. A caller that keeps the result compares ``ProjectLimits.revision`` later.
         :raises errors.Unavailable: limits or the catalog are not known now.
         """
         if revision is None:
             revision = self._usage.revision(ctx)
-        cache = self._cache_of(revision)
+        cache = self._get_cache(revision)
         state = self._read_state(ctx, cache)
         if key is None:
             return _unbound(project_id, revision, state)
@@ -201,9 +197,9 @@ class Decisions:
     def read_project_limits(
         self, ctx: Context, project_id: str, service_type: str, region_id: str | None
     ) -> ProjectLimits:
-        """Return what binds a project, for a caller with a cache of its own.
+        """Return the limits that bind a project, for a caller with a cache of its own.
 
-        The revision of the result means nothing.
+        The result's ``revision`` has no meaning.
 
         :raises errors.Error: as ``limit_sources.find``.
         """
@@ -215,37 +211,39 @@ class Decisions:
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, key: ServiceKey | None, revision: int
     ) -> Mapping[str, Amount]:
-        """Return what was set for a user in a project, by resource name; mostly nothing.
+        """Return the limits that were set for a user in a project, by resource name.
 
-        :param revision: of the project's limits that it is used with.
+        Most users have none.
+
+        :param revision: the one of the project's limits that are used with them.
         :raises errors.Unavailable: limits are not known now.
         """
         if key is None:
             return {}
-        cache = self._cache_of(revision).user_limits
+        cache = self._get_cache(revision).user_limits
         limits = cache.get((project_id, user_id, key))
         if limits is None:
             limits = limit_sources.user_limits(ctx, self._limits, key, project_id, user_id)
             cache.put((project_id, user_id, key), limits)
         return limits
 
-    def present(self, ctx: Context) -> Usages:
-        """Return the present usages, with the revision of limits and catalog as of now."""
+    def read_usages(self, ctx: Context) -> Usages:
+        """Return the current usages, with the current revision of limits and catalog."""
         return self._usage.usages(ctx)
 
-    def present_under_locks(self, ctx: Context) -> Usages:
-        """Return the present usages to a caller that has just locked the limit nodes."""
-        return self._usage.renewed_usages(ctx)
+    def read_usages_under_locks(self, ctx: Context) -> Usages:
+        """Return the current usages, for a caller that has just locked the limit nodes."""
+        return self._usage.renew_usages(ctx)
 
     def is_current(self, limits: ProjectLimits, usages: Usages) -> bool:
-        """Say whether a project's limits are still what limits and catalog say.
+        """Say whether a project's limits are those of the usages' revision.
 
-        Remote ones are as old as their drivers' options allow.
+        Remote limits and catalogs are as old as their drivers' options allow.
         """
         return not self.cacheable or limits.revision == usages.revision
 
-    def is_current_in(self, limits: ProjectLimits, state: str) -> bool:
-        """Say the same to a caller that read the state of limits and catalog."""
+    def matches_state(self, limits: ProjectLimits, state: str) -> bool:
+        """Say the same for a caller that read the revision of limits and catalog itself."""
         return not self.cacheable or limits.state == state
 
     def forget(self) -> None:
@@ -254,7 +252,7 @@ class Decisions:
             self._cache = _RevisionCache(-1)
 
     def bindings(self, limits: ProjectLimits, name: str) -> list[Binding]:
-        """Return what binds one resource, the project's own limit first, then upwards."""
+        """Return the bindings of a resource, the project's own limit first, then upwards."""
         bindings = limits.bindings.get(name)
         if bindings is None:
             bindings = limits.bindings[name] = self.bindings_of(
@@ -266,7 +264,7 @@ class Decisions:
     ) -> list[Binding]:
         """Return the same for the last project of a lineage.
 
-        :param limits: of the nodes of the lineage; may have those of others.
+        :param limits: those of the nodes of the lineage, perhaps with those of others.
         """
         set_for = {
             node.id: overrides[name] for node in lineage
@@ -274,11 +272,11 @@ class Decisions:
         return self.model.bindings(
             lineage, set_for, limits.defaults.get(name, self.unregistered))
 
-    def names(self, limits: ProjectLimits, units: Collection[str]) -> list[str]:
-        """Return the names of limits that a claim of some units is judged by.
+    def limit_names(self, limits: ProjectLimits, units: Collection[str]) -> list[str]:
+        """Return the names of the limits that a claim of some units has to fit.
 
-        The registered ones; and where unregistered resources may not be used, the resource
-        classes that none of those counts.
+        These are the registered names and, if unregistered resources may not be used, the
+        resource classes that no registered name counts.
         """
         names = list(limits.effective.defaults)
         if self.unregistered != amounts.UNLIMITED:
@@ -293,7 +291,7 @@ class Decisions:
         return {binding.node_id for name in limits.effective.defaults
                 for binding in self.bindings(limits, name)}
 
-    def _cache_of(self, revision: int) -> _RevisionCache:
+    def _get_cache(self, revision: int) -> _RevisionCache:
         if not self.cacheable:
             return _RevisionCache(revision)
         with self._lock:
@@ -302,21 +300,21 @@ class Decisions:
             return self._cache
 
     def _read_state(self, ctx: Context, cache: _RevisionCache) -> str:
-        """Return the state of limits and catalog that a cache is of, or an older one.
+        """Return the revision of limits and catalog that a cache belongs to, or an older one.
 
-        It is read before the first entry is: a change since then will be seen as one.
+        It is read before the first entry, so that a later change is noticed.
         """
         if not cache.state and self.cacheable:
-            cache.state = revisions.ask(ctx, revisions.LIMITS)
+            cache.state = revisions.read(ctx, revisions.LIMITS)
         return cache.state
 
     def _read_project_limits(
         self, ctx: Context, project_id: str, key: ServiceKey, revision: int, state: str,
         subtree_cache: BoundedCache[str, ProjectSet],
     ) -> ProjectLimits:
-        """Return what binds a project.
+        """Read the limits that bind a project.
 
-        :param subtree_cache: of subtrees; those that are read are added.
+        :param subtree_cache: the subtrees that are read are added to it.
         """
         lineage: Sequence[Node] = (
             self._catalog.lineage(ctx, project_id) if self.model.hierarchical
@@ -330,7 +328,7 @@ class Decisions:
         unread = bound - subtrees.keys()
         top = next((node.id for node in lineage if node.id in unread), None)
         if top is not None:
-            # The subtree of the highest has those of the others in it.
+            # The subtree of the topmost node contains those of the others.
             below = dict(_iterate_subtrees(self._catalog.subtree(ctx, top)))
             for node_id in unread:
                 subtrees[node_id] = ProjectSet(below.get(node_id, [node_id]))
@@ -343,16 +341,16 @@ def _unbound(project_id: str, revision: int, state: str) -> ProjectLimits:
 
 
 class _RevisionCache:
-    """What was read of limits and catalog at one revision; for any number of threads.
+    """Limits and catalog data of one revision. Thread-safe.
 
-    :ivar state: of limits and catalog, from before the first entry; "": not read yet.
+    :ivar state: the revision as text, read before the first entry; "": not read yet.
     """
 
     def __init__(self, revision: int) -> None:
         self.revision = revision
         self.state = ""
         self.project_limits = BoundedCache[tuple[str, ServiceKey], ProjectLimits](_MOST_CACHED)
-        #: {node: the projects below it, itself included}; the projects share them.
+        #: {node: the projects below it, itself included}; entries of projects share them.
         self.subtrees = BoundedCache[str, ProjectSet](_MOST_CACHED)
         self.user_limits = BoundedCache[
             tuple[str, str, ServiceKey], Mapping[str, Amount]](_MOST_CACHED)

@@ -1,4 +1,4 @@
-"""What can be wrong with a question about quota."""
+"""Errors of quota: checks, re-checks, claims, and the source of limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placement_core.quota.records import ExceededLimit
 
 
 class UnknownResource(errors.Invalid):
-    """Nothing that is counted goes by this name."""
+    """A resource name that maps to nothing that is counted."""
 
     code = "quota.resource.unknown"
 
@@ -21,8 +21,8 @@ class UnknownResource(errors.Invalid):
         self.name = name
 
 
-class Uncounted(errors.Invalid):
-    """The counting driver does not count what a name stands for."""
+class UncountedResource(errors.Invalid):
+    """A resource name that the counting driver does not count."""
 
     code = "quota.resource.uncounted"
 
@@ -33,7 +33,7 @@ class Uncounted(errors.Invalid):
 
 
 class UnknownProject(errors.Invalid):
-    """A project that a question names does not exist."""
+    """A project that the request names does not exist."""
 
     code = "quota.project.unknown"
 
@@ -43,7 +43,7 @@ class UnknownProject(errors.Invalid):
 
 
 class ProjectNotFound(errors.NotFound):
-    """The project in the address does not exist."""
+    """The project in the URL does not exist."""
 
     code = "quota.project.not_found"
 
@@ -52,8 +52,8 @@ class ProjectNotFound(errors.NotFound):
         self.project_id = project_id
 
 
-class ImpossibleId(errors.Invalid):
-    """The id of a project or user holds what no database can keep."""
+class InvalidId(errors.Invalid):
+    """The id of a project or user has a character that no database can store."""
 
     code = "quota.id.impossible"
 
@@ -73,23 +73,23 @@ class UnknownConsumers(errors.Invalid):
 
 
 class MissingCells(errors.Unavailable):
-    """What is used is not known, because cells do not answer.
+    """Usage is not known, because cells do not answer.
 
-    :ivar cells: those that the count lacks.
+    :ivar cells: the cells that the count lacks.
     """
 
     code = "quota.cells.missing"
 
     def __init__(self, cells: Sequence[MissingCell]) -> None:
-        said = "; ".join(f"cell {cell.name} ({cell.uuid}): {cell.reason}" for cell in cells)
+        reasons = "; ".join(f"cell {cell.name} ({cell.uuid}): {cell.reason}" for cell in cells)
         super().__init__(
-            f"What is used cannot be counted: {said}. [quota] on_missing_cell says what "
+            f"What is used cannot be counted: {reasons}. [quota] on_missing_cell says what "
             "becomes of a check then.")
         self.cells = cells
 
 
 class InvalidCounts(errors.Invalid):
-    """At least more items than at most."""
+    """``min_count`` is greater than ``max_count``."""
 
     code = "quota.count.invalid"
 
@@ -97,8 +97,8 @@ class InvalidCounts(errors.Invalid):
         super().__init__(f"min_count ({min_count}) is more than max_count ({max_count}).")
 
 
-class TooManyRivals(errors.Unavailable):
-    """Others were accepted all the time while a re-check counted."""
+class RecheckBusy(errors.Unavailable):
+    """Other requests kept being accepted while a re-check counted."""
 
     code = "quota.recheck.busy"
 
@@ -107,7 +107,7 @@ class TooManyRivals(errors.Unavailable):
 
 
 class AmbiguousService(errors.Unavailable):
-    """Several services are of the type whose limits claims are held to."""
+    """The catalog has several services of the type whose limits bind claims."""
 
     code = "quota.service.ambiguous"
 
@@ -119,7 +119,7 @@ class AmbiguousService(errors.Unavailable):
 
 
 class AmbiguousRegion(errors.Unavailable):
-    """The catalog has several regions, and no configuration says whose limits count.
+    """The catalog has several regions, and ``[quota] region`` does not say whose limits count.
 
     :ivar names: the resources that are registered in regions only.
     """
@@ -137,18 +137,18 @@ class AmbiguousRegion(errors.Unavailable):
 class QuotaExceeded(errors.OverLimit):
     """A claim does not fit into limits that bind its project.
 
-    :ivar exceeded_limits: each of them.
+    :ivar exceeded_limits: all of these limits.
     """
 
     code = "placement.quota.exceeded"
 
     def __init__(self, exceeded_limits: Sequence[ExceededLimit]) -> None:
-        super().__init__("; ".join(each.sentence() for each in exceeded_limits) + ".")
+        super().__init__("; ".join(limit.sentence() for limit in exceeded_limits) + ".")
         self.exceeded_limits = exceeded_limits
 
 
 class ClaimNotFound(errors.NotFound):
-    """There is no such claim: nothing is held in its name."""
+    """There is no such claim: its consumer has no allocations."""
 
     code = "claim.not_found"
 
@@ -158,7 +158,7 @@ class ClaimNotFound(errors.NotFound):
 
 
 class ClaimExpired(errors.Conflict):
-    """A claim was not confirmed in time: what it held is others' to take."""
+    """A claim was not confirmed in time, and others may take what it held."""
 
     code = "claim.expired"
 
@@ -168,7 +168,7 @@ class ClaimExpired(errors.Conflict):
 
 
 class ClaimExists(errors.Conflict):
-    """The consumer holds something already."""
+    """The consumer has allocations already."""
 
     code = "claim.exists"
 
@@ -180,7 +180,7 @@ class ClaimExists(errors.Conflict):
 
 
 class HoldTooLong(errors.Invalid):
-    """A claim was to be held for longer than the operator allows."""
+    """A claim asks to be held for longer than the operator allows."""
 
     code = "claim.hold.too_long"
 

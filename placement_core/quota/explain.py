@@ -1,4 +1,4 @@
-"""Why a request does not fit, and what would have to be deleted; or how much more fits."""
+"""Explains why a request does not fit and what to delete, or how much more would fit."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from placement_core.quota.queries import Measure, QuotaQueries
 from placement_core.quota.records import ExceededLimit, LimitUsage
 from placement_core.quota.top_consumers import TopConsumer
 
-#: So many consumers are read to make room; where more, smaller ones would be needed, the
+#: How many consumers are read to make room; if more, smaller ones would be needed, the
 #: answer says that these are not enough.
 _MOST = 1000
-#: So many consumers are named in a sentence.
+#: How many consumers a sentence names.
 _NAMED = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stop:
-    """A limit that stops a request, and what would make room.
+    """A limit that stops a request, and the consumers whose deletion would make room.
 
-    :ivar holders: of those that the caller may see, the largest, just enough of them.
-    :ivar enough: their amounts together are at least what is too many.
+    :ivar holders: the largest consumers that the caller may see, just enough of them.
+    :ivar enough: whether their total is at least what the request exceeds the limit by.
     """
 
     exceeded_limit: ExceededLimit
@@ -39,8 +39,8 @@ class Stop:
 class More:
     """How much more of a resource would fit beside a request.
 
-    :ivar amount: of the resource; ``UNLIMITED``: nothing binds.
-    :ivar bound: what stops anything beyond.
+    :ivar amount: how much of the resource; ``UNLIMITED``: no limit binds.
+    :ivar bound: the limit that stops more than that.
     """
 
     resource_name: str
@@ -51,10 +51,10 @@ class More:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaExplanation:
-    """An answer, and its reasons.
+    """An answer with its reasons.
 
     :ivar stops: the limits that stop the request, or the last of its items.
-    :ivar more: by resource name, where all of it fits.
+    :ivar more: one for each resource, sorted by name, if the request fits.
     """
 
     answer: CheckResult
@@ -63,8 +63,8 @@ class QuotaExplanation:
 
     @property
     def sentences(self) -> list[str]:
-        """Say it for people."""
-        return [*(each.sentence for each in self.stops), *(each.sentence for each in self.more)]
+        """Return the reasons as sentences for users."""
+        return [*(stop.sentence for stop in self.stops), *(more.sentence for more in self.more)]
 
 
 def explain(
@@ -73,7 +73,7 @@ def explain(
 ) -> QuotaExplanation:
     """Return the reasons of an answer.
 
-    :param asked: {resource name: amount} of all that was asked for, every item.
+    :param asked: {resource name: amount} of the whole request, all items together.
     :param visible: the projects whose consumers the caller may see; None: all.
     """
     names = _DisplayNames(ctx, queries)
@@ -146,7 +146,7 @@ def _explain_more(
 
 
 class _DisplayNames:
-    """The names of projects and domains, for sentences."""
+    """The names of projects and domains in sentences."""
 
     def __init__(self, ctx: Context, queries: QuotaQueries) -> None:
         self._ctx = ctx
@@ -154,7 +154,7 @@ class _DisplayNames:
         self._titles: dict[str, str] = {}
 
     def whose(self, bound: LimitUsage | ExceededLimit) -> str:
-        """Return whose limit it is."""
+        """Describe whose limit it is."""
         title = self.title(bound.node_id)
         return title if bound.user_id is None else f"the limit of user {bound.user_id} in {title}"
 

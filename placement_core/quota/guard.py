@@ -1,7 +1,7 @@
-"""The guard: enforces limits on growing usage, inside the transaction that makes it grow.
+"""The quota guard: enforces limits on growing usage in the transaction that makes it grow.
 
-So there is no race and no re-check: of claims that count against the same limit, one
-decides while the others wait, and it sees all that was committed before.
+So there is no race and no re-check: of the claims that count against the same limit, one is
+decided while the others wait, and its decision sees all that was committed before.
 Source: design §5, requirement Q9.
 """
 
@@ -23,7 +23,7 @@ from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.usage_delta import Amounts
 from placement_core.placement.usage import project_usage
 from placement_core.quota import errors, locked_usage, recheck_order
-from placement_core.quota.decisions import Decisions, ProjectLimits, Used
+from placement_core.quota.decisions import Decisions, ProjectLimits, UsageLookup
 from placement_core.quota.limit_sources import LimitSource
 from placement_core.quota.nodes import LimitNodes
 from placement_core.quota.records import ExceededLimit
@@ -41,33 +41,34 @@ class QuotaGuard(Gate):
 
     def __init__(
         self, decisions: Decisions, nodes: LimitNodes, source: LimitSource, mode: Mode, *,
-        owners: Owners, notes: bool = False,
+        owners: Owners, record_grants: bool = False,
     ) -> None:
-        """Make it for all writes.
+        """Initialize the guard of all writes.
 
-        :param owners: remembers the ids of projects.
-        :param notes: record what is granted for re-checks, because others write unguarded.
+        :param owners: caches the ids of projects.
+        :param record_grants: record granted claims as accepted re-checks, because other
+            writers are not guarded.
         """
         self._decisions = decisions
         self._nodes = nodes
         self._source = source
         self._mode = mode
-        self._notes = notes
+        self._record_grants = record_grants
         self._owners = owners or Owners()
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
-        """Fetch what binds the projects, and insert the rows that will be locked.
+        """Fetch the limits that bind the projects, and insert the rows that will be locked.
 
-        :raises errors.Unavailable: limits or the catalog are not known now; an audit
-            lets the write pass then.
+        :raises errors.Unavailable: limits or the catalog are not known now; in mode
+            ``audit`` the write passes then.
         """
         writes = [write for write in request.writes if write.allocations]
         if not writes or request.inventories is not None:
-            return Check()  # a write that shrinks or reshapes is never refused
+            return Check()  # writes that shrink or reshape usage are never refused
         try:
             return _QuotaCheck(
                 self._decisions, self._nodes, self._mode,
-                [write.consumer_uuid for write in writes] if self._notes else [],
+                [write.consumer_uuid for write in writes] if self._record_grants else [],
                 self._fetch(ctx, {(write.project_id, write.user_id) for write in writes}),
                 self._owners)
         except TransactionConflict:
@@ -83,13 +84,13 @@ class QuotaGuard(Gate):
         decisions = self._decisions
         key = decisions.service_key(ctx, self._source.service_type, self._source.region_id)
         project_limits: dict[str, ProjectLimits] = {}
-        of_users: dict[_User, Mapping[str, Amount]] = {}
+        users_limits: dict[_User, Mapping[str, Amount]] = {}
         for project_id, user_id in sorted(owners):
             project_limits[project_id] = decisions.project_limits(ctx, project_id, key)
             user_limits = decisions.user_limits(
                 ctx, project_id, user_id, key, project_limits[project_id].revision)
             if user_limits:
-                of_users[project_id, user_id] = user_limits
+                users_limits[project_id, user_id] = user_limits
         counted = {
             project_id for limits in project_limits.values()
             for project_id in itertools.chain(
@@ -101,22 +102,22 @@ class QuotaGuard(Gate):
             *project_limits, *(
                 node_id for limits in project_limits.values()
                 for node_id in decisions.bound_nodes(limits))})
-        return _PreparedLimits(project_limits, of_users, node_ids, project_ids)
+        return _PreparedLimits(project_limits, users_limits, node_ids, project_ids)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PreparedLimits:
-    """What binds the owners of some writes.
+    """The limits that bind the owners of some writes.
 
-    :ivar project_limits: {project: what binds it}.
-    :ivar users: {user: {resource name: limit}}, of those that have limits.
+    :ivar project_limits: {project: the limits that bind it}.
+    :ivar users_limits: {user: {resource name: limit}}, for users that have limits.
     :ivar node_ids: {limit node: the id of its row}.
-    :ivar project_ids: the same of the projects that count against the limits; None: they
-        are too many for one statement.
+    :ivar project_ids: {project: the id of its row}, for the projects that count against the
+        limits; None: they are too many for one statement.
     """
 
     project_limits: Mapping[str, ProjectLimits]
-    users: Mapping[_User, Mapping[str, Amount]]
+    users_limits: Mapping[_User, Mapping[str, Amount]]
     node_ids: Mapping[str, int]
     project_ids: Mapping[str, int] | None
 
@@ -125,24 +126,24 @@ class _QuotaCheck(Check):
     """The guard's part in one attempt."""
 
     def __init__(
-        self, decisions: Decisions, nodes: LimitNodes, mode: Mode, noted: Sequence[str],
+        self, decisions: Decisions, nodes: LimitNodes, mode: Mode, recorded: Sequence[str],
         prepared: _PreparedLimits, owners: Owners,
     ) -> None:
         self._decisions = decisions
         self._nodes = nodes
         self._owners = owners
         self._mode = mode
-        #: Consumers that are recorded for re-checks.
-        self._noted = noted
+        #: The consumers to record as accepted, for re-checks.
+        self._recorded = recorded
         self._project_limits = prepared.project_limits
-        self._users = prepared.users
+        self._users_limits = prepared.users_limits
         self._node_ids = prepared.node_ids
         self._project_ids = prepared.project_ids
 
     def decide(self, ctx: Context, write: PlannedWrite) -> None:
         """Refuse a write that exceeds a limit.
 
-        :raises errors.QuotaExceeded: naming every limit that it exceeds.
+        :raises errors.QuotaExceeded: with every limit that it exceeds.
         :raises TransactionConflict: limits or the catalog changed since ``prepare``.
         """
         growth = usage_delta.measure(write)
@@ -150,22 +151,23 @@ class _QuotaCheck(Check):
             return
         deltas = {
             project_id: self._deltas(
-                self._decisions.names(self._project_limits[project_id], changes), changes)
+                self._decisions.limit_names(self._project_limits[project_id], changes), changes)
             for project_id, changes in growth.projects.items()}
-        of_users = {
-            user: self._deltas(self._users[user], changes)
-            for user, changes in growth.users.items() if user in self._users}
+        user_deltas = {
+            user: self._deltas(self._users_limits[user], changes)
+            for user, changes in growth.users.items() if user in self._users_limits}
         node_ids = {node_id: self._node_ids[node_id]
-                    for node_id in self._bound_nodes(deltas, of_users)}
+                    for node_id in self._bound_nodes(deltas, user_deltas)}
         if self._mode == "enforce":
             self._nodes.lock(write.session, node_ids)
-        used = self._used(ctx, write.session, deltas)
-        exceeded_limits = [*self._of_projects(used, deltas), *self._of_users(ctx, of_users)]
+        get_lookup = self._read_usage(ctx, write.session, deltas)
+        exceeded_limits = [*self._exceeded_by_projects(get_lookup, deltas),
+                           *self._exceeded_by_users(ctx, user_deltas)]
         if exceeded_limits:
             self._refuse(errors.QuotaExceeded(exceeded_limits))
             return
-        if self._noted:
-            recheck_order.accept(write.session, node_ids.values(), self._noted)
+        if self._recorded:
+            recheck_order.record_acceptance(write.session, node_ids.values(), self._recorded)
         metrics.count_decision(self._mode, "allowed")
 
     def _refuse(self, refusal: errors.QuotaExceeded) -> None:
@@ -177,87 +179,89 @@ class _QuotaCheck(Check):
         LOG.warning("quota guard (audit): would be refused: %s", refusal)
 
     def _deltas(self, names: Collection[str], growth: Amounts) -> dict[str, int]:
-        """Return how much each resource grows, by name; only those that do."""
+        """Return how much each resource grows, by name; only resources that grow."""
         deltas = {}
         resources = self._decisions.resources
-        for name in filter(resources.guarded, names):
+        for name in filter(resources.is_guarded, names):
             delta = sum(growth.get(unit, 0) for unit in resources.units(name))
             if delta > 0:
                 deltas[name] = delta
         return deltas
 
     def _bound_nodes(
-        self, deltas: Mapping[str, Mapping[str, int]], of_users: Mapping[_User, Mapping[str, int]]
+        self, deltas: Mapping[str, Mapping[str, int]],
+        user_deltas: Mapping[_User, Mapping[str, int]],
     ) -> set[str]:
         """Return the nodes with a finite limit on something that grows."""
         node_ids = {
-            binding.node_id for project_id, of_project in deltas.items() for name in of_project
+            binding.node_id for project_id, names in deltas.items() for name in names
             for binding in self._decisions.bindings(self._project_limits[project_id], name)}
         return node_ids | {
-            project_id for (project_id, _), of_user in of_users.items() if of_user}
+            project_id for (project_id, _), names in user_deltas.items() if names}
 
-    def _used(
+    def _read_usage(
         self, ctx: Context, session: Session, deltas: Mapping[str, Mapping[str, int]]
-    ) -> Callable[[ProjectLimits], Used]:
-        """Return a function that looks up what counts against the limits of each project.
+    ) -> Callable[[ProjectLimits], UsageLookup]:
+        """Return a function that makes the usage lookup of each project.
 
-        The state of limits is read even where none seems to bind: by now one may.
+        The revision of limits is read even if none seems to bind, because one may by now.
 
         :raises TransactionConflict: limits or the catalog changed since ``prepare``.
         """
         if self._project_ids is None:
-            return self._indexed_usage(ctx)
+            return self._read_index(ctx)
         counted = {
-            project for project_id, of_project in deltas.items() for name in of_project
+            project for project_id, names in deltas.items() for name in names
             for binding in self._decisions.bindings(self._project_limits[project_id], name)
-            for project in self._project_limits[project_id].counted(binding).project_ids}
-        return self._locked_usage(ctx, session, {
+            for project in self._project_limits[project_id].counted_projects(binding).project_ids}
+        return self._read_locked_usage(ctx, session, {
             name: id_ for name, id_ in self._project_ids.items() if name in counted})
 
-    def _indexed_usage(self, ctx: Context) -> Callable[[ProjectLimits], Used]:
+    def _read_index(self, ctx: Context) -> Callable[[ProjectLimits], UsageLookup]:
         decisions = self._decisions
-        usages = decisions.present_under_locks(ctx)
+        usages = decisions.read_usages_under_locks(ctx)
         if not all(decisions.is_current(limits, usages)
                    for limits in self._project_limits.values()):
             raise TransactionConflict
-        return lambda limits: decisions.used(usages, limits)
+        return lambda limits: decisions.make_usage_lookup(usages, limits)
 
-    def _locked_usage(
+    def _read_locked_usage(
         self, ctx: Context, session: Session, project_ids: Mapping[str, int]
-    ) -> Callable[[ProjectLimits], Used]:
+    ) -> Callable[[ProjectLimits], UsageLookup]:
         try:
             state, used = locked_usage.read(session, project_ids)
         except TransactionConflict:
             self._owners.forget_projects()
             raise
-        if not all(self._decisions.is_current_in(limits, state)
+        if not all(self._decisions.matches_state(limits, state)
                    for limits in self._project_limits.values()):
             self._decisions.forget()
             raise TransactionConflict
         return lambda limits: lambda binding, units: sum(
             used.get((project, unit), 0)
-            for project in limits.counted(binding).project_ids for unit in units)
+            for project in limits.counted_projects(binding).project_ids for unit in units)
 
-    def _of_projects(
-        self, used: Callable[[ProjectLimits], Used], deltas: Mapping[str, Mapping[str, int]]
+    def _exceeded_by_projects(
+        self, get_lookup: Callable[[ProjectLimits], UsageLookup],
+        deltas: Mapping[str, Mapping[str, int]],
     ) -> Iterator[ExceededLimit]:
-        for project_id, of_project in deltas.items():
+        for project_id, project_deltas in deltas.items():
             limits = self._project_limits[project_id]
-            for excess in self._decisions.judge(limits, of_project, used(limits)):
+            for excess in self._decisions.judge(limits, project_deltas, get_lookup(limits)):
                 yield ExceededLimit(
                     excess.binding.node_id, excess.resource_name, excess.binding.scope,
                     excess.binding.source, excess.binding.limit, excess.usage, excess.delta)
 
-    def _of_users(
+    def _exceeded_by_users(
         self, ctx: Context, deltas: Mapping[_User, Mapping[str, int]]
     ) -> Iterator[ExceededLimit]:
-        for (project_id, user_id), of_user in deltas.items():
-            if not of_user:
+        for (project_id, user_id), user_deltas in deltas.items():
+            if not user_deltas:
                 continue
             used = project_usage.read(
                 ctx, [project_id], user_id=user_id, moves_once=True).get(project_id, {})
-            for name, delta in sorted(of_user.items()):
-                limit = self._users[project_id, user_id][name]
+            for name, delta in sorted(user_deltas.items()):
+                limit = self._users_limits[project_id, user_id][name]
                 used_now = sum(used.get(unit, 0) for unit in self._decisions.resources.units(name))
                 if amounts.is_over(limit, used_now, delta):
                     yield ExceededLimit(

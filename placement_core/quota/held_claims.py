@@ -1,14 +1,14 @@
-"""Rows of ``held_claims``: statements, and what a row and its allocations mean.
+"""Rows of ``held_claims``, and the allocations that belong to a row.
 
-A row is *live* until it ends. It stands for the allocations that its claim wrote, and
-for no others: a later write of the consumer's allocations takes the claim over. So the row
-has the transaction that wrote them, which every allocation has too
-(``allocations.txn``); a consumer's generation would not do, because it starts again
-when the consumer is deleted and created anew. A reshape does not take a claim over: it
-moves the allocations, and updates the row (``carry``).
+A row is *live* until it ends. Only the allocations that its claim wrote belong to it: a
+later write of the consumer's allocations takes the claim over. So the row has the id of the
+transaction that wrote them, which every allocation has too (``allocations.txn``). A
+consumer's generation would not do, because it restarts when the consumer is deleted and
+created again. A reshape does not take a claim over: it moves the allocations and updates the
+row (``carry``).
 
-Locks: inserting or ending a row locks its consumer's row first, where there is one; a
-confirmation locks only the row.
+Locks: inserting or ending a row locks its consumer's row first, if there is one; a
+confirmation locks only the row itself.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _allocations, _providers, _classes, _consumers, _types = (
     placement_tables.consumer_types)
 
 #: How long the row of an expired claim is kept.
-_REMEMBERED_SECONDS = 86_400
+_KEEP_SECONDS = 86_400
 
 #: Computed once for a statement, so that an index can be used.
 _NOW = sa.select(clock.now()).scalar_subquery()
-_REMEMBERED_SINCE = sa.select(
-    clock.in_seconds(sa.literal_column(str(-_REMEMBERED_SECONDS), sa.Integer))).scalar_subquery()
+_KEEP_SINCE = sa.select(
+    clock.in_seconds(sa.literal_column(str(-_KEEP_SECONDS), sa.Integer))).scalar_subquery()
 
 _of_consumer = _rows.c.consumer_uuid == sa.bindparam("of_uuid")
 _live = _rows.c.ended_at.is_(None)
-#: The consumer still holds what the claim wrote.
+#: The consumer still has what the claim wrote.
 _own = sa.exists().where(
     _allocations.c.consumer_id == _rows.c.consumer_uuid, _allocations.c.txn == _rows.c.txn)
 
@@ -53,12 +53,12 @@ _INSERT = sa.insert(_rows).inline().values(
 _ONE = sa.select(
     _rows, (_rows.c.expires_at <= clock.now()).label("late")).where(_of_consumer)
 _CONFIRM = sa.delete(_rows).where(_of_consumer, _live, _rows.c.expires_at > clock.now())
-#: Not by ``id``: SQLite gives that of a row that is gone to another one.
+#: Not by ``id``: SQLite reuses the id of a deleted row.
 _end = (_of_consumer, _rows.c.txn == sa.bindparam("of_txn"), _live,
         _rows.c.expires_at <= clock.now())
 _END = sa.update(_rows).where(*_end).values(ended_at=clock.now())
 _DROP = sa.delete(_rows).where(*_end)
-_FORGET_OLD = sa.delete(_rows).where(_rows.c.ended_at <= _REMEMBERED_SINCE)
+_FORGET_OLD = sa.delete(_rows).where(_rows.c.ended_at <= _KEEP_SINCE)
 
 _CARRIED = sa.select(_rows.c.consumer_uuid, _rows.c.project_id, _rows.c.user_id).where(
     lists.among(_rows.c.consumer_uuid, "uuids"), _live, _own)
@@ -89,7 +89,7 @@ _DUE_ON = _DUE.where(sa.exists(
            lists.among(_providers.c.uuid, "providers"))))
 _DUE_OF = _DUE.where(lists.among(_rows.c.project_id, "projects"))
 
-#: What lists show: rows that stand for allocations, and those of expired claims.
+#: The rows of lists: live rows with allocations, and rows of expired claims.
 _LIST = (
     sa.select(_rows, (_rows.c.expires_at <= _NOW).label("late"))
     .where(sa.or_(~_live, _own), _rows.c.id > sa.bindparam("after"))
@@ -102,7 +102,7 @@ _STATES = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OwnHoldings:
-    """What a claim wrote and its consumer still holds.
+    """The allocations that a claim wrote and its consumer still has.
 
     :ivar allocations: {provider uuid: {resource class: amount}}.
     """
@@ -114,35 +114,35 @@ class OwnHoldings:
 def insert(
     session: Session, consumer_uuid: str, project_id: str, user_id: str, seconds: int
 ) -> datetime.datetime:
-    """Insert the row of what the session's transaction allocates; return its deadline."""
+    """Insert the row of the claim that the session's transaction makes; return its deadline."""
     session.execute(_INSERT, {
         "consumer_uuid": consumer_uuid, "project_id": project_id, "user_id": user_id,
         "txn": session.txn, "seconds": seconds})
     row = find(session, consumer_uuid)
-    assert row is not None  # it was just made
+    assert row is not None  # it was just inserted
     expires_at: datetime.datetime = row.expires_at
     return expires_at
 
 
 def forget(session: Session, consumer_uuid: str) -> None:
-    """Remove the row of a consumer, if there is one."""
+    """Delete the row of a consumer, if there is one."""
     session.execute(_FORGET, {"of_uuid": consumer_uuid})
 
 
 def find(session: Session, consumer_uuid: str) -> sa.Row[Any] | None:
-    """Return the row of a consumer; ``late``: its time is over."""
+    """Return the row of a consumer; its ``late`` says whether its deadline has passed."""
     return session.execute(_ONE, {"of_uuid": consumer_uuid}).first()
 
 
 def confirm(session: Session, consumer_uuid: str) -> bool:
-    """Remove the row of a consumer if it is live and in time; say whether it was."""
+    """Delete the row of a consumer if it is live and not late; say whether it was."""
     return session.execute(_CONFIRM, {"of_uuid": consumer_uuid}).rowcount == 1
 
 
 def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:
-    """Let rows stand for the allocations that their consumers get from this transaction.
+    """Assign to rows the allocations that this transaction writes for their consumers.
 
-    A consumer that gets another owner, or no allocations, is not held any more.
+    The claim of a consumer that gets another owner, or no allocations, is no longer held.
     """
     owners = {write.consumer_uuid: (write.project_id, write.user_id)
               for write in writes if write.allocations}
@@ -156,25 +156,25 @@ def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:
         session.execute(_CARRY, {"uuids": uuids, "new_txn": session.txn})
 
 
-def end(session: Session, row: sa.Row[Any], *, remembered: bool) -> bool:
-    """End a row if it still is live and its time is over; say whether that happened.
+def end(session: Session, row: sa.Row[Any], *, keep_row: bool) -> bool:
+    """End a row if it is still live and its deadline has passed; say whether it was.
 
-    :param remembered: keep the row for a while, so that the claim reads as expired.
+    :param keep_row: keep the row for a day, so that the claim reads as expired.
     """
-    statement = _END if remembered else _DROP
+    statement = _END if keep_row else _DROP
     return session.execute(
         statement, {"of_uuid": row.consumer_uuid, "of_txn": row.txn}).rowcount == 1
 
 
 def forget_old(session: Session) -> None:
-    """Remove what ended long ago."""
+    """Delete the rows that ended more than a day ago."""
     session.execute(_FORGET_OLD)
 
 
 def read_own_holdings(session: Session, rows: Sequence[sa.Row[Any]]) -> dict[str, OwnHoldings]:
-    """Return what the claims of rows wrote and still hold, by consumer.
+    """Return the allocations that claims wrote and still have, by consumer.
 
-    A consumer whose allocations were deleted or rewritten since is left out.
+    Consumers whose allocations were deleted or rewritten since are not included.
     """
     txns = {row.consumer_uuid: row.txn for row in rows}
     holdings: dict[str, OwnHoldings] = {}
@@ -191,11 +191,11 @@ def list_due(
     session: Session, *, after: int, most: int, providers: Collection[str] | None = None,
     projects: Collection[str] | None = None,
 ) -> list[sa.Row[Any]]:
-    """Return live rows whose time is over, in the order of their ids.
+    """Return live rows whose deadline has passed, in the order of their ids.
 
-    :param after: the id of the last one seen.
-    :param providers: only of consumers with allocations on one of these.
-    :param projects: only of these.
+    :param after: the last id of the previous batch.
+    :param providers: only rows of consumers with allocations on one of these providers.
+    :param projects: only rows of these projects.
     """
     statement, parameters = _DUE, {"after": after, "most": most}
     list_parameters: Mapping[str, list[str]] = {}
@@ -209,7 +209,7 @@ def list_due(
 def list_page(
     session: Session, *, project_id: str | None, state: str | None, after: int, most: int
 ) -> list[sa.Row[Any]]:
-    """Return rows for a list, in the order of their ids; ``late``: as in ``find``."""
+    """Return a page of rows, in the order of their ids; ``late`` as in ``find``."""
     statement = _LIST
     parameters: dict[str, Any] = {"after": after, "most": most}
     if project_id is not None:

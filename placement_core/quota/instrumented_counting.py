@@ -1,4 +1,4 @@
-"""Metrics of counting, taken around whichever driver counts."""
+"""Metrics of counting, recorded around any counting driver."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TypeVar
 
 from placement_core import metrics
 from placement_core.context import Context
-from placement_core.plugin_api.counting import Count, CountingDriver, MemberCount, UsageIndex
+from placement_core.plugin_api.counting import Count, CountingDriver, MemberCount, UsageReader
 
-_Answer = TypeVar("_Answer", Count, MemberCount)
+_AnyCount = TypeVar("_AnyCount", Count, MemberCount)
 
 
 class InstrumentedCounting(CountingDriver):
-    """Counts with a driver, and records durations and failures (``metrics``)."""
+    """Wraps a counting driver and records durations and failures (``metrics``)."""
 
     def __init__(self, driver: CountingDriver, name: str) -> None:
         """Wrap a driver.
 
-        :param name: of the driver, for counts that failed.
+        :param name: the driver's name, for counts that failed.
         """
         self._driver = driver
         self._name = name
@@ -26,8 +26,8 @@ class InstrumentedCounting(CountingDriver):
         self.folded = driver.folded
         self.transactional = driver.transactional
 
-    def use_index(self, index: UsageIndex) -> None:
-        """Hand the index on."""
+    def use_index(self, index: UsageReader) -> None:
+        """Pass the index to the driver."""
         self._driver.use_index(index)
 
     def count(
@@ -52,12 +52,12 @@ class InstrumentedCounting(CountingDriver):
             lambda: self._driver.server_group_members(ctx, instance_uuids, user_id))
 
     def forget(self) -> None:
-        """Drop what was kept of earlier answers."""
+        """Drop the driver's cached answers."""
         self._driver.forget()
 
-    def _measure(self, question: str, ask: Callable[[], _Answer]) -> _Answer:
+    def _measure(self, question: str, count: Callable[[], _AnyCount]) -> _AnyCount:
         try:
-            answer = ask()
+            answer = count()
         except Exception:
             metrics.count_failed_counting(self._name, question)
             raise

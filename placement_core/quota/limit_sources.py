@@ -1,10 +1,10 @@
-"""Whose limits count: ``[quota] service_type`` and ``region``, looked up in the catalog.
+"""Which limits count: ``[quota] service_type`` and ``region``, looked up in the catalog.
 
-A region that is configured is the only one whose limits count. Without one, the limits
-that were registered without a region do, and those of the catalog's region where it has
-exactly one: of a resource that is registered both ways, the region's limits. With several
-regions nobody can tell which is meant, so a service that registers a resource in regions
-only is ``AmbiguousRegion``, and never without a limit.
+If a region is configured, only its limits count. If none is, the limits that are registered
+without a region count, and also those of the catalog's region if it has exactly one; for a
+resource that is registered both ways, the region's limit counts. With several regions the
+intended one is unknown, so a service that registers a resource in regions only raises
+``AmbiguousRegion`` instead of leaving the resource without a limit.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from placement_core.quota import errors
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LimitSource:
-    """Whose limits count, as the options say.
+    """The service and region whose limits count, from the options.
 
     :ivar service_type: a type of service in the catalog.
-    :ivar region_id: None: it is not configured.
+    :ivar region_id: None: no region is configured.
     """
 
     service_type: str
@@ -33,10 +33,10 @@ class LimitSource:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceKey:
-    """Whose limits are meant: those of a service in a region, or in none.
+    """The service and regions whose limits count.
 
-    :ivar region_ids: the first of them in which a resource is registered has its limits;
-        None: no region.
+    :ivar region_ids: a resource has the limits of the first of them in which it is
+        registered; None among them: without a region.
     """
 
     service_id: str
@@ -47,16 +47,16 @@ def find(
     ctx: Context, catalog: CatalogDriver, limits: LimitDriver, service_type: str,
     region_id: str | None,
 ) -> ServiceKey | None:
-    """Return the key of the one service of a type; None: the catalog has none.
+    """Return the key of the only service of a type; None: the catalog has none.
 
-    :param region_id: None: it is not configured.
+    :param region_id: None: no region is configured.
     :raises errors.AmbiguousService: there are several services of that type.
     :raises errors.AmbiguousRegion: there are several regions, and none is configured.
     :raises errors.Unavailable: the catalog or the limits are not known now.
     """
     services = catalog.services(ctx, service_type=service_type)
     if len(services) > 1:
-        raise errors.AmbiguousService(service_type, [each.id for each in services])
+        raise errors.AmbiguousService(service_type, [service.id for service in services])
     if not services:
         return None
     service_id = services[0].id
@@ -71,7 +71,7 @@ def find(
 
 
 def describe(service_type: str, key: ServiceKey | None) -> str:
-    """Return whose limits count, for people; it can follow the word "for"."""
+    """Describe whose limits count, in words that can follow "for"."""
     if key is None:
         return f"service type {service_type}, which the catalog does not have"
     places = ["without a region" if region_id is None else f"in region {region_id}"
@@ -82,11 +82,11 @@ def describe(service_type: str, key: ServiceKey | None) -> str:
 def effective(
     ctx: Context, limits: LimitDriver, key: ServiceKey, node_ids: Collection[str]
 ) -> EffectiveLimits:
-    """Return the defaults that count, and what was set for nodes.
+    """Return the registered defaults that count, and the limits that were set for nodes.
 
     :raises errors.Unavailable: limits are not known now.
     """
-    return _together(*(
+    return _merge(*(
         limits.effective(ctx, node_ids, service_id=key.service_id, region_id=region_id)
         for region_id in key.region_ids))
 
@@ -94,8 +94,8 @@ def effective(
 def effective_of_many(
     ctx: Context, limits: LimitDriver, key: ServiceKey, node_ids: Collection[str]
 ) -> EffectiveLimits:
-    """Return the same for thousands of nodes; limits of others may be among them."""
-    return _together(*(
+    """Return the same for thousands of nodes; the result may include limits of other nodes."""
+    return _merge(*(
         limits.effective_of_many(
             ctx, node_ids, service_id=key.service_id, region_id=region_id)
         for region_id in key.region_ids))
@@ -104,7 +104,9 @@ def effective_of_many(
 def user_limits(
     ctx: Context, limits: LimitDriver, key: ServiceKey, project_id: str, user_id: str
 ) -> Mapping[str, Amount]:
-    """Return what was set for a user in a project, by resource name; mostly nothing.
+    """Return the limits that were set for a user in a project, by resource name.
+
+    Most users have none.
 
     :raises errors.Unavailable: limits are not known now.
     """
@@ -115,14 +117,14 @@ def user_limits(
         more = limits.user_limits(
             ctx, project_id, user_id, service_id=key.service_id, region_id=region_id)
         if more:
-            taken = limits.effective(
+            registered = limits.effective(
                 ctx, (), service_id=key.service_id, region_id=first).defaults
-            set_for.update((name, more[name]) for name in more.keys() - taken.keys())
+            set_for.update((name, more[name]) for name in more.keys() - registered.keys())
     return set_for
 
 
-def _together(first: EffectiveLimits, *others: EffectiveLimits) -> EffectiveLimits:
-    """Return limits as one; a resource is the first's that registers it."""
+def _merge(first: EffectiveLimits, *others: EffectiveLimits) -> EffectiveLimits:
+    """Merge limits; a resource has those of the first source that registers it."""
     for other in others:
         if not other.defaults:
             continue
@@ -140,9 +142,11 @@ def _require_no_region(
     ctx: Context, limits: LimitDriver, service_id: str, region_ids: Collection[str]
 ) -> None:
     """Check that a service registers no resource in regions only."""
-    names: dict[bool, set[str]] = {True: set(), False: set()}
-    for each in limits.registered(ctx) or ():
-        if each.service_id == service_id:
-            names[each.region_id is None].add(each.resource_name)
-    if names[False] - names[True]:
-        raise errors.AmbiguousRegion(region_ids, names[False] - names[True])
+    with_region: set[str] = set()
+    without_region: set[str] = set()
+    for limit in limits.registered(ctx) or ():
+        if limit.service_id == service_id:
+            names = without_region if limit.region_id is None else with_region
+            names.add(limit.resource_name)
+    if with_region - without_region:
+        raise errors.AmbiguousRegion(region_ids, with_region - without_region)

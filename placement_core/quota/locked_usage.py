@@ -1,8 +1,8 @@
-"""What projects use once their limit nodes are taken, read in the claim's transaction.
+"""Usage of projects whose limit nodes are locked, read in the claim's transaction.
 
-One statement, which also says whether limits and the catalog are what they were when the
-bounds were made. It costs as much as there are counters, so it is for small trees; the
-usage index is for large ones.
+It takes one statement, which also returns the revision of limits and the catalog, so that
+the caller notices a change since it read its limits. The cost is proportional to the number
+of counters, so this is for small trees; the usage index is for large ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from placement_core.placement import tables
 from placement_core.placement.allocations import usage_counters
 from placement_core.plugin_api.counting import CONSUMERS
 
-#: The usage of up to so many projects is read.
+#: The largest number of projects whose usage is read.
 MOST_PROJECTS = 100
 
 _counters, _moves, _projects, _classes = (
@@ -33,16 +33,16 @@ def _branch(
     what: int, text: sa.ColumnElement[Any], first: sa.ColumnElement[Any],
     second: sa.ColumnElement[Any] = _NO_NUMBER,
 ) -> sa.Select[Any]:
-    """Build one part of the statement: its label, a text and two numbers."""
+    """Build one branch of the union: its label, a text and two numbers."""
     return sa.select(sa.literal_column(str(what)).label("what"), text.label("text"),
                      first.label("first"), second.label("second"))
 
 
 def _used() -> sa.Select[Any]:
-    """Build what projects use, by the ids of their rows.
+    """Build the usage of projects, by the ids of their rows.
 
-    By ids, and named afterwards: a plan that was made while there were few projects would
-    look at all of them for their names. Whole numbers: drivers take long for decimal ones.
+    By ids, with names added afterwards: a query plan that was made while there were few
+    projects would scan all of them for their names. As integers: drivers are slow at decimals.
     """
     rows = sa.union_all(
         *(sa.select(part.number(_counters.c.project_id).label("project_id"),
@@ -71,14 +71,14 @@ _READ = PreparedRead(sa.union_all(
 def read(
     session: Session, project_ids: Mapping[str, int]
 ) -> tuple[str, dict[tuple[str, str], int]]:
-    """Return the revision of limits and catalog, as ``revisions.ask`` does, and usages.
+    """Return the revision of limits and catalog, as ``revisions.read`` does, and usages.
 
-    A consumer that moves counts once. Not yet written is what the transaction itself
-    adds to counters and pairs.
+    A consumer that moves counts once. What the transaction itself adds to counters and
+    pairs is not written yet, so it is not included.
 
-    :param project_ids: the ids of the rows of projects.
+    :param project_ids: {project: the id of its row}.
     :returns: usages are {(project, resource class or CONSUMERS): used}.
-    :raises TransactionConflict: the rows are others: the database is another one now.
+    :raises TransactionConflict: the rows differ, because another database was restored.
     """
     revision, present = "", {}
     used: dict[tuple[str, str], int] = {}
@@ -90,7 +90,7 @@ def read(
         elif what == _PROJECT:
             present[first] = text
         else:
-            revision = revisions.text(first, second)
+            revision = revisions.format_revision(first, second)
     if present != names:
         raise TransactionConflict
     return revision, used

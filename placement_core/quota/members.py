@@ -1,4 +1,4 @@
-"""Members of server groups, limited for each user, as nova does it."""
+"""Members of server groups, limited per user as in nova."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from placement_core.context import Context
 from placement_core.plugin_api.counting import MemberCount
 from placement_core.quota.queries import QuotaQueries
 
-#: What limits on the members of a group are called.
+#: The resource name of limits on the members of a server group.
 RESOURCE_NAME = "server_group_members"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerGroupMembers:
-    """The members of a user in a server group, and whether there may be more.
+    """The members of a user in a server group, with their limit.
 
-    :ivar limit: the user's own, or else the project's, or else the default.
+    :ivar limit: the user's own limit, or else the project's, or else the default.
     """
 
     limit: Amount
@@ -28,7 +28,7 @@ class ServerGroupMembers:
 
     @property
     def fits(self) -> bool:
-        """Say whether the members that were asked for fit."""
+        """Say whether the requested members fit."""
         return not amounts.is_over(self.limit, self.count.members, self.asked)
 
 
@@ -36,9 +36,9 @@ def check(
     ctx: Context, queries: QuotaQueries, *, project_id: str, user_id: str,
     uuids: Collection[str], asked: int = 0,
 ) -> ServerGroupMembers:
-    """Say how many members a user has in a server group, and whether there may be more.
+    """Check how many members a user has in a server group, and whether more are allowed.
 
-    :param uuids: of the group's instances; those of others, and dead ones, do not count.
+    :param uuids: the group's instances; those of other users, and deleted ones, do not count.
     :param asked: how many more; 0 asks whether there are too many already.
     :raises errors.UnknownProject: there is no such project.
     :raises errors.MissingCells: members cannot be counted (``[quota] on_missing_cell``).

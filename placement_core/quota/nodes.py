@@ -1,7 +1,7 @@
-"""Limit nodes: the rows that claims lock which count against the same limits.
+"""Limit nodes: the rows that claims lock if they count against the same limits.
 
-A transaction that holds a node's row may decide by what is used below it: every other
-claim that could use more of it waits. Nodes are locked after the providers and before the
+A transaction that has locked a node's row can decide on the usage below it: every other
+claim that could increase that usage waits. Nodes are locked after the providers and before the
 usage counters, all of a transaction in one statement, in the order of their ids.
 Source: design §4 and §5.
 """
@@ -27,24 +27,24 @@ _LOCK = (
         lists.among(_nodes.c.id, "ids"), lists.among(_nodes.c.node_id, "node_ids"))))
     .values(revision=_nodes.c.revision + 1))
 
-#: So many ids are remembered; others are read anew.
+#: How many ids are cached.
 _MOST_IDS = 100_000
 
 
 class LimitNodes:
-    """The rows of limit nodes in one database; for any number of threads.
+    """The rows of limit nodes in one database. Thread-safe.
 
-    Their ids are remembered: rows are never removed.
+    Their ids are cached, because rows are never deleted.
     """
 
     def __init__(self) -> None:
         self._ids = BoundedCache[str, int](_MOST_IDS)
 
     def ensure(self, ctx: Context, node_ids: Collection[str]) -> dict[str, int]:
-        """Return the ids of the rows of nodes, and insert the rows that are missing.
+        """Return the ids of the rows of nodes, and insert missing rows.
 
-        Before the transaction of the claim, so that two claims that both need a new row
-        do not wait for each other's decisions. A row that nobody locks does no harm.
+        Call it before the transaction of the claim, so that two claims that both need a new
+        row do not wait for each other's decisions. A row that is never locked does no harm.
         """
         ids = self._ids.get_many(node_ids)
         missing = sorted(set(node_ids) - ids.keys())
@@ -59,7 +59,7 @@ class LimitNodes:
         return ids
 
     def forget(self) -> None:
-        """Read all ids anew: another database was restored in this one's place."""
+        """Empty the cache: another database was restored in this one's place."""
         self._ids.clear()
 
     def lock(self, session: Session, ids: Mapping[str, int]) -> None:
@@ -82,6 +82,6 @@ def _read_ids(connection: sa.Connection, node_ids: Collection[str]) -> dict[str,
     ids = {row.node_id: row.id for row in connection.execute(_IDS, {"node_ids": node_ids})}
     if connection.dialect.name != "mysql":
         return ids
-    # MySQL takes ids that differ in trailing blanks for equal: they share a row.
+    # MySQL treats ids that differ in trailing blanks as equal, so they share a row.
     shared = {node_id.rstrip(" "): id_ for node_id, id_ in ids.items()}
     return {node_id: shared[node_id.rstrip(" ")] for node_id in node_ids}

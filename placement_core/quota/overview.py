@@ -1,7 +1,7 @@
-"""Quota of all projects at once: each source is asked one question, however many they are.
+"""Quota of all projects at once, with one query to each source, however many projects there are.
 
-What binds a project does not change until limits or the catalog do; so it is cached as
-arrays, to which an overview adds the usage that was counted.
+The limits that bind a project do not change until limits or the catalog do; so they are
+cached as arrays, to which an overview adds the usage that was counted.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ NO_LIMIT = amounts.to_wire(amounts.UNLIMITED)
 class ResourceColumn:
     """One resource of the projects of an overview, in their order (see ``usage.ResourceQuota``).
 
-    :ivar limits: as the APIs spell them, ``NO_LIMIT`` included.
-    :ivar used: None: nothing counts this resource.
-    :ivar free: spelt likewise; None likewise.
-    :ivar held_by: the node whose limit leaves no more than that; None: none binds the
-        project.
+    :ivar limits: in the spelling of the APIs, with ``NO_LIMIT``.
+    :ivar used: None: the resource is not counted.
+    :ivar free: in the same spelling; None: the resource is not counted.
+    :ivar held_by: the node with the tightest limit, which leaves just ``free``; None: no
+        limit binds the project.
     """
 
     limits: Sequence[int]
@@ -49,9 +49,9 @@ class Overview:
     """Quota of many projects.
 
     :ivar project_ids: sorted.
-    :ivar names: of the projects that the catalog knows.
-    :ivar resources: {resource name: its column}, every registered one.
-    :ivar count: how usage was counted; None: there is nothing to count.
+    :ivar names: {project id: name}, for the projects in the catalog.
+    :ivar resources: {resource name: its column}, for every registered resource.
+    :ivar count: the count of usage; None: there is nothing to count.
     """
 
     project_ids: Sequence[str]
@@ -61,37 +61,37 @@ class Overview:
 
 
 class Overviews:
-    """Makes overviews; for any number of threads."""
+    """Makes overviews. Thread-safe."""
 
     def __init__(self, queries: QuotaQueries) -> None:
         self._queries = queries
         self._cached: tuple[int, _Forest] | None = None
 
     def make(self, ctx: Context, visible: Collection[str] | None = None) -> Overview:
-        """Return the quota of all projects: the catalog's, and those that use something.
+        """Return the quota of all projects in the catalog, and of others that use something.
 
-        Missing cells are named in the count, and do not stop the answer.
+        Missing cells are listed in the count; they are no error.
 
-        :param visible: only of these; counted is what they use, and what counts against
-            the limits above them. None: of all.
+        :param visible: return only these projects. Their usage is counted, and what counts
+            against the limits above them. None: all projects.
         :raises errors.Unavailable: limits, catalog or usage are not known now.
         """
         queries = self._queries
-        revision = queries.decisions.present(ctx).revision
+        revision = queries.decisions.read_usages(ctx).revision
         forest = self._get_cached(revision) or _Forest.read(ctx, queries)
-        names = list(filter(queries.countable, forest.limits.defaults))
+        names = list(filter(queries.is_countable, forest.limits.defaults))
         count = None
         if names and visible is None:
             count = queries.counting.count_all(ctx, units=queries.units(names))
-            forest = forest.with_strangers(queries.decisions, count.projects.keys())
+            forest = forest.replace_unlisted(queries.decisions, count.projects.keys())
         if queries.decisions.cacheable:
             self._cached = revision, forest
         if names and visible is not None:
             count = queries.counting.count(
                 ctx, forest.list_counted(visible, names), units=queries.units(names))
-            forest = forest.with_more_strangers(queries.decisions, [
+            forest = forest.add_unlisted(queries.decisions, [
                 project_id for project_id, used in count.projects.items() if any(used.values())])
-        rows = forest.rows_of(visible)
+        rows = forest.select_rows(visible)
         usage = {} if count is None else forest.sum_usage(count, queries.units(names))
         return Overview([forest.project_ids[row] for row in rows], forest.names, {
             name: forest.columns[name].with_usage([
@@ -104,102 +104,105 @@ class Overviews:
 
 
 class _Forest:
-    """All trees of projects, and what binds each project; never changed.
+    """All trees of projects, and the limits that bind each project. Immutable.
 
-    :ivar project_ids: those of the catalog, and strangers that use something; sorted.
+    :ivar project_ids: sorted; the projects of the catalog, and *unlisted* ones, which the
+        catalog does not have and which use something.
     """
 
     def __init__(
         self, decisions: Decisions, nodes: Mapping[str, Node], names: Mapping[str, str],
-        limits: EffectiveLimits, strangers: Collection[str],
+        limits: EffectiveLimits, unlisted: Collection[str],
     ) -> None:
         self.limits = limits
         self.names = names
-        self.project_ids = sorted({*names, *strangers})
+        self.project_ids = sorted({*names, *unlisted})
         self._nodes = nodes
-        self._strangers = frozenset(strangers)
-        ids = [*nodes, *sorted(self._strangers)]
-        self._place = {node_id: place for place, node_id in enumerate(ids)}
+        self._unlisted = frozenset(unlisted)
+        ids = [*nodes, *sorted(self._unlisted)]
+        self._indices = {node_id: index for index, node_id in enumerate(ids)}
         lineages = _find_lineages(nodes)
         trees = lineages if decisions.model.hierarchical else {}
-        of_projects = [trees.get(each) or (Node(each, None),) for each in self.project_ids]
-        self._levels = list(self._by_level(lineages.values()))
+        project_lineages = [
+            trees.get(project_id) or (Node(project_id, None),) for project_id in self.project_ids]
+        self._levels = list(self._iterate_levels(lineages.values()))
         self._rows = np.array(
-            [self._place[project_id] for project_id in self.project_ids], dtype=np.intp)
+            [self._indices[project_id] for project_id in self.project_ids], dtype=np.intp)
         self.columns = {
-            name: _ResourceLimits(decisions, of_projects, limits, name, self._place, self._rows)
+            name: _ResourceLimits(
+                decisions, project_lineages, limits, name, self._indices, self._rows)
             for name in limits.defaults}
 
     @classmethod
     def read(cls, ctx: Context, queries: QuotaQueries) -> _Forest:
-        """Ask the catalog and the limits."""
+        """Read the catalog and the limits."""
         projects = queries.catalog.projects(ctx)
-        nodes = _nodes(ctx, queries.catalog)
-        nodes |= {each.id: Node(each.id, each.parent_id) for each in projects}
+        nodes = _read_domains(ctx, queries.catalog)
+        nodes |= {project.id: Node(project.id, project.parent_id) for project in projects}
         key = queries.service_key(ctx)
         return cls(
-            queries.decisions, nodes, {each.id: each.name for each in projects},
-            _limits(ctx, queries, nodes, key), ())
+            queries.decisions, nodes, {project.id: project.name for project in projects},
+            _read_limits(ctx, queries, nodes, key), ())
 
-    def with_strangers(self, decisions: Decisions, project_ids: Iterable[str]) -> _Forest:
-        """Return the same with exactly these projects that the catalog does not know.
+    def replace_unlisted(self, decisions: Decisions, project_ids: Iterable[str]) -> _Forest:
+        """Return the forest with exactly these unlisted projects.
 
-        :param project_ids: of those that use something.
+        :param project_ids: projects that use something; those in the catalog are ignored.
         """
-        strangers = {project_id for project_id in project_ids if project_id not in self._nodes}
-        if strangers == self._strangers:
+        unlisted = {project_id for project_id in project_ids if project_id not in self._nodes}
+        if unlisted == self._unlisted:
             return self
-        return _Forest(decisions, self._nodes, self.names, self.limits, strangers)
+        return _Forest(decisions, self._nodes, self.names, self.limits, unlisted)
 
-    def with_more_strangers(
+    def add_unlisted(
         self, decisions: Decisions, project_ids: Iterable[str]
     ) -> _Forest:
-        """Return the same with these, too, as far as the catalog does not know them."""
-        return self.with_strangers(decisions, {*self._strangers, *project_ids})
+        """Return the forest with these unlisted projects added."""
+        return self.replace_unlisted(decisions, {*self._unlisted, *project_ids})
 
-    def rows_of(self, visible: Collection[str] | None) -> np.ndarray:
-        """Return the rows of projects, in their order; None: of all."""
+    def select_rows(self, visible: Collection[str] | None) -> np.ndarray:
+        """Return the row numbers of projects, in their order; None: of all."""
         return np.array([
             row for row, project_id in enumerate(self.project_ids)
             if visible is None or project_id in visible], dtype=np.intp)
 
     def list_counted(self, visible: Collection[str], names: Iterable[str]) -> list[str]:
-        """Return the projects whose usage is in what some of them see, sorted."""
-        rows = self.rows_of(visible)
-        subtrees = np.zeros(len(self._place), dtype=bool)
-        alone = np.zeros(len(self._place), dtype=bool)
+        """Return the projects whose usage is needed for the quota of some, sorted."""
+        rows = self.select_rows(visible)
+        subtrees = np.zeros(len(self._indices), dtype=bool)
+        alone = np.zeros(len(self._indices), dtype=bool)
         alone[self._rows[rows]] = True
         for name in names:
-            nodes, subtree = self.columns[name].bounding(rows)
+            nodes, subtree = self.columns[name].find_binding_nodes(rows)
             alone[nodes[~subtree]] = True
             subtrees[nodes[subtree]] = True
-        # From the top: what is below a node that counts as a whole counts, too.
+        # From the top down: everything below a node counts if its whole subtree does.
         for children, parents in reversed(self._levels):
             subtrees[children] |= subtrees[parents]
-        unknown = {project_id for project_id in visible if project_id not in self._place}
+        unknown = {project_id for project_id in visible if project_id not in self._indices}
         return sorted({*unknown, *(
-            node_id for node_id, counts in zip(self._place, alone | subtrees, strict=True)
+            node_id for node_id, counts in zip(self._indices, alone | subtrees, strict=True)
             if counts)})
 
     def sum_usage(
         self, count: Count, units: Iterable[str]
     ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Return what each node uses itself, and with all that is below it, by unit."""
-        places_used = [
-            (self._place[project_id], used) for project_id, used in count.projects.items()
-            if project_id in self._place]
-        places = np.array([place for place, _ in places_used], dtype=np.intp)
+        """Return, by unit, the usage of each node alone and of its subtree."""
+        used_by_index = [
+            (self._indices[project_id], used) for project_id, used in count.projects.items()
+            if project_id in self._indices]
+        indices = np.array([index for index, _ in used_by_index], dtype=np.intp)
         usage = {}
         for unit in units:
-            own = np.zeros(len(self._place), dtype=np.int64)
-            own[places] = [used.get(unit, 0) for _, used in places_used]
+            own = np.zeros(len(self._indices), dtype=np.int64)
+            own[indices] = [used.get(unit, 0) for _, used in used_by_index]
             total = own.copy()
             for children, parents in self._levels:
                 np.add.at(total, parents, total[children])
             usage[unit] = own, total
         return usage
 
-    def _by_level(
+    def _iterate_levels(
         self, lineages: Iterable[Sequence[Node]]
     ) -> Iterable[tuple[np.ndarray, np.ndarray]]:
         """Yield the nodes of each level and their parents, the deepest level first."""
@@ -207,53 +210,54 @@ class _Forest:
         for lineage in lineages:
             if len(lineage) > 1:
                 levels.setdefault(len(lineage), []).append(
-                    (self._place[lineage[-1].id], self._place[lineage[-2].id]))
+                    (self._indices[lineage[-1].id], self._indices[lineage[-2].id]))
         for _, pairs in sorted(levels.items(), reverse=True):
             children, parents = zip(*pairs, strict=True)
             yield np.array(children, dtype=np.intp), np.array(parents, dtype=np.intp)
 
 
 class _ResourceLimits:
-    """What binds each project by one resource."""
+    """The limits on one resource that bind each project."""
 
     def __init__(
         self, decisions: Decisions, lineages: Sequence[Sequence[Node]],
-        limits: EffectiveLimits, name: str, place: Mapping[str, int], rows: np.ndarray,
+        limits: EffectiveLimits, name: str, indices: Mapping[str, int], rows: np.ndarray,
     ) -> None:
         default = limits.defaults[name]
         overrides = [limits.overrides.get(lineage[-1].id, {}) for lineage in lineages]
-        self._limits = [amounts.to_wire(found.get(name, default)) for found in overrides]
+        self._limits = [
+            amounts.to_wire(node_limits.get(name, default)) for node_limits in overrides]
         self._sources: list[Source] = [
-            "set" if name in found else "default" for found in overrides]
-        found = [
-            (row, place[binding.node_id], binding.scope == "subtree", int(binding.limit))
+            "set" if name in node_limits else "default" for node_limits in overrides]
+        bindings = [
+            (row, indices[binding.node_id], binding.scope == "subtree", int(binding.limit))
             for row, lineage in enumerate(lineages)
             for binding in decisions.bindings_of(lineage, limits, name)
             if binding.limit != amounts.UNLIMITED]
-        columns: Any = zip(*found, strict=True) if found else ((), (), (), ())
+        columns: Any = zip(*bindings, strict=True) if bindings else ((), (), (), ())
         projects, nodes, subtrees, values = columns
         self._nodes = np.array(nodes, dtype=np.intp)
         self._subtree = np.array(subtrees, dtype=bool)
         self._values = np.array(values, dtype=np.int64)
-        #: Which projects are bound, and where the bounds of each begin.
+        #: The rows of the projects that are bound, and where the bindings of each begin.
         self._bound, self._starts = np.unique(
             np.array(projects, dtype=np.intp), return_index=True)
-        self._lengths = np.diff(np.append(self._starts, len(found)))
+        self._lengths = np.diff(np.append(self._starts, len(bindings)))
         self._owners = np.repeat(np.arange(len(self._bound)), self._lengths)
-        self._ids = np.array(list(place), dtype=object)
+        self._ids = np.array(list(indices), dtype=object)
         self._rows = rows
 
-    def bounding(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the nodes that bind some projects, and whether by their whole subtree."""
+    def find_binding_nodes(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nodes that bind some projects, and for each whether its subtree counts."""
         binds = np.isin(self._bound[self._owners], rows)
         return self._nodes[binds], self._subtree[binds]
 
     def with_usage(
         self, usage: Sequence[tuple[np.ndarray, np.ndarray]] | None, rows: np.ndarray
     ) -> ResourceColumn:
-        """Return some rows of the column, with what is used of its units.
+        """Return some rows of the column, with the usage of its units.
 
-        :param usage: None: nobody counts them.
+        :param usage: (alone, subtree) for each unit; None: they are not counted.
         """
         limits = [self._limits[row] for row in rows]
         sources = [self._sources[row] for row in rows]
@@ -268,20 +272,21 @@ class _ResourceLimits:
                 self._subtree, total[self._nodes], own[self._nodes])
             least = np.minimum.reduceat(left, self._starts)
             tightest = np.flatnonzero(left == np.repeat(least, self._lengths))
-            # Of bounds that leave the same, the nearest: the last one written.
+            # Of several bindings that leave the same, the nearest: it is written last.
             first = np.empty(len(self._bound), dtype=np.intp)
             first[self._owners[tightest[::-1]]] = tightest[::-1]
             free[self._bound] = np.maximum(least, 0)
             holders[self._bound] = self._ids[self._nodes[first]]
-        return ResourceColumn(limits, sources, own[self._rows[rows]].tolist(), free[rows].tolist(),
-                      holders[rows].tolist())
+        return ResourceColumn(
+            limits, sources, own[self._rows[rows]].tolist(), free[rows].tolist(),
+            holders[rows].tolist())
 
 
-def _nodes(ctx: Context, catalog: CatalogDriver) -> dict[str, Node]:
+def _read_domains(ctx: Context, catalog: CatalogDriver) -> dict[str, Node]:
     return {domain.id: Node(domain.id, None, is_domain=True) for domain in catalog.domains(ctx)}
 
 
-def _limits(
+def _read_limits(
     ctx: Context, queries: QuotaQueries, nodes: Mapping[str, Node], key: ServiceKey | None
 ) -> EffectiveLimits:
     if key is None:
@@ -290,7 +295,7 @@ def _limits(
 
 
 def _find_lineages(nodes: Mapping[str, Node]) -> dict[str, tuple[Node, ...]]:
-    """Return each node and what is above it, the root first; loops are cut."""
+    """Return the lineage of each node, the root first; cycles are cut."""
     lineages: dict[str, tuple[Node, ...]] = {}
     for node in nodes.values():
         path: list[Node] = []

@@ -1,4 +1,4 @@
-"""What binds a project, and how much of it is used: the base of every answer about quota."""
+"""Limits that bind a project, and their usage: the base of every answer about quota."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from placement_core.quota.records import ExceededLimit, LimitUsage
 
 OnMissingCell = Literal["refuse", "allow", "last_known"]
 
-#: So many projects are remembered to exist.
+#: How many existing projects are cached.
 _MOST_PROJECTS = 100_000
 
 
@@ -31,7 +31,7 @@ _MOST_PROJECTS = 100_000
 class Subject:
     """A project, or a user in it, with the limits that bind it.
 
-    :ivar key: whose limits; None: the catalog has no such service.
+    :ivar key: which limits count; None: the catalog has no such service.
     :ivar of_user: the limits of the user, by resource name.
     """
 
@@ -46,17 +46,17 @@ class Subject:
         return self.project_limits.project_id
 
     def unregistered(self, names: Iterable[str]) -> list[str]:
-        """Return which of some names have no registered limit."""
+        """Return the names that have no registered limit, sorted."""
         return sorted(set(names) - self.project_limits.effective.defaults.keys())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Measure:
-    """What binds a project, and what is used of it.
+    """The limits that bind a project, and their usage.
 
     :ivar limit_usages: {resource name: the project's own limit first, then upwards, the
-        user's last}; a name without any may be had without end.
-    :ivar count: how it was counted; None: nothing had to be.
+        user's last}; a name without any is unlimited.
+    :ivar count: the count of usage; None: nothing had to be counted.
     """
 
     subject: Subject
@@ -71,9 +71,9 @@ class Measure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaQueries:
-    """Answers questions about limits and usage; for any number of threads.
+    """Answers questions about limits and usage. Thread-safe.
 
-    :ivar source: whose limits count.
+    :ivar source: the service and region whose limits count.
     """
 
     decisions: Decisions
@@ -88,16 +88,16 @@ class QuotaQueries:
         default_factory=lambda: BoundedCache(_MOST_PROJECTS), repr=False)
 
     def subject(self, ctx: Context, project_id: str, user_id: str | None = None) -> Subject:
-        """Return a project, and a user in it, with their limits as they were committed.
+        """Return a project, and a user in it, with their committed limits.
 
         :raises errors.UnknownProject: the catalog has projects, but not this one, and
             it uses nothing.
-        :raises errors.ImpossibleId: no database can store one of the ids.
+        :raises errors.InvalidId: no database can store one of the ids.
         :raises errors.Unavailable: limits or the catalog are not known now.
         """
         if not texts.is_storable(project_id) or not texts.is_storable(user_id or ""):
-            raise errors.ImpossibleId
-        usages = self.decisions.present(ctx)
+            raise errors.InvalidId
+        usages = self.decisions.read_usages(ctx)
         key = self.service_key(ctx)
         limits = self.decisions.project_limits(ctx, project_id, key, usages.revision)
         if not usages.has_usage(project_id):
@@ -108,14 +108,14 @@ class QuotaQueries:
         return Subject(key, limits, user_id, of_user)
 
     def service_key(self, ctx: Context) -> ServiceKey | None:
-        """Return whose limits count; None: the catalog has no such service."""
+        """Return the key of the limits that count; None: the catalog has no such service."""
         return self.decisions.service_key(ctx, self.source.service_type, self.source.region_id)
 
     def describe_source(self, key: ServiceKey | None) -> str:
-        """Return whose limits count, for people; it can follow the word "for"."""
+        """Describe whose limits count, in words that can follow "for"."""
         return limit_sources.describe(self.source.service_type, key)
 
-    def countable(self, name: str) -> bool:
+    def is_countable(self, name: str) -> bool:
         """Say whether the counting driver counts what a name stands for."""
         resources, counted = self.decisions.resources, self.counting.units
         if not resources.knows(name):
@@ -127,20 +127,20 @@ class QuotaQueries:
                    for unit in units)
 
     def units(self, names: Iterable[str]) -> set[str]:
-        """Return what the counting driver is asked about for names that it counts."""
+        """Return the units that the counting driver counts for some names."""
         units = {unit for name in names for unit in self.decisions.resources.units(name)}
         return units if self.counting.units is None else units & set(self.counting.units)
 
     def require_countable(self, names: Iterable[str]) -> None:
-        """Check that all of some names can be counted.
+        """Check that all names can be counted.
 
-        :raises errors.UnknownResource: nothing is counted by one of them.
-        :raises errors.Uncounted: this counting driver does not count one of them.
+        :raises errors.UnknownResource: a name maps to nothing that is counted.
+        :raises errors.UncountedResource: this counting driver does not count one of them.
         """
         for name in sorted(names):
             self.decisions.resources.units(name)
-            if not self.countable(name):
-                raise errors.Uncounted(name)
+            if not self.is_countable(name):
+                raise errors.UncountedResource(name)
 
     def measure(
         self, ctx: Context, subject: Subject, names: Collection[str],
@@ -148,12 +148,12 @@ class QuotaQueries:
     ) -> Measure:
         """Count the usage that counts against the limits on some names.
 
-        One usage question; a second one only where a limit was set for the user.
+        It takes one count; a second one only if a limit was set for the user.
 
-        :param names: that can be counted.
-        :param without: consumers (instances) that do not count.
-        :param everything: count what nothing binds, too: what the project uses itself,
-            and the user in it.
+        :param names: resource names that can be counted.
+        :param without: consumers (instances) to exclude from the count.
+        :param everything: also count the project's and the user's own usage of resources
+            that no limit binds.
         :raises errors.Unavailable: nothing could be counted at all.
         """
         bindings = {name: self.decisions.bindings(subject.project_limits, name) for name in names}
@@ -165,7 +165,7 @@ class QuotaQueries:
         if counted_names:
             project_ids = {
                 project for of_name in bindings.values() for binding in of_name
-                for project in subject.project_limits.counted(binding).project_ids}
+                for project in subject.project_limits.counted_projects(binding).project_ids}
             if everything:
                 project_ids.add(subject.project_id)
             for_user = bool(of_user) or (everything and subject.user_id is not None)
@@ -177,9 +177,9 @@ class QuotaQueries:
             for name, of_name in bindings.items()}, count)
 
     def exceeded_limits(self, measure: Measure, deltas: Mapping[str, int]) -> list[ExceededLimit]:
-        """Return the limits that a request would exceed, as the enforcement model judges.
+        """Return the limits that a request would exceed, according to the enforcement model.
 
-        :param deltas: {resource name: amount}, of the names that were measured.
+        :param deltas: {resource name: amount}, for names that were measured.
         """
         units = self.decisions.resources.units
         used = {(units(name), usage.node_id, usage.scope): usage.used
@@ -198,9 +198,9 @@ class QuotaQueries:
         return exceeded
 
     def require_cells(self, missing: Iterable[MissingCell]) -> None:
-        """Check that a count lacks no cell that must not be missing.
+        """Check that a count lacks no cell that ``[quota] on_missing_cell`` requires.
 
-        :raises errors.MissingCells: it does.
+        :raises errors.MissingCells: it lacks one.
         """
         lacking = [cell for cell in missing
                    if self.on_missing_cell == "refuse" or (
@@ -232,7 +232,7 @@ class QuotaQueries:
             LimitUsage(
                 binding.node_id, name, binding.scope, binding.source, binding.limit,
                 counts.sum_used(
-                    count, subject.project_limits.counted(binding).project_ids, units))
+                    count, subject.project_limits.counted_projects(binding).project_ids, units))
             for binding in bindings]
 
     def _list_user_limit_usages(
@@ -240,14 +240,14 @@ class QuotaQueries:
     ) -> list[LimitUsage]:
         if name not in of_user:
             return []
-        assert count is not None and count.user is not None  # of_user had it asked for
+        assert count is not None and count.user is not None  # counted because of of_user
         return [LimitUsage(
             subject.project_id, name, "user", "set", of_user[name],
             sum(count.user.get(unit, 0) for unit in self.decisions.resources.units(name)),
             subject.user_id)]
 
     def _require_project(self, ctx: Context, limits: ProjectLimits) -> None:
-        """Check that a project exists that uses nothing."""
+        """Check that a project without usage exists."""
         project_id = limits.project_id
         if (self._existing.get(project_id) == limits.revision
                 or _is_in_catalog(limits.lineage[-1])):

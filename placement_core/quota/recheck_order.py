@@ -1,10 +1,11 @@
-"""The order of claims that re-checks decide by, and the answers that they gave.
+"""The order of concurrent claims, and the recorded answers of their re-checks.
 
-A claim is as old as its instance mapping; one without is younger than all that have one,
-and as old as its consumer. While a claim is young it is a rival: it exists, and its own
-re-check is yet to come. An older one counts, answered or not: so a claim that is never
-re-checked (nova's ``recheck_quota`` may be off), or that was refused and not removed, is
-not overlooked for long, and the rows of ``rechecked_claims`` can be deleted.
+A claim is as old as its instance mapping. A claim without a mapping is younger than all that
+have one, and as old as its consumer. While a claim is recent (``RECENT``) it is concurrent
+with others: it exists, and its own re-check may be pending. An older claim counts, whether
+it was answered or not. So a claim that is never re-checked (nova's ``recheck_quota`` may be
+off), or that was refused and not removed, is not overlooked for long, and the rows of
+``rechecked_claims`` can be deleted.
 Source: requirement Q9, spec nova_quota N6.
 """
 
@@ -28,14 +29,14 @@ from placement_core.db.metadata import utcnow
 from placement_core.placement import tables as placement_tables
 from placement_core.quota import errors, tables
 
-#: How long a claim is young: longer than any request takes to make its instances, and to
+#: How long a claim is recent: longer than any request takes to create its instances and to
 #: re-check them.
-YOUNG = datetime.timedelta(minutes=10)
-#: Clocks differ.
-_KEPT = 2 * YOUNG
-#: The build requests of so many claims are read, some kilobytes each; each of the other
-#: claims is taken for a request of its own.
-_MOST_NAMED = 256
+RECENT = datetime.timedelta(minutes=10)
+#: How long an answer is kept; more than ``RECENT``, because clocks differ.
+_ANSWER_LIFETIME = 2 * RECENT
+#: How many claims have their build requests read, some kilobytes each; each of the other
+#: claims is treated as a request of its own.
+_MOST_BUILD_REQUESTS = 256
 _PRUNE_EVERY_SECONDS = 60.0
 
 LOG = logging.getLogger(__name__)
@@ -44,176 +45,177 @@ _mappings = cell_tables.instance_mappings
 _consumers, _projects, _users, _moves = (
     placement_tables.consumers, placement_tables.projects, placement_tables.users,
     placement_tables.moves)
-_answered, _nodes = tables.rechecked_claims, tables.limit_nodes
+_rechecked, _nodes = tables.rechecked_claims, tables.limit_nodes
 
-#: Where a claim stands: (0, id of its mapping) or (1, id of its consumer).
-Place = tuple[int, int]
+#: The position of a claim in the order: (0, id of its mapping) or (1, id of its consumer).
+Position = tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class YoungClaim:
-    """A young claim."""
+class RecentClaim:
+    """A claim that is younger than ``RECENT``."""
 
     uuid: str
-    place: Place
+    position: Position
     project_id: str
     user_id: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EarlierRequest:
-    """The young claims of one request that came before another, and whose re-check is yet to come.
+    """The recent claims of one request that precedes another and whose re-check is pending.
 
-    They stay or go together. Which claims one request made is known of nova's instances
-    (``build_requests``); every other claim is taken for a request of its own.
+    They stay or go together. Nova's build requests tell which instances one request created
+    (``build_requests``); every other claim is treated as a request of its own.
     """
 
-    claims: Sequence[YoungClaim]
+    claims: Sequence[RecentClaim]
 
     @property
     def uuids(self) -> Set[str]:
-        """Of all its claims."""
+        """Return the uuids of all its claims."""
         return {claim.uuid for claim in self.claims}
 
     @property
     def project_id(self) -> str:
-        """The project of the claims."""
+        """Return the project of the claims."""
         return self.claims[0].project_id
 
     @property
     def user_id(self) -> str | None:
-        """The user who made them."""
+        """Return the user who made them."""
         return self.claims[0].user_id
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rivals:
-    """The rivals of a claim or of several.
+class ConcurrentClaims:
+    """The recent claims beside those of one request.
 
-    :ivar left_out: the claims that do not count against it.
-    :ivar unanswered: those whose re-check is yet to come, the first one first.
+    :ivar excluded: the claims that do not count against the request.
+    :ivar pending: those whose re-check is pending, the first one first.
     """
 
-    left_out: Set[str]
-    unanswered: Sequence[YoungClaim]
+    excluded: Set[str]
+    pending: Sequence[RecentClaim]
 
 
-def place(
+def find_position(
     ctx: Context, cells: CellDatabases, project_id: str, uuids: Collection[str]
-) -> Place:
-    """Return where a request stands: where the first of its claims does.
+) -> Position:
+    """Return the position of a request, which is that of the first of its claims.
 
-    So of requests whose instances came by turns one stays, too.
+    So one of several requests stays, too, whose instances were created in turns.
 
     :param project_id: whose instances or consumers ``uuids`` are.
     :raises errors.UnknownConsumers: the project does not have some of them.
     """
-    places: dict[str, Place] = {}
+    positions: dict[str, Position] = {}
     missing = set(uuids)
     for rank, (database_ctx, statement) in enumerate((
             (cells.api(ctx), _MAPPED), (ctx, _CONSUMED))):
-        places |= {
+        positions |= {
             row.uuid: (rank, row.id)
             for row in _fetch(database_ctx, statement, {"uuids": sorted(missing)})
             if row.project_id == project_id}
-        missing -= places.keys()
+        missing -= positions.keys()
     if missing:
         raise errors.UnknownConsumers(project_id, sorted(missing))
-    return min(places.values())
+    return min(positions.values())
 
 
-def find_rivals(
-    ctx: Context, cells: CellDatabases, first: Place, uuids: Collection[str],
+def find_concurrent_claims(
+    ctx: Context, cells: CellDatabases, first: Position, uuids: Collection[str],
     project_ids: Collection[str],
-) -> Rivals:
-    """Return the rivals of a request.
+) -> ConcurrentClaims:
+    """Return the claims that are concurrent with those of a request.
 
-    Claims that came later and were not accepted do not count against it: if it fits
-    without them, they are the ones to go. Nor do refused claims, which will be removed.
+    Later claims that were not accepted do not count against the request: if it fits without
+    them, they are the ones to go. Nor do refused claims, which will be removed.
 
-    :param first: where the request stands.
+    :param first: the position of the request.
     :param uuids: its own claims.
-    :param project_ids: whose usage counts against the same limits.
+    :param project_ids: the projects whose usage counts against the same limits.
     """
-    young = _young(ctx, cells.api(ctx), project_ids)
+    recent = _read_recent_claims(ctx, cells.api(ctx), project_ids)
     for uuid in uuids:
-        young.pop(uuid, None)
-    answers = _answers(ctx, young)
+        recent.pop(uuid, None)
+    answers = _read_answers(ctx, recent)
     refused = {uuid for uuid, stays in answers.items() if not stays}
-    # Allocations that move existed before, whatever consumer holds them now.
-    moving = _moving(ctx, {*refused, *(young.keys() - answers.keys())})
-    unanswered = sorted(
-        (claim for uuid, claim in young.items() if uuid not in answers and uuid not in moving),
-        key=lambda claim: claim.place)
-    later = {claim.uuid for claim in unanswered if claim.place > first}
-    return Rivals((refused - moving) | later, unanswered)
+    # Allocations that are moved existed before, whichever consumer has them now.
+    moving = _read_moving(ctx, {*refused, *(recent.keys() - answers.keys())})
+    pending = sorted(
+        (claim for uuid, claim in recent.items() if uuid not in answers and uuid not in moving),
+        key=lambda claim: claim.position)
+    later = {claim.uuid for claim in pending if claim.position > first}
+    return ConcurrentClaims((refused - moving) | later, pending)
 
 
-def earlier_requests(
-    ctx: Context, cells: CellDatabases, rivals: Rivals, first: Place
+def find_earlier_requests(
+    ctx: Context, cells: CellDatabases, concurrent: ConcurrentClaims, first: Position
 ) -> list[EarlierRequest]:
-    """Return the requests that came before one and whose re-check is yet to come.
+    """Return the requests that precede one and whose re-check is pending.
 
-    They come in their order, each with all of its claims.
+    They are sorted by position, each with all of its claims.
     """
-    uuids = [claim.uuid for claim in rivals.unanswered[:_MOST_NAMED]]
+    uuids = [claim.uuid for claim in concurrent.pending[:_MOST_BUILD_REQUESTS]]
     reservation_ids = build_requests.list_reservation_ids(ctx, cells, uuids)
-    requests: dict[str, list[YoungClaim]] = {}
-    for claim in rivals.unanswered:
+    requests: dict[str, list[RecentClaim]] = {}
+    for claim in concurrent.pending:
         requests.setdefault(reservation_ids.get(claim.uuid, claim.uuid), []).append(claim)
-    return [EarlierRequest(claims) for claims in requests.values() if claims[0].place < first]
+    return [EarlierRequest(claims) for claims in requests.values() if claims[0].position < first]
 
 
 @db.retry_writes
-def acceptances(ctx: Context, row_ids: Collection[int]) -> dict[int, int]:
-    """Return how often a re-check was accepted that a node binds, by the id of its row."""
+def read_acceptances(ctx: Context, row_ids: Collection[int]) -> dict[int, int]:
+    """Return how many re-checks were accepted that each node binds, by the id of its row."""
     with db.read_once(ctx) as session:
-        return _acceptances(session, row_ids)
+        return _select_acceptances(session, row_ids)
 
 
-def accept(session: Session, row_ids: Collection[int], uuids: Collection[str]) -> None:
-    """Record that claims stay: they count for every rival from now on.
+def record_acceptance(session: Session, row_ids: Collection[int], uuids: Collection[str]) -> None:
+    """Record that claims stay, so that they count for every other request from now on.
 
-    :param row_ids: of the nodes that bind them, which the session holds
-        (``LimitNodes.lock``): rivals that are counting now will count again.
+    :param row_ids: the rows of the nodes that bind them, which the session has locked
+        (``LimitNodes.lock``). Re-checks that are counting now will count again.
     """
-    session.execute_write(_RAISE, {"ids": sorted(set(row_ids))})
-    _answer(session, uuids, stays=True)
+    session.execute_write(_COUNT_ACCEPTANCE, {"ids": sorted(set(row_ids))})
+    _record_answers(session, uuids, stays=True)
     # The same re-check may have been refused at the same time.
-    session.execute_write(_STAY, {"uuids": sorted(set(uuids))})
+    session.execute_write(_SET_STAYS, {"uuids": sorted(set(uuids))})
 
 
-def refuse(session: Session, uuids: Collection[str]) -> None:
-    """Record that claims have to go, unless they were accepted: they count for no rival.
+def record_refusal(session: Session, uuids: Collection[str]) -> None:
+    """Record that claims have to go, unless they were accepted: no other request counts them.
 
-    :param session: holds the nodes that bind them, so that rivals answer one by one.
+    :param session: has locked the nodes that bind them, so that concurrent re-checks answer
+        one after the other.
     """
-    _answer(session, uuids, stays=False)
+    _record_answers(session, uuids, stays=False)
 
 
-def seen_by(session: Session, seen: Mapping[int, int]) -> bool:
-    """Say whether nobody was accepted since ``acceptances`` returned ``seen``.
+def is_unchanged(session: Session, seen: Mapping[int, int]) -> bool:
+    """Say whether no request was accepted since ``read_acceptances`` returned ``seen``.
 
-    :param session: holds the nodes.
+    :param session: has locked the nodes.
     """
-    return _acceptances(session, seen) == dict(seen)
+    return _select_acceptances(session, seen) == dict(seen)
 
 
 @db.retry_writes
 def prune(ctx: Context) -> int:
-    """Remove the answers about claims that are young no more; return how many."""
+    """Delete the answers about claims that are no longer recent; return how many."""
     with db.write(ctx) as session:
-        return session.execute(_PRUNE, {"before": utcnow() - _KEPT}).rowcount
+        return session.execute(_PRUNE, {"before": utcnow() - _ANSWER_LIFETIME}).rowcount
 
 
 class AnswerPruner:
-    """Removes old answers now and then; for any number of threads."""
+    """Deletes old answers once a minute. Thread-safe."""
 
     def __init__(self) -> None:
         self._pruned_at = -_PRUNE_EVERY_SECONDS
 
     def prune_if_due(self, ctx: Context) -> None:
-        """Remove old answers, once a minute; called after a transaction that answered."""
+        """Delete old answers if a minute has passed; call it after recording an answer."""
         if time.monotonic() - self._pruned_at < _PRUNE_EVERY_SECONDS:
             return
         self._pruned_at = time.monotonic()
@@ -223,16 +225,16 @@ class AnswerPruner:
             LOG.warning("old answers of re-checks could not be removed", exc_info=True)
 
 
-_RAISE = (
+_COUNT_ACCEPTANCE = (
     sa.update(_nodes).where(lists.among(_nodes.c.id, "ids"))
     .values(accepted=_nodes.c.accepted + 1))
 _ACCEPTANCES = sa.select(_nodes.c.id, _nodes.c.accepted).where(
     lists.among(_nodes.c.id, "ids"))
-_STAY = sa.update(_answered).where(
-    lists.among(_answered.c.consumer_uuid, "uuids")).values(stays=True)
-_PRUNE = sa.delete(_answered).where(_answered.c.answered_at < sa.bindparam("before"))
-_ANSWERS = sa.select(_answered.c.consumer_uuid, _answered.c.stays).where(
-    lists.among_many(_answered.c.consumer_uuid, "uuids"))
+_SET_STAYS = sa.update(_rechecked).where(
+    lists.among(_rechecked.c.consumer_uuid, "uuids")).values(stays=True)
+_PRUNE = sa.delete(_rechecked).where(_rechecked.c.answered_at < sa.bindparam("before"))
+_ANSWERS = sa.select(_rechecked.c.consumer_uuid, _rechecked.c.stays).where(
+    lists.among_many(_rechecked.c.consumer_uuid, "uuids"))
 _MOVING = sa.union_all(*(
     sa.select(column).where(lists.among_many(column, "uuids"))
     for column in (_moves.c.consumer_uuid, _moves.c.moved_from)))
@@ -243,13 +245,13 @@ _CONSUMED = sa.select(
     _consumers.c.id, _consumers.c.uuid, _projects.c.external_id.label("project_id"),
 ).join(_projects, _projects.c.id == _consumers.c.project_id).where(
     lists.among_many(_consumers.c.uuid, "uuids"))
-_YOUNG_MAPPED = sa.select(
+_RECENT_MAPPED = sa.select(
     _mappings.c.id, _mappings.c.instance_uuid.label("uuid"), _mappings.c.project_id,
     _mappings.c.user_id,
 ).where(
     _mappings.c.created_at > sa.bindparam("since"),
     lists.among_many(_mappings.c.project_id, "project_ids"))
-_YOUNG_CONSUMERS = sa.select(
+_RECENT_CONSUMERS = sa.select(
     _consumers.c.id, _consumers.c.uuid, _projects.c.external_id.label("project_id"),
     _users.c.external_id.label("user_id"),
 ).join(_projects, _projects.c.id == _consumers.c.project_id).outerjoin(
@@ -259,38 +261,42 @@ _YOUNG_CONSUMERS = sa.select(
     lists.among_many(_projects.c.external_id, "project_ids"))
 
 
-def _acceptances(session: Session, row_ids: Collection[int]) -> dict[int, int]:
+def _select_acceptances(session: Session, row_ids: Collection[int]) -> dict[int, int]:
     return {row.id: row.accepted for row in session.execute(
         _ACCEPTANCES, {"ids": sorted(row_ids)})}
 
 
-def _answer(session: Session, uuids: Collection[str], *, stays: bool) -> None:
-    inserts.insert_missing(session.connection, _answered, [
+def _record_answers(session: Session, uuids: Collection[str], *, stays: bool) -> None:
+    inserts.insert_missing(session.connection, _rechecked, [
         {"consumer_uuid": uuid, "stays": stays, "answered_at": utcnow()}
         for uuid in sorted(set(uuids))])
 
 
-def _young(ctx: Context, api: Context, project_ids: Collection[str]) -> dict[str, YoungClaim]:
-    """Return the young claims of some projects by their uuids."""
-    parameters = {"since": utcnow() - YOUNG, "project_ids": sorted(project_ids)}
-    of_consumers = {row.uuid: _claim(1, row) for row in _fetch(ctx, _YOUNG_CONSUMERS, parameters)}
-    mapped_uuids = {row.uuid for row in _fetch(api, _MAPPED, {"uuids": sorted(of_consumers)})}
+def _read_recent_claims(
+    ctx: Context, api: Context, project_ids: Collection[str]
+) -> dict[str, RecentClaim]:
+    """Return the recent claims of some projects by their uuids."""
+    parameters = {"since": utcnow() - RECENT, "project_ids": sorted(project_ids)}
+    by_consumer = {
+        row.uuid: _make_claim(1, row) for row in _fetch(ctx, _RECENT_CONSUMERS, parameters)}
+    mapped_uuids = {row.uuid for row in _fetch(api, _MAPPED, {"uuids": sorted(by_consumer)})}
     return {
-        **{row.uuid: _claim(0, row) for row in _fetch(api, _YOUNG_MAPPED, parameters)},
-        **{uuid: claim for uuid, claim in of_consumers.items() if uuid not in mapped_uuids}}
+        **{row.uuid: _make_claim(0, row) for row in _fetch(api, _RECENT_MAPPED, parameters)},
+        **{uuid: claim for uuid, claim in by_consumer.items() if uuid not in mapped_uuids}}
 
 
-def _claim(rank: int, row: sa.Row[Any]) -> YoungClaim:
-    return YoungClaim(row.uuid, (rank, row.id), row.project_id, row.user_id)
+def _make_claim(rank: int, row: sa.Row[Any]) -> RecentClaim:
+    return RecentClaim(row.uuid, (rank, row.id), row.project_id, row.user_id)
 
 
-def _answers(ctx: Context, uuids: Collection[str]) -> dict[str, bool]:
-    """Return which claims stay, of those whose re-check was answered."""
+def _read_answers(ctx: Context, uuids: Collection[str]) -> dict[str, bool]:
+    """Return whether each claim stays, of those whose re-check was answered."""
     return {row.consumer_uuid: bool(row.stays)
             for row in _fetch(ctx, _ANSWERS, {"uuids": sorted(uuids)})}
 
 
-def _moving(ctx: Context, uuids: Collection[str]) -> set[str]:
+def _read_moving(ctx: Context, uuids: Collection[str]) -> set[str]:
+    """Return the consumers whose allocations are being moved, either way."""
     return {row[0] for row in _fetch(ctx, _MOVING, {"uuids": sorted(uuids)})}
 
 
@@ -298,7 +304,7 @@ def _moving(ctx: Context, uuids: Collection[str]) -> set[str]:
 def _fetch(
     ctx: Context, statement: sa.Executable, parameters: Mapping[str, Any]
 ) -> Sequence[sa.Row[Any]]:
-    """Return the rows of a statement; none, without asking, where a list is empty."""
+    """Return the rows of a statement; none, without a query, where a list is empty."""
     if not all(parameters.values()):
         return ()
     with db.read_once(ctx) as session:

@@ -1,4 +1,4 @@
-"""What the functions of this room return."""
+"""Records that the functions of this room return."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Source = Literal["set", "default"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LimitUsage:
-    """A limit that binds a project, or a user in it, and what is used of it.
+    """A limit that binds a project, or a user in it, and its usage.
 
     :ivar node_id: the project or domain whose limit it is.
-    :ivar used: what counts against it.
-    :ivar user_id: whose limit it is, where it is a user's.
+    :ivar used: the usage that counts against it.
+    :ivar user_id: the user whose limit it is; None: not a user's limit.
     """
 
     node_id: str
@@ -37,15 +37,15 @@ class LimitUsage:
 
     @property
     def free(self) -> Amount:
-        """Return how much is left; less than 0: it is exceeded already."""
+        """Return how much is left; below 0: the limit is exceeded already."""
         return self.limit - self.used
 
     def is_exceeded_by(self, delta: int) -> bool:
-        """Say whether so much more would exceed it."""
+        """Say whether ``delta`` more would exceed it."""
         return amounts.is_over(self.limit, self.used, delta)
 
     def as_exceeded(self, asked: int) -> ExceededLimit:
-        """Return it as what so much more would exceed."""
+        """Return the ``ExceededLimit`` of a request for so much more."""
         return ExceededLimit(
             self.node_id, self.resource_name, self.scope, self.source, self.limit, self.used,
             asked, self.user_id)
@@ -56,8 +56,8 @@ class ExceededLimit:
     """A limit that a request would exceed.
 
     :ivar node_id: the project or domain whose limit it is.
-    :ivar user_id: whose limit it is, where users have one.
-    :ivar used: what counts now.
+    :ivar user_id: the user whose limit it is; None: not a user's limit.
+    :ivar used: the usage that counts against it now.
     :ivar asked: how much more was asked for.
     """
 
@@ -76,7 +76,7 @@ class ExceededLimit:
         return self.used + self.asked - int(self.limit)
 
     def sentence(self) -> str:
-        """Say it for people."""
+        """Describe it in a sentence for users."""
         whose = f"project {self.node_id}" if self.scope == "own" else (
             f"user {self.user_id} in project {self.node_id}" if self.scope == "user"
             else f"{self.node_id} and what is below it")
@@ -86,13 +86,13 @@ class ExceededLimit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
-    """The allocations of a consumer, held for a time or for good.
+    """The allocations of a consumer, held until a deadline or permanently.
 
     :ivar consumer_uuid: also the name of the claim.
     :ivar state: ``held`` until ``expires_at``, ``confirmed``, or ``expired``.
-    :ivar allocations: {provider uuid: {resource class: amount}}; nothing once what
-        expired was given back.
-    :ivar consumer_type: None for a consumer without one, or that is gone.
+    :ivar allocations: {provider uuid: {resource class: amount}}; empty once an
+        expired claim was released.
+    :ivar consumer_type: None for a consumer without one, or one that was deleted.
     :ivar expires_at: naive UTC, by the database's clock; None: never.
     """
 
@@ -107,12 +107,12 @@ class Claim:
 
 @dataclasses.dataclass(slots=True)
 class Sweep:
-    """The outcome of a sweep of claims that are due; it grows while they are swept.
+    """The outcome of a sweep of expired claims; it is updated during the sweep.
 
-    :ivar ended: those that were ended now, with the allocations that were deleted.
-    :ivar others: how many another process confirmed, released or ended meanwhile, or
+    :ivar ended: the claims that it ended, with the allocations that were deleted.
+    :ivar others: how many claims another process confirmed, released or ended meanwhile, or
         a write had taken over before.
-    :ivar failed: the consumers of those that could not be ended now.
+    :ivar failed: the consumers whose claims could not be ended now.
     """
 
     ended: list[Claim] = dataclasses.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the names of limits count: ``[quota] resource_map``, read."""
+"""The resource map, ``[quota] resource_map``: which units the names of limits count."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _CLASS = re.compile(r"[A-Z0-9_]{1,255}")
 class Resources:
     """The resource map: which units a name stands for.
 
-    :ivar named: {name: units}, as the option says.
+    :ivar named: {name: units}, from the option.
     """
 
     named: Mapping[str, frozenset[str]]
 
     def knows(self, name: str) -> bool:
-        """Say whether a name stands for anything that is counted."""
+        """Say whether a name maps to units."""
         return name in self.named or _class_of(name) is not None
 
     def units(self, name: str) -> frozenset[str]:
-        """Return the units that a name stands for.
+        """Return the units that a name counts.
 
-        :raises errors.UnknownResource: it stands for none.
+        :raises errors.UnknownResource: it counts none.
         """
         units = self.named.get(name)
         if units is None:
@@ -42,21 +42,21 @@ class Resources:
         return units
 
     def name_of(self, resource_class: str) -> str:
-        """Return the name of a limit on a resource class alone."""
+        """Return the name of a limit on one resource class."""
         return f"{_CLASS_PREFIX}{resource_class}"
 
-    def guarded(self, name: str) -> bool:
-        """Say whether claims of placement are all that a name counts."""
+    def is_guarded(self, name: str) -> bool:
+        """Say whether a name counts only what placement allocates, which the guard enforces."""
         return self.knows(name) and INSTANCES not in self.units(name)
 
 
-def parse(listed: Sequence[str]) -> Resources:
-    """Read the option.
+def parse(items: Sequence[str]) -> Resources:
+    """Parse the option.
 
-    :raises errors.ConfigurationError: an item makes no sense.
+    :raises errors.ConfigurationError: an item is malformed, or a name is there twice.
     """
     named: dict[str, frozenset[str]] = {}
-    for item in listed:
+    for item in items:
         name, equals, counted = (part.strip() for part in item.partition("="))
         units = [unit.strip() for unit in counted.split("+")]
         if not name or not equals or not all(map(_is_unit, units)):

@@ -1,7 +1,4 @@
-"""The largest consumers of some projects.
-
-Read from our allocations, and from nova's API database.
-"""
+"""The largest consumers of projects, from our allocations and nova's API database."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _mappings = cell_tables.instance_mappings
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TopConsumer:
-    """A consumer (an instance), and how much it has of what was asked about."""
+    """A consumer (an instance), and its amount of the requested units."""
 
     uuid: str
     project_id: str
@@ -39,12 +36,12 @@ def find_largest(
     ctx: Context, cells: CellDatabases, project_ids: Collection[str], units: Collection[str],
     *, most: int, user_id: str | None = None,
 ) -> list[TopConsumer]:
-    """Return the consumers that have most of some units, the largest first.
+    """Return the consumers with the largest amounts of some units, the largest first.
 
-    Of consumers and instances each has one, so the youngest come first. Where classes are
-    counted too, their amounts decide.
+    Each counts as one consumer or instance, so by these units the youngest come first. If
+    resource classes are counted too, their amounts decide.
 
-    :param user_id: only what is this user's.
+    :param user_id: only this user's consumers.
     """
     classes = sorted(set(units) - {CONSUMERS, INSTANCES})
     parameters: dict[str, Any] = {

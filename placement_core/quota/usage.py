@@ -18,12 +18,12 @@ from placement_core.quota.records import LimitUsage, Source
 class ResourceQuota:
     """One resource of a project, or of a user in it.
 
-    :ivar limit: what was set for whose share it is, or else the default.
-    :ivar used: what they use themselves; None: nothing counts this resource.
-    :ivar free: what they could still have, with all that binds them regarded, 0 or
+    :ivar limit: the limit that was set for the project or user, or else the default.
+    :ivar used: their own usage; None: the resource is not counted.
+    :ivar free: how much more they could have under all limits that bind them, 0 or
         more; None: not known, because usage is not.
-    :ivar tightest: the bound that leaves no more than that; None: nothing binds them,
-        or nothing counts the resource.
+    :ivar tightest: the limit that leaves just ``free``; None: no limit binds them, or the
+        resource is not counted.
     """
 
     limit: Amount
@@ -37,10 +37,10 @@ class ResourceQuota:
 class ProjectQuota:
     """The resources of a project.
 
-    :ivar resources: {resource name: share} of every registered resource.
-    :ivar of_user: the same of the user who was asked about, whose limit is the
-        project's where none was set; None: nobody was.
-    :ivar count: how usage was counted; None: there is nothing to count.
+    :ivar resources: {resource name: its quota}, for every registered resource.
+    :ivar of_user: the same for the requested user, whose limit is the project's where none
+        was set; None: no user was requested.
+    :ivar count: the count of usage; None: there is nothing to count.
     """
 
     project_id: str
@@ -52,9 +52,9 @@ class ProjectQuota:
 def get_project_quota(
     ctx: Context, queries: QuotaQueries, project_id: str, user_id: str | None = None
 ) -> ProjectQuota:
-    """Return what a project may have, has, and could still have.
+    """Return the limits, the usage and the free amounts of a project.
 
-    Missing cells are named in the count, and do not stop the answer.
+    Missing cells are listed in the count; they are no error.
 
     :param user_id: return this user's resources too.
     :raises errors.ProjectNotFound: the catalog has projects, but not this one, and it
@@ -67,7 +67,7 @@ def get_project_quota(
         raise errors.ProjectNotFound(project_id) from None
     registered = sorted(subject.project_limits.effective.defaults)
     measure = queries.measure(
-        ctx, subject, list(filter(queries.countable, registered)), everything=True)
+        ctx, subject, list(filter(queries.is_countable, registered)), everything=True)
     resources = {name: _get_resource_quota(queries, measure, name) for name in registered}
     of_user = None
     if user_id is not None:
@@ -85,7 +85,7 @@ def _get_resource_quota(queries: QuotaQueries, measure: Measure, name: str) -> R
         return ResourceQuota(limit, source, None, None, None)
     used = counts.sum_used(measure.count, [project_id], queries.decisions.resources.units(name))
     return ResourceQuota(limit, source, used, *_find_tightest(
-        [bound for bound in measure.limit_usages[name] if bound.scope != "user"]))
+        [usage for usage in measure.limit_usages[name] if usage.scope != "user"]))
 
 
 def _get_user_quota(

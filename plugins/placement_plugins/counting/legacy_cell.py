@@ -116,8 +116,9 @@ class LegacyCellCounting(CountingDriver):
         seconds.update(gathered.seconds)
         LOG.debug("counted in %d cells, %d missing: %s", len(cells), len(missing), seconds)
         return Count(
-            {project_id: _in_units(amounts, units) for project_id, amounts in projects.items()},
-            NAME, user=_in_units(of_user, units) if user_id is not None else None,
+            {project_id: _convert_to_units(amounts, units)
+             for project_id, amounts in projects.items()},
+            NAME, user=_convert_to_units(of_user, units) if user_id is not None else None,
             missing_cells=missing, seconds=seconds)
 
     def _substitute(
@@ -132,7 +133,7 @@ class LegacyCellCounting(CountingDriver):
         return replace(missing, known_since_seconds=recalled.seconds)
 
 
-def _in_units(amounts: InstanceTotals, units: Collection[str]) -> Mapping[str, int]:
+def _convert_to_units(amounts: InstanceTotals, units: Collection[str]) -> Mapping[str, int]:
     counted = {
         CONSUMERS: amounts.instances, INSTANCES: amounts.instances, "VCPU": amounts.vcpus,
         "MEMORY_MB": amounts.memory_mb}

@@ -19,7 +19,7 @@ from placement_core.plugin_api.counting import (
     Count,
     CountingDriver,
     MemberCount,
-    UsageIndex,
+    UsageReader,
 )
 from placement_plugins.counting import legacy_cell, members, remote, usages
 from placement_plugins.counting.timing import Seconds
@@ -53,11 +53,11 @@ class PlacementCounting(CountingDriver):
         self._cells = CellDatabases(conf)
         self._legacy = legacy_cell.LegacyCellCounting(conf)
         self.transactional = not remote.is_configured(conf)
-        self._usages = _usages(conf, local=self.transactional)
+        self._usages = _make_source(conf, local=self.transactional)
         self._migrated = BoundedCache[str, bool](_MOST_MIGRATED)
         self._warned: set[str] = set()
 
-    def use_index(self, index: UsageIndex) -> None:
+    def use_index(self, index: UsageReader) -> None:
         """Ask the service's usage index about many projects."""
         self._usages.use_index(index)
 
@@ -98,7 +98,7 @@ class PlacementCounting(CountingDriver):
     ) -> Count:
         seconds = Seconds()
         with seconds.of("api_database"):
-            unmigrated = self._unmigrated(ctx, project_ids)
+            unmigrated = self._find_unmigrated(ctx, project_ids)
         if not unmigrated:
             projects, user = self._count_by_mappings(
                 ctx, project_ids, units, user_id, without, seconds)
@@ -157,7 +157,7 @@ class PlacementCounting(CountingDriver):
                 projects.setdefault(project_id, {}).update(counted)
         return projects, user
 
-    def _unmigrated(self, ctx: Context, project_ids: set[str] | None) -> set[str]:
+    def _find_unmigrated(self, ctx: Context, project_ids: set[str] | None) -> set[str]:
         """Return those projects that cannot be counted by their mappings."""
         if project_ids is None:
             return counts.find_unmigrated(self._cells.api(ctx))
@@ -179,7 +179,7 @@ class PlacementCounting(CountingDriver):
                 "as %s", len(new_ids), min(new_ids))
 
 
-def _usages(conf: cfg.ConfigOpts, *, local: bool) -> usages.UsageSource:
+def _make_source(conf: cfg.ConfigOpts, *, local: bool) -> usages.UsageSource:
     moves_once = conf.quota.count_moves == "once"
     if local:
         return usages.LocalUsages(moves_once=moves_once or conf.quota.guard != "off")

@@ -101,7 +101,7 @@ class RemotePlacement:
             self._adapter: adapter.Adapter = loading.load_adapter_from_conf_options(
                 conf, name, session=session, auth=auth)
         except (exceptions.ClientException, TypeError) as error:
-            raise errors.ConfigurationError(f"[{name}]: {_line(error)}") from error
+            raise errors.ConfigurationError(f"[{name}]: {_format_error(error)}") from error
         if auth is None:
             raise errors.ConfigurationError(
                 f"[{name}] auth_type: expected the way this service logs in at the placement of "
@@ -118,16 +118,16 @@ class RemotePlacement:
         :raises errors.Unavailable: it is not known.
         """
         parameters = {"project_id": project_id} | ({} if user_id is None else {"user_id": user_id})
-        if not all(map(_may_own, parameters.values())):
+        if not all(map(_is_possible_owner, parameters.values())):
             return {}
         path = "/usages"
         document = self._get(path, parameters, _CONSUMER_TYPES if consumers else _USAGES)
         try:
             if consumers:
-                return _sum_of_types(document["usages"])
-            return {name: _amount(used) for name, used in document["usages"].items()}
+                return _sum_types(document["usages"])
+            return {name: _parse_amount(used) for name, used in document["usages"].items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            _not_placement(path, error)
+            _refuse_answer(path, error)
 
     def held(self, consumer_uuid: str, *, consumers: bool) -> ConsumerUsage:
         """Return what a consumer holds, and whose it is.
@@ -143,12 +143,12 @@ class RemotePlacement:
             amounts: dict[str, int] = {}
             for allocation in document["allocations"].values():
                 for name, used in allocation["resources"].items():
-                    amounts[name] = amounts.get(name, 0) + _amount(used)
+                    amounts[name] = amounts.get(name, 0) + _parse_amount(used)
             if consumers and amounts and document["consumer_type"] != _MIGRATION:
                 amounts[CONSUMERS] = 1
             return ConsumerUsage(document.get("project_id"), document.get("user_id"), amounts)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            _not_placement(path, error)
+            _refuse_answer(path, error)
 
     def _get(self, path: str, parameters: Mapping[str, str], version: str) -> Any:
         try:
@@ -165,10 +165,10 @@ class RemotePlacement:
                          "OpenStack-API-Version": f"placement {version}"})
         except (exceptions.Unauthorized, exceptions.Forbidden) as error:
             raise PlacementRefuses(
-                f"The login of [{GROUP.name}] is refused: {_line(error)}") from error
+                f"The login of [{GROUP.name}] is refused: {_format_error(error)}") from error
         except exceptions.ClientException as error:
             raise PlacementUnreachable(
-                f"The placement that usage is counted from does not answer: {_line(error)}"
+                f"The placement that usage is counted from does not answer: {_format_error(error)}"
             ) from error
         if 400 <= response.status_code < 500 and response.status_code != 429:
             raise PlacementRefuses(
@@ -181,37 +181,37 @@ class RemotePlacement:
         try:
             return orjson.loads(response.content)
         except ValueError as error:
-            _not_placement(path, error)
+            _refuse_answer(path, error)
 
 
-def _sum_of_types(usages: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+def _sum_types(usages: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     """Return amounts of consumers of every type together."""
     total: dict[str, int] = {}
     for consumer_type, amounts in usages.items():
         for name, used in amounts.items():
             if name != _COUNT:
-                total[name] = total.get(name, 0) + _amount(used)
+                total[name] = total.get(name, 0) + _parse_amount(used)
             elif consumer_type != _MIGRATION:
-                total[CONSUMERS] = total.get(CONSUMERS, 0) + _amount(used)
+                total[CONSUMERS] = total.get(CONSUMERS, 0) + _parse_amount(used)
     return total
 
 
-def _may_own(id_: str) -> bool:
+def _is_possible_owner(id_: str) -> bool:
     """Say whether a project or a user may have an id: placement refuses to look for others."""
     return 1 <= len(id_) <= _LONGEST_ID and texts.is_storable(id_)
 
 
-def _amount(used: object) -> int:
+def _parse_amount(used: object) -> int:
     if not isinstance(used, int) or isinstance(used, bool) or used < 0:
         raise ValueError(f"{used!r} is no amount")
     return used
 
 
-def _not_placement(path: str, error: Exception) -> NoReturn:
+def _refuse_answer(path: str, error: Exception) -> NoReturn:
     raise PlacementUnreachable(
         f"The answer to GET {path} is not one of placement's; see endpoint_override of "
         f"[{GROUP.name}].") from error
 
 
-def _line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return " ".join(str(error).split())

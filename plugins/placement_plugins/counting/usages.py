@@ -8,7 +8,7 @@ from typing import Protocol
 
 from placement_core.context import Context
 from placement_core.placement.usage import project_usage
-from placement_core.plugin_api.counting import CONSUMERS, UsageIndex
+from placement_core.plugin_api.counting import CONSUMERS, UsageReader
 from placement_plugins.counting.remote import ConsumerUsage, RemotePlacement
 
 #: {project: {resource class or CONSUMERS: amount}}
@@ -27,7 +27,7 @@ class UsageSource(Protocol):
 
     knows_projects: bool
 
-    def use_index(self, index: UsageIndex) -> None:
+    def use_index(self, index: UsageReader) -> None:
         """Take the usage index of our own database."""
 
     def of_projects(
@@ -50,9 +50,9 @@ class LocalUsages:
 
     def __init__(self, *, moves_once: bool) -> None:
         self._moves_once = moves_once
-        self._index: UsageIndex | None = None
+        self._index: UsageReader | None = None
 
-    def use_index(self, index: UsageIndex) -> None:
+    def use_index(self, index: UsageReader) -> None:
         """Ask the index about many projects from now on."""
         self._index = index
 
@@ -85,7 +85,7 @@ class RemoteUsages:
     def __init__(self, placement: RemotePlacement) -> None:
         self._placement = placement
 
-    def use_index(self, index: UsageIndex) -> None:
+    def use_index(self, index: UsageReader) -> None:
         """Do without it: it is about another database."""
 
     def of_projects(
@@ -96,10 +96,10 @@ class RemoteUsages:
         assert project_ids is not None
         asked = list(project_ids)
         if len(asked) == 1:
-            return {asked[0]: self._usages(asked[0], None, units, without)}
+            return {asked[0]: self._get_usages(asked[0], None, units, without)}
         with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as threads:
             found = threads.map(
-                lambda project_id: self._usages(project_id, None, units, without), asked)
+                lambda project_id: self._get_usages(project_id, None, units, without), asked)
             return dict(zip(asked, found, strict=True))
 
     def of_user(
@@ -107,9 +107,9 @@ class RemoteUsages:
         without: Collection[str],
     ) -> Mapping[str, int]:
         """Return a user's share of what a project uses."""
-        return self._usages(project_id, user_id, units, without)
+        return self._get_usages(project_id, user_id, units, without)
 
-    def _usages(
+    def _get_usages(
         self, project_id: str, user_id: str | None, units: Collection[str],
         without: Collection[str],
     ) -> Mapping[str, int]:
@@ -119,12 +119,12 @@ class RemoteUsages:
         # What was given back before, or taken after the usages were read, is not in them:
         # only what was held both times is certain to be.
         after = [self._placement.held(each, consumers=consumers) for each in without]
-        for name, amount in _held_by(project_id, user_id, zip(before, after, strict=True)):
+        for name, amount in _list_held(project_id, user_id, zip(before, after, strict=True)):
             used[name] = max(0, used.get(name, 0) - amount)
         return used
 
 
-def _held_by(
+def _list_held(
     project_id: str, user_id: str | None, held: Iterable[tuple[ConsumerUsage, ConsumerUsage]]
 ) -> Iterable[tuple[str, int]]:
     """Yield what of the holdings is a project's, or a user's in it, both times."""

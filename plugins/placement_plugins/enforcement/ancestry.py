@@ -14,7 +14,7 @@ from placement_core.plugin_api.catalog import Node
 from placement_core.plugin_api.enforcement import Binding, Clash, LimitTree
 
 
-def upwards(tree: LimitTree, node_id: str) -> Iterator[str]:
+def walk_up(tree: LimitTree, node_id: str) -> Iterator[str]:
     """Yield a node and those above it, the nearest first; the ids alone."""
     passed: set[str] = set()
     current_id: str | None = node_id
@@ -25,7 +25,7 @@ def upwards(tree: LimitTree, node_id: str) -> Iterator[str]:
         current_id = None if node is None else node.parent_id
 
 
-def pairs(tree: LimitTree, changed: Collection[str]) -> Iterator[tuple[str, str | None]]:
+def find_pairs(tree: LimitTree, changed: Collection[str]) -> Iterator[tuple[str, str | None]]:
     """Yield each node with a limit, and the nearest node above it that has one.
 
     Left out are pairs that ``changed`` has nothing to do with: it holds neither
@@ -38,7 +38,7 @@ def pairs(tree: LimitTree, changed: Collection[str]) -> Iterator[tuple[str, str 
     for node_id in tree.limits:
         above_id = None
         concerned = False
-        for ancestor_id in upwards(tree, node_id):
+        for ancestor_id in walk_up(tree, node_id):
             concerned = concerned or ancestor_id in changed
             if ancestor_id != node_id and ancestor_id in tree.limits:
                 above_id = ancestor_id
@@ -47,17 +47,17 @@ def pairs(tree: LimitTree, changed: Collection[str]) -> Iterator[tuple[str, str 
             yield node_id, above_id
 
 
-def too_high(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
+def find_too_high(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
     """Return the limits that are more than the nearest one above them."""
     return [
-        _between(node_id, above_id, changed, (
+        _make_clash(node_id, above_id, changed, (
             f"The limit of {title(tree, node_id)} ({describe(tree.limits[node_id])}) is more than "
             f"that of {title(tree, above_id)} above it ({describe(tree.limits[above_id])})."))
-        for node_id, above_id in pairs(tree, changed)
+        for node_id, above_id in find_pairs(tree, changed)
         if above_id is not None and tree.limits[node_id] > tree.limits[above_id]]
 
 
-def too_high_together(
+def find_sums_too_high(
     tree: LimitTree, changed: Collection[str], allowed: Mapping[str, Amount]
 ) -> list[Clash]:
     """Return where the limits next below a node are together more than it allows.
@@ -65,27 +65,27 @@ def too_high_together(
     :param allowed: {node id: how much}, for each node that has a limit.
     """
     below: dict[str, list[str]] = {}
-    for node_id, above_id in pairs(tree, tree.limits):
+    for node_id, above_id in find_pairs(tree, tree.limits):
         if above_id is not None:
             below.setdefault(above_id, []).append(node_id)
     clashes = []
-    parent_ids = dict.fromkeys(above_id for _, above_id in pairs(tree, changed))
+    parent_ids = dict.fromkeys(above_id for _, above_id in find_pairs(tree, changed))
     for above_id in filter(None, parent_ids):
         total = sum(tree.limits[child_id] for child_id in below[above_id])
         if total > allowed[above_id]:
             # Of so many, the one to speak of: about to change, or else the highest.
             node_id = max(below[above_id], key=lambda child_id: (
                 child_id in changed, tree.limits[child_id], child_id))
-            clashes.append(_between(node_id, above_id, changed, (
+            clashes.append(_make_clash(node_id, above_id, changed, (
                 f"The limits next below {title(tree, above_id)} are {describe(total)} together, "
                 f"that of {title(tree, node_id)} ({describe(tree.limits[node_id])}) included; its "
                 f"own ({describe(tree.limits[above_id])}) allows {describe(allowed[above_id])}.")))
     return clashes
 
 
-def too_deep(tree: LimitTree, changed: Collection[str], max_depth: int) -> list[Clash]:
+def find_too_deep(tree: LimitTree, changed: Collection[str], max_depth: int) -> list[Clash]:
     """Return the changed limits of nodes that are deeper than ``max_depth``."""
-    levels = {node_id: sum(1 for _ in upwards(tree, node_id))
+    levels = {node_id: sum(1 for _ in walk_up(tree, node_id))
               for node_id in tree.limits if node_id in changed}
     return [
         Clash(node_id, None, (
@@ -121,7 +121,7 @@ def describe(amount: Amount) -> str:
     return "unlimited" if amount == amounts.UNLIMITED else str(amount)
 
 
-def _between(node_id: str, above_id: str, changed: Collection[str], reason: str) -> Clash:
+def _make_clash(node_id: str, above_id: str, changed: Collection[str], reason: str) -> Clash:
     """Return a clash of two nodes; the one that changes is named first."""
     if above_id in changed and node_id not in changed:
         return Clash(above_id, node_id, reason)

@@ -48,7 +48,7 @@ class Overcommit(EnforcementModel):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         conf.register_opts(OPTIONS, group=GROUP)
-        self._factor = _factor(conf)
+        self._factor = _read_factor(conf)
 
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
         """Return the limits that are too high, each or together."""
@@ -56,8 +56,8 @@ class Overcommit(EnforcementModel):
             node_id: amounts.scale(limit, self._factor)
             for node_id, limit in tree.limits.items()}
         return [
-            *ancestry.too_high(tree, changed),
-            *ancestry.too_high_together(tree, changed, allowed),
+            *ancestry.find_too_high(tree, changed),
+            *ancestry.find_sums_too_high(tree, changed, allowed),
         ]
 
     def bindings(
@@ -67,9 +67,9 @@ class Overcommit(EnforcementModel):
         found = ancestry.bindings(lineage, limits, default)
         own = [dataclasses.replace(each, scope="own") for each in found
                if each.node_id == lineage[-1].id and each.source == "set"]
-        return own + [self._stretched(each) for each in found]
+        return own + [self._stretch(each) for each in found]
 
-    def _stretched(self, binding: Binding) -> Binding:
+    def _stretch(self, binding: Binding) -> Binding:
         if binding.source == "default":
             return binding
         return dataclasses.replace(binding, limit=amounts.scale(binding.limit, self._factor))
@@ -80,7 +80,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [(GROUP, OPTIONS)]
 
 
-def _factor(conf: cfg.ConfigOpts) -> Fraction:
+def _read_factor(conf: cfg.ConfigOpts) -> Fraction:
     """Return the factor as it was written: 1.1 is eleven tenths, not the float next to it."""
     try:
         factor = conf[GROUP].factor

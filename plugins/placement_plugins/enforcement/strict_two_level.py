@@ -34,9 +34,9 @@ class StrictTwoLevel(EnforcementModel):
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
         """Return limits above the nearest one over them or the default, and those too deep."""
         return [
-            *ancestry.too_deep(tree, changed, self.max_depth),
-            *ancestry.too_high(tree, changed),
-            *_above_default(tree, changed),
+            *ancestry.find_too_deep(tree, changed, self.max_depth),
+            *ancestry.find_too_high(tree, changed),
+            *_find_above_default(tree, changed),
         ]
 
     def bindings(
@@ -46,13 +46,13 @@ class StrictTwoLevel(EnforcementModel):
         return ancestry.bindings(lineage, limits, default)
 
 
-def _above_default(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
+def _find_above_default(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
     return [
         Clash(node_id, None, (
             f"The limit of {ancestry.title(tree, node_id)} "
             f"({ancestry.describe(tree.limits[node_id])}) is more than the registered default "
             f"({ancestry.describe(tree.default)}), and nothing above it has a limit."))
-        for node_id, above_id in ancestry.pairs(tree, changed)
+        for node_id, above_id in ancestry.find_pairs(tree, changed)
         if above_id is None and not _is_root(tree, node_id)
         and tree.limits[node_id] > tree.default]
 

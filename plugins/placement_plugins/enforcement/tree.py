@@ -23,7 +23,7 @@ class Tree(EnforcementModel):
 
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
         """Return the limits that are above the nearest one over them."""
-        return ancestry.too_high(tree, changed)
+        return ancestry.find_too_high(tree, changed)
 
     def bindings(
         self, lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount

@@ -51,15 +51,15 @@ class KeystoneLimits(LimitDriver):
             # Keystone refuses to look for these, so nothing can be registered.
             return EffectiveLimits({}, {})
         defaults = self._keystone.all(
-            "registered_limits", _default, service_id=service_id, region_id=region_id)
-        domains = frozenset(self._keystone.all("domains", _id))
+            "registered_limits", _parse_default, service_id=service_id, region_id=region_id)
+        domains = frozenset(self._keystone.all("domains", _parse_id))
         overrides = {}
         for node_id in filter(keystone.may_be_id, node_ids):
             kind = "domain_id" if node_id in domains else "project_id"
-            overrides[node_id] = _of_region(region_id, self._keystone.all(
-                "limits", _override, service_id=service_id, region_id=region_id,
+            overrides[node_id] = _select_region(region_id, self._keystone.all(
+                "limits", _parse_override, service_id=service_id, region_id=region_id,
                 **{kind: node_id}))
-        return EffectiveLimits(_of_region(region_id, defaults), overrides)
+        return EffectiveLimits(_select_region(region_id, defaults), overrides)
 
     def effective_of_many(
         self, ctx: Context, node_ids: Collection[str], *, service_id: str,
@@ -69,11 +69,11 @@ class KeystoneLimits(LimitDriver):
         if not keystone.is_uuid(service_id) or not keystone.may_be_region(region_id):
             return EffectiveLimits({}, {})
         of_service = {"service_id": service_id, "region_id": region_id}
-        defaults = self._keystone.all("registered_limits", _default, **of_service)
+        defaults = self._keystone.all("registered_limits", _parse_default, **of_service)
         overrides: dict[str, dict[str, Amount]] = {}
-        for node_id, value in self._keystone.all("limits", _override_of_node, **of_service):
-            overrides.setdefault(node_id, {}).update(_of_region(region_id, [value]))
-        return EffectiveLimits(_of_region(region_id, defaults), overrides)
+        for node_id, value in self._keystone.all("limits", _parse_node_override, **of_service):
+            overrides.setdefault(node_id, {}).update(_select_region(region_id, [value]))
+        return EffectiveLimits(_select_region(region_id, defaults), overrides)
 
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
@@ -84,10 +84,10 @@ class KeystoneLimits(LimitDriver):
 
     def registered(self, ctx: Context) -> Collection[RegisteredName]:
         """Return what every service registers, with one question."""
-        return self._keystone.all("registered_limits", _name)
+        return self._keystone.all("registered_limits", _parse_name)
 
 
-def _of_region(region_id: str | None, values: Iterable[_Value]) -> dict[str, Amount]:
+def _select_region(region_id: str | None, values: Iterable[_Value]) -> dict[str, Amount]:
     """Return the values of exactly this region.
 
     Keystone cannot be asked for what has no region: it then returns every region's.
@@ -96,22 +96,22 @@ def _of_region(region_id: str | None, values: Iterable[_Value]) -> dict[str, Amo
     return {name: amount for region, name, amount in values if region == region_id}
 
 
-def _default(row: Mapping[str, Any]) -> _Value:
+def _parse_default(row: Mapping[str, Any]) -> _Value:
     return row["region_id"], row["resource_name"], amounts.from_wire(row["default_limit"])
 
 
-def _override(row: Mapping[str, Any]) -> _Value:
+def _parse_override(row: Mapping[str, Any]) -> _Value:
     return row["region_id"], row["resource_name"], amounts.from_wire(row["resource_limit"])
 
 
-def _override_of_node(row: Mapping[str, Any]) -> tuple[str, _Value]:
-    return row["project_id"] or row["domain_id"], _override(row)
+def _parse_node_override(row: Mapping[str, Any]) -> tuple[str, _Value]:
+    return row["project_id"] or row["domain_id"], _parse_override(row)
 
 
-def _name(row: Mapping[str, Any]) -> RegisteredName:
+def _parse_name(row: Mapping[str, Any]) -> RegisteredName:
     return RegisteredName(row["service_id"], row["region_id"], row["resource_name"])
 
 
-def _id(row: Mapping[str, Any]) -> str:
+def _parse_id(row: Mapping[str, Any]) -> str:
     id_: str = row["id"]
     return id_

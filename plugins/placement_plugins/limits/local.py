@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from oslo_config import cfg
-
 from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.limits import effective
@@ -19,9 +17,6 @@ class LocalLimits(LimitDriver):
 
     api_version = 1
     transactional = True
-
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """Make the driver; it has no options."""
 
     def effective(
         self, ctx: Context, node_ids: Collection[str], *, service_id: str,

@@ -72,7 +72,7 @@ def set_and_unset(database, *, items, rounds):
             try:
                 limits.create_many(ctx, catalog, model, [item])
                 outcomes.append("created")
-            except (errors.UnknownReference, errors.DuplicateLimit) as error:
+            except (errors.UnknownLimitReference, errors.DuplicateLimit) as error:
                 outcomes.append(type(error).__name__)
     say({name: outcomes.count(name) for name in set(outcomes)})
 

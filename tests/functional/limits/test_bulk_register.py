@@ -61,8 +61,8 @@ class TestRegistration(cases.LimitsTestCase):
     def test_refusals(self):
         for error, items in (
             (errors.DuplicateLimit, [self.registration(), self.registration("cores", 3)]),
-            (errors.UnknownReference, [self.registration(service_id="no")]),
-            (errors.UnknownReference, [self.registration(region_id="no")]),
+            (errors.UnknownLimitReference, [self.registration(service_id="no")]),
+            (errors.UnknownLimitReference, [self.registration(region_id="no")]),
             (errors.InvalidLimit, [self.registration("cores", "many")]),
         ):
             self.assertRaises(error, self.run_, self.registration("servers"), *items)

@@ -217,8 +217,8 @@ class TestRemoteCatalog(cases.LimitsTestCase):
         self.assertRaises(errors.HierarchyClash, self.delete, parent, model=cases.STRICT)
         self.change(child, resource_limit=3, model=cases.STRICT)
         self.set_user_limit("p", "me", 3)
-        self.assertRaises(errors.UnknownReference, self.set_limit, "no", 1)
-        self.assertRaises(errors.UnknownReference, self.set_user_limit, "d", "me", 1)
+        self.assertRaises(errors.UnknownLimitReference, self.set_limit, "no", 1)
+        self.assertRaises(errors.UnknownLimitReference, self.set_user_limit, "d", "me", 1)
         self.assertEqual({"d": {"cores": 20}, "q": {"cores": 3}}, self.values())
 
     def test_two_questions_for_a_tree(self):

@@ -171,7 +171,7 @@ class TestHistory(cases.LimitsTestCase):
         conf.set_override("history_keep_days", 29, "limits")
         parts = services.build(conf)
         self.addCleanup(parts.database.dispose)
-        with mock.patch.object(services, "_OLD", 2):
+        with mock.patch.object(services, "_PRUNE_BATCH", 2):
             [step] = [each for each in parts.manager(representations.LEASE)._tasks
                       if "history of limits" in each.name]
             step.do(parts.context())

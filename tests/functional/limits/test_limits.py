@@ -60,7 +60,7 @@ class TestLimits(cases.LimitsTestCase):
         ):
             # A duplicate, too: what does not exist comes first.
             error = self.assertRaises(
-                errors.UnknownReference, self.set_many, [self.item(self.top, 7), item])
+                errors.UnknownLimitReference, self.set_many, [self.item(self.top, 7), item])
             self.assertEqual((what, id_, "limits.unknown_reference"),
                              (error.what, error.id, error.code))
         self.assertEqual({self.top: {"cores": 7}}, self.values())

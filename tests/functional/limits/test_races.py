@@ -221,7 +221,7 @@ class TestOrphans(RaceTestCase):
     def test_project_first(self):
         for create in (self.create, self.create_for_user):
             outcome = self.delete_first(self.delete_project, create)
-            self.assertIsInstance(outcome, errors.UnknownReference)
+            self.assertIsInstance(outcome, errors.UnknownLimitReference)
             self.child = self.project("child", self.domain)
 
     def test_limit_first(self):
@@ -237,7 +237,7 @@ class TestOrphans(RaceTestCase):
     def test_service_first(self):
         for create in (self.register_again, self.create):
             outcome = self.delete_first(self.delete_service, create)
-            self.assertIsInstance(outcome, errors.UnknownReference)
+            self.assertIsInstance(outcome, errors.UnknownLimitReference)
             services.create(self.ctx, service_type="compute", id=self.compute)
 
     def test_a_default_changes_while_a_limit_is_made(self):
@@ -266,6 +266,6 @@ class TestOrphans(RaceTestCase):
             cleanup.delete_project(ctx, node)
             self.assertRaises(catalog_errors.NotInCatalog, projects.get, ctx, node)
         said, = process.finish()
-        self.assertGreater(said["UnknownReference"], 0, said)
+        self.assertGreater(said["UnknownLimitReference"], 0, said)
         self.assertEqual([], limits.list_(self.ctx))
         self.assertEqual([], cleanup.audit(self.ctx, self.catalog))

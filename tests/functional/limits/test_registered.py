@@ -46,7 +46,7 @@ class TestRegisteredLimits(cases.LimitsTestCase):
                               ("region", {"region_id": "regionone"})):
             # A duplicate, too: what does not exist comes first.
             error = self.assertRaises(
-                errors.UnknownReference, self.create,
+                errors.UnknownLimitReference, self.create,
                 self.registration(), self.registration("servers", **changes))
             self.assertEqual((what, next(iter(changes.values()))), (error.what, error.id))
         self.assertEqual((1, 0, 0, 1), self.rows())
@@ -86,8 +86,8 @@ class TestRegisteredLimits(cases.LimitsTestCase):
     def test_update_refused(self):
         limit, rival = self.register("cores"), self.register("servers")
         self.assertRaises(errors.DuplicateLimit, self.update, limit, resource_name="servers")
-        self.assertRaises(errors.UnknownReference, self.update, limit, service_id="no")
-        self.assertRaises(errors.UnknownReference, self.update, limit, region_id="no")
+        self.assertRaises(errors.UnknownLimitReference, self.update, limit, service_id="no")
+        self.assertRaises(errors.UnknownLimitReference, self.update, limit, region_id="no")
         for changes in ({"default_limit": 5.5}, {"default_limit": None}, {"service_id": None},
                         {"resource_name": " "}, {"description": 5}):
             self.assertRaises(errors.InvalidLimit, self.update, limit, **changes)

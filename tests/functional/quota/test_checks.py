@@ -83,7 +83,8 @@ class TestChecks(ChecksTestCase):
         for name in ("disk", "class:", "server_key_pairs"):
             self.assertRaises(errors.UnknownResource, self.check, self.left, **{name: 0})
         if not self.from_placement:
-            self.assertRaises(errors.Uncounted, self.check, self.left, **{"class:DISK_GB": 0})
+            self.assertRaises(
+                errors.UncountedResource, self.check, self.left, **{"class:DISK_GB": 0})
         else:
             self.assertTrue(self.check(self.left, **{"class:DISK_GB": 10**6}).fits)
 

@@ -291,7 +291,7 @@ class TestRandomClaims(project_trees.TreeTestCase):
             shown.update({**each.resources, CONSUMERS: each.consumer_count})
         self.assertEqual(expected.get(some[0], {}), dict(shown))
         sums = self.oracle.used(lambda each: each in some)
-        present = self.decisions.present(self.context())
+        present = self.decisions.read_usages(self.context())
         for name in ("VCPU", CONSUMERS, *self.custom):
             self.assertEqual(sums[name], present.total(ProjectSet(tuple(set(some))), name))
 

@@ -45,9 +45,9 @@ class TestLargeTrees(project_trees.TreeTestCase):
         return count
 
     def test_a_class_that_is_made(self):
-        self.decisions.present(self.ctx)
+        self.decisions.read_usages(self.ctx)
         self.use("stranger", 1)
-        self.decisions.present(self.ctx)
+        self.decisions.read_usages(self.ctx)
         self.take(self.member, {"VCPU": 19})
         self.assertEqual(0, self.admitted(6))
         resource_classes.create(self.ctx, "CUSTOM_GPU")
@@ -56,9 +56,9 @@ class TestLargeTrees(project_trees.TreeTestCase):
 
     def test_a_class_that_is_removed(self):
         resource_classes.create(self.ctx, "CUSTOM_GPU")
-        self.decisions.present(self.ctx)
+        self.decisions.read_usages(self.ctx)
         self.use("stranger", 50)
-        self.decisions.present(self.ctx)
+        self.decisions.read_usages(self.ctx)
         self.take(self.member, {"VCPU": 1})
         self.take(self.member, {"VCPU": 1})
         resource_classes.delete(self.ctx, "CUSTOM_GPU")
@@ -69,9 +69,9 @@ class TestLargeTrees(project_trees.TreeTestCase):
     def test_many_projects_that_change_at_once(self):
         many = 1001
         host = self.provider(VCPU=10 * many)
-        self.decisions.present(self.ctx)
+        self.decisions.read_usages(self.ctx)
         self.use("stranger", 1)
-        self.decisions.present(self.ctx)
+        self.decisions.read_usages(self.ctx)
         self.take(self.member, {"VCPU": 19})
         self.assertEqual(0, self.admitted(6))
         others = {f"other-{number}": factories.new_uuid() for number in range(many)}

@@ -189,7 +189,7 @@ class TestRivals(RechecksTestCase):
         ids = self.parts.rechecks.nodes.ensure(ctx, [self.left])
         with db.write(ctx) as session:
             self.parts.rechecks.nodes.lock(session, ids)
-            recheck_order.accept(session, ids.values(), [second])
+            recheck_order.record_acceptance(session, ids.values(), [second])
         self.assertFalse(self.recheck(self.left, first))
 
     def test_the_rows_of_another_database_are_made_again(self):

@@ -78,8 +78,8 @@ class TestUsage(UsageTestCase):
 
     def test_projects_that_nobody_knows(self):
         self.assertRaises(errors.ProjectNotFound, self.of, "nobody")
-        self.assertRaises(errors.ImpossibleId, self.of, "half \ud800")
-        self.assertRaises(errors.ImpossibleId, self.of, self.left, "half \ud800")
+        self.assertRaises(errors.InvalidId, self.of, "half \ud800")
+        self.assertRaises(errors.InvalidId, self.of, self.left, "half \ud800")
         self.use("stranger", 4)
         self.assertEqual((10, "default", 4, 6, "stranger"), self.shares("stranger")["cores"])
 

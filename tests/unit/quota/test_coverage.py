@@ -46,7 +46,7 @@ class TestGaps(base.TestCase):
              counted=("cores",), elsewhere=()):
         queries = types.SimpleNamespace(
             source=LimitSource(service_type, region_id), catalog=Catalog(regions),
-            limits=Limits(names), countable=lambda name: name in counted,
+            limits=Limits(names), is_countable=lambda name: name in counted,
             decisions=types.SimpleNamespace(
                 resources=resources.parse(["cores=VCPU", "servers=instances"])))
         return coverage.find_gaps(None, queries, judged_elsewhere=elsewhere)

@@ -68,7 +68,7 @@ class TestProjectLimits(base.TestCase):
              for binding in decisions.bindings(limits, "cores")])
         self.assertEqual(
             [{"leaf"}, {"top", "leaf", "other"}, {"domain", "top", "leaf", "other"}],
-            [set(limits.counted(binding).project_ids)
+            [set(limits.counted_projects(binding).project_ids)
              for binding in decisions.bindings(limits, "cores")])
 
     def test_the_highest_subtree_has_the_others_in_it(self):
@@ -92,6 +92,6 @@ class TestProjectLimits(base.TestCase):
         decisions = self.decisions({"cores": 5}, {})
         units = {"VCPU", "VGPU", CONSUMERS}
         self.assertEqual(
-            ["cores", "class:VGPU"], decisions.names(self.read(decisions), units))
+            ["cores", "class:VGPU"], decisions.limit_names(self.read(decisions), units))
         decisions = self.decisions({"cores": 5}, {}, unregistered=amounts.UNLIMITED)
-        self.assertEqual(["cores"], decisions.names(self.read(decisions), units))
+        self.assertEqual(["cores"], decisions.limit_names(self.read(decisions), units))

@@ -4,12 +4,12 @@ from unittest import mock
 
 from placement_core import errors
 from placement_core.quota import recheck_order
-from placement_core.quota.recheck_order import AnswerPruner, Rivals, YoungClaim
+from placement_core.quota.recheck_order import AnswerPruner, ConcurrentClaims, RecentClaim
 from tests import base
 
 
 def claim(uuid, number):
-    return YoungClaim(uuid, (0, number), "project", "jane")
+    return RecentClaim(uuid, (0, number), "project", "jane")
 
 
 class TestEarlierRequests(base.TestCase):
@@ -17,8 +17,8 @@ class TestEarlierRequests(base.TestCase):
     def earlier(self, claims, first, reservations):
         with mock.patch.object(
                 recheck_order.build_requests, "list_reservation_ids", return_value=reservations):
-            requests = recheck_order.earlier_requests(
-                None, None, Rivals(frozenset(), claims), (0, first))
+            requests = recheck_order.find_earlier_requests(
+                None, None, ConcurrentClaims(frozenset(), claims), (0, first))
         return [sorted(request.uuids) for request in requests]
 
     def test_each_claim_is_a_request_unless_nova_says_otherwise(self):

@@ -40,5 +40,5 @@ class TestResources(base.TestCase):
     def test_what_claims_of_placement_are_all_of(self):
         self.assertEqual(
             {"cores": True, "consumers": True, "servers": False, "class:VCPU": True, "ram": False},
-            {name: self.map.guarded(name)
+            {name: self.map.is_guarded(name)
              for name in ("cores", "consumers", "servers", "class:VCPU", "ram")})
