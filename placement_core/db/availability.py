@@ -22,7 +22,7 @@ from typing import Any
 from placement_core import errors
 from placement_core.db import drivers
 from placement_core.db.failures import ConnectionLost, describe_error, translate
-from placement_core.db.masking import MASK
+from placement_core.masking import MASK
 
 LOG = logging.getLogger(__name__)
 
@@ -102,14 +102,14 @@ class Availability:
             outage.over.set()
 
     @property
-    def away(self) -> bool:
+    def is_away(self) -> bool:
         """Whether the database is known not to answer."""
         return self._outage is not None
 
     @property
-    def troubled(self) -> bool:
+    def is_troubled(self) -> bool:
         """Whether it is away, or somebody has been waiting for it for a while."""
-        return self.away or self._longest_use() > _SUSPICIOUS_SECONDS
+        return self.is_away or self._compute_longest_use() > _SUSPICIOUS_SECONDS
 
     def require(self) -> None:
         """Let nobody pass who would only wait; at the beginning of an outage, wait for its end.
@@ -147,14 +147,14 @@ class Availability:
     def look_after(self) -> None:
         """Find out whether the server hangs, if somebody waits for it; for the watch."""
         now = time.monotonic()
-        if (not self._silence_seconds or self._looking or self.away
+        if (not self._silence_seconds or self._looking or self.is_away
                 or now - self._looked_at < 2 * _SUSPICIOUS_SECONDS
-                or self._longest_use() < _SUSPICIOUS_SECONDS):
+                or self._compute_longest_use() < _SUSPICIOUS_SECONDS):
             return
         self._looking, self._looked_at = True, now
-        threading.Thread(target=self._look, name="database watch", daemon=True).start()
+        threading.Thread(target=self._probe_once, name="database watch", daemon=True).start()
 
-    def _look(self) -> None:
+    def _probe_once(self) -> None:
         began = time.monotonic()
         try:
             self._probe()
@@ -180,9 +180,9 @@ class Availability:
         if not outage.logged:
             outage.logged = True
             LOG.warning("%s does not answer; requests are refused until it does: %s",
-                        self._name, self._said(outage.error))
+                        self._name, self._mask_error(outage.error))
 
-    def _said(self, error: Exception) -> str:
+    def _mask_error(self, error: Exception) -> str:
         text = describe_error(error)
         return text.replace(self._password, MASK) if self._password else text
 
@@ -201,7 +201,7 @@ class Availability:
                     self._wake_up(began)
                     continue
                 # It answers, if only to say that it is full.
-                LOG.warning("%s refuses connections: %s", self._name, self._said(error))
+                LOG.warning("%s refuses connections: %s", self._name, self._mask_error(error))
             break
         self.reset()
         if outage.logged:
@@ -220,7 +220,7 @@ class Availability:
             if since <= longest:
                 drivers.abort(connection)
 
-    def _longest_use(self) -> float:
+    def _compute_longest_use(self) -> float:
         started = [since for _, since in list(self._in_use.values())]
         return time.monotonic() - min(started) if started else 0.0
 
@@ -242,7 +242,7 @@ class _Watch:
     def _run() -> None:
         while True:
             time.sleep(_WATCH_SECONDS)
-            for availability in _all():
+            for availability in _list_all():
                 availability.look_after()
 
 
@@ -251,7 +251,7 @@ _ALL: list[weakref.ref[Availability]] = []
 _watch = _Watch()
 
 
-def _all() -> list[Availability]:
+def _list_all() -> list[Availability]:
     availabilities = [ref() for ref in list(_ALL)]
     return [availability for availability in availabilities if availability is not None]
 
@@ -263,7 +263,7 @@ def _start_watch() -> None:
 def _forget_after_fork() -> None:
     global _watch
     _watch = _Watch()
-    for availability in _all():
+    for availability in _list_all():
         availability.forget()
 
 

@@ -87,12 +87,12 @@ class CompiledRead:
 
     def __init__(self, statement: Read, dialect: sa.Dialect) -> None:
         self._compiled: Any = statement.compile(dialect=dialect)
-        self._convert = _convert(self._compiled, dialect, {})
+        self._make_converter = _make_converter(self._compiled, dialect, {})
         self._lists = sorted({bind.key for bind in self._compiled.post_compile_params})
         self._by_lengths: BoundedCache[tuple[int, ...], CompiledStatement] = BoundedCache(
             _MOST_TEXTS)
         self._without_lists = CompiledStatement(
-            str(self._compiled), _bind(self._convert, self._compiled.positiontup))
+            str(self._compiled), _make_binder(self._make_converter, self._compiled.positiontup))
 
     def for_parameters(self, parameters: Mapping[str, Any]) -> CompiledStatement:
         """Return the statement for lists as long as these."""
@@ -111,14 +111,14 @@ class CompiledRead:
             **nothing, **{name: [None] * length
                           for name, length in zip(self._lists, lengths, strict=True)}})
         def convert(parameters: Mapping[str, Any]) -> dict[str, Any]:
-            values = self._convert(parameters)
+            values = self._make_converter(parameters)
             for name, names in expanded.parameter_expansion.items():
                 items = values.pop(name)
                 padding = items[-1:] * (len(names) - len(items))
                 values.update(zip(names, [*items, *padding], strict=True))
             return values
 
-        return CompiledStatement(expanded.statement, _bind(convert, expanded.positiontup))
+        return CompiledStatement(expanded.statement, _make_binder(convert, expanded.positiontup))
 
 
 def compile_write(
@@ -139,13 +139,13 @@ def compile_write(
         default = column.default if compiled.isinsert else column.onupdate
         if column.key not in compiled.params or not (default.is_scalar or default.is_callable):
             return None
-        make = _constant if default.is_scalar else _called
+        make = _make_constant if default.is_scalar else _make_call
         defaults[column.key] = make(default.arg)
     wanted = {name for bind, name in compiled.bind_names.items() if bind.required}
     if not wanted <= {*names, *defaults}:
         return None
-    convert = _convert(compiled, dialect, defaults)
-    return CompiledStatement(str(compiled), _bind(convert, compiled.positiontup))
+    convert = _make_converter(compiled, dialect, defaults)
+    return CompiledStatement(str(compiled), _make_binder(convert, compiled.positiontup))
 
 
 class CompiledStatements:
@@ -169,14 +169,14 @@ class CompiledStatements:
             return compiled
 
 
-def _convert(
+def _make_converter(
     compiled: Any, dialect: sa.Dialect, defaults: Mapping[str, Callable[[], Any]]
 ) -> Convert:
     """Return what converts parameters, one by one or in lists, and adds those not given."""
     constants = {name: compiled.params[name] for bind, name in compiled.bind_names.items()
                  if not bind.required and name not in defaults}
     processors = {
-        name: _each(process) if bind.expanding else process
+        name: _make_each_processor(process) if bind.expanding else process
         for bind, name in compiled.bind_names.items()
         if (process := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
 
@@ -192,11 +192,11 @@ def _convert(
     return convert
 
 
-def _each(process: Callable[[Any], Any]) -> Callable[[Sequence[Any]], Any]:
+def _make_each_processor(process: Callable[[Any], Any]) -> Callable[[Sequence[Any]], Any]:
     return lambda values: [process(value) for value in values]
 
 
-def _bind(convert: Convert, order: Sequence[str] | None) -> Bind:
+def _make_binder(convert: Convert, order: Sequence[str] | None) -> Bind:
     """Return what makes the driver's parameters.
 
     :param order: their names, for a driver that counts them; None: they go by their names.
@@ -216,10 +216,10 @@ def _round_up(length: int) -> int:
     return length if length > _LONG_LIST else 1 << (length - 1).bit_length() if length else 0
 
 
-def _constant(value: Any) -> Callable[[], Any]:
+def _make_constant(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
-def _called(make: Callable[[Any], Any]) -> Callable[[], Any]:
+def _make_call(make: Callable[[Any], Any]) -> Callable[[], Any]:
     # SQLAlchemy hands over what is being executed, which none of our defaults asks for.
     return lambda: make(None)

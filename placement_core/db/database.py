@@ -43,8 +43,8 @@ from placement_core.db.failures import (
     translate,
     translated_errors,
 )
-from placement_core.db.masking import mask_url
 from placement_core.db.session import Session
+from placement_core.masking import mask_url
 
 #: The dialects we know, and the driver each uses when the URL names none.
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
@@ -60,8 +60,8 @@ _PING_AFTER_SECONDS = 2.0
 _SQLITE_PAUSE_SECONDS = 0.01
 
 
-class Journal(Protocol):
-    """The change log, as the database room needs it (``changes`` has it)."""
+class ChangeRecorder(Protocol):
+    """Writes the change log (``changes.journal`` implements it)."""
 
     def slot(self) -> int:
         """Return the number of the calling thread's slot."""
@@ -70,7 +70,7 @@ class Journal(Protocol):
         """Write the changes that ``session`` recorded, as its last statements."""
 
     def notice_commit(self, database: Database, session: Session) -> None:
-        """Learn that ``session`` was committed."""
+        """Handle the commit of ``session``."""
 
     def was_committed(self, database: Database, session: Session) -> bool:
         """Say whether the transaction of ``session`` was committed.
@@ -131,7 +131,7 @@ class Database:
     """
 
     def __init__(
-        self, settings: Settings, journal: Journal, *, retries: int = 10,
+        self, settings: Settings, journal: ChangeRecorder, *, retries: int = 10,
         grace_seconds: float | None = GRACE_SECONDS,
     ) -> None:
         self.url = resolve_url(settings)

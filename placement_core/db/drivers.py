@@ -27,9 +27,9 @@ def arguments(url: sa.URL, settings: Settings, *, writes: bool) -> dict[str, Any
     """
     dialect = url.get_backend_name()
     if dialect == "postgresql":
-        return _postgresql_arguments(settings, writes=writes)
+        return _make_postgresql_arguments(settings, writes=writes)
     if dialect == "mysql":
-        return _mysql_arguments(url.get_driver_name(), settings)
+        return _make_mysql_arguments(url.get_driver_name(), settings)
     return {
         "check_same_thread": False,
         "timeout": sqlite_patience(settings),
@@ -43,7 +43,7 @@ def sqlite_patience(settings: Settings) -> int:
     return settings.lock_timeout_seconds or 3600
 
 
-def _postgresql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
+def _make_postgresql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]:
     bounds = {
         "statement_timeout": settings.statement_timeout_seconds,
         "lock_timeout": settings.lock_timeout_seconds,
@@ -70,19 +70,19 @@ def _postgresql_arguments(settings: Settings, *, writes: bool) -> dict[str, Any]
     }
 
 
-def _mysql_arguments(driver: str, settings: Settings) -> dict[str, Any]:
+def _make_mysql_arguments(driver: str, settings: Settings) -> dict[str, Any]:
     silence = settings.network_timeout_seconds
     bounds: dict[str, Any] = {"charset": "utf8mb4"}
     if silence and driver in ("pymysql", "mysqldb"):
         bounds |= {"connect_timeout": silence, "write_timeout": silence}
         # PyMySQL reads the handshake with it; ``let_wait`` raises the bound for statements.
-        longest = silence if driver == "pymysql" else _longest_answer(settings)
+        longest = silence if driver == "pymysql" else _compute_longest_answer(settings)
         if longest:
             bounds["read_timeout"] = longest
     return bounds
 
 
-def _longest_answer(settings: Settings) -> int:
+def _compute_longest_answer(settings: Settings) -> int:
     """Return for how many seconds a server may work on a statement; 0: there is no bound."""
     if not settings.statement_timeout_seconds:
         return 0
@@ -106,7 +106,7 @@ def connect(dialect: sa.Dialect, args: Any, options: Any) -> Any:
 def let_wait(connection: Any, settings: Settings) -> None:
     """Let statements on a new connection take as long as the server lets them."""
     if settings.network_timeout_seconds and hasattr(connection, "wait_for_answers"):
-        connection.wait_for_answers(_longest_answer(settings))
+        connection.wait_for_answers(_compute_longest_answer(settings))
 
 
 def abort(connection: Any) -> None:

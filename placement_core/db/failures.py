@@ -57,14 +57,14 @@ def register_driver_errors(error: type[Exception]) -> None:
 
 def translate(error: Exception) -> Exception:
     """Return what ``error`` means; itself where it has no such meaning."""
-    if isinstance(error, errors.Error) or not _is_of_database(error):
+    if isinstance(error, errors.Error) or not is_of_database(error):
         return error
     if isinstance(error, (db_exception.DBDuplicateEntry, db_exception.DBReferenceError)):
         unchanged: Exception = error  # oslo.db publishes no types.
         return unchanged
     if isinstance(error, sa.exc.TimeoutError):
         return errors.Unavailable("Every connection to the database is in use.")
-    match _meaning(error):
+    match _find_meaning(error):
         case Meaning.RETRY:
             return TransactionConflict()
         case Meaning.LOST:
@@ -91,9 +91,17 @@ def translated_errors() -> Iterator[None]:
         raise translated from error
 
 
+def is_of_server(error: Exception) -> bool:
+    """Say whether a database, or the way to it, is in trouble: it is not the request's fault."""
+    if isinstance(error, errors.Error):
+        return isinstance(error, (ConnectionLost, ReadOnly))
+    return (is_of_database(error) and not isinstance(error, UnicodeEncodeError)
+            and _find_meaning(error) is not Meaning.DATA)
+
+
 def is_missing_value(error: Exception) -> bool:
     """Say whether MySQL complains that a column got no value."""
-    return _code(error) == ("mysql", 1048)
+    return _get_code(error) == ("mysql", 1048)
 
 
 def describe_error(error: BaseException) -> str:
@@ -104,14 +112,15 @@ def describe_error(error: BaseException) -> str:
     return " ".join(line.strip() for line in lines[:2]) or type(original).__name__
 
 
-def _is_of_database(error: Exception) -> bool:
+def is_of_database(error: Exception) -> bool:
+    """Say whether a database, its driver or SQLAlchemy raised an error."""
     return isinstance(error, (
         db_exception.DBError, db_exception.DBInvalidUnicodeParameter, sa.exc.SQLAlchemyError,
         UnicodeEncodeError, *_driver_errors))
 
 
-def _meaning(error: Exception) -> Meaning | None:
-    dialect, code = _code(error)
+def _find_meaning(error: Exception) -> Meaning | None:
+    dialect, code = _get_code(error)
     if dialect is not None and code is not None:
         meant = meaning(dialect, code)
         if meant is not None:
@@ -128,7 +137,7 @@ def _meaning(error: Exception) -> Meaning | None:
 
 def _is_drivers_own(error: Exception) -> bool:
     """Say whether a driver complains about its connection, which no server gave a code."""
-    original = _original(error)
+    original = _unwrap(error)
     kinds = {kind.__name__ for kind in type(original).__mro__}
     return (type(original).__module__.partition(".")[0] != "sqlite3"
             and isinstance(original, tuple(_driver_errors))
@@ -143,14 +152,14 @@ def _is_about_data(error: Exception) -> bool:
         getattr(error, "inner_exception", None), (OverflowError, sa.exc.DataError))
 
 
-def _original(error: Exception) -> BaseException:
+def _unwrap(error: Exception) -> BaseException:
     inner = getattr(error, "inner_exception", None) or error
     return getattr(inner, "orig", None) or inner
 
 
-def _code(error: Exception) -> tuple[str | None, str | int | None]:
+def _get_code(error: Exception) -> tuple[str | None, str | int | None]:
     """Return which database complains, and the code of its complaint."""
-    original = _original(error)
+    original = _unwrap(error)
     if hasattr(original, "sqlite_errorcode"):
         return "sqlite", original.sqlite_errorcode
     # PyMySQL's errors have a state, too, which says less than their number.

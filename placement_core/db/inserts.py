@@ -22,14 +22,14 @@ from placement_core.db.session import Session
 def insert_many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert ``rows``, which all name the same columns, in one round trip."""
     if session.dialect == "postgresql":
-        session.execute_write(_from_arrays(table, tuple(rows[0])), arrays.columns(rows))
+        session.execute_write(_build_array_insert(table, tuple(rows[0])), arrays.columns(rows))
     else:
         # PyMySQL makes one statement of it; SQLite has no way to go.
         session.execute_write(_inline(table), rows)
 
 
 @functools.cache
-def _from_arrays(table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
+def _build_array_insert(table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
     return arrays.insert(postgresql.insert(table).inline(), table, names)
 
 
@@ -45,13 +45,13 @@ def insert_or_add(
 
     :param rows: they all name every column, those of the primary key too.
     """
-    statement = _adding(table, name, session.dialect)
+    statement = _build_adding_insert(table, name, session.dialect)
     session.execute_write(
         statement, arrays.columns(rows) if session.dialect == "postgresql" else rows)
 
 
 @functools.cache
-def _adding(table: sa.Table, name: str, dialect: str) -> sa.Insert:
+def _build_adding_insert(table: sa.Table, name: str, dialect: str) -> sa.Insert:
     # By dialect as the source of the rows is: arrays, or parameters.
     added = table.c[name]
     if dialect == "mysql":
@@ -85,7 +85,7 @@ def build_skipping_insert(table: sa.Table) -> sa.Insert:
 
 @compiles(_SkippingInsert, "postgresql")
 def _skip_natural_key(element: _SkippingInsert, compiler: Any, **options: Any) -> str:
-    key = _natural_key(element.table)
+    key = _find_natural_key(element.table)
     target = "" if key is None else f" ({', '.join(map(compiler.preparer.quote, key))})"
     return f"{compiler.visit_insert(element, **options)} ON CONFLICT{target} DO NOTHING"
 
@@ -95,7 +95,7 @@ def _skip_any_key(element: _SkippingInsert, compiler: Any, **options: Any) -> st
     return f"{compiler.visit_insert(element, **options)} ON CONFLICT DO NOTHING"
 
 
-def _natural_key(table: sa.FromClause) -> list[str] | None:
+def _find_natural_key(table: sa.FromClause) -> list[str] | None:
     """Return the columns that tell rows apart where the database numbers them; else None.
 
     A number that is taken is not the same row: its sequence is behind the table.

@@ -45,12 +45,12 @@ def locked_in_order(
 
 
 @compiles(_LockedInOrder)
-def _condition(element: _LockedInOrder, compiler: Any, **options: Any) -> str:
+def _build_condition(element: _LockedInOrder, compiler: Any, **options: Any) -> str:
     return f"({compiler.process(element.condition, **options)})"
 
 
 @compiles(_LockedInOrder, "postgresql")
-def _locking_subquery(element: _LockedInOrder, compiler: Any, **options: Any) -> str:
+def _build_locking_subquery(element: _LockedInOrder, compiler: Any, **options: Any) -> str:
     locked = (
         sa.select(element.id_column).where(element.condition).order_by(element.id_column)
         .with_for_update(key_share=True).correlate(None).scalar_subquery())

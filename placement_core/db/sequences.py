@@ -46,14 +46,14 @@ def watch(engine: sa.Engine, *, own: bool) -> None:
 
     @sa.event.listens_for(engine, "handle_error")
     def recognise(context: sa.engine.ExceptionContext) -> None:
-        table = _table(context)
+        table = _find_table(context)
         if table is not None:
             error = SequenceBehind(table, own=own)
             LOG.error("%s", error)
             raise error from context.original_exception
 
 
-def _table(context: sa.engine.ExceptionContext) -> str | None:
+def _find_table(context: sa.engine.ExceptionContext) -> str | None:
     """Return the table whose sequence gave an id that is taken; None: it is something else."""
     error: Any = context.original_exception
     if getattr(error, "sqlstate", None) != _DUPLICATE:

@@ -24,6 +24,25 @@ def create_private(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
+def find_obstacle(connection: str) -> str | None:
+    """Return why a file of a database cannot be opened, where that can be seen; else None.
+
+    :param connection: the URL of a database of any kind.
+    """
+    url = sa.make_url(connection)
+    path = url.database or ""
+    if url.get_backend_name() != "sqlite" or not path or path.startswith("file:"):
+        return None
+    folder = os.path.dirname(path) or os.curdir
+    if not os.path.isdir(folder):
+        return f"there is no directory {folder}"
+    if os.path.isdir(path):
+        return f"{path} is a directory"
+    if not os.access(path if os.path.exists(path) else folder, os.R_OK | os.W_OK):
+        return f"this user may not read and write {path}"
+    return None
+
+
 def find_exposed(connection: str) -> list[str]:
     """Return the files of a database that others than their owner can use.
 

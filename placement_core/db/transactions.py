@@ -182,14 +182,14 @@ def _resolve_lost_commit(database: Database, session: Session, error: Exception)
         else:
             if committed:
                 return
-            raise _not_committed(error) from error
+            raise _make_not_committed(error) from error
     raise errors.Unavailable(
         "The database stopped answering while the change was being committed; "
         "whether it was made is not known yet."
     ) from error
 
 
-def _not_committed(error: Exception) -> Exception:
+def _make_not_committed(error: Exception) -> Exception:
     """Return what it means that a transaction did not happen that ``error`` ended."""
     meaning = translate(error)
     if isinstance(meaning, errors.Error) or isinstance(
@@ -227,7 +227,7 @@ def retry_writes(
     def attempt_until_done(ctx: C, *args: P.args, **kwargs: P.kwargs) -> T:
         if ctx.session is not None:
             return function(ctx, *args, **kwargs)
-        with _patience(ctx.database) as patience:
+        with _share_patience(ctx.database) as patience:
             while True:
                 try:
                     with translated_errors():
@@ -271,7 +271,7 @@ class _Patience:
 
 
 @contextlib.contextmanager
-def _patience(database: Database) -> Iterator[_Patience]:
+def _share_patience(database: Database) -> Iterator[_Patience]:
     """Return the patience of what this thread is doing; the outermost brings it."""
     patience: _Patience | None = getattr(database.patience, "present", None)
     if patience is not None:

@@ -1,1 +1,1 @@
-
+"""Resource providers, what they have, and who holds it; where a request would fit."""

@@ -82,7 +82,7 @@ def replace_for_provider(
     for aggregate in distinct:
         if not 0 < len(aggregate) <= _LONGEST_UUID or not texts.is_storable(aggregate):
             raise errors.InvalidAggregate(aggregate)
-    aggregate_ids = _ensure(ctx, distinct)
+    aggregate_ids = _insert_missing(ctx, distinct)
     with db.write(ctx) as session:
         provider = lookups.get_provider(session, uuid)
         if generation is None:
@@ -90,7 +90,7 @@ def replace_for_provider(
         elif not locks.lock_at_generation(session, provider.id, seen=generation, step=1):
             raise errors.ProviderGenerationConflict(uuid)
         present = set(session.execute(_MEMBERSHIPS, {"provider_id": provider.id}).scalars())
-        for batch in _batches(sorted(present - aggregate_ids)):
+        for batch in _split(sorted(present - aggregate_ids)):
             session.execute(_LEAVE, {"provider_id": provider.id, "aggregate_ids": batch})
         if aggregate_ids - present:
             session.execute(_JOIN, [
@@ -109,7 +109,7 @@ def join(ctx: Context, provider_uuid: str, uuid: str) -> None:
     """
     if uuid in list_for_provider(ctx, provider_uuid).uuids:
         return
-    [aggregate_id] = _ensure(ctx, [uuid])
+    [aggregate_id] = _insert_missing(ctx, [uuid])
     with db.write(ctx) as session:
         provider = lookups.get_provider(session, provider_uuid)
         locks.lock_providers(session, {provider.id: 1})
@@ -119,30 +119,30 @@ def join(ctx: Context, provider_uuid: str, uuid: str) -> None:
                 {"resource_provider_id": provider.id, "aggregate_id": aggregate_id}])
 
 
-def _ensure(ctx: Context, uuids: list[str]) -> set[int]:
+def _insert_missing(ctx: Context, uuids: list[str]) -> set[int]:
     """Return the ids of aggregates, making those that are missing.
 
     An adopted MySQL table takes two spellings that differ in case for one.
     """
     with db.read(ctx) as session:
-        aggregate_ids = _ids(session, uuids)
+        aggregate_ids = _read_ids(session, uuids)
     missing = [uuid for uuid in uuids if uuid not in aggregate_ids]
     if missing:
         now = utcnow()
         with db.write(ctx) as session:
             inserts.insert_missing(session.connection, _aggregates, [
                 {"uuid": uuid, "created_at": now} for uuid in missing])
-            aggregate_ids.update(_ids(session, missing))
+            aggregate_ids.update(_read_ids(session, missing))
     return set(aggregate_ids.values())
 
 
-def _ids(session: Session, uuids: list[str]) -> dict[str, int]:
+def _read_ids(session: Session, uuids: list[str]) -> dict[str, int]:
     aggregate_ids = {}
-    for batch in _batches(uuids):
+    for batch in _split(uuids):
         aggregate_rows = session.execute(_BY_UUIDS, {"uuids": batch})
         aggregate_ids.update({row.uuid: row.id for row in aggregate_rows})
     return aggregate_ids
 
 
-def _batches(values: list[T]) -> list[list[T]]:
+def _split(values: list[T]) -> list[list[T]]:
     return [values[start:start + _BATCH] for start in range(0, len(values), _BATCH)]

@@ -398,8 +398,8 @@ class CapacityExceeded(CannotAllocate):
         self.capacity = capacity
 
 
-class Fenced(errors.Conflict):
-    """A claim, or a change of trees, is about providers that are kept for others.
+class ProviderReserved(errors.Conflict):
+    """A claim, or a change of trees, is about providers that are kept for reservations.
 
     Not ``CONCURRENT_UPDATE``: it is of no use to try again.
     """

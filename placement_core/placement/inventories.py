@@ -89,7 +89,7 @@ def stored_capacity(values: InventoryValues) -> int:
     return max(-LARGEST_CAPACITY, min(LARGEST_CAPACITY, capacity(values)))
 
 
-def in_range(values: InventoryValues) -> InventoryValues | None:
+def normalize(values: InventoryValues) -> InventoryValues | None:
     """Return ``values`` as whole numbers and a float; None if no row can hold them."""
     try:
         counts = {name: int(getattr(values, name)) for name in _COUNTS}
@@ -111,7 +111,7 @@ def list_(ctx: Context, provider_uuid: str) -> ProviderInventories:
 
     :raises errors.ProviderNotFound: no such provider.
     """
-    return _of_provider(ctx, provider_uuid)
+    return _read_provider(ctx, provider_uuid)
 
 
 def get(ctx: Context, provider_uuid: str, resource_class: str) -> tuple[Inventory, int]:
@@ -139,15 +139,15 @@ def create(
     """
     with db.write(ctx) as session:
         provider = lookups.get_provider(session, provider_uuid)
-        values = _checked(provider_uuid, resource_class, values, allow_fully_reserved, "create")
+        values = _check(provider_uuid, resource_class, values, allow_fully_reserved, "create")
         prefix = f"Unable to create inventory for resource provider {provider_uuid}: "
-        class_ids = _class_ids(session, [resource_class], prefix)
+        class_ids = _find_class_ids(session, [resource_class], prefix)
         locks.lock_providers(session, {provider.id: 1})
         class_id = class_ids[resource_class]
-        if class_id in present(session, provider.id):
+        if class_id in read_class_ids(session, provider.id):
             raise errors.InventoryExists(provider_uuid, resource_class)
         put(session, provider.id, {class_id: values})
-        return _given(_of_provider(ctx, provider_uuid), provider_uuid, resource_class, values)
+        return _fill_in(_read_provider(ctx, provider_uuid), provider_uuid, resource_class, values)
 
 
 @db.retry_writes
@@ -167,14 +167,14 @@ def update(
     """
     with db.write(ctx) as session:
         provider = _lock_at_generation(session, provider_uuid, generation)
-        values = _checked(provider_uuid, resource_class, values, allow_fully_reserved, "update")
+        values = _check(provider_uuid, resource_class, values, allow_fully_reserved, "update")
         class_id = resource_classes.ids(session, [resource_class]).get(resource_class)
         if class_id is None:
             raise errors.ResourceClassNotFound(resource_class)
-        if class_id not in present(session, provider.id):
+        if class_id not in read_class_ids(session, provider.id):
             raise errors.InventoryNotThere(provider_uuid, resource_class)
         put(session, provider.id, {class_id: values})
-        return _given(_of_provider(ctx, provider_uuid), provider_uuid, resource_class, values)
+        return _fill_in(_read_provider(ctx, provider_uuid), provider_uuid, resource_class, values)
 
 
 @db.retry_writes
@@ -194,16 +194,16 @@ def replace(
     with db.write(ctx) as session:
         provider = _lock_at_generation(session, provider_uuid, generation)
         checked = {
-            name: _checked(provider_uuid, name, values, allow_fully_reserved, "update")
+            name: _check(provider_uuid, name, values, allow_fully_reserved, "update")
             for name, values in inventories.items()}
         prefix = f"Unknown resource class in inventory for resource provider {provider_uuid}: "
-        class_ids = _class_ids(session, checked, prefix)
+        class_ids = _find_class_ids(session, checked, prefix)
         by_class = {class_ids[name]: values for name, values in checked.items()}
-        gone = present(session, provider.id) - by_class.keys()
+        gone = read_class_ids(session, provider.id) - by_class.keys()
         _refuse_in_use(session, provider, gone, prefix="update conflict: ")
         remove(session, provider.id, gone)
         put(session, provider.id, by_class)
-        written = _of_provider(ctx, provider_uuid)
+        written = _read_provider(ctx, provider_uuid)
     return dataclasses.replace(written, inventories=tuple(
         dataclasses.replace(
             inventory, values=checked.get(inventory.resource_class, inventory.values))
@@ -225,7 +225,7 @@ def delete(ctx: Context, provider_uuid: str, resource_class: str) -> None:
         if class_id is None:
             raise errors.InventoryNotFoundForDelete(
                 provider_uuid, resource_class, f"No such resource class {resource_class}.")
-        if class_id not in present(session, provider.id):
+        if class_id not in read_class_ids(session, provider.id):
             raise errors.InventoryNotFoundForDelete(
                 provider_uuid, resource_class, f"{provider_uuid} has none.")
         _refuse_in_use(
@@ -244,7 +244,7 @@ def delete_all(ctx: Context, provider_uuid: str) -> None:
     with db.write(ctx) as session:
         provider = lookups.get_provider(session, provider_uuid)
         locks.lock_providers(session, {provider.id: 1})
-        gone = present(session, provider.id)
+        gone = read_class_ids(session, provider.id)
         _refuse_in_use(session, provider, gone)
         remove(session, provider.id, gone)
 
@@ -252,13 +252,13 @@ def delete_all(ctx: Context, provider_uuid: str) -> None:
 # For writes that hold the provider's row ------------------------------------
 
 
-def present(session: Session, provider_id: int) -> set[int]:
+def read_class_ids(session: Session, provider_id: int) -> set[int]:
     """Return the ids of the classes a held provider has inventory of."""
     class_rows = session.execute(_PRESENT, {"provider_id": provider_id})
     return {row.resource_class_id for row in class_rows}
 
 
-def in_use(session: Session, provider_id: int, class_ids: Collection[int]) -> list[str]:
+def find_used_classes(session: Session, provider_id: int, class_ids: Collection[int]) -> list[str]:
     """Return the names of those classes that have allocations, by class id.
 
     The allocations themselves are asked: ``used`` of an adopted database is
@@ -277,7 +277,7 @@ def put(session: Session, provider_id: int, by_class: Mapping[int, InventoryValu
     A transaction that puts inventories of several providers must hold all
     their classes (``resource_classes.lock_classes``) before the first.
 
-    :param by_class: {class id: values that ``in_range`` returned}.
+    :param by_class: {class id: values that ``normalize`` returned}.
     """
     before = {row.resource_class_id: row
              for row in session.execute(_PRESENT, {"provider_id": provider_id})}
@@ -306,7 +306,7 @@ def put_class(
 ) -> None:
     """Insert or change inventories of one held class on held providers.
 
-    :param by_provider: {provider id: values that ``in_range`` returned}.
+    :param by_provider: {provider id: values that ``normalize`` returned}.
     :param is_new: nobody has inventory of the class.
     """
     ids = {} if is_new else {
@@ -343,16 +343,16 @@ def _lock_at_generation(session: Session, uuid: str, generation: int) -> sa.Row[
 def _refuse_in_use(
     session: Session, provider: sa.Row[Any], class_ids: Collection[int], **wording: str,
 ) -> None:
-    names = in_use(session, provider.id, class_ids)
+    names = find_used_classes(session, provider.id, class_ids)
     if names:
         raise errors.InventoryInUse(provider.uuid, names, **wording)
 
 
-def _checked(
+def _check(
     uuid: str, resource_class: str, values: InventoryValues, allow_fully_reserved: bool, verb: str,
 ) -> InventoryValues:
     """Return values that a row can hold and that leave capacity."""
-    checked = in_range(values)
+    checked = normalize(values)
     if checked is None:
         raise errors.InvalidInventory(uuid, resource_class, _OUT_OF_RANGE, verb=verb)
     usable = capacity(checked)
@@ -363,7 +363,7 @@ def _checked(
     return checked
 
 
-def _class_ids(session: Session, names: Collection[str], prefix: str) -> dict[str, int]:
+def _find_class_ids(session: Session, names: Collection[str], prefix: str) -> dict[str, int]:
     class_ids = resource_classes.ids(session, names)
     for name in names:
         if name not in class_ids:
@@ -371,7 +371,7 @@ def _class_ids(session: Session, names: Collection[str], prefix: str) -> dict[st
     return class_ids
 
 
-def _of_provider(ctx: Context, uuid: str) -> ProviderInventories:
+def _read_provider(ctx: Context, uuid: str) -> ProviderInventories:
     inventory_rows = lookups.fetch_of_provider(ctx, _OF_PROVIDER, uuid)
     return ProviderInventories(inventory_rows[0].generation, tuple(
         Inventory(
@@ -389,7 +389,7 @@ def _pick(
     raise errors.InventoryNotFound(uuid, resource_class)
 
 
-def _given(
+def _fill_in(
     inventories: ProviderInventories, uuid: str, resource_class: str, values: InventoryValues,
 ) -> tuple[Inventory, int]:
     """Pick an inventory and show its values as they were given, not as they are kept."""

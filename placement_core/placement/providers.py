@@ -19,7 +19,7 @@ from oslo_db import exception as db_exception
 from placement_core import db
 from placement_core.changes import kinds
 from placement_core.context import Context
-from placement_core.db import PreparedRead, Session, failures, texts
+from placement_core.db import PreparedRead, Session, failures, lists, texts
 from placement_core.placement import errors, locks, lookups, tables
 from placement_core.placement.records import Provider
 
@@ -58,6 +58,8 @@ _RECORDS = sa.select(
     .outerjoin(_parent, _parent.c.id == _providers.c.parent_provider_id)
 )
 _RECORD_BY_UUID = PreparedRead(_RECORDS.where(_providers.c.uuid == sa.bindparam("uuid")))
+_NAMES = sa.select(_providers.c.uuid, _providers.c.name).where(
+    lists.among_many(_providers.c.uuid, "uuids"))
 _RECORD_BY_ID = _RECORDS.where(_providers.c.id == sa.bindparam("id"))
 
 _PLACE = sa.select(
@@ -131,7 +133,7 @@ def create(
     with db.write(ctx) as session:
         parent_id = root_id = None
         if parent_uuid is not None:
-            parent_uuid = _canonical(parent_uuid)
+            parent_uuid = _normalize_uuid(parent_uuid)
             if parent_uuid == uuid:
                 raise errors.ProviderNotCreated(name, uuid, _OWN_PARENT)
             parent_id = _find_parent(session, parent_uuid)
@@ -152,7 +154,7 @@ def create(
         if root_id is None:
             session.execute(_SET_OWN_ROOT, {"new_id": provider_id})
         session.record_change(kinds.PROVIDER, provider_id)
-        return _record(session.execute(_RECORD_BY_ID, {"id": provider_id}).one())
+        return _make_record(session.execute(_RECORD_BY_ID, {"id": provider_id}).one())
 
 
 @db.retry_writes
@@ -164,8 +166,16 @@ def get(ctx: Context, uuid: str) -> Provider:
     if lookups.is_provider_uuid(uuid):
         provider_rows = _RECORD_BY_UUID.fetch(ctx, {"uuid": uuid})
         if provider_rows and provider_rows[0].uuid == uuid:
-            return _record(provider_rows[0])
+            return _make_record(provider_rows[0])
     raise errors.ProviderNotFound(uuid)
+
+
+@db.retry_writes
+def get_names(ctx: Context, uuids: Collection[str]) -> dict[str, str]:
+    """Return {uuid: name} of the providers that there are among these."""
+    with db.read(ctx) as session:
+        return {row.uuid: row.name for row in session.execute(
+            _NAMES, {"uuids": [uuid for uuid in uuids if texts.is_storable(uuid)]})}
 
 
 @db.retry_writes
@@ -181,7 +191,7 @@ def update(
     :raises errors.DuplicateProvider: the name is taken.
     :raises errors.ProviderNotSaved: the parent is unknown, below the provider,
         or not to be changed.
-    :raises errors.Fenced: its tree, or the one that it shall join, is pooled.
+    :raises errors.ProviderReserved: its tree, or the one that it shall join, is pooled.
     """
     with db.write(ctx) as session:
         row = lookups.get_provider(session, uuid)
@@ -195,7 +205,7 @@ def update(
             session.execute(_RENAME, {"of_id": row.id, "new_name": name})
         except db_exception.DBDuplicateEntry as error:
             raise errors.DuplicateProvider(name) from error
-        return _record(session.execute(_RECORD_BY_ID, {"id": row.id}).one())
+        return _make_record(session.execute(_RECORD_BY_ID, {"id": row.id}).one())
 
 
 @db.retry_writes
@@ -205,7 +215,7 @@ def delete(ctx: Context, uuid: str) -> None:
     :raises errors.ProviderNotFound: no such provider.
     :raises errors.ProviderHasChildren: others are below it.
     :raises errors.ProviderInUse: it has allocations.
-    :raises errors.Fenced: it is the root of a pooled tree.
+    :raises errors.ProviderReserved: it is the root of a pooled tree.
     """
     with db.write(ctx) as session:
         row = lookups.get_provider(session, uuid, purpose="for delete")
@@ -231,7 +241,7 @@ def _put_below(
     """Take the rows that the move needs, and move the subtree of ``row``."""
     parent_id = None
     if parent_uuid is not None:
-        parent_id = _find_parent(session, _canonical(parent_uuid))
+        parent_id = _find_parent(session, _normalize_uuid(parent_uuid))
         if parent_id is None:
             raise errors.ProviderNotSaved(row.uuid, _UNKNOWN_PARENT)
     moves = parent_id != row.parent_provider_id
@@ -267,10 +277,10 @@ def _put_below(
 def _require_not_kept(session: Session, uuid: str, roots: Collection[int]) -> None:
     """Refuse what would take providers into a pooled tree, or out of one.
 
-    :raises errors.Fenced: one of the trees is pooled.
+    :raises errors.ProviderReserved: one of the trees is pooled.
     """
     if session.execute(_KEPT, {"roots": sorted(roots)}).first():
-        raise errors.Fenced(
+        raise errors.ProviderReserved(
             f"Resource provider {uuid} can be neither deleted nor moved: its tree, or the one "
             "that it would join, is kept for reservations.")
 
@@ -283,7 +293,7 @@ def _find_parent(session: Session, uuid: str) -> int | None:
         return None
 
 
-def _canonical(uuid: str) -> str:
+def _normalize_uuid(uuid: str) -> str:
     """Return the spelling of ``uuid`` that providers have; anything else as it is."""
     try:
         return str(uuids.UUID(uuid))
@@ -295,5 +305,5 @@ def _is_name(name: str) -> bool:
     return 0 < len(name) <= _LONGEST_NAME and texts.is_storable(name)
 
 
-def _record(row: Sequence[Any]) -> Provider:
+def _make_record(row: Sequence[Any]) -> Provider:
     return Provider(*row)

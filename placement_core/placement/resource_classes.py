@@ -81,7 +81,7 @@ _REFERENCES = tuple(
 def list_(ctx: Context) -> list[Named]:
     """Return every resource class, in the order of the ids."""
     with db.read_once(ctx) as session:
-        return [_record(row) for row in session.execute(_ALL)]
+        return [_make_record(row) for row in session.execute(_ALL)]
 
 
 @db.retry_writes
@@ -91,7 +91,7 @@ def get(ctx: Context, name: str) -> Named:
     :raises errors.ResourceClassNotFound: there is none of that name.
     """
     with db.read_once(ctx) as session:
-        return _record(_find(session, name))
+        return _make_record(_find(session, name))
 
 
 @db.retry_writes
@@ -153,7 +153,7 @@ def rename(ctx: Context, name: str, new_name: str) -> Named:
         if result.rowcount != 1:
             raise errors.ResourceClassNotFound(name)
         session.record_change(kinds.RESOURCE_CLASS, row.id)
-        return _record(_find(session, new_name))
+        return _make_record(_find(session, new_name))
 
 
 @db.retry_writes
@@ -196,7 +196,7 @@ def lock_classes(session: Session, class_ids: Iterable[int]) -> None:
             raise failures.TransactionConflict
 
 
-def have(session: Session, name: str) -> tuple[int, bool]:
+def find_or_insert(session: Session, name: str) -> tuple[int, bool]:
     """Return the id of a custom class that is not removed until the commit.
 
     It is made if it is missing. To be called after the provider rows are held, in place
@@ -285,5 +285,5 @@ def _find(session: Session, name: str) -> sa.Row[Any]:
     raise errors.ResourceClassNotFound(name)
 
 
-def _record(row: sa.Row[Any]) -> Named:
+def _make_record(row: sa.Row[Any]) -> Named:
     return Named(row.name, created_at=row.created_at, updated_at=row.updated_at)

@@ -24,7 +24,7 @@ def insert(connection: sa.Connection) -> None:
     is being served needs ``ensure``, which the change log hears of.
     """
     now = utcnow()
-    classes, traits = _missing(connection)
+    classes, traits = _find_missing(connection)
     inserts.insert_missing(connection, _classes, [
         {"id": number, "name": name, "revision": 0, "created_at": now}
         for name, number in classes.items()])
@@ -36,7 +36,7 @@ def insert(connection: sa.Connection) -> None:
 def ensure(ctx: Context) -> None:
     """Insert what is missing and say so in the change log; safe in every worker."""
     with db.read(ctx) as session:
-        classes, traits = _missing(session.connection)
+        classes, traits = _find_missing(session.connection)
     if not classes and not traits:
         return
     with db.write(ctx) as session:
@@ -48,7 +48,7 @@ def ensure(ctx: Context) -> None:
             session.record_change(kinds.TRAIT, trait_id)
 
 
-def _missing(connection: sa.Connection) -> tuple[dict[str, int], list[str]]:
+def _find_missing(connection: sa.Connection) -> tuple[dict[str, int], list[str]]:
     """Return the missing classes with their ids, and the missing traits."""
     classes = set(connection.scalars(sa.select(_classes.c.name)))
     traits = set(connection.scalars(sa.select(_traits.c.name)))

@@ -88,7 +88,7 @@ def list_(
     with db.read_once(ctx) as session:
         trait_rows = session.execute(statement).all()
     # Databases differ in whether they tell a from A.
-    return [_record(row) for row in trait_rows
+    return [_make_record(row) for row in trait_rows
             if (valid_names is None or row.name in valid_names)
             and row.name.startswith(prefix or "")]
 
@@ -100,7 +100,7 @@ def get(ctx: Context, name: str) -> Named:
     :raises errors.TraitNotFound: there is none of that name.
     """
     with db.read_once(ctx) as session:
-        return _record(_find(session, name))
+        return _make_record(_find(session, name))
 
 
 @db.retry_writes
@@ -124,7 +124,7 @@ def ensure(ctx: Context, name: str) -> tuple[Named, bool]:
             raise failures.TransactionConflict
         if created:
             session.record_change(kinds.TRAIT, row.id)
-    return _record(row), created
+    return _make_record(row), created
 
 
 @db.retry_writes
@@ -159,7 +159,7 @@ def list_for_provider(ctx: Context, uuid: str) -> ProviderTraits:
     trait_rows = lookups.fetch_of_provider(ctx, _OF_PROVIDER, uuid)
     return ProviderTraits(
         trait_rows[0].generation,
-        tuple(_record(row) for row in trait_rows if row.name is not None))
+        tuple(_make_record(row) for row in trait_rows if row.name is not None))
 
 
 @db.retry_writes
@@ -184,7 +184,7 @@ def replace_for_provider(
             raise errors.UnknownTraits(unknown)
         changed = _set(session, provider.id, {row.id for row in trait_rows})
         return ProviderTraits(
-            int(generation) + changed, tuple(_record(row) for row in trait_rows))
+            int(generation) + changed, tuple(_make_record(row) for row in trait_rows))
 
 
 @db.retry_writes
@@ -243,5 +243,5 @@ def _is_name(name: str) -> bool:
     return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
-def _record(row: sa.Row[Any]) -> Named:
+def _make_record(row: sa.Row[Any]) -> Named:
     return Named(row.name, created_at=row.created_at, updated_at=row.updated_at)

@@ -69,10 +69,10 @@ def change_used(
     for row in plan.begun:
         amounts[row.cell].append(row.used)
     changes = [
-        {**_asked(cell, plan.deltas[cell], amounts.get(cell, [0])),
+        {**_make_change(cell, plan.deltas[cell], amounts.get(cell, [0])),
          "let_in": int(let_in is None or cell[0] in let_in)}
         for cell in sorted(plan.deltas)]
-    if changes and _move(session, changes) != len(changes):
+    if changes and _change_inventories(session, changes) != len(changes):
         raise CapacityShort(plan)
 
 
@@ -85,22 +85,22 @@ def count(ctx: Context, session: Session, plan: WritePlan) -> None:
     usage_counters.add(ctx, session, plan.counters)
 
 
-def _asked(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
+def _make_change(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
     return {"provider": cell[0], "class": cell[1], "delta": delta, "least": min(amounts),
             "most": max(amounts), "divisor": math.gcd(*amounts)}
 
 
-def _move(session: Session, changes: Sequence[Mapping[str, int]]) -> int:
+def _change_inventories(session: Session, changes: Sequence[Mapping[str, int]]) -> int:
     """Change the inventories that allow it; return how many did."""
     # PostgreSQL takes any number of inventories as arrays; the others have none.
     if session.dialect == "postgresql":
-        return session.execute_write(_MOVE_ARRAYS, arrays.columns(changes))
+        return session.execute_write(_CHANGE_ARRAYS, arrays.columns(changes))
     moved = 0
     for start in range(0, len(changes), _BATCH):
         batch = changes[start:start + _BATCH]
         parameters = {f"{name}{place}": value for place, values in enumerate(batch)
                       for name, value in values.items()}
-        moved += session.execute_write(_move_batch(len(batch)), parameters)
+        moved += session.execute_write(_build_batch_update(len(batch)), parameters)
     return moved
 
 
@@ -129,28 +129,28 @@ def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement
     )
 
 
-_ASKED = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
-          "least": sa.BigInteger, "most": sa.BigInteger, "divisor": sa.BigInteger,
-          "let_in": sa.Integer}
+_CHANGE = {"provider": sa.Integer, "class": sa.Integer, "delta": sa.BigInteger,
+           "least": sa.BigInteger, "most": sa.BigInteger, "divisor": sa.BigInteger,
+           "let_in": sa.Integer}
 
 
-def _build_move_arrays() -> sa.Update:
-    changes = dict(arrays.rows("asked", _ASKED).c)
+def _build_array_update() -> sa.Update:
+    changes = dict(arrays.rows("asked", _CHANGE).c)
     return sa.update(_inventories).where(_is_allowed(changes)).values(
         used=_inventories.c.used + changes["delta"])
 
 
-_MOVE_ARRAYS = _build_move_arrays()
+_CHANGE_ARRAYS = _build_array_update()
 
 
 @functools.cache
-def _move_batch(count: int) -> sa.Update:
+def _build_batch_update(count: int) -> sa.Update:
     """Build the same for ``count`` inventories as parameters one by one."""
     columns = _inventories.c
     changes, conditions = [], []
     for place in range(count):
         values = {name: sa.bindparam(f"{name}{place}", type_=kind)
-                 for name, kind in _ASKED.items()}
+                 for name, kind in _CHANGE.items()}
         here = sa.and_(columns.resource_provider_id == values["provider"],
                        columns.resource_class_id == values["class"])
         changes.append((here, values["delta"]))

@@ -26,7 +26,7 @@ _consumers, _allocations = tables.consumers, tables.allocations
 _BATCH = 100
 
 
-def _id_of(kind: str) -> sa.ScalarSelect[Any]:
+def _select_id(kind: str) -> sa.ScalarSelect[Any]:
     table, name = TABLES[kind]
     parameter = {"projects": "project", "users": "user", "types": "type"}[kind]
     return sa.select(table.c.id).where(name == sa.bindparam(parameter)).scalar_subquery()
@@ -42,7 +42,7 @@ def _insert(*, typed: bool) -> sa.Insert:
     exists = sa.exists(sa.select(there.c.id).where(there.c.uuid == sa.bindparam("uuid")))
     chosen = sa.select(
         sa.bindparam("uuid", type_=_consumers.c.uuid.type), tables.projects.c.id,
-        _id_of("users"), _id_of("types") if typed else sa.null(),
+        _select_id("users"), _select_id("types") if typed else sa.null(),
         sa.bindparam("generation", type_=sa.Integer),
     ).where(
         tables.projects.c.external_id == sa.bindparam("project"),
@@ -64,8 +64,8 @@ def _insert_values(*, typed: bool) -> sa.Insert:
     leaves a missing type out.
     """
     return sa.insert(_consumers).inline().values(
-        uuid=sa.bindparam("uuid"), project_id=_id_of("projects"), user_id=_id_of("users"),
-        consumer_type_id=_id_of("types") if typed else sa.null(),
+        uuid=sa.bindparam("uuid"), project_id=_select_id("projects"), user_id=_select_id("users"),
+        consumer_type_id=_select_id("types") if typed else sa.null(),
         generation=sa.bindparam("generation"))
 
 
@@ -317,12 +317,12 @@ def record_missing(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
 
     :returns: how many were recorded now.
     """
-    return sum(_record(ctx, uuids[start:start + _BATCH], owners)
+    return sum(_insert_records(ctx, uuids[start:start + _BATCH], owners)
                for start in range(0, len(uuids), _BATCH))
 
 
 @db.retry_writes
-def _record(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
+def _insert_records(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
     project, user = owners.incomplete
     writes = [
         records.AllocationWrite(uuid, allocations={"": {}}, project_id=project, user_id=user)
@@ -337,14 +337,14 @@ def _record(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
             }, typed=False)]
         if not inserted:
             return 0
-        holders, changes = _holdings(session, inserted)
+        holders, changes = _read_holdings(session, inserted)
         # What one of them held may have been released before its row was made.
         remove(session, sorted(set(inserted) - holders))
         usage_counters.add(ctx, session, changes)
         return len(holders)
 
 
-def _holdings(
+def _read_holdings(
     session: db.Session, uuids: Sequence[str]
 ) -> tuple[set[str], dict[usage_counters.Key, int]]:
     """Return which of these untyped consumers hold anything, and what they add up to."""

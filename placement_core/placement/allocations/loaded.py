@@ -31,7 +31,7 @@ _BATCH = 500
 _NO_NUMBER = sa.literal_column("0")
 
 
-def _branch(
+def _build_branch(
     what: int, text: sa.ColumnElement[Any], *numbers: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
     """Build one part of the statement: its label, a text and five numbers."""
@@ -41,33 +41,33 @@ def _branch(
         *(column.label(f"n{place}") for place, column in enumerate(padded)))
 
 
-def _named(
+def _select_named(
     what: int, identity: sa.Column[Any], name: sa.Column[Any], parameter: str
 ) -> sa.Select[Any]:
-    return _branch(what, name, identity).where(lists.among(name, parameter))
+    return _build_branch(what, name, identity).where(lists.among(name, parameter))
 
 
-def _of_providers() -> sa.Select[Any]:
+def _select_providers() -> sa.Select[Any]:
     """Build the part about providers, with the roots of their trees where these are pooled."""
     providers, pooled = tables.resource_providers, tables.pooled_trees
     joined = providers.outerjoin(
         pooled, pooled.c.root_provider_id == providers.c.root_provider_id)
-    return _branch(
+    return _build_branch(
         _PROVIDER, providers.c.uuid, providers.c.id,
         sa.func.coalesce(pooled.c.root_provider_id, 0),
     ).select_from(joined).where(lists.among(providers.c.uuid, "providers"))
 
 
-def _of_consumers() -> tuple[sa.Select[Any], sa.Select[Any]]:
+def _select_consumers() -> tuple[sa.Select[Any], sa.Select[Any]]:
     consumers, held, inventories = tables.consumers, tables.allocations, tables.inventories
-    owners = _branch(
+    owners = _build_branch(
         _CONSUMER, consumers.c.uuid, consumers.c.project_id, consumers.c.user_id,
         sa.func.coalesce(consumers.c.consumer_type_id, tables.UNTYPED),
     ).where(lists.among(consumers.c.uuid, "consumers"))
     joined = held.outerjoin(inventories, sa.and_(
         inventories.c.resource_provider_id == held.c.resource_provider_id,
         inventories.c.resource_class_id == held.c.resource_class_id))
-    allocations = _branch(
+    allocations = _build_branch(
         _HELD, held.c.consumer_id, held.c.id, held.c.resource_provider_id,
         held.c.resource_class_id, held.c.used,
         sa.case((inventories.c.id.is_(None), 0), else_=1),
@@ -75,11 +75,11 @@ def _of_consumers() -> tuple[sa.Select[Any], sa.Select[Any]]:
     return owners, allocations
 
 
-def _of_pairs() -> tuple[sa.Select[Any], sa.Select[Any]]:
+def _select_pairs() -> tuple[sa.Select[Any], sa.Select[Any]]:
     """Build the parts about pairs that one of the consumers belongs to (``moves``)."""
     columns = tables.moves.c
     both = columns.consumer_uuid.concat(_BETWEEN).concat(columns.moved_from)
-    pairs = _branch(_PAIR, both).where(columns.resource_class_id == tables.CONSUMERS_ID)
+    pairs = _build_branch(_PAIR, both).where(columns.resource_class_id == tables.CONSUMERS_ID)
     return (
         pairs.where(lists.among(columns.consumer_uuid, "consumers")),
         pairs.where(lists.among(columns.moved_from, "consumers")))
@@ -99,7 +99,8 @@ _OWNERS = (
 
 def _prepare(*names: tuple[int, sa.Column[Any], sa.Column[Any], str]) -> PreparedRead:
     return PreparedRead(sa.union_all(
-        _of_providers(), *(_named(*name) for name in names), *_of_consumers(), *_of_pairs()))
+        _select_providers(), *(_select_named(*name) for name in names), *_select_consumers(),
+        *_select_pairs()))
 
 
 #: Of consumers that are new, and of those that may change hands.
@@ -204,7 +205,7 @@ def _read_batch(
 def _sort_out(rows: LoadedRows, labelled: Iterable[Any], uuids: set[str]) -> None:
     """Put what the statement returns to what is known already.
 
-    :param labelled: its rows, each with what it is about (``_branch``).
+    :param labelled: its rows, each with what it is about (``_build_branch``).
     :param uuids: the consumers, as the writes spell them.
     """
     # An adopted MySQL table compares without regard to case.

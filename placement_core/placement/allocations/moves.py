@@ -146,26 +146,26 @@ def read_holdings(session: Session, uuids: Sequence[str]) -> dict[str, dict[tupl
     return holdings
 
 
-def ranges(ctx: Context, size: int) -> Iterator[Range]:
+def list_ranges(ctx: Context, size: int) -> Iterator[Range]:
     """Yield ranges that together have all pairs, each with so many of them at most."""
     uuid = _moves.c.consumer_uuid
     following = (sa.select(uuid).distinct().where(uuid > sa.bindparam("after"))
                  .order_by(uuid).limit(size).subquery())
     last = sa.select(sa.func.max(following.c.consumer_uuid))
     after = ""
-    while until := _last(ctx, last, after):
+    while until := _read_last(ctx, last, after):
         yield after, until
         after = until
 
 
 @retry_writes
-def _last(ctx: Context, statement: sa.Select[tuple[str]], after: str) -> str | None:
+def _read_last(ctx: Context, statement: sa.Select[tuple[str]], after: str) -> str | None:
     with read_once(ctx) as session:
         last: str | None = session.execute(statement, {"after": after}).scalar_one()
         return last
 
 
-def recounted_all(session: Session, uuids: Range) -> list[tuple[Pair, Pair | None]]:
+def read_recounted(session: Session, uuids: Range) -> list[tuple[Pair, Pair | None]]:
     """Return the pairs of a range, each as it is kept and as it should be; of one moment."""
     amounts: dict[str, dict[int, int]] = collections.defaultdict(dict)
     owners: dict[str, tuple[str, int, int]] = {}
@@ -178,7 +178,7 @@ def recounted_all(session: Session, uuids: Range) -> list[tuple[Pair, Pair | Non
             owners[row.consumer_uuid] = row.moved_from, row.project_id, row.user_id
             amounts[row.consumer_uuid][row.resource_class_id] = row.used
     pairs = [Pair(uuid, *owner, amounts[uuid]) for uuid, owner in sorted(owners.items())]
-    return [(pair, recounted(pair, sums[pair.moved_from], sums[pair.consumer_uuid]))
+    return [(pair, recount(pair, sums[pair.moved_from], sums[pair.consumer_uuid]))
             for pair in pairs]
 
 
@@ -197,7 +197,7 @@ def plan_pairs(
     """
     changed = []
     for pair in pairs.values():
-        after = _updated(pair, written, others)
+        after = _update_pair(pair, written, others)
         if after != pair:
             changed.append(PairChange(pair, after))
     taken = {*pairs, *(pair.moved_from for pair in pairs.values())}
@@ -206,7 +206,7 @@ def plan_pairs(
     return changed
 
 
-def _updated(
+def _update_pair(
     pair: Pair, written: Mapping[str, ConsumerChange], others: Mapping[str, Held]
 ) -> Pair | None:
     for uuid in (pair.consumer_uuid, pair.moved_from):
@@ -216,15 +216,15 @@ def _updated(
     if pair.consumer_uuid == pair.moved_from:
         holding = written.get(pair.consumer_uuid)
         return pair if holding is None or holding.after == holding.before else None
-    return recounted(
-        pair, by_class(_after(pair.moved_from, written, others)),
-        by_class(_after(pair.consumer_uuid, written, others)))
+    return recount(
+        pair, sum_by_class(_find_holding_after(pair.moved_from, written, others)),
+        sum_by_class(_find_holding_after(pair.consumer_uuid, written, others)))
 
 
-def recounted(pair: Pair, first: Amounts, second: Amounts) -> Pair | None:
+def recount(pair: Pair, first: Amounts, second: Amounts) -> Pair | None:
     """Return a pair by what both hold; None: it is none any more."""
     if pair.consumer_uuid != pair.moved_from:
-        return dataclasses.replace(pair, used=_smaller(first, second)) if second else None
+        return dataclasses.replace(pair, used=_take_smaller(first, second)) if second else None
     twice = all(2 * used <= second.get(resource_class, 0)
                 for resource_class, used in pair.used.items() if used)
     return pair if second and twice else None
@@ -238,13 +238,13 @@ def find_new_pairs(written: Mapping[str, ConsumerChange], memory: int | None) ->
     once more elsewhere: an evacuation.
     """
     emptied = {
-        uuid: by_class(holding.before) for uuid, holding in written.items()
+        uuid: sum_by_class(holding.before) for uuid, holding in written.items()
         if holding.before and not holding.after}
     for uuid, holding in written.items():
         if not holding.after:
             continue
         if not holding.before:
-            amounts = by_class(holding.after)
+            amounts = sum_by_class(holding.after)
             source = next((
                 each for each, before in emptied.items()
                 if before == amounts and written[each].project_id == holding.project_id), None)
@@ -255,21 +255,21 @@ def find_new_pairs(written: Mapping[str, ConsumerChange], memory: int | None) ->
         elif _is_evacuation(holding, memory):
             # The consumer is one, however often it holds.
             yield Pair(uuid, uuid, holding.project_id, holding.user_id,
-                       {**by_class(holding.before), tables.CONSUMERS_ID: 0})
+                       {**sum_by_class(holding.before), tables.CONSUMERS_ID: 0})
 
 
 def _is_evacuation(holding: ConsumerChange, memory: int | None) -> bool:
     added = {cell: amount for cell, amount in holding.after.items() if cell not in holding.before}
-    before = by_class(holding.before)
+    before = sum_by_class(holding.before)
     return (
         memory in before
         and all(holding.after.get(cell) == amount for cell, amount in holding.before.items())
         and {provider for provider, _ in added}.isdisjoint(
             provider for provider, _ in holding.before)
-        and by_class(added) == before)
+        and sum_by_class(added) == before)
 
 
-def by_class(held: Held) -> dict[int, int]:
+def sum_by_class(held: Held) -> dict[int, int]:
     """Return the sums of what is held, by resource class."""
     sums: dict[int, int] = collections.defaultdict(int)
     for (_, resource_class), amount in held.items():
@@ -277,13 +277,13 @@ def by_class(held: Held) -> dict[int, int]:
     return dict(sums)
 
 
-def _after(
+def _find_holding_after(
     uuid: str, written: Mapping[str, ConsumerChange], others: Mapping[str, Held]
 ) -> Held:
     return written[uuid].after if uuid in written else others.get(uuid, {})
 
 
-def _smaller(first: Amounts, second: Amounts) -> dict[int, int]:
+def _take_smaller(first: Amounts, second: Amounts) -> dict[int, int]:
     smaller = {resource_class: min(first[resource_class], amount)
                for resource_class, amount in second.items() if resource_class in first}
     smaller[tables.CONSUMERS_ID] = 1 if first else 0

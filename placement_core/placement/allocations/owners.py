@@ -75,7 +75,7 @@ class Owners:
         names: set[tuple[str, str]] = set()
         for write in writes:
             if write.allocations:
-                names |= _owners_of(write)
+                names |= _get_owners(write)
         for kind, name in sorted(names - self._known):
             if not texts.is_storable(name):
                 raise errors.InvalidOwner(name)
@@ -127,7 +127,7 @@ class Owners:
         self._project_ids = {}
 
 
-def _owners_of(write: records.AllocationWrite) -> set[tuple[str, str]]:
+def _get_owners(write: records.AllocationWrite) -> set[tuple[str, str]]:
     owners = {("projects", write.project_id), ("users", write.user_id)}
     if write.consumer_type is not None:
         owners.add(("types", write.consumer_type))

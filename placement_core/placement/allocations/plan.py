@@ -78,7 +78,7 @@ def plan_writes(
     holdings = {}
     for write in writes:
         before = rows.held.get(write.consumer_uuid, {})
-        after = _wanted(write, rows)
+        after = _collect_wanted(write, rows)
         _plan_amounts(plan, write.consumer_uuid, before, after, rows.uncounted)
         _plan_steps(plan, before, after, raise_generations)
         _plan_owner(plan, write, rows, write.consumer_uuid in existed, before, after)
@@ -93,7 +93,7 @@ def plan_writes(
     return plan
 
 
-def _wanted(write: AllocationWrite, rows: LoadedRows) -> dict[Cell, int]:
+def _collect_wanted(write: AllocationWrite, rows: LoadedRows) -> dict[Cell, int]:
     return {
         # JSON Schema takes 2.0 for an integer.
         (rows.providers[uuid], rows.classes[name]): int(amount)
@@ -135,13 +135,13 @@ def _plan_owner(
     if existed:
         assert owner is not None  # its row is locked
         if before:
-            _count(plan, owner, before, -1)
-        new_owner = _new_owner(write, rows, owner) if after else owner
+            _plan_counters(plan, owner, before, -1)
+        new_owner = _find_new_owner(write, rows, owner) if after else owner
         if new_owner != owner:
             plan.moved[uuid] = owner = new_owner
     if after:
         assert owner is not None  # what gets allocations was made
-        _count(plan, owner, after, 1)
+        _plan_counters(plan, owner, after, 1)
         plan.owners[uuid] = owner
     elif existed:
         plan.emptied.append(uuid)
@@ -149,13 +149,13 @@ def _plan_owner(
         raise TransactionConflict  # made since its row was asked for, and not locked
 
 
-def _count(plan: WritePlan, owner: Owner, held: Mapping[Cell, int], sign: int) -> None:
+def _plan_counters(plan: WritePlan, owner: Owner, held: Mapping[Cell, int], sign: int) -> None:
     for (_, resource_class), used in held.items():
         plan.counters[*owner, resource_class] += sign * used
     plan.counters[*owner, tables.CONSUMERS_ID] += sign
 
 
-def _new_owner(write: AllocationWrite, rows: LoadedRows, owner: Owner) -> Owner:
+def _find_new_owner(write: AllocationWrite, rows: LoadedRows, owner: Owner) -> Owner:
     try:
         consumer_type = (owner[2] if write.consumer_type is None
                          else rows.types[write.consumer_type])

@@ -69,9 +69,9 @@ def list_for_consumer(
         return list_for_consumer(ctx, consumer_uuid, owners)
     project, user = owners.incomplete
     providers: dict[str, records.ProviderAllocation] = {}
-    for uuid, of_provider in _grouped(shares, "provider_uuid").items():
+    for uuid, of_provider in _group(shares, "provider_uuid").items():
         providers[uuid] = records.ProviderAllocation(
-            _resources(of_provider), of_provider[0].generation, _newest(of_provider))
+            _collect_resources(of_provider), of_provider[0].generation, _find_newest(of_provider))
     first = shares[0]
     return records.ConsumerAllocations(
         consumer_uuid, first.project_id or project, first.user_id or user,
@@ -94,24 +94,25 @@ def list_for_provider(
     if missing and ctx.session is None:
         consumers.record_missing(ctx, missing, owners or Owners())
     return records.ProviderAllocations(provider.generation, {
-        uuid: records.ConsumerShare(held[0].seen or 0, _resources(held), _newest(held))
-        for uuid, held in _grouped(shares, "consumer_id").items()
+        uuid: records.ConsumerShare(
+            rows[0].seen or 0, _collect_resources(rows), _find_newest(rows))
+        for uuid, rows in _group(shares, "consumer_id").items()
     })
 
 
-def _grouped(shares: Sequence[sa.Row[Any]], name: str) -> dict[str, list[sa.Row[Any]]]:
+def _group(shares: Sequence[sa.Row[Any]], name: str) -> dict[str, list[sa.Row[Any]]]:
     groups: dict[str, list[sa.Row[Any]]] = {}
     for row in shares:
         groups.setdefault(getattr(row, name), []).append(row)
     return groups
 
 
-def _resources(shares: Sequence[sa.Row[Any]]) -> dict[str, int]:
+def _collect_resources(shares: Sequence[sa.Row[Any]]) -> dict[str, int]:
     resources: dict[str, int] = {}
     for row in shares:
         resources[row.resource_class] = resources.get(row.resource_class, 0) + row.used
     return resources
 
 
-def _newest(shares: Sequence[sa.Row[Any]]) -> datetime.datetime | None:
+def _find_newest(shares: Sequence[sa.Row[Any]]) -> datetime.datetime | None:
     return max((row.created_at for row in shares if row.created_at is not None), default=None)

@@ -50,7 +50,7 @@ def check_classes(writes: Sequence[AllocationWrite], rows: LoadedRows) -> None:
 
 
 @contextlib.contextmanager
-def explained(
+def explaining_refusals(
     ctx: Context, writes: Sequence[AllocationWrite], new: NewInventories | None,
 ) -> Iterator[None]:
     """Turn ``CapacityShort`` into the refusal that says why.
@@ -72,8 +72,8 @@ def explained(
         return
     with db.read(ctx) as session:
         rows = loaded.read(session, writes, existed=False)
-        bounds = _bounds(session, rows, new or {})
-    raise _reason(writes, rows, bounds, plan.deltas) or TransactionConflict
+        bounds = _read_bounds(session, rows, new or {})
+    raise _explain(writes, rows, bounds, plan.deltas) or TransactionConflict
 
 
 class _InventoryBounds(NamedTuple):
@@ -86,7 +86,7 @@ class _InventoryBounds(NamedTuple):
     step_size: int
 
 
-def _bounds(
+def _read_bounds(
     session: db.Session, rows: LoadedRows, new: NewInventories
 ) -> dict[Cell, _InventoryBounds]:
     bounds = {
@@ -102,7 +102,7 @@ def _bounds(
     return bounds
 
 
-def _reason(
+def _explain(
     writes: Sequence[AllocationWrite], rows: LoadedRows, bounds: Mapping[Cell, _InventoryBounds],
     deltas: Mapping[Cell, int],
 ) -> errors.CannotAllocate | None:

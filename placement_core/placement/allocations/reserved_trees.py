@@ -90,7 +90,7 @@ def unmark(session: Session, root_id: int) -> None:
     session.record_change(kinds.PROVIDER, root_id)
 
 
-def entered(write: PlannedWrite) -> list[ReservedTree]:
+def find_entered(write: PlannedWrite) -> list[ReservedTree]:
     """Return the trees, reserved before their rows were locked, that somebody claims more of.
 
     Of those that became so since, ``applying.change_used`` gives nothing.
@@ -103,7 +103,7 @@ def entered(write: PlannedWrite) -> list[ReservedTree]:
         by_root[row.root_provider_id].append(row)
     trees = []
     for root, rows in sorted(by_root.items()):
-        entrants = set(_entrants({row.id for row in rows}, write.rows, write.plan))
+        entrants = set(_find_entrants({row.id for row in rows}, write.rows, write.plan))
         if entrants:
             trees.append(ReservedTree(
                 root, [Held(*tuple(row)[1:]) for row in rows if row.consumer_id is not None],
@@ -112,7 +112,7 @@ def entered(write: PlannedWrite) -> list[ReservedTree]:
     return trees
 
 
-def _entrants(
+def _find_entrants(
     providers: Collection[int], rows: LoadedRows, plan: WritePlan
 ) -> Iterator[str]:
     """Return who would have more of a tree than before.
@@ -121,7 +121,7 @@ def _entrants(
     that is how machines are moved.
     """
     before: dict[str, dict[int, int]] = {
-        uuid: moves.by_class({cell: used for cell, used in held.items()
+        uuid: moves.sum_by_class({cell: used for cell, used in held.items()
                               if cell[0] in providers})
         for uuid, held in rows.held.items()}
     after: dict[str, dict[int, int]] = collections.defaultdict(collections.Counter)

@@ -47,7 +47,7 @@ def reshape(
         raises: nothing was changed.
     """
     carry_out(_reshape, ctx, WriteRequest(writes, {
-        uuid: (generation, _in_range(uuid, new_values))
+        uuid: (generation, _check_range(uuid, new_values))
         for uuid, (generation, new_values) in inventories.items()}), gates, owners)
 
 
@@ -64,7 +64,7 @@ def _reshape(
             name for _, new_values in inventories.values() for name in new_values})
         _check_names(request.writes, inventories, rows)
         unit.plan()
-        by_id = _by_id(inventories, rows)
+        by_id = _index_by_id(inventories, rows)
         raised = unit.lock_providers({
             provider: 2 if new_values else 1 for provider, new_values in by_id.items()})
         _check_generations(unit.session, seen, {
@@ -77,12 +77,12 @@ def _reshape(
     return unit.checks
 
 
-def _in_range(
+def _check_range(
     uuid: str, new_values: Mapping[str, InventoryValues]
 ) -> dict[str, InventoryValues]:
     checked = {}
     for name, values in new_values.items():
-        stored = inventory_records.in_range(values)
+        stored = inventory_records.normalize(values)
         if stored is None:
             raise errors.InvalidInventory(uuid, name, "A value is out of range.", verb="update")
         checked[name] = stored
@@ -121,7 +121,7 @@ def _check_names(
         raise errors.UnknownResourceClass(name, prefix="malformed reshaper data: ")
 
 
-def _by_id(
+def _index_by_id(
     inventories: NewInventories, rows: LoadedRows
 ) -> dict[int, dict[int, InventoryValues]]:
     """Return the inventories by the ids of providers and classes."""
@@ -140,8 +140,8 @@ def _put(session: db.Session, inventories: Mapping[int, Mapping[int, InventoryVa
 def _drop_others(
     session: db.Session, uuid: str, provider: int, class_ids: Collection[int]
 ) -> None:
-    gone = inventory_records.present(session, provider) - set(class_ids)
-    used = inventory_records.in_use(session, provider, gone)
+    gone = inventory_records.read_class_ids(session, provider) - set(class_ids)
+    used = inventory_records.find_used_classes(session, provider, gone)
     if used:
         raise errors.InventoryInUse(uuid, used, prefix="update conflict: ")
     inventory_records.remove(session, provider, gone)

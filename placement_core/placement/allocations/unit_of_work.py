@@ -19,7 +19,7 @@ from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite
 from placement_core.placement.allocations.loaded import LoadedRows
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.plan import WritePlan, plan_writes
-from placement_core.placement.allocations.refusals import explained
+from placement_core.placement.allocations.refusals import explaining_refusals
 from placement_core.placement.records import AllocationWrite
 
 #: A list of steps; returns the checks of the gates, in their order.
@@ -54,7 +54,7 @@ def unit_of_work(
     owners = owners or Owners()
     owners.ensure(ctx, request.writes)
     checks = [gate.prepare(ctx, request) for gate in gates]
-    with (explained(ctx, request.writes, request.inventories), db.write(ctx) as session,
+    with (explaining_refusals(ctx, request.writes, request.inventories), db.write(ctx) as session,
           owners.forgetting()):
         yield UnitOfWork(ctx, session, request.writes, checks)
 

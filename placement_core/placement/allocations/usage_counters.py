@@ -118,7 +118,7 @@ _COUNT_FOLLOWING = (
         _projects.c.id > _migrations.c.position)))
 
 
-def _differences() -> sa.Select[Any]:
+def _build_differences() -> sa.Select[Any]:
     """Build what the counters of some projects' users have more than those of everybody."""
     counted = sa.union_all(*(
         sa.select(part.number(_counters.c.project_id).label("project_id"),
@@ -131,7 +131,7 @@ def _differences() -> sa.Select[Any]:
     return sa.select(*key, used.label("used")).group_by(*key).having(used != 0)
 
 
-_DIFFERENCES = _differences()
+_DIFFERENCES = _build_differences()
 
 
 @db.retry_writes
@@ -211,7 +211,7 @@ def fold(ctx: Context) -> int:
     :returns: how many counters were removed.
     """
     removed = 0
-    for first, last in _ranges(ctx):
+    for first, last in _list_ranges(ctx):
         with db.read(ctx) as session:
             zero = [tuple(row) for row in session.execute(
                 _ZERO, {"first": first, "last": last})]
@@ -220,7 +220,7 @@ def fold(ctx: Context) -> int:
     return removed
 
 
-def _ranges(ctx: Context) -> Iterator[tuple[int, int]]:
+def _list_ranges(ctx: Context) -> Iterator[tuple[int, int]]:
     """Yield the first and the last of some projects that are counted, then of the next."""
     after = -2**31
     while True:

@@ -47,15 +47,15 @@ class UsageDelta:
 
 def measure(write: PlannedWrite) -> UsageDelta:
     """Return how much more a write uses."""
-    changes = judged_changes(write.plan)
+    changes = find_judged_changes(write.plan)
     if max(changes.values(), default=0) <= 0:
         return UsageDelta({}, {})
-    names = _class_names(
+    names = _read_class_names(
         write.session, write.rows, {key[2] for key, change in changes.items() if change})
-    return _named(changes, names, *_names_of_owners(write))
+    return _name_changes(changes, names, *_read_owner_names(write))
 
 
-def judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
+def find_judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
     """Return what changes of the usage of users, what moves counted once."""
     counted: collections.Counter[OwnerClass] = collections.Counter()
     for (project, user, _, resource_class), change in plan.counters.items():
@@ -70,7 +70,7 @@ def judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
     return {key: min(change, raw.get(key, 0)) for key, change in counted.items()}
 
 
-def _named(
+def _name_changes(
     changes: Mapping[OwnerClass, int], names: Mapping[int, str], projects: Mapping[int, str],
     users: Mapping[int, str],
 ) -> UsageDelta:
@@ -86,10 +86,10 @@ def _named(
             of_user = by_user.setdefault(
                 (project_name, users[user]), collections.defaultdict(int))
             of_user[name] += change
-    return UsageDelta(_growing(by_project), _growing(by_user))
+    return UsageDelta(_keep_growing(by_project), _keep_growing(by_user))
 
 
-def _names_of_owners(write: PlannedWrite) -> tuple[dict[int, str], dict[int, str]]:
+def _read_owner_names(write: PlannedWrite) -> tuple[dict[int, str], dict[int, str]]:
     projects, users = {}, {}
     for allocation_write in write.writes:
         owner = write.plan.owners.get(allocation_write.consumer_uuid)
@@ -99,7 +99,7 @@ def _names_of_owners(write: PlannedWrite) -> tuple[dict[int, str], dict[int, str
     return projects, users
 
 
-def _class_names(session: Session, rows: LoadedRows, class_ids: set[int]) -> dict[int, str]:
+def _read_class_names(session: Session, rows: LoadedRows, class_ids: set[int]) -> dict[int, str]:
     names = {number: name for name, number in rows.classes.items()}
     names[tables.CONSUMERS_ID] = CONSUMERS
     missing = class_ids - names.keys()
@@ -110,6 +110,6 @@ def _class_names(session: Session, rows: LoadedRows, class_ids: set[int]) -> dic
     return names
 
 
-def _growing(changes: Mapping[Key, dict[str, int]]) -> dict[Key, Amounts]:
+def _keep_growing(changes: Mapping[Key, dict[str, int]]) -> dict[Key, Amounts]:
     return {key: dict(amounts) for key, amounts in changes.items()
             if any(change > 0 for change in amounts.values())}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from placement_core.placement.candidates.combine import AnchorTree, Combination
 
 #: So many branches may come to nothing before they are remembered.
-_FORGETFUL = 32
+_DEAD_ENDS_UNTIL_REMEMBERED = 32
 #: So many nodes for each part may come to nothing in a tree, and after each
 #: combination, before the budget of the request is charged.
 ALLOWANCE = 16
@@ -49,14 +49,14 @@ class Search:
         self.credit = self.allowance
         self.dead_ends = 0
         self.dead: set[Hashable] = set()
-        self._cares: dict[int, dict[int, tuple[bool, list[int]]]] = {}
-        self._kinds: dict[int, dict[int, int]] = {}
-        self._marks: dict[Hashable, int] = {}
+        self._contested_by_level: dict[int, dict[int, tuple[bool, list[int]]]] = {}
+        self._row_kinds_by_level: dict[int, dict[int, int]] = {}
+        self._state_numbers: dict[Hashable, int] = {}
 
     def run(self) -> Iterator[Combination]:
         """Find all combinations."""
         try:
-            if self._prepare() and self._feasible():
+            if self._prepare() and self._is_feasible():
                 for _ in self._walk(0, self.end, 0, not self.tree.own):
                     yield tuple(self.chosen)
         except search_budget.BudgetExhausted:
@@ -83,7 +83,7 @@ class Search:
         #: A part's number at each level, or the complement of a same_subtree's.
         self.order = sorted(
             [*range(len(self.options)), *(~at for at in range(len(self.subtrees)))],
-            key=self._rank)
+            key=self._get_rank)
         self._find_independent_groups()
         self.coverage = {
             row: plan.coverage(plan.snapshot.entry(row))
@@ -99,20 +99,20 @@ class Search:
         self.own = [False] * (self.end + 1)
         #: For each same_subtree its top and the first part that this serves.
         self.tops: list[list[Top | None]] = [[]] * (self.end + 1)
-        self.limits = [self._limits(number) for number in range(len(self.options))]
+        self.limits = [self._find_limits(number) for number in range(len(self.options))]
         #: What the tops that are chosen leave of the options.
         self.narrowed = list(self.options)
         self.coverage_from = [0] * (self.end + 1)
         self.own_from = [False] * (self.end + 1)
-        self._start_over()
+        self._reset_usage()
         self._look_ahead(0, self.end)
         return True
 
-    def _rank(self, step: int) -> tuple[int, int, int, int]:
+    def _get_rank(self, step: int) -> tuple[int, int, int, int]:
         """Return what decides when a part or a same_subtree is dealt with."""
         if step < 0:
-            return self._independent_group(step), 0, len(self.subtrees[~step].rows), ~step
-        return self._independent_group(step), *self._rank_part(step, self.options)
+            return self._get_independent_group(step), 0, len(self.subtrees[~step].rows), ~step
+        return self._get_independent_group(step), *self._rank_part(step, self.options)
 
     def _rank_part(self, number: int, options: list[list[int]]) -> tuple[int, int, int]:
         late = bool(self.plan.required) and self.plan.parts[number].granular
@@ -124,7 +124,7 @@ class Search:
         self.group_begin: list[int] = []
         self.parts_begin: list[int] = []
         self.group_end: list[int] = []
-        for _, steps in itertools.groupby(self.order, self._independent_group):
+        for _, steps in itertools.groupby(self.order, self._get_independent_group):
             group = list(steps)
             begin = len(self.group_end)
             tops = sum(step < 0 for step in group)
@@ -133,17 +133,17 @@ class Search:
             self.parts_begin += [begin + tops] * len(group)
             self.group_end += [begin + len(group)] * len(group)
 
-    def _independent_group(self, step: int) -> int:
+    def _get_independent_group(self, step: int) -> int:
         return self.plan.independent_groups[step if step >= 0 else self.plan.subtrees[~step][0]]
 
-    def _start_over(self) -> None:
+    def _reset_usage(self) -> None:
         #: How many parts chose each row.
         self.uses: dict[int, int] = defaultdict(int)
         self.granular: set[int] = set()
         self.sums: dict[tuple[int, int], int] = defaultdict(int)
         self.tree_used: dict[int, list[int]] = defaultdict(list)
 
-    def _limits(self, number: int) -> dict[int, list[tuple[tuple[int, int], int, int]]]:
+    def _find_limits(self, number: int) -> dict[int, list[tuple[tuple[int, int], int, int]]]:
         """Return the contested classes that not all fit on a row at once.
 
         :returns: {row: [((row, class), amount, room), …]}.
@@ -173,7 +173,7 @@ class Search:
             self.coverage_from[level] = bits
             self.own_from[level] = own
 
-    def _feasible(self) -> bool:
+    def _is_feasible(self) -> bool:
         """Say whether there can be a combination, as far as is easily seen."""
         plan = self.plan
         if plan.isolate and not matching.can_have_one_each(plan, [
@@ -194,7 +194,7 @@ class Search:
         together = any(not self.plan.parts[number].granular
                        for number in self.order[begin:end] if number >= 0)
         found = any(True for _ in self._walk(begin, end, 0 if together else self.full, True))
-        self._start_over()
+        self._reset_usage()
         return found
 
     # The search
@@ -213,9 +213,9 @@ class Search:
         #: How many were found before each level was entered.
         before = [0] * end
         level = begin
-        self._enter(level)
+        self._enter_level(level)
         while True:
-            row = self._next(level)
+            row = self._find_next_row(level)
             if row is None:
                 if found == before[level]:
                     self.dead_ends += 1
@@ -224,47 +224,47 @@ class Search:
                 level -= 1
                 if level < begin:
                     return
-                self._give_back(level)
+                self._undo_choice(level)
                 continue
-            self._take(level, row)
+            self._choose_row(level, row)
             if level + 1 < end:
                 level += 1
                 before[level] = found
-                self._enter(level)
+                self._enter_level(level)
             else:
                 found += 1
                 self.credit = self.allowance
                 yield
-                self._give_back(level)
+                self._undo_choice(level)
 
-    def _enter(self, level: int) -> None:
+    def _enter_level(self, level: int) -> None:
         """Prepare what there is to try at a level.
 
         :raises search_budget.BudgetExhausted: too much came to nothing.
         """
         after_top = level > 0 and self.order[level - 1] < 0
-        if after_top and level == self.parts_begin[level] and not self._settle(level):
+        if after_top and level == self.parts_begin[level] and not self._narrow_to_tops(level):
             self.states[level] = None
             self.tries[level] = iter(())
-            self._pay()
+            self._charge_node()
             return
         number = self.order[level]
         rows = self.narrowed[number] if number >= 0 else self.subtrees[~number].rows
         self.plan.budget.steps += len(rows) + 1
-        self._pay()
+        self._charge_node()
         self.states[level] = None
-        many = self.dead_ends > _FORGETFUL
+        many = self.dead_ends > _DEAD_ENDS_UNTIL_REMEMBERED
         if many:
-            self.states[level] = self._state(level)
+            self.states[level] = self._describe_state(level)
         # What is left below a top that was just chosen is worth a look always.
         if (many and self.states[level] in self.dead) or (
                 (many or after_top) and not self._may_succeed(level)):
             self.tries[level] = iter(())
             return
-        tries = self._different(rows) if self.distinct else iter(rows)
-        self.tries[level] = tries if number >= 0 else self.subtrees[~number].choices(tries)
+        tries = self._skip_equal_rows(rows) if self.distinct else iter(rows)
+        self.tries[level] = tries if number >= 0 else self.subtrees[~number].list_choices(tries)
 
-    def _pay(self) -> None:
+    def _charge_node(self) -> None:
         """Count a node.
 
         :raises search_budget.BudgetExhausted: too many came to nothing.
@@ -273,7 +273,7 @@ class Search:
         if self.credit < 0:
             self.credit = self.plan.budget.draw()
 
-    def _settle(self, level: int) -> bool:
+    def _narrow_to_tops(self, level: int) -> bool:
         """Narrow the options of a group to what its tops leave, and order its parts anew.
 
         :returns: False where nothing is left for a part.
@@ -281,18 +281,18 @@ class Search:
         end = self.group_end[level]
         numbers = self.order[level:end]
         for number in numbers:
-            self.narrowed[number] = self._below_tops(level, number)
+            self.narrowed[number] = self._list_rows_below_tops(level, number)
             if not self.narrowed[number]:
                 return False
         self.order[level:end] = sorted(
             numbers, key=lambda number: self._rank_part(number, self.narrowed))
         self._look_ahead(level, end)
-        self._kinds.pop(level, None)
+        self._row_kinds_by_level.pop(level, None)
         for each in range(level, end):
-            self._cares.pop(each, None)
+            self._contested_by_level.pop(each, None)
         return True
 
-    def _next(self, level: int) -> int | None:
+    def _find_next_row(self, level: int) -> int | None:
         """Return the next row that may be chosen at a level."""
         number = self.order[level]
         if number < 0:
@@ -308,7 +308,7 @@ class Search:
             if row in limits and any(
                     self.sums.get(key, 0) + amount > room for key, amount, room in limits[row]):
                 continue
-            if self.plan.has_strict_rules and not self._allowed(level, number, row):
+            if self.plan.has_strict_rules and not self._passes_strict_rules(level, number, row):
                 continue
             if self.foreign and not (
                     self.own[level] or row not in self.foreign or self.own_from[level + 1]):
@@ -316,7 +316,7 @@ class Search:
             return row
         return None
 
-    def _allowed(self, level: int, number: int, row: int) -> bool:
+    def _passes_strict_rules(self, level: int, number: int, row: int) -> bool:
         """Judge a choice by the rules that few requests have."""
         plan = self.plan
         if self.full:
@@ -331,7 +331,7 @@ class Search:
                 return False
         return True
 
-    def _different(self, rows: list[int]) -> Iterator[int]:
+    def _skip_equal_rows(self, rows: list[int]) -> Iterator[int]:
         """Return the rows, of unused equals only the first."""
         if len(rows) == 1:
             yield rows[0]
@@ -345,7 +345,7 @@ class Search:
                 seen.add(classes[row])
             yield row
 
-    def _take(self, level: int, row: int) -> None:
+    def _choose_row(self, level: int, row: int) -> None:
         """Choose ``row`` at a level."""
         plan = self.plan
         number = self.order[level]
@@ -370,7 +370,7 @@ class Search:
             self.tree_used[int(plan.snapshot.layout.root[row])].append(row)
         self.tops[level + 1] = self.tops[level]
 
-    def _give_back(self, level: int) -> None:
+    def _undo_choice(self, level: int) -> None:
         """Undo the choice at a level."""
         plan = self.plan
         number = self.order[level]
@@ -395,7 +395,8 @@ class Search:
         for number in self.order[level:self.group_end[level]]:
             if number >= 0:
                 left[number] = (
-                    self.narrowed[number] if settled else self._below_tops(level, number))
+                    self.narrowed[number] if settled
+                    else self._list_rows_below_tops(level, number))
                 if not left[number]:
                     return False
         if plan.isolate and not matching.can_have_one_each(plan, [
@@ -412,7 +413,7 @@ class Search:
                         plan.useful_room(row, class_id) - self.sums.get((row, class_id), 0))
         return all(sum(room[class_id].values()) >= need for class_id, need in needs.items())
 
-    def _below_tops(self, level: int, number: int) -> list[int]:
+    def _list_rows_below_tops(self, level: int, number: int) -> list[int]:
         """Return the options of a part that the tops chosen before a level leave."""
         rows = self.options[number]
         for at in self.member[number]:
@@ -425,16 +426,16 @@ class Search:
                 self.plan.budget.steps += len(below)
         return rows
 
-    def _state(self, level: int) -> Hashable:
+    def _describe_state(self, level: int) -> Hashable:
         """Return all that decides whether the rest of the group can be completed."""
         begin = self.parts_begin[level]
         tops = tuple([self.tops[level][~step]
                       for step in self.order[self.group_begin[level]:min(begin, level)]])
         rows = []
         if level >= begin:
-            kinds = self._row_kinds(level)
+            kinds = self._number_row_kinds(level)
             used = {row for using in self.tree_used.values() for row in using}
-            for row, (isolated, classes) in self._what_matters(level).items():
+            for row, (isolated, classes) in self._find_contested(level).items():
                 if self.uses.get(row):
                     taken = tuple([(class_id, self.sums[row, class_id]) for class_id in classes
                                    if self.sums.get((row, class_id))])
@@ -442,17 +443,17 @@ class Search:
                     if taken or alone or row in used:
                         # A number takes far less room than what it stands for.
                         mark = (kinds[row], alone, row in used, taken)
-                        rows.append(self._marks.setdefault(mark, len(self._marks)))
+                        rows.append(self._state_numbers.setdefault(mark, len(self._state_numbers)))
             rows.sort()
         trees = frozenset([root for root, using in self.tree_used.items() if using])
         return level, self.covered[level], self.own[level], tops, trees, tuple(rows)
 
-    def _what_matters(self, level: int) -> dict[int, tuple[bool, list[int]]]:
+    def _find_contested(self, level: int) -> dict[int, tuple[bool, list[int]]]:
         """Return what the parts from a level on may compete for.
 
         :returns: {row: (whether it must be nobody's yet, contested classes)}.
         """
-        known = self._cares.get(level)
+        known = self._contested_by_level.get(level)
         if known is None:
             plan = self.plan
             isolated: dict[int, bool] = defaultdict(bool)
@@ -463,17 +464,17 @@ class Search:
                     classes[row].update(
                         class_id for (_, class_id), _, _ in self.limits[number].get(row, ()))
             known = {row: (isolated[row], sorted(classes[row])) for row in isolated}
-            self._cares[level] = known
+            self._contested_by_level[level] = known
         return known
 
-    def _row_kinds(self, level: int) -> dict[int, int]:
+    def _number_row_kinds(self, level: int) -> dict[int, int]:
         """Number the rows of a group by what they can still do; equals have one number."""
         begin = self.parts_begin[level]
-        kinds = self._kinds.get(begin)
+        kinds = self._row_kinds_by_level.get(begin)
         if kinds is None:
             plan = self.plan
             numbers: dict[Hashable, int] = {}
-            kinds = self._kinds[begin] = {}
+            kinds = self._row_kinds_by_level[begin] = {}
             parts = group_parts_by_row({
                 number: self.narrowed[number]
                 for number in sorted(self.order[begin:self.group_end[level]])})

@@ -101,7 +101,7 @@ class CandidatesExplanation:
     combinations: CombinationsExplanation
 
 
-def candidates(
+def explain_candidates(
     snapshot: CapacitySnapshot, request: CandidatesRequest, *, max_candidates: int | None = None,
     exclude_reserved: bool = False,
 ) -> CandidatesExplanation:

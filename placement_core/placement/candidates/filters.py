@@ -158,19 +158,19 @@ def with_any_trait(snapshot: CapacitySnapshot, names: Collection[str]) -> Mask |
     if not names:
         return None
     size = snapshot.size
-    return _any_of([snapshot.rows_with_trait(ids[name]).mask(size) for name in names], size)
+    return _match_any([snapshot.rows_with_trait(ids[name]).mask(size) for name in names], size)
 
 
 def in_aggregates(
     snapshot: CapacitySnapshot, member_of: Iterable[frozenset[str]]
 ) -> Mask | None:
     """Return which rows are in one aggregate of every set; None for no condition."""
-    return _all_of(_in_any_aggregate(snapshot, uuids) for uuids in member_of)
+    return _match_all(_find_in_any_aggregate(snapshot, uuids) for uuids in member_of)
 
 
 def in_any_aggregate(snapshot: CapacitySnapshot, uuids: Collection[str]) -> Mask | None:
     """Return which rows are in one of these aggregates; None for no aggregates."""
-    return _in_any_aggregate(snapshot, uuids) if uuids else None
+    return _find_in_any_aggregate(snapshot, uuids) if uuids else None
 
 
 def in_tree(snapshot: CapacitySnapshot, uuid: str) -> Mask:
@@ -376,12 +376,12 @@ def _find_reached_roots(
     return reached
 
 
-def _in_any_aggregate(snapshot: CapacitySnapshot, uuids: Collection[str]) -> Mask:
+def _find_in_any_aggregate(snapshot: CapacitySnapshot, uuids: Collection[str]) -> Mask:
     size = snapshot.size
-    return _any_of([snapshot.rows_in_aggregate(uuid).mask(size) for uuid in uuids], size)
+    return _match_any([snapshot.rows_in_aggregate(uuid).mask(size) for uuid in uuids], size)
 
 
-def _any_of(masks: list[Mask], size: int) -> Mask:
+def _match_any(masks: list[Mask], size: int) -> Mask:
     if len(masks) == 1:
         return masks[0]
     mask = np.zeros(size, dtype=bool)
@@ -390,7 +390,7 @@ def _any_of(masks: list[Mask], size: int) -> Mask:
     return mask
 
 
-def _all_of(masks: Iterable[Mask]) -> Mask | None:
+def _match_all(masks: Iterable[Mask]) -> Mask | None:
     result = None
     for mask in masks:
         result = mask if result is None else result & mask

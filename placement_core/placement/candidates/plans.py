@@ -90,7 +90,7 @@ class Plan:
             snapshot=snapshot, parts=parts, isolate=isolate, one_per_tree=one_per_tree,
             subtrees=subtrees, independent_groups=_find_independent_groups(len(parts), ties),
             required=required, contested=contested, demand=demand,
-            sums={class_id: _sums(
+            sums={class_id: _sum_amounts(
                 [amount for pairs in contested for each, amount in pairs if each == class_id])
                 for class_id in demand},
             classes=frozenset(wanted),
@@ -171,7 +171,7 @@ def _find_independent_groups(count: int, ties: list[Sequence[int]]) -> list[int]
     return groups
 
 
-def _sums(amounts: list[int]) -> list[int]:
+def _sum_amounts(amounts: list[int]) -> list[int]:
     """Return what some of the amounts can add up to, sorted; nothing if that is a lot."""
     sums = {0}
     for amount in amounts:

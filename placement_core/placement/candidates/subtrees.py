@@ -63,7 +63,7 @@ class Subtree:
         self.rows = [top for top in self.rows
                      if any(top in rows for rows in self._options.values())]
 
-    def choices(self, tops: Iterable[int]) -> Iterator[Top]:
+    def list_choices(self, tops: Iterable[int]) -> Iterator[Top]:
         """Return each top with each part that it can be the first to serve."""
         for top in tops:
             for number in self._numbers:

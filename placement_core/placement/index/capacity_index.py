@@ -58,7 +58,7 @@ class CapacityIndex:
         what it changed.
         """
         snapshot = self.snapshot(ctx)
-        revisions, changed = _revisions(self._follower.own_context(ctx), snapshot)
+        revisions, changed = _read_revisions(self._follower.own_context(ctx), snapshot)
         indexed = {entry.provider.id: entry.revision
                    for entry in snapshot.entries if entry is not None}
         return sorted(
@@ -118,7 +118,7 @@ def _read(ctx: Context, before: CapacitySnapshot | None) -> _IndexRead:
 
 
 @db.retry_writes
-def _revisions(ctx: Context, snapshot: CapacitySnapshot) -> tuple[dict[int, int], set[int]]:
+def _read_revisions(ctx: Context, snapshot: CapacitySnapshot) -> tuple[dict[int, int], set[int]]:
     """Return all revisions, and the providers that changed since ``snapshot``."""
     with db.read(ctx) as session:
         revisions = {row.id: row.revision for row in session.execute(_REVISIONS)}

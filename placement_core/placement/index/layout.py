@@ -109,7 +109,7 @@ class Layout:
 
     def _give_rows(self, placed: Mapping[int, ProviderPosition]) -> set[int]:
         """Give every placed provider a row; return all their rows."""
-        new_ids = [id_ for id_ in _tree_order(placed) if id_ not in self.row_of_id]
+        new_ids = [id_ for id_ in _sort_by_tree(placed) if id_ not in self.row_of_id]
         missing = len(new_ids) - len(self._vacant)
         if missing > 0:
             # Spare rows, so that most new providers need no copy of the arrays.
@@ -152,7 +152,7 @@ class Layout:
                 self.trees[root] = tuple(members)
 
 
-def _tree_order(placed: Mapping[int, ProviderPosition]) -> list[int]:
+def _sort_by_tree(placed: Mapping[int, ProviderPosition]) -> list[int]:
     """Return ids so that trees are consecutive, each parent before its children."""
     children: dict[int, list[int]] = {}
     tops = []

@@ -74,7 +74,7 @@ def load_names(session: Session) -> NameIndex:
 def load_all_providers(session: Session) -> list[ProviderRow]:
     """Read all providers."""
     return _assemble(session, (
-        _rows(session.execute(statement)) for statement, _ in _EVERYTHING))
+        _read_rows(session.execute(statement)) for statement, _ in _EVERYTHING))
 
 
 def load_providers(session: Session, ids: Collection[int]) -> dict[int, ProviderRow | None]:
@@ -84,13 +84,13 @@ def load_providers(session: Session, ids: Collection[int]) -> dict[int, Provider
     for start in range(0, len(ordered), _BATCH):
         batch = {"ids": ordered[start:start + _BATCH]}
         rows = _assemble(session, (
-            _rows(session.execute(statement, batch))
+            _read_rows(session.execute(statement, batch))
             for statement in _SOME))
         providers.update((row.id, row) for row in rows)
     return providers
 
 
-def _rows(result: sa.CursorResult[Any]) -> Iterator[sa.Row[Any]]:
+def _read_rows(result: sa.CursorResult[Any]) -> Iterator[sa.Row[Any]]:
     """Yield rows, fetched many at a time: one by one each costs twice as much."""
     for rows in result.partitions(_FETCHED_AT_ONCE):
         yield from rows

@@ -67,7 +67,7 @@ def read(
 
 @functools.cache
 def _prepare(*, some: bool, user: bool, without: bool, moves_once: bool) -> PreparedRead:
-    def narrowed(
+    def narrow(
         statement: sa.Select[Any], owner: Any, project: Any = _projects.c.id
     ) -> sa.Select[Any]:
         statement = statement.join(_projects, owner.c.project_id == project)
@@ -88,10 +88,10 @@ def _prepare(*, some: bool, user: bool, without: bool, moves_once: bool) -> Prep
 
     consumer = sa.literal_column(str(tables.CONSUMERS_ID))
     counted = part(_counters, _counters.c.resource_class_id, _counters.c.used)
-    parts = [narrowed(counted, _counters)] if user else [
-        narrowed(counted.where(share.condition), _counters, share.number(_projects.c.id))
+    parts = [narrow(counted, _counters)] if user else [
+        narrow(counted.where(share.condition), _counters, share.number(_projects.c.id))
         for share in usage_counters.PARTS]
-    moved = narrowed(part(_moves, _moves.c.resource_class_id, -_moves.c.used), _moves)
+    moved = narrow(part(_moves, _moves.c.resource_class_id, -_moves.c.used), _moves)
     if not moves_once:
         moved = moved.where(_moves.c.resource_class_id == tables.CONSUMERS_ID)
     if without:
@@ -101,8 +101,8 @@ def _prepare(*, some: bool, user: bool, without: bool, moves_once: bool) -> Prep
         held = part(_consumers, _allocations.c.resource_class_id, -_allocations.c.used).join(
             _allocations, _allocations.c.consumer_id == _consumers.c.uuid)
         parts += [
-            narrowed(held, _consumers).where(is_without(_consumers.c.uuid)),
-            narrowed(part(_consumers, consumer, sa.literal_column("-1")), _consumers).where(
+            narrow(held, _consumers).where(is_without(_consumers.c.uuid)),
+            narrow(part(_consumers, consumer, sa.literal_column("-1")), _consumers).where(
                 is_without(_consumers.c.uuid))]
     all_parts = sa.union_all(*parts, moved).subquery("parts")
     used = sa.func.sum(all_parts.c.used)

@@ -35,7 +35,7 @@ _counters, _moves, _projects, _classes = (
     tables.usage_counters, tables.moves, tables.projects, tables.resource_classes)
 
 
-def _sums(
+def _build_sums(
     of: sa.Table, moved: int, part: Part, *, named: bool, some: bool
 ) -> sa.Select[Any]:
     """Build the sums of counters, or of pairs; of all projects, or of some."""
@@ -56,16 +56,17 @@ def _sums(
 _PAIRS = Part(1, sa.true(), "ids")
 
 
-def _statement(*, named: bool, some: bool) -> sa.CompoundSelect[Any]:
+def _build_statement(*, named: bool, some: bool) -> sa.CompoundSelect[Any]:
     return sa.union_all(
-        *(_sums(_counters, 0, part, named=named, some=some) for part in usage_counters.PARTS),
-        _sums(_moves, 1, _PAIRS, named=named, some=some))
+        *(_build_sums(_counters, 0, part, named=named, some=some)
+          for part in usage_counters.PARTS),
+        _build_sums(_moves, 1, _PAIRS, named=named, some=some))
 
 
-_EVERY = _statement(named=True, some=False)
-_SOME_NAMED = _statement(named=True, some=True)
+_EVERY = _build_statement(named=True, some=False)
+_SOME_NAMED = _build_statement(named=True, some=True)
 #: Where the names are known: planning the joins costs more than the sums.
-_SOME = _statement(named=False, some=True)
+_SOME = _build_statement(named=False, some=True)
 #: For PostgreSQL: elsewhere the text depends on the number of projects.
 _SOME_PREPARED = db.PreparedRead(_SOME)
 
@@ -85,7 +86,7 @@ class _NamesById:
     projects: Mapping[int, str]
     classes: Mapping[int, str | None]
 
-    def with_those_of(self, sums: Sequence[Any]) -> _NamesById:
+    def add_names_of(self, sums: Sequence[Any]) -> _NamesById:
         """Return them with the names beside some sums."""
         return _NamesById(
             {**self.projects, **{row.project_id: row.external_id for row in sums}},
@@ -121,7 +122,7 @@ class _Layout:
         self._of_sets: weakref.WeakKeyDictionary[ProjectSet, np.ndarray] = (
             weakref.WeakKeyDictionary())
 
-    def rows_of(self, projects: ProjectSet) -> np.ndarray:
+    def find_rows(self, projects: ProjectSet) -> np.ndarray:
         """Return the rows of those projects that have one."""
         rows = self._of_sets.get(projects)
         if rows is None:
@@ -130,7 +131,7 @@ class _Layout:
             self._of_sets[projects] = rows
         return rows
 
-    def extended(self, project_ids: Collection[str]) -> _Layout:
+    def extend(self, project_ids: Collection[str]) -> _Layout:
         """Return a layout that has rows for these projects, too."""
         if all(project_id in self.rows for project_id in project_ids):
             return self
@@ -161,7 +162,7 @@ class Usages:
 
         What is being moved counts once.
         """
-        rows = self._layout.rows_of(projects)
+        rows = self._layout.find_rows(projects)
         return (_sum(self._columns, rows, resource_class)
                 - _sum(self._moved, rows, resource_class))
 
@@ -218,7 +219,7 @@ class UsageIndex:
         """
         return self.usages(ctx).by_project(project_ids, moves_once=moves_once)
 
-    def renewed_usages(self, ctx: Context) -> Usages:
+    def renew_usages(self, ctx: Context) -> Usages:
         """Return the same, asked for because something surely changed.
 
         The one question that ``usages`` would ask first is saved.
@@ -238,48 +239,50 @@ def _refresh(ctx: Context, before: Version[Usages] | None) -> Version[Usages]:
     if before is None:
         with db.read_each(ctx) as session:
             now = vector.read_current(session)
-            return Version(now, _loaded(session))
+            return Version(now, _load(session))
     now, changed = vector.follow(ctx, before.vector)
     if changed is None:
         with db.read_each(ctx) as session:
-            return Version(now, _loaded(session))
+            return Version(now, _load(session))
     ids = sorted(ref for kind, ref in changed if kind == kinds.PROJECT)
     of_kinds = {kind for kind, _ in changed}
     revision = next(_revisions) if kinds.REVISION in of_kinds else before.value.revision
     if kinds.RESOURCE_CLASS in of_kinds or len(ids) > _FEW:
         with db.read_each(ctx) as session:
-            return Version(now, _loaded(session, revision))
-    value = _changed(ctx, before.value, ids) if ids else before.value
+            return Version(now, _load(session, revision))
+    value = _apply_changes(ctx, before.value, ids) if ids else before.value
     return Version(now, dataclasses.replace(value, revision=revision))
 
 
-def _loaded(session: Session, revision: int | None = None) -> Usages:
+def _load(session: Session, revision: int | None = None) -> Usages:
     """Read what all projects use; a new revision unless one is handed in."""
     sums = session.execute(_EVERY).all()
-    return _with(
+    return _replace_sums(
         Usages(_Layout({}), {}, {}, next(_revisions) if revision is None else revision),
-        (), sums, _NO_NAMES.with_those_of(sums))
+        (), sums, _NO_NAMES.add_names_of(sums))
 
 
-def _changed(ctx: Context, before: Usages, ids: list[int]) -> Usages:
+def _apply_changes(ctx: Context, before: Usages, ids: list[int]) -> Usages:
     names = before.names
     if all(id_ in names.projects for id_ in ids):
-        sums = _sums_of(ctx, ids)
+        sums = _read_sums(ctx, ids)
         if all(row.resource_class_id in names.classes for row in sums):
-            return _with(before, ids, sums, names)
+            return _replace_sums(before, ids, sums, names)
     with db.read_each(ctx) as session:
         named = session.execute(_SOME_NAMED, usage_counters.ids(ids)).all()
-    return _with(before, ids, named, names.with_those_of(named))
+    return _replace_sums(before, ids, named, names.add_names_of(named))
 
 
-def _sums_of(ctx: Context, ids: list[int]) -> Sequence[Any]:
+def _read_sums(ctx: Context, ids: list[int]) -> Sequence[Any]:
     if ctx.database.dialect == "postgresql":
         return _SOME_PREPARED.fetch(ctx, usage_counters.ids(ids))
     with db.read_each(ctx) as session:
         return session.execute(_SOME, usage_counters.ids(ids)).all()
 
 
-def _with(before: Usages, ids: Iterable[int], sums: Iterable[Any], names: _NamesById) -> Usages:
+def _replace_sums(
+    before: Usages, ids: Iterable[int], sums: Iterable[Any], names: _NamesById
+) -> Usages:
     """Return usages with all that some projects use now.
 
     :param ids: of projects that may have no counters any more; what they have is found.
@@ -294,7 +297,7 @@ def _with(before: Usages, ids: Iterable[int], sums: Iterable[Any], names: _Names
             of_project = moved.setdefault(names.projects[row.project_id], {})
         if resource_class is not None:
             of_project[resource_class] = int(row.used)
-    layout = before._layout.extended(used)
+    layout = before._layout.extend(used)
     at = np.array([layout.rows[project] for project in used], dtype=np.intp)
     return Usages(
         layout,

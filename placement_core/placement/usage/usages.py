@@ -33,7 +33,7 @@ _OF_PROVIDER = (
 )
 
 
-def _of_project(*, user: bool) -> sa.Select[Any]:
+def _read_project(*, user: bool) -> sa.Select[Any]:
     """Build what everybody in a project uses, or one user in it."""
     counted = sa.select(
         _counters.c.consumer_type_id, _counters.c.resource_class_id, _counters.c.used)
@@ -59,8 +59,8 @@ def _of_project(*, user: bool) -> sa.Select[Any]:
         .order_by(_types.c.name, rows.c.resource_class_id))
 
 
-_OF_USER = PreparedRead(_of_project(user=True))
-_OF_ANYBODY = PreparedRead(_of_project(user=False))
+_OF_USER = PreparedRead(_read_project(user=True))
+_OF_ANYBODY = PreparedRead(_read_project(user=False))
 
 
 @db.retry_writes

@@ -126,7 +126,7 @@ class TestSilence(base.DatabaseTestCase):
         self.assertRaises(Away, self.far.database.availability.require)
         self.link.restore()
         deadline = time.monotonic() + 10
-        while self.far.database.availability.away and time.monotonic() < deadline:
+        while self.far.database.availability.is_away and time.monotonic() < deadline:
             time.sleep(0.05)
         self.insert(self.far, "one")
         self.assertEqual(1, self.names("one"))
@@ -150,7 +150,7 @@ class TestSilence(base.DatabaseTestCase):
         slow = {"postgresql": "SELECT pg_sleep(4)", "mysql": "SELECT SLEEP(4)"}[self.kind]
         with db.read(self.far) as session:
             session.connection.exec_driver_sql(slow).all()
-        self.assertFalse(self.far.database.availability.away)
+        self.assertFalse(self.far.database.availability.is_away)
 
     def test_a_slow_row_lock_is_let_be(self):
         heads = change_tables.change_heads
@@ -162,7 +162,7 @@ class TestSilence(base.DatabaseTestCase):
             time.sleep(4)
         writer.join(20)
         self.assertEqual(1, self.names("later"))
-        self.assertFalse(self.far.database.availability.away)
+        self.assertFalse(self.far.database.availability.is_away)
 
     def test_one_tls_context(self):
         """PyMySQL reads the system's certificates for each that it makes."""

@@ -46,7 +46,7 @@ class LostTestCase(claims.ClaimsTestCase):
     def wait_until_it_answers(self):
         """Wait until the outage is over, as clients do who are told to come back."""
         deadline = time.monotonic() + 20
-        while self.proxied.availability.away and time.monotonic() < deadline:
+        while self.proxied.availability.is_away and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def assert_once(self, amount=2, generation=1):

@@ -117,7 +117,7 @@ class TestEachError(base.DatabaseTestCase):
             for road, send in self.roads().items():
                 error = self.assertRaises(Exception, send, code)
                 self.assertIs(_VERDICTS[row.meaning], type(error), f"{row} {road}: {error!r}")
-        self.assertFalse(self.database.availability.away)
+        self.assertFalse(self.database.availability.is_away)
 
     def test_what_is_lost_is_repeated(self):
         for row in BY_DIALECT[self.kind]:

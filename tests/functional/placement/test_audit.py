@@ -104,7 +104,8 @@ class TestAudit(claims.ClaimsTestCase):
         found, = audit.audit(self.ctx, repair=True)
         self.assertEqual(("inventory", 0, 2, False),
                          (found.what, found.stored, found.actual, found.repaired))
-        self.assertEqual(f"VCPU on resource provider {self.hosts[0].uuid}", found.where)
+        host = self.hosts[0]
+        self.assertEqual(f"VCPU on resource provider {host.name} ({host.uuid})", found.where)
         inventories.create(self.ctx, self.hosts[0].uuid, "VCPU", InventoryValues(80),
                            allow_fully_reserved=True)
         self.check(("used", 0, 2))

@@ -213,7 +213,7 @@ class TestFreshness(_IndexCase):
             return
         one = providers.get(ctx, chance.choice(known))
         with contextlib.suppress(
-                errors.ProviderHasChildren, errors.ProviderNotSaved, errors.Fenced):
+                errors.ProviderHasChildren, errors.ProviderNotSaved, errors.ProviderReserved):
             chance.choice((
                 lambda: providers.delete(ctx, one.uuid),
                 lambda: providers.update(

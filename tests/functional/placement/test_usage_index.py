@@ -89,12 +89,12 @@ class TestUsageIndex(claims.ClaimsTestCase):
     def test_a_revision_of_limits_is_seen(self):
         before = self.index.usages(self.ctx).revision
         with db.write(self.ctx) as session:
-            revisions.raise_(session, revisions.LIMITS)
+            revisions.increment(session, revisions.LIMITS)
         self.assertGreater(self.index.usages(self.ctx).revision, before)
 
     def test_other_revisions_do_not_outdate_limits(self):
         before = self.index.usages(self.ctx).revision
         for name in (revisions.POOL, revisions.POOL_HOSTS, revisions.NOTICES):
             with db.write(self.ctx) as session:
-                revisions.raise_(session, name)
+                revisions.increment(session, name)
         self.assertEqual(before, self.index.usages(self.ctx).revision)

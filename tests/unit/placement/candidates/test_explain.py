@@ -43,7 +43,7 @@ def group(suffix="", wanted=None, judged=TraitFilter(), inside=AggregateFilter()
 
 
 def ask(snapshot, *groups, exclude_reserved=False, **options):
-    return explain.candidates(
+    return explain.explain_candidates(
         snapshot, CandidatesRequest(groups, **options), exclude_reserved=exclude_reserved)
 
 
@@ -59,7 +59,7 @@ class TestAgainstTheSearch(base.TestCase):
         """What was not dropped is what was found; only an empty answer has a reason."""
         snapshot = snapshots.build(*rows)
         found = len(search.find(snapshot, request))
-        explained = explain.candidates(snapshot, request)
+        explained = explain.explain_candidates(snapshot, request)
         self.assertEqual(found, explained.candidates)
         counted = explained.combinations
         self.assertTrue(counted.complete)
@@ -126,11 +126,11 @@ class TestSteps(base.TestCase):
             *(snapshots.provider(number, vcpu(8)) for number in range(1, 8)))
         request = CandidatesRequest((group(),), limit=3)
         for most, found in ((None, 3), (2, 2), (5, 3)):
-            explained = explain.candidates(snapshot, request, max_candidates=most)
+            explained = explain.explain_candidates(snapshot, request, max_candidates=most)
             self.assertEqual((found, found), (explained.candidates, explained.limit))
         self.assertEqual(
             "[placement] max_allocation_candidates is 0",
-            explain.candidates(snapshot, request, max_candidates=0).reason)
+            explain.explain_candidates(snapshot, request, max_candidates=0).reason)
 
     def test_unknown_names(self):
         snapshot = snapshots.build()
@@ -456,7 +456,7 @@ class TestWork(base.TestCase):
                     test_search_budget.groups(8), isolate=isolate, **options)
                 tracemalloc.start()
                 try:
-                    explained = explain.candidates(snapshot, request)
+                    explained = explain.explain_candidates(snapshot, request)
                     self.assertLess(tracemalloc.get_traced_memory()[1], 60_000_000)
                 finally:
                     tracemalloc.stop()
@@ -481,8 +481,8 @@ class TestWork(base.TestCase):
         self.patch(search_budget, "REQUEST_BUDGET", 10_000)
         snapshot = snapshots.build(*test_search_budget.host(10, capacity=100),
                                    *test_search_budget.host(1, first=101, capacity=2000))
-        explained = explain.candidates(snapshot, test_search_budget.hopeless(limit=10))
+        explained = explain.explain_candidates(snapshot, test_search_budget.hopeless(limit=10))
         self.assertEqual(1, explained.candidates)
         self.assertIn("1 provider trees cost too much to search", explained.cut)
         self.assertRaises(
-            errors.TooHard, explain.candidates, snapshot, test_search_budget.hopeless())
+            errors.TooHard, explain.explain_candidates, snapshot, test_search_budget.hopeless())
