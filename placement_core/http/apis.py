@@ -1,6 +1,6 @@
 """What an API is: a tree of routes, with the conventions that all of them share.
 
-Several APIs share one service; the prefix of a path says which of them a request is for.
+Several APIs share one service; the prefix of a path determines the API of a request.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from placement_core.http import errors as http_errors, media, validation
 from placement_core.http.operations import ONLY, Operation, Version
 from placement_core.http.versions import Versions
 
-#: Makes the 401 of a request without a valid token, of its WSGI environ: (headers beside the
-#: type and the length, JSON).
+#: Makes the 401 of a request without a valid token from its WSGI environ: (headers beside the
+#: content type and length, JSON).
 Make401 = Callable[[dict[str, Any]], tuple[list[tuple[str, str]], bytes]]
 
 _MESSAGE = orjson.dumps({

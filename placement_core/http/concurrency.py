@@ -76,6 +76,6 @@ class ConcurrencyLimit:
         """Wait for a slot; return whether there is one."""
         while not self._slots.acquire(timeout=_CHECK_EVERY_SECONDS):
             stuck = time.monotonic() - self._last_done_at > _PATIENCE_SECONDS
-            if stuck and self._availability.troubled:
+            if stuck and self._availability.is_troubled:
                 return False
         return True

@@ -44,7 +44,7 @@ class ETag:
         """
         parts = self.parts
         if self.of_limits:
-            parts = (revisions.ask(ctx, revisions.LIMITS), *parts)
+            parts = (revisions.read(ctx, revisions.LIMITS), *parts)
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -63,13 +63,13 @@ def matches_any(header: str) -> bool:
 
 
 class Bodies(BoundedCache[str, bytes]):
-    """The bodies that a process sent last, by tag."""
+    """A cache of the last bodies that a process sent, by tag."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         super().__init__(most_bytes, size=len)
         self._longest = most_bytes // 4
 
     def put(self, tag: str, body: bytes) -> None:
-        """Keep a body, unless it would leave little room for others."""
+        """Cache a body, unless it is larger than a quarter of the cache."""
         if len(body) <= self._longest:
             super().put(tag, body)

@@ -1,7 +1,7 @@
-"""From errors to responses: the one place where categories become statuses.
+"""Responses of errors: the only module that maps categories of errors to statuses.
 
-Each API renders its error documents (``RenderDocument``); ``render_document`` makes that of the
-Placement API, which others may use too.
+Each API renders its error documents (``RenderDocument``); ``render_document`` renders those of
+the Placement API, which other APIs may use too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MEDIA_TYPES = ("application/json", "text/html", "text/plain")
 
 
 class HTTPError(Exception):
-    """A request that never reached the domain: its form is wrong.
+    """A malformed request, which is refused before it reaches the domain.
 
     :param message: what is wrong with it.
     :param headers: further headers of the response.
@@ -64,15 +64,20 @@ class NotAllowed(errors.Forbidden):
     """The policy does not let this caller do that.
 
     :ivar rule: the rule's name.
+    :ivar needed: a sentence that says which role would do; empty: not known.
     """
 
     def __init__(self, rule: str, message: str = "") -> None:
         super().__init__(message or f"Policy does not allow {rule} to be performed.")
         self.rule = rule
+        self.needed = ""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {self.needed}".rstrip()
 
 
-#: Makes the response to (status, what was refused, WSGI environ, microversion); the
-#: microversion is None where none was understood, or none matters any more (500).
+#: Renders (status, error, WSGI environ, microversion); the microversion is None if the
+#: request has no valid one, or if it does not matter (500).
 RenderDocument = Callable[[int, errors.Error | HTTPError, dict[str, Any], Version | None],
                           Response]
 
@@ -98,11 +103,11 @@ def render_error(
     render_document: RenderDocument, error: errors.Error, environ: dict[str, Any],
     version: Version | None
 ) -> Response:
-    """Render an error of the domain. Log what is unavailable, in one line."""
+    """Render an error of the domain; log ``Unavailable`` in one line."""
     response = render_document(get_status(error), error, environ, version)
     if isinstance(error, errors.Unavailable):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
-        # The database room logs an outage once, not for each request.
+        # The database room logs an outage once instead of for each request.
         if not isinstance(error, Away):
             cause = f": {failures.describe_error(error)}" if error.__cause__ is not None else ""
             LOG.warning("request %s is answered 503: %s%s",

@@ -20,6 +20,8 @@ from placement_core.http.apis import Api, ApisByPath
 ENVIRON_KEY = "placement_core.identity"
 
 _ROOT = ("/", "")
+#: The options of keystonemiddleware.
+_AUTHTOKEN = "keystone_authtoken"
 _ANONYMOUS = Identity()
 
 
@@ -125,20 +127,21 @@ def _add_keystone(
     app: WSGIApplication, conf: cfg.ConfigOpts, public_paths: PublicPaths
 ) -> WSGIApplication:
     # Imported here because it is large and only this strategy needs it.
+    from keystoneauth1 import loading
     from keystonemiddleware import auth_token
 
+    loading.register_auth_conf_options(conf, _AUTHTOKEN)
+    if not (conf[_AUTHTOKEN].auth_type or conf[_AUTHTOKEN].auth_section):
+        raise errors.ConfigurationError(
+            f"[{_AUTHTOKEN}] auth_type: expected the way this service logs in at "
+            "Keystone, such as password, because [api] auth_strategy = keystone")
     try:
         # Its 401 is Keystone's error document, and says where to log in.
         validating: WSGIApplication = auth_token.AuthProtocol(
             KeystoneIdentity(app, public_paths), {"oslo_config_config": conf})
     except Exception as error:
         raise errors.ConfigurationError(
-            f"[keystone_authtoken]: {' '.join(str(error).split())}") from error
-    group = conf.keystone_authtoken
-    if not (group.auth_type or group.auth_section):
-        raise errors.ConfigurationError(
-            "[keystone_authtoken] auth_type: expected the way this service logs in at "
-            "Keystone, such as password, because [api] auth_strategy = keystone")
+            f"[{_AUTHTOKEN}]: {' '.join(str(error).split())}") from error
     public = public_paths.paths
 
     def unless_public(

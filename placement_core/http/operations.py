@@ -83,14 +83,14 @@ NOW = datetime.datetime.max
 
 @dataclasses.dataclass(slots=True)
 class Reply:
-    """What a view returns.
+    """The answer of a view.
 
     :ivar body: something JSON can hold, bytes that already are JSON, or None.
     :ivar location: a path below the mount point; it becomes an absolute URL.
     :ivar last_modified: naive UTC, ``NOW``, or None for no caching headers.
     :ivar cacheable: send ``Cache-Control: no-cache`` (and ``Last-Modified``
         where there is one) from microversion 1.15 on.
-    :ivar headers: others that this reply carries.
+    :ivar headers: further headers of this reply.
     """
 
     status: int = 200
@@ -122,12 +122,13 @@ class Operation:
     :ivar json_only: refuse an ``Accept`` that excludes JSON with 406.
     :ivar check_exists: called with (ctx, path) before a *bad body* is refused, so that
         a missing resource is 404 rather than 400.
-    :ivar check_served: raises where this deployment does not have the operation, before query
+    :ivar check_served: raises if this deployment does not have the operation, before query
         string and body are read.
     :ivar target: makes the policy target of a call; the caller's own by default.
     :ivar media_before_gate: 415 and 406 come before the 404 of ``since``.
-    :ivar etag: makes the entity tag of a read: where two calls have the same one,
-        ``view`` answers both of them 200 with the same body. None: there is none now.
+    :ivar etag: makes the entity tag of a read: if two calls have the same one,
+        ``view`` answers both of them 200 with the same body. It returns None if there is none
+        now.
     """
 
     method: str

@@ -85,6 +85,14 @@ class PathView:
 
     def __call__(self, _context: object, request: Request) -> Response:
         """Check a request, and answer it."""
+        try:
+            return self._answer(request)
+        except http_errors.NotAllowed as error:
+            error.needed = self._authorizer.describe(
+                error.rule, identity.get_identity(request.environ))
+            raise
+
+    def _answer(self, request: Request) -> Response:
         environ = request.environ
         method = environ["REQUEST_METHOD"]
         endpoint = self._endpoints.get(method)

@@ -1,8 +1,8 @@
-"""Authorization: oslo.policy with the rules that the APIs bring along.
+"""Authorization: oslo.policy with the rules of the APIs.
 
-Evaluating a rule costs more than most of what it guards, and its answer
-depends on nothing but the rules, the caller and the target. So answers are
-cached until the policy files change, which are checked once a second.
+Evaluating a rule costs more than most operations that it protects, and the result depends on
+nothing but the rules, the caller and the target. So results are cached until the policy files
+change, which are checked once a second.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from oslo_policy import policy
 from placement_core import errors
 from placement_core.caches import BoundedCache
 from placement_core.context import Identity
+from placement_core.http import rule_texts
 from placement_core.http.errors import NotAllowed
 
 LOG = logging.getLogger(__name__)
@@ -92,6 +93,14 @@ class Authorizer:
     def allows(self, rule: str, identity: Identity) -> bool:
         """Say whether the caller passes a rule that is about nothing but the caller."""
         return self._is_in_scope(rule, identity) and self._passes(rule, identity, None)
+
+    def describe(self, rule: str, identity: Identity) -> str:
+        """Return a sentence that says what the caller, who was refused, would need."""
+        if not self._is_in_scope(rule, identity):
+            scopes = " or ".join(f"a token for a {scope}" for scope in sorted(self._scopes[rule]))
+            return f"It takes {scopes}."
+        with self._lock:
+            return rule_texts.describe(rule, self._enforcer.rules)
 
     def _is_in_scope(self, rule: str, identity: Identity) -> bool:
         if not identity.system_scope and not identity.domain_id:

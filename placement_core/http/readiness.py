@@ -60,12 +60,12 @@ class Readiness:
         return [body]
 
     def _start_or_join(self) -> _ReadinessCheck:
-        """Return the check that is going on, or start one."""
+        """Return the running check, or start one."""
         with self._lock:
             if self._check is not None and not self._check.done.is_set():
                 return self._check
             check = self._check = _ReadinessCheck()
-        if self._services.database.availability.away:
+        if self._services.database.availability.is_away:
             check.done.set()
         else:
             # In a thread of its own, because this one waits for a bounded time only.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, ClassVar
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -44,10 +44,14 @@ class RequestLog:
 
     The id that a client sends (``X-OpenStack-Request-Id``) is logged beside ours as the
     global request id; it is never sent back.
+
+    :param probes: paths that machines ask for every few seconds: a line about them has the
+        level DEBUG.
     """
 
-    def __init__(self, app: WSGIApplication) -> None:
+    def __init__(self, app: WSGIApplication, probes: Collection[str] = ()) -> None:
         self.app = app
+        self._probes = probes
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -61,9 +65,12 @@ class RequestLog:
         request_id = _LogContext(global_request_id=global_id).request_id
         environ[ENVIRON_KEY] = request_id
 
+        level = logging.DEBUG if environ.get("PATH_INFO") in self._probes else logging.INFO
+
         def log_and_start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
-            if LOG.isEnabledFor(logging.INFO):
-                LOG.info(
+            if LOG.isEnabledFor(level):
+                LOG.log(
+                    level,
                     '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
                     environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _get_uri(environ),
                     status[:3], _get_length(headers), environ.get(MICROVERSION_KEY, "-"),

@@ -1,6 +1,6 @@
-"""From the operations of the APIs to Pyramid's routes and views.
+"""Adds the operations of the APIs to Pyramid as routes and views.
 
-Each path has one view (``PathView``), which knows the operations on it.
+Each path has one view (``PathView``) with its operations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def include(
     """Add the routes of every API to a Pyramid configuration.
 
     :param apis: a path belongs to the one with the longest prefix of it.
-    :param bodies: where conditional reads keep what they answered.
+    :param bodies: the cache of bodies for conditional reads.
     :raises ValueError: an operation is wrong: its policy rule is unknown, or
         another one has the same method and path.
     """

@@ -1,7 +1,7 @@
 """The Pyramid tween around all routes.
 
-It finds out which API a request is for and which microversion it asks for, and renders
-all exceptions. Source: spec placement_api §1.1 to §1.3.
+It determines the API and the microversion of a request, and renders all exceptions.
+Source: spec placement_api §1.1 to §1.3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""URLs as callers see them: of the service, and of their requests."""
+"""URLs of the service and of requests, as callers see them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def get_request_url(request: Request) -> str:
     """
     address = f"{get_host_url(request.environ)}{request.path}"
     query = request.query_string
-    # As it came, but for characters that no URL may have.
+    # Unchanged, except for characters that no URL may have.
     return f"{address}?{urllib.parse.quote(query.encode('latin-1'), safe=_IN_QUERIES)}" \
         if query else address
 

@@ -48,7 +48,7 @@ _LARGEST_INTEGER = 2**63 - 1
 
 
 class MalformedBody(errors.Invalid):
-    """The body is no JSON."""
+    """The body is not JSON."""
 
     def __init__(self, reason: object) -> None:
         super().__init__(f"Malformed JSON: {reason}")

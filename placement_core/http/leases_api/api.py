@@ -1,4 +1,4 @@
-"""The reservation API as the pipeline takes it: its routes and its habits.
+"""The definition of the reservation API: its routes and conventions.
 
 Source: spec blazar §2.
 """
@@ -28,7 +28,7 @@ def _render_document(
     _environ: dict[str, Any],
     _version: Version | None,
 ) -> Response:
-    """Make the error document: who reached an operation learns its code, too."""
+    """Build the error document; if the request reached an operation, with the error's code."""
     message = str(error) or f"{http.HTTPStatus(status).phrase}."
     if isinstance(error, (validation.InvalidBody, validation.InvalidQuery)):
         message = error.reason
@@ -48,7 +48,7 @@ def _render_document(
 
 
 def _is_malformed(error: errors.Error | http_errors.HTTPError) -> bool:
-    """Say whether a request was refused before it reached an operation."""
+    """Return whether a request was refused before it reached an operation."""
     return isinstance(error, (http_errors.HTTPError, validation.MalformedBody)) or (
         type(error) in (errors.Error, errors.NotFound, errors.Invalid))
 
@@ -62,7 +62,7 @@ def _get_name(error: errors.Error | http_errors.HTTPError) -> str:
 
 
 def _make_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
-    """Make the 401 of who has no token."""
+    """Build the headers and body of a 401 for requests without a token."""
     return [], orjson.dumps({
         "error": 401, "error_message": "The request you have made requires authentication."})
 

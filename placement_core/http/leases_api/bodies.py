@@ -1,8 +1,7 @@
-"""What a request body must look like: JSON schemas. Source: spec blazar §2.
+"""JSON schemas of request bodies. Source: spec blazar §2.
 
-They say of which types fields are; what is missing, and what dates mean, ``requests``
-says in the words of the reference. What a reservation's own fields must look like,
-its plugin says.
+They check the types of fields. ``requests`` checks for missing fields and parses dates, with the
+error texts of the reference; plugins check the fields of their reservations.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from placement_core.http.operations import ONLY, Ladder
 Schema = dict[str, Any]
 Body = Ladder[Schema | None]
 
-#: As many reservations as a lease can have at most, whatever the options say.
+#: The most reservations of a lease, whatever the options say.
 _MOST_RESERVATIONS = 100
 
 _DATE: Schema = {"type": "string", "maxLength": 255}
@@ -33,8 +32,8 @@ def _record(properties: Mapping[str, Schema]) -> Schema:
     return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 
-#: ``start`` and ``end`` are the seed's names. Clients send ``events`` empty, and
-#: ``before_end_date`` may be null; what events there are, is not theirs to say.
+#: ``start`` and ``end`` are the seed's names. Clients send ``events`` as an empty list, as they
+#: cannot set events; ``before_end_date`` may be null.
 LEASE: Body = Ladder({ONLY: _record({
     "name": {"type": "string", "minLength": 1, "maxLength": 80, "pattern": r"\S"},
     "start_date": _DATE, "end_date": _DATE, "start": _DATE, "end": _DATE,
@@ -45,7 +44,7 @@ LEASE: Body = Ladder({ONLY: _record({
 
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
 
-#: All other fields are capabilities, which the domain judges.
+#: All other fields are capabilities, which the domain checks.
 HOST_CREATE: Body = Ladder({ONLY: {
     "type": "object", "properties": {"name": _NAME, "id": {"type": ["string", "integer"]}}}})
 

@@ -11,23 +11,23 @@ import re
 
 from placement_core.reservations.errors import InvalidLease
 
-#: What a client sends for the present.
+#: The keyword for the present.
 NOW = "now"
 
-# As strptime reads ``%Y-%m-%d %H:%M``: months and the like need no leading zero. With
-# seconds, and as dates are written here, they are read as well.
+# As strptime reads ``%Y-%m-%d %H:%M``: months and so on need no leading zero. Dates with seconds,
+# and in the output format of this module, are accepted as well.
 _DATE = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})[ T]([0-9]{1,2}):([0-9]{1,2})"
     r"(?::([0-9]{1,2})(?:\.0{1,6})?)?")
 
-#: One more can be added to any date.
+#: The last year: some time can be added to any date.
 _LAST_YEAR = 9998
 
 
 def parse(text: str, field: str) -> datetime.datetime:
-    """Return the moment that a client means.
+    """Return the time that a text stands for.
 
-    :raises InvalidLease: it is none.
+    :raises InvalidLease: the text is no date.
     """
     match = _DATE.fullmatch(text)
     if match is not None:
@@ -43,22 +43,22 @@ def parse(text: str, field: str) -> datetime.datetime:
 
 
 def parse_or_now(text: str, field: str) -> datetime.datetime | None:
-    """Return the moment that a client means; None: now.
+    """Return the time that a text stands for; None: now.
 
-    :raises InvalidLease: it is none.
+    :raises InvalidLease: the text is no date.
     """
     return None if text == NOW else parse(text, field)
 
 
-# Long lists have most of their times several times, one soon after the other.
+# In long lists most times occur several times, close to each other.
 @functools.lru_cache(1024)
 def format_lease_date(at: datetime.datetime) -> str:
-    """Write when a lease begins, ends, or has an event; clients parse exactly this."""
+    """Format a start, an end or the time of an event; clients parse exactly this format."""
     # Without the offset, which is +00:00.
     return at.isoformat(timespec="microseconds")[:26]
 
 
 @functools.lru_cache(1024)
 def format_record_date(at: datetime.datetime | None) -> str | None:
-    """Write when something was made or changed."""
+    """Format the time at which a record was created or updated."""
     return None if at is None else at.isoformat(" ")[:-6]

@@ -1,4 +1,4 @@
-"""The project whose leases a caller sees or changes; all projects by policy."""
+"""Visibility of leases: those of the caller's project, or of all projects by policy."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from placement_core.http.operations import Call
 
 
 def get_visible_project(
-    call: Call, rule: str, everybodys: str, asked: str | None = None
+    call: Call, rule: str, all_projects_rule: str, requested: str | None = None
 ) -> str | None:
-    """Return the project whose leases a caller sees; None: all of them.
+    """Return the project whose leases a caller may see or change; None: all projects.
 
     :param rule: the policy rule of the operation.
-    :param everybodys: the rule of those who see the leases of all projects.
-    :param asked: the only project whose leases they want to see.
-    :raises NotAllowed: they want to see those of another one, or have none.
+    :param all_projects_rule: the rule that grants access to the leases of all projects.
+    :param requested: the project that the request filters by, if any.
+    :raises NotAllowed: it is another project, or the caller has none.
     """
-    if call.allows(everybodys):
-        return asked
+    if call.allows(all_projects_rule):
+        return requested
     project_id = call.ctx.identity.project_id
-    if project_id is None or asked not in (None, project_id):
+    if project_id is None or requested not in (None, project_id):
         raise NotAllowed(rule)
     return project_id

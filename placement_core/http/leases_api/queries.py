@@ -22,7 +22,7 @@ _TEXT = {"minLength": 1, "maxLength": 255}
 _HOST = {"pattern": r"^[0-9]{1,9}\Z"}
 _FLAG = {"enum": ["True", "true", "False", "false"]}
 
-#: How the records call what a list can be sorted by.
+#: {sort key of the API: field of the record}.
 _KEYS = {"created_at": "number", "start_date": "start_at", "end_date": "end_at",
          "name": "name"}
 
@@ -48,15 +48,15 @@ PROPERTIES = _make_schema({"detail": _FLAG, "all": _FLAG})
 
 
 def parse_order(query: pages.Query) -> tuple[str, bool]:
-    """Return what a list is sorted by, and whether the largest come first."""
+    """Return the sort key of a list, and whether the order is descending."""
     key, _, direction = (pages.get_last(query, "sort") or "created_at").partition(":")
     return _KEYS[key], direction == "desc"
 
 
 def parse_window(query: pages.Query) -> Window | None:
-    """Return the window with which leases shall have something in common.
+    """Return the window that leases must overlap.
 
-    :raises InvalidLease: it makes no sense.
+    :raises InvalidLease: it is empty, or a date is invalid.
     """
     since, until = pages.get_last(query, "from"), pages.get_last(query, "to")
     if since is None and until is None:
@@ -69,11 +69,11 @@ def parse_window(query: pages.Query) -> Window | None:
 
 
 def parse_number(query: pages.Query, key: str) -> int | None:
-    """Return what a key was given last, as a number, if it was."""
+    """Return the last value of a key as a number; None: the key is missing."""
     text = pages.get_last(query, key)
     return None if text is None else int(text)
 
 
 def parse_flag(query: pages.Query, key: str) -> bool:
-    """Say whether a key was given as true."""
+    """Return whether the last value of a key is true."""
     return (pages.get_last(query, key) or "").lower() == "true"

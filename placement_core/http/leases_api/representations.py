@@ -1,7 +1,4 @@
-"""What answers look like. Source: spec blazar §2.
-
-Functions take records and return what JSON can hold.
-"""
+"""Renders records as the JSON documents of responses. Source: spec blazar §2."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ def render_versions(address: str) -> Document:
 
 def render_lease(item: Lease) -> Document:
     """Return a lease with its reservations and events."""
-    # Writing dates is what takes longest in long lists, and most of them are the same.
+    # Formatting dates takes longest in long lists, and most of them are equal.
     start, end = dates.format_lease_date(item.start_at), dates.format_lease_date(item.end_at)
     created = dates.format_record_date(item.created_at)
 
@@ -56,7 +53,7 @@ def render_lease(item: Lease) -> Document:
         "updated_at": record(item.updated_at),
         "reservations": [{
             **each.fields,
-            **each.made,
+            **each.compute_ids,
             "id": each.id,
             "lease_id": each.lease_id,
             "resource_id": each.resource_id,
@@ -80,19 +77,19 @@ def render_lease(item: Lease) -> Document:
 
 
 def render_lease_text(item: Lease) -> bytes:
-    """Return what ``render_lease`` does, as JSON."""
+    """Return the document of ``render_lease`` as JSON."""
     return orjson.dumps(render_lease(item))
 
 
-#: Texts are stored in the database: a change of what ``render_lease_text`` makes of a lease
-#: has to raise the format.
+#: Texts are stored in the database: any change of the output of ``render_lease_text`` must
+#: increment the format.
 LEASE = LeaseRenderer(1, render_lease_text)
 
 
 def render_host(item: Host) -> Document:
-    """Return a host; its capabilities stand beside its fields. Ids of hosts are text."""
+    """Return a host; its capabilities are next to its fields. Ids of hosts are text."""
     return {
-        # Blazar has the field, and never a value for it.
+        # Blazar has this field, and never sets it.
         "status": None,
         **item.capabilities,
         "id": str(item.id),
@@ -113,24 +110,27 @@ def render_host(item: Host) -> Document:
     }
 
 
-def render_allocations(hosts: Iterable[Host], held: Iterable[HostAllocation]) -> list[Document]:
-    """Return what is held of each host: an entry for each slot.
+def render_allocations(
+    hosts: Iterable[Host], allocations: Iterable[HostAllocation]
+) -> list[Document]:
+    """Return the allocations of each host, with an entry for each slot.
 
     Hosts that have left the freepool come last.
     """
-    by_host: dict[int, list[Document]] = {each.id: [] for each in hosts}
-    for each in held:
-        by_host.setdefault(each.host_id, []).extend([{
-            "id": each.reservation_id,
-            "lease_id": each.lease_id,
-            "start_date": dates.format_lease_date(each.window.start_at),
-            "end_date": dates.format_lease_date(each.window.end_at),
-        }] * each.slots)
-    return [{"resource_id": str(id_), "reservations": found} for id_, found in by_host.items()]
+    by_host: dict[int, list[Document]] = {host.id: [] for host in hosts}
+    for allocation in allocations:
+        by_host.setdefault(allocation.host_id, []).extend([{
+            "id": allocation.reservation_id,
+            "lease_id": allocation.lease_id,
+            "start_date": dates.format_lease_date(allocation.window.start_at),
+            "end_date": dates.format_lease_date(allocation.window.end_at),
+        }] * allocation.slots)
+    return [{"resource_id": str(host_id), "reservations": documents}
+            for host_id, documents in by_host.items()]
 
 
 def render_properties(items: Sequence[HostProperty]) -> list[Document]:
-    """Return the names of properties; with their values, where these are known."""
+    """Return the names of properties, with their values if these were read."""
     return [
         {"property": each.name} if each.values is None else
         {"property": each.name, "private": each.private, "values": list(each.values)}

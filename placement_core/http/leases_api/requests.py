@@ -22,10 +22,11 @@ Body = Mapping[str, Any]
 
 
 def parse_new_lease(body: Body, caller: Identity, rule: str) -> NewLease:
-    """Return the lease that a body asks for.
+    """Return the new lease that a body describes.
 
-    :param rule: the policy rule of the operation: who has no project has no leases.
-    :raises InvalidLease: something is missing, or a date is none.
+    :param rule: the policy rule of the operation, for the error if the caller has no project.
+    :raises InvalidLease: a field is missing, or a date is invalid.
+    :raises NotAllowed: the caller has no project, or no user.
     """
     if caller.project_id is None or caller.user_id is None:
         raise NotAllowed(rule)
@@ -46,9 +47,9 @@ def parse_new_lease(body: Body, caller: Identity, rule: str) -> NewLease:
 
 
 def parse_reservations(items: Sequence[Body]) -> list[NewReservation]:
-    """Return the reservations that a list asks for.
+    """Return the new reservations that a list describes.
 
-    :raises InvalidLease: one does not say of which type it is.
+    :raises InvalidLease: a resource type is missing.
     """
     reservations = []
     for item in items:
@@ -59,9 +60,9 @@ def parse_reservations(items: Sequence[Body]) -> list[NewReservation]:
 
 
 def parse_lease_change(body: Body) -> LeaseChange:
-    """Return what a body changes of a lease.
+    """Return the change of a lease that a body describes.
 
-    :raises InvalidLease: nothing; or something is missing, or a date is none.
+    :raises InvalidLease: it changes nothing, a field is missing, or a date is invalid.
     """
     start, end = _get_by_alias(body, "start_date", "start"), _get_by_alias(body, "end_date", "end")
     change = LeaseChange(
@@ -106,7 +107,7 @@ def _parse_end(text: str) -> datetime.datetime:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostChange:
-    """What shall change of a host; None: nothing."""
+    """Requested changes of a host; a field that is None does not change."""
 
     capabilities: Body
     name: str | None
@@ -115,9 +116,9 @@ class HostChange:
 
 
 def parse_new_host(body: Body) -> tuple[str, Body]:
-    """Return the name of a host, and its capabilities.
+    """Return the name and the capabilities of a new host.
 
-    :raises InvalidLease: the name is missing, or there are two.
+    :raises InvalidLease: the name is missing, or sent twice.
     """
     names = [str(body[key]) for key in ("name", "id") if key in body]
     if len(names) != 1:
@@ -128,7 +129,7 @@ def parse_new_host(body: Body) -> tuple[str, Body]:
 
 
 def parse_host_change(body: Body) -> HostChange:
-    """Return what a body changes of a host."""
+    """Return the change of a host that a body describes."""
     reservable = body.get("reservable")
     return HostChange(
         _without(body, "name", "reservable", "down_reason"), body.get("name"),

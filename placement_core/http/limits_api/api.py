@@ -45,7 +45,8 @@ def _render_document(
     if isinstance(error, (validation.InvalidBody, validation.InvalidQuery)):
         message = error.reason
     if isinstance(error, NotAllowed):
-        message = f"You are not authorized to perform the requested action: {error.rule}."
+        message = (f"You are not authorized to perform the requested action: {error.rule}. "
+                   f"{error.needed}").rstrip()
     headers: Sequence[tuple[str, str]] = ()
     if isinstance(error, http_errors.HTTPError):
         headers = error.headers

@@ -1,4 +1,4 @@
-"""Whether limits and catalog are kept here: what another service keeps is read-only here.
+"""Checks that limits or catalog are stored here; those of another service are read-only.
 
 These are for ``Operation.check_served``: they refuse a request before its body is read.
 """
@@ -10,12 +10,12 @@ from placement_core.services import Services
 
 
 class ReadOnlyBackend(errors.Forbidden):
-    """Another service keeps what the request is about."""
+    """Another service stores what the request would change."""
 
     def __init__(self, group: str, pronoun: str, driver: str) -> None:
-        """Say who keeps it.
+        """Describe the service that stores it.
 
-        :param group: of options, which also names what is kept.
+        :param group: the group of options, which is also the name of what is stored.
         """
         super().__init__(
             f"This service does not keep the {group}: it asks for {pronoun} ([{group}] driver = "
@@ -25,7 +25,7 @@ class ReadOnlyBackend(errors.Forbidden):
 def check_limits(services: Services) -> None:
     """Check that the limits are in our own tables.
 
-    :raises ReadOnlyBackend: they are not; it says who keeps them.
+    :raises ReadOnlyBackend: they are not; it names the driver.
     """
     if not services.limits.transactional:
         raise ReadOnlyBackend("limits", "them", services.conf.limits.driver)
@@ -34,7 +34,7 @@ def check_limits(services: Services) -> None:
 def check_catalog(services: Services) -> None:
     """Check that the catalog is in our own tables.
 
-    :raises ReadOnlyBackend: it is not; it says who keeps it.
+    :raises ReadOnlyBackend: it is not; it names the driver.
     """
     if not services.catalog.local:
         raise ReadOnlyBackend("catalog", "it", services.conf.catalog.driver)

@@ -1,9 +1,9 @@
-"""Which part of the trees of projects a caller sees.
+"""Which part of the trees of projects a caller can see.
 
 A caller who passes a rule that the operation names sees everything (by default the system,
-administrators and services), a domain's token its tree. A project's token sees the
-project, its subtree and, where the enforcement model lets limits above it bind it, its
-ancestors: so a caller who is refused can find out why.
+administrators and services); a domain-scoped token sees its tree. A project-scoped token
+sees the project, its subtree and, if the enforcement model lets limits of ancestors bind it,
+its ancestors, so that a caller who is refused can find out why.
 Source: spec limits §2, "Policies"; requirement L7.
 """
 
@@ -18,10 +18,10 @@ from placement_core.http.operations import Call
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visibility:
-    """What a caller sees.
+    """What a caller can see.
 
-    :ivar node_id: the root of the subtree; None: nothing.
-    :ivar above: its ancestors, too.
+    :ivar node_id: the root of the visible subtree; None: nothing.
+    :ivar above: whether its ancestors are visible, too.
     """
 
     everything: bool = False
@@ -30,7 +30,7 @@ class Visibility:
 
     @property
     def key(self) -> str:
-        """A text that differs from those of others."""
+        """Return a text that identifies this visibility."""
         return "*" if self.everything else f"{self.node_id}:{self.above}"
 
 

@@ -1,1 +1,1 @@
-
+"""The Placement API of OpenStack, every route at every microversion."""

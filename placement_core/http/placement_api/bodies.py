@@ -42,7 +42,7 @@ def record(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None
     }
 
 
-def _keyed(pattern: str, value: Schema, *, least: int = 0) -> Schema:
+def _make_keyed_schema(pattern: str, value: Schema, *, least: int = 0) -> Schema:
     """Return the schema of an object whose keys match ``pattern``."""
     schema: Schema = {
         "type": "object",
@@ -57,7 +57,9 @@ def _keyed(pattern: str, value: Schema, *, least: int = 0) -> Schema:
     return schema
 
 
-def _with(schema: Schema, names: Mapping[str, Schema], *, required: Sequence[str] = ()) -> Schema:
+def _extend_schema(
+    schema: Schema, names: Mapping[str, Schema], *, required: Sequence[str] = ()
+) -> Schema:
     """Return an object's schema with more keys, of which some are required."""
     return {
         **schema,
@@ -75,11 +77,11 @@ _PROVIDER = record({"name": _PROVIDER_NAME})
 
 PROVIDER_CREATE: Ladder[Schema | None] = Ladder({
     mv.BASE: _PROVIDER_NEW,
-    mv.NESTED_PROVIDERS: _with(_PROVIDER_NEW, _PARENT),
+    mv.NESTED_PROVIDERS: _extend_schema(_PROVIDER_NEW, _PARENT),
 })
 PROVIDER_UPDATE: Ladder[Schema | None] = Ladder({
     mv.BASE: _PROVIDER,
-    mv.NESTED_PROVIDERS: _with(_PROVIDER, _PARENT),
+    mv.NESTED_PROVIDERS: _extend_schema(_PROVIDER, _PARENT),
 })
 
 # Inventories
@@ -97,22 +99,22 @@ _INVENTORY = record({"total": _AMOUNT}, {
 })
 #: All inventories of a provider. The keys are checked against the classes that
 #: exist, whatever they look like, and their records always.
-_INVENTORIES = _with(record(_GENERATION), {
+_INVENTORIES = _extend_schema(record(_GENERATION), {
     "inventories": {
         "type": "object",
-        "additionalProperties": _with(_INVENTORY, _GENERATION),
+        "additionalProperties": _extend_schema(_INVENTORY, _GENERATION),
     },
 }, required=["inventories"])
 
 INVENTORY_CREATE: Ladder[Schema | None] = Ladder({
-    mv.BASE: _with(
+    mv.BASE: _extend_schema(
         _INVENTORY,
         {"resource_class": {"type": "string", "pattern": CLASS_PATTERN}, **_GENERATION},
         required=["resource_class"],
     ),
 })
 INVENTORY_UPDATE: Ladder[Schema | None] = Ladder({
-    mv.BASE: _with(_INVENTORY, _GENERATION, required=["resource_provider_generation"]),
+    mv.BASE: _extend_schema(_INVENTORY, _GENERATION, required=["resource_provider_generation"]),
 })
 INVENTORIES_REPLACE: Ladder[Schema | None] = Ladder({mv.BASE: _INVENTORIES})
 
@@ -150,7 +152,7 @@ CLASS_UPDATE: Ladder[Schema | None] = Ladder({
 # Allocations
 
 _RESOURCES = {
-    "resources": _keyed(CLASS_PATTERN, {"type": "integer", "minimum": 1}, least=1),
+    "resources": _make_keyed_schema(CLASS_PATTERN, {"type": "integer", "minimum": 1}, least=1),
 }
 _OWNERS = {"project_id": _OWNER, "user_id": _OWNER}
 _CONSUMER_GENERATION = {"consumer_generation": _INTEGER_OR_NULL}
@@ -175,47 +177,48 @@ _LISTED = record({
 })
 
 
-def _allocations(*, least: int) -> Schema:
+def _make_allocations_schema(*, least: int) -> Schema:
     """Return the schema of a consumer's allocations, keyed by provider (1.12)."""
     holdings = record(_RESOURCES, {"generation": _INTEGER})
-    return record({"allocations": _keyed(UUID_KEY_PATTERN, holdings, least=least), **_OWNERS})
+    return record({
+        "allocations": _make_keyed_schema(UUID_KEY_PATTERN, holdings, least=least), **_OWNERS})
 
 
-_REMOVABLE = _allocations(least=0)
-_GUARDED = _with(_REMOVABLE, _CONSUMER_GENERATION, required=["consumer_generation"])
-_MAPPED = _with(_GUARDED, _MAPPINGS)
-_TYPED = _with(_MAPPED, _CONSUMER_TYPE, required=["consumer_type"])
+_REMOVABLE = _make_allocations_schema(least=0)
+_GUARDED = _extend_schema(_REMOVABLE, _CONSUMER_GENERATION, required=["consumer_generation"])
+_MAPPED = _extend_schema(_GUARDED, _MAPPINGS)
+_TYPED = _extend_schema(_MAPPED, _CONSUMER_TYPE, required=["consumer_type"])
 
 
-def _by_consumer(schema: Schema, *, least: int = 1) -> Schema:
-    return _keyed(UUID_KEY_PATTERN, schema, least=least)
+def _make_consumer_schema(schema: Schema, *, least: int = 1) -> Schema:
+    return _make_keyed_schema(UUID_KEY_PATTERN, schema, least=least)
 
 
 ALLOCATIONS_REPLACE: Ladder[Schema | None] = Ladder({
     mv.BASE: _LISTED,
-    mv.OWNERS: _with(_LISTED, _OWNERS, required=["project_id", "user_id"]),
-    mv.ALLOCATIONS_DICT: _allocations(least=1),
+    mv.OWNERS: _extend_schema(_LISTED, _OWNERS, required=["project_id", "user_id"]),
+    mv.ALLOCATIONS_DICT: _make_allocations_schema(least=1),
     mv.CONSUMER_GENERATION: _GUARDED,
     mv.MAPPINGS: _MAPPED,
     mv.CONSUMER_TYPES: _TYPED,
 })
 ALLOCATIONS_MANAGE: Ladder[Schema | None] = Ladder({
-    mv.POST_ALLOCATIONS: _by_consumer(_REMOVABLE),
-    mv.CONSUMER_GENERATION: _by_consumer(_GUARDED),
-    mv.MAPPINGS: _by_consumer(_MAPPED),
-    mv.CONSUMER_TYPES: _by_consumer(_TYPED),
+    mv.POST_ALLOCATIONS: _make_consumer_schema(_REMOVABLE),
+    mv.CONSUMER_GENERATION: _make_consumer_schema(_GUARDED),
+    mv.MAPPINGS: _make_consumer_schema(_MAPPED),
+    mv.CONSUMER_TYPES: _make_consumer_schema(_TYPED),
 })
 
 
-def _reshape(consumer: Schema) -> Schema:
+def _make_reshape_schema(consumer: Schema) -> Schema:
     return record({
-        "inventories": _keyed(UUID_KEY_PATTERN, _INVENTORIES, least=1),
-        "allocations": _by_consumer(consumer, least=0),
+        "inventories": _make_keyed_schema(UUID_KEY_PATTERN, _INVENTORIES, least=1),
+        "allocations": _make_consumer_schema(consumer, least=0),
     })
 
 
 RESHAPE: Ladder[Schema | None] = Ladder({
-    mv.RESHAPER: _reshape(_GUARDED),
-    mv.MAPPINGS: _reshape(_MAPPED),
-    mv.CONSUMER_TYPES: _reshape(_TYPED),
+    mv.RESHAPER: _make_reshape_schema(_GUARDED),
+    mv.MAPPINGS: _make_reshape_schema(_MAPPED),
+    mv.CONSUMER_TYPES: _make_reshape_schema(_TYPED),
 })

@@ -23,12 +23,12 @@ from placement_core.http.placement_api.views import (
 from placement_core.placement import providers as domain
 
 
-def _provider(ctx: Context, path: Mapping[str, str]) -> object:
+def _load_provider(ctx: Context, path: Mapping[str, str]) -> object:
     """Find the provider that a path names, or fail."""
     return domain.get(ctx, path["uuid"])
 
 
-def _project(query: Mapping[str, list[str]]) -> Mapping[str, str | None]:
+def _get_project_target(query: Mapping[str, list[str]]) -> Mapping[str, str | None]:
     """Return the policy target of usages: the project that is asked about."""
     return {"project_id": query["project_id"][-1] if "project_id" in query else None}
 
@@ -45,32 +45,33 @@ OPERATIONS = (
               body=bodies.PROVIDER_CREATE),
     Operation("GET", _PROVIDER, providers.show, policies.PROVIDERS_SHOW, json_only=True),
     Operation("PUT", _PROVIDER, providers.update, policies.PROVIDERS_UPDATE,
-              body=bodies.PROVIDER_UPDATE, check_exists=_provider),
+              body=bodies.PROVIDER_UPDATE, check_exists=_load_provider),
     Operation("DELETE", _PROVIDER, providers.delete, policies.PROVIDERS_DELETE),
 
     Operation("GET", f"{_PROVIDER}/inventories", inventories.list_, policies.INVENTORIES_LIST,
               json_only=True),
     Operation("POST", f"{_PROVIDER}/inventories", inventories.create,
-              policies.INVENTORIES_CREATE, body=bodies.INVENTORY_CREATE, check_exists=_provider),
+              policies.INVENTORIES_CREATE, body=bodies.INVENTORY_CREATE,
+              check_exists=_load_provider),
     Operation("PUT", f"{_PROVIDER}/inventories", inventories.replace,
-              policies.INVENTORIES_UPDATE, body=bodies.INVENTORIES_REPLACE, check_exists=_provider,
-              largest_body=COLLECTION_BODY),
+              policies.INVENTORIES_UPDATE, body=bodies.INVENTORIES_REPLACE,
+              check_exists=_load_provider, largest_body=COLLECTION_BODY),
     Operation("DELETE", f"{_PROVIDER}/inventories", inventories.delete_all,
               policies.INVENTORIES_DELETE, since=mv.DELETE_INVENTORIES, gate_status=405),
     Operation("GET", _INVENTORY, inventories.show, policies.INVENTORIES_SHOW, json_only=True),
     Operation("PUT", _INVENTORY, inventories.update, policies.INVENTORIES_UPDATE,
-              body=bodies.INVENTORY_UPDATE, check_exists=_provider),
+              body=bodies.INVENTORY_UPDATE, check_exists=_load_provider),
     Operation("DELETE", _INVENTORY, inventories.delete, policies.INVENTORIES_DELETE),
 
     Operation("GET", f"{_PROVIDER}/usages", usages.show_for_provider, policies.PROVIDER_USAGES,
               json_only=True),
     Operation("GET", "/usages", usages.list_, policies.USAGES, since=mv.PROJECT_USAGES,
-              query=schemas.USAGES, json_only=True, target=_project),
+              query=schemas.USAGES, json_only=True, target=_get_project_target),
 
     Operation("GET", f"{_PROVIDER}/aggregates", aggregates.show, policies.AGGREGATES_LIST,
               since=mv.AGGREGATES, json_only=True, media_before_gate=True),
     Operation("PUT", f"{_PROVIDER}/aggregates", aggregates.replace, policies.AGGREGATES_UPDATE,
-              since=mv.AGGREGATES, body=bodies.AGGREGATES_REPLACE, check_exists=_provider,
+              since=mv.AGGREGATES, body=bodies.AGGREGATES_REPLACE, check_exists=_load_provider,
               largest_body=COLLECTION_BODY, media_before_gate=True),
 
     Operation("GET", f"{_PROVIDER}/traits", traits.show_for_provider,

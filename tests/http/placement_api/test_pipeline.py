@@ -191,6 +191,19 @@ class TestRequestIds(PipelineTestCase):
             f'{len(response.body)} microversion: 1.7 request_id: '
             f'{response.headers["x-openstack-request-id"]} time: ', line)
 
+    def test_health_probes_are_not_logged_at_info(self) -> None:
+        """They come every few seconds; a request for something else is logged."""
+        probes = ("/healthcheck", "/readiness", "/metrics")
+        with self.assertLogs("placement_core.http.requestlog", "INFO") as logs:
+            for path in (*probes, "/things"):
+                self.ask("GET", path, token=None)
+        (line,) = logs.output
+        self.assertIn('"GET /things"', line)
+        with self.assertLogs("placement_core.http.requestlog", "DEBUG") as logs:
+            for path in probes:
+                self.ask("GET", path, token=None)
+        self.assertEqual(3, len(logs.output))
+
     def test_log_lines_stay_lines(self) -> None:
         with self.assertLogs("placement_core.http.requestlog", "INFO") as logs:
             self.ask("GET", "/nowhere%0A127.0.0.1%20forged")

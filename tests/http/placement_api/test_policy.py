@@ -65,8 +65,18 @@ class TestDefaults(PolicyTestCase):
 
     def test_wording(self) -> None:
         self.assert_refused(
-            403, "Policy does not allow placement:resource_providers:list to be performed.",
+            403, "Policy does not allow placement:resource_providers:list to be performed. "
+            "It takes the role admin or service.",
             self.ask("GET", "/things", token="bob"), "placement.undefined_code")
+
+    def test_a_refusal_says_what_would_do(self) -> None:
+        self.assert_refused(
+            403, "It takes the role admin or service, or the role reader and a token for the "
+            "project.", self.ask("GET", "/usages?project_id=two", headers={"X-Roles": "reader"}))
+        self.assert_refused(403, "performed. It takes the role service.", self.ask(
+            "POST", "/reshaper", headers={"X-Roles": "admin"}))
+        self.assert_refused(403, "It takes a token for a project.", self.ask(
+            "GET", "/things", headers={"OpenStack-System-Scope": "all"}))
 
     def test_answers_are_not_mixed_up(self) -> None:
         for _ in range(2):

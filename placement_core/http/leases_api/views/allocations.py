@@ -10,17 +10,17 @@ from placement_core.reservations.hosts import host_queries
 
 
 def list_(call: Call) -> Reply:
-    """Return what reservations hold of every host."""
-    return Reply(body={"allocations": _found(call)})
+    """Return the allocations of every host."""
+    return Reply(body={"allocations": _render_allocations(call)})
 
 
 def show(call: Call) -> Reply:
-    """Return what reservations hold of one host."""
-    (found,) = _found(call, call.path["id"])
-    return Reply(body={"allocation": found})
+    """Return the allocations of one host."""
+    (allocation,) = _render_allocations(call, call.path["id"])
+    return Reply(body={"allocation": allocation})
 
 
-def _found(call: Call, host_id: str | None = None) -> list[Document]:
-    return representations.render_allocations(*host_queries.allocations(
+def _render_allocations(call: Call, host_id: str | None = None) -> list[Document]:
+    return representations.render_allocations(*host_queries.list_allocations(
         call.ctx, host_id=host_id, lease_id=pages.get_last(call.query, "lease_id"),
         reservation_id=pages.get_last(call.query, "reservation_id")))

@@ -14,7 +14,7 @@ def list_(call: Call) -> Reply:
     page = pages.parse_page(call.query)
     hosts = host_queries.page(
         call.ctx, after=queries.parse_number(call.query, "marker"), limit=page.size_to_read)
-    body = {"hosts": [representations.render_host(each) for each in hosts[:page.size]]}
+    body = {"hosts": [representations.render_host(host) for host in hosts[:page.size]]}
     if page.size is not None and len(hosts) > page.size:
         body["hosts_links"] = [{"rel": "next", "href": pages.make_next_url(
             f"{call.prefix}/v1/os-hosts", call.query, str(hosts[page.size - 1].id))}]
@@ -22,29 +22,29 @@ def list_(call: Call) -> Reply:
 
 
 def create(call: Call) -> Reply:
-    """Let a host into the freepool."""
+    """Add a host to the freepool."""
     name, capabilities = requests.parse_new_host(call.body)
-    return _shown(call.services.pool_hosts.register(call.ctx, name, capabilities), 201)
+    return _build_reply(call.services.pool_hosts.register(call.ctx, name, capabilities), 201)
 
 
 def show(call: Call) -> Reply:
     """Return a host."""
-    return _shown(host_queries.get(call.ctx, call.path["id"]))
+    return _build_reply(host_queries.get(call.ctx, call.path["id"]))
 
 
 def update(call: Call) -> Reply:
-    """Change capabilities of a host, or whether it can be promised."""
+    """Change capabilities of a host, or whether it is reservable."""
     change = requests.parse_host_change(call.body)
-    return _shown(call.services.pool_hosts.change(
+    return _build_reply(call.services.pool_hosts.change(
         call.ctx, call.path["id"], change.capabilities, name=change.name,
         reservable=change.reservable, reason=change.down_reason))
 
 
 def delete(call: Call) -> Reply:
-    """Let a host out of the freepool."""
+    """Remove a host from the freepool."""
     call.services.pool_hosts.remove(call.ctx, call.path["id"])
     return Reply(204)
 
 
-def _shown(item: Host, status: int = 200) -> Reply:
+def _build_reply(item: Host, status: int = 200) -> Reply:
     return Reply(status, {"host": representations.render_host(item)})

@@ -14,7 +14,7 @@ from placement_core.reservations.leases.rendered_cache import RenderedLeases
 
 
 def list_(call: Call) -> Reply:
-    """Return the leases that the caller sees and that pass every filter of the query."""
+    """Return the leases that the caller may see and that match all filters of the query."""
     query, page = call.query, pages.parse_page(call.query)
     sort_key, descending = queries.parse_order(query)
     documents = RenderedLeases(representations.LEASE, call.services.lease_texts).page(
@@ -33,14 +33,14 @@ def list_(call: Call) -> Reply:
 
 
 def create(call: Call) -> Reply:
-    """Admit a lease, whole."""
+    """Create a lease."""
     new = requests.parse_new_lease(call.body, call.ctx.identity, policies.LEASES_POST)
     lease = call.services.leases.create(call.ctx, new)
     return Reply(201, {"lease": representations.render_lease(lease)})
 
 
 def show(call: Call) -> Reply:
-    """Return a lease, if the caller sees it."""
+    """Return a lease, if the caller may see it."""
     lease = lease_queries.get(
         call.ctx, call.path["id"],
         project_id=owners.get_visible_project(call, policies.LEASES_GET, policies.LEASES_GET_ALL))
@@ -48,7 +48,7 @@ def show(call: Call) -> Reply:
 
 
 def update(call: Call) -> Reply:
-    """Change a lease, whole."""
+    """Change a lease."""
     changed = call.services.leases.change(
         call.ctx, call.path["id"], requests.parse_lease_change(call.body),
         project_id=owners.get_visible_project(call, policies.LEASES_PUT, policies.LEASES_PUT_ALL))
@@ -56,7 +56,7 @@ def update(call: Call) -> Reply:
 
 
 def delete(call: Call) -> Reply:
-    """End a lease if it is in force, and give it up."""
+    """Delete a lease; end it first if it is in force."""
     call.services.leases.delete(
         call.ctx, call.path["id"],
         project_id=owners.get_visible_project(

@@ -8,7 +8,7 @@ from placement_core.reservations.hosts import host_properties
 
 
 def list_(call: Call) -> Reply:
-    """Return the names of properties; private ones to who asks for all, and may see them."""
+    """Return properties; private ones if ``all`` is true and the caller may see them."""
     properties = host_properties.list_(
         call.ctx, detail=queries.parse_flag(call.query, "detail"),
         private=queries.parse_flag(call.query, "all")

@@ -1,4 +1,4 @@
-"""GET /v1 and /v1/versions: which versions there are."""
+"""GET /v1 and /v1/versions: the versions of the API."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ def parse(query: Query, version: Version) -> requests.CandidatesRequest:
 
     :raises errors.Invalid: a value is misformed, or parameters contradict.
     """
-    limit = _limit(query.get("limit", ()))
-    policy = _group_policy(query.get("group_policy", ()))
-    root_traits = _root_traits(query.get("root_required", ()))
-    subtrees = _same_subtree(query.get("same_subtree", ()))
-    groups = _groups(query, version)
+    limit = _parse_limit(query.get("limit", ()))
+    policy = _parse_group_policy(query.get("group_policy", ()))
+    root_traits = _parse_root_traits(query.get("root_required", ()))
+    subtrees = _parse_same_subtree(query.get("same_subtree", ()))
+    groups = _parse_groups(query, version)
     if version >= mv.SAME_SUBTREE:
         _check_subtrees(groups, frozenset().union(*subtrees))
     else:
@@ -55,7 +55,7 @@ def parse(query: Query, version: Version) -> requests.CandidatesRequest:
     )
 
 
-def _limit(texts: Sequence[str]) -> int | None:
+def _parse_limit(texts: Sequence[str]) -> int | None:
     """Return the first limit; one that no answer reaches is none."""
     for text in texts:
         if not re.fullmatch("[1-9][0-9]*", text):
@@ -63,14 +63,14 @@ def _limit(texts: Sequence[str]) -> int | None:
     return int(texts[0]) if texts and len(texts[0]) < 19 else None
 
 
-def _group_policy(texts: Sequence[str]) -> str | None:
+def _parse_group_policy(texts: Sequence[str]) -> str | None:
     for text in texts:
         if text not in schemas.GROUP_POLICIES:
             raise validation.InvalidQuery(f"'{text}' is not one of {schemas.GROUP_POLICIES}")
     return texts[0] if texts else None
 
 
-def _root_traits(texts: Sequence[str]) -> requests.TraitFilter:
+def _parse_root_traits(texts: Sequence[str]) -> requests.TraitFilter:
     if not texts:
         return requests.TraitFilter()
     if len(texts) > 1:
@@ -88,7 +88,7 @@ def _root_traits(texts: Sequence[str]) -> requests.TraitFilter:
         tuple(frozenset((name,)) for name in required), frozenset(forbidden))
 
 
-def _same_subtree(texts: Iterable[str]) -> tuple[frozenset[str], ...]:
+def _parse_same_subtree(texts: Iterable[str]) -> tuple[frozenset[str], ...]:
     subtrees = tuple(
         frozenset(suffix.strip() for suffix in text.split(",")) for text in texts)
     if any("" in subtree for subtree in subtrees):
@@ -97,7 +97,7 @@ def _same_subtree(texts: Iterable[str]) -> tuple[frozenset[str], ...]:
     return subtrees
 
 
-def _groups(query: Query, version: Version) -> list[requests.RequestGroup]:
+def _parse_groups(query: Query, version: Version) -> list[requests.RequestGroup]:
     """Collect the parameters of each suffix, in the order the suffixes came."""
     by_suffix: dict[str, dict[str, list[str]]] = {}
     key = _KEY.at(version)
@@ -107,10 +107,10 @@ def _groups(query: Query, version: Version) -> list[requests.RequestGroup]:
             by_suffix.setdefault(match[2] or "", {})[match[1]] = texts
         elif name not in _WHOLE:
             raise validation.InvalidQuery(f"{name!r} is not a parameter of allocation candidates")
-    return [_group(suffix, texts, version) for suffix, texts in by_suffix.items()]
+    return [_parse_group(suffix, texts, version) for suffix, texts in by_suffix.items()]
 
 
-def _group(
+def _parse_group(
     suffix: str, texts: Mapping[str, list[str]], version: Version
 ) -> requests.RequestGroup:
     """Make one group; of repeated ``resources`` and ``in_tree`` the last counts."""

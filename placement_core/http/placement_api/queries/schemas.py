@@ -59,7 +59,7 @@ _POLICY = {**_LIMITED, "group_policy": {"type": "string", "enum": GROUP_POLICIES
 _ROOT = {**_POLICY, "root_required": _TEXT}
 
 
-def _grouped(names: Iterable[str], suffix: str, whole: dict[str, Schema]) -> Schema:
+def _make_grouped_schema(names: Iterable[str], suffix: str, whole: dict[str, Schema]) -> Schema:
     """Return a schema where each of ``names`` may be followed by a suffix."""
     schema = bodies.record({}, whole)
     schema["patternProperties"] = {f"^{name}({suffix})?$": _TEXT for name in names}
@@ -75,9 +75,9 @@ CANDIDATES: Ladder[Schema] = Ladder({
     mv.CANDIDATES_TRAITS: bodies.record({"resources": _TEXT}, {**_LIMITED, "required": _TEXT}),
     mv.CANDIDATES_MEMBER_OF: bodies.record({"resources": _TEXT}, {
         **_LIMITED, "required": _TEXT, "member_of": _TEXT}),
-    mv.GRANULAR: _grouped(GROUPED[:3], _NUMBERED, _POLICY),
-    mv.CANDIDATES_IN_TREE: _grouped(GROUPED, _NUMBERED, _POLICY),
-    mv.NAMED_SUFFIXES: _grouped(GROUPED, _NAMED, _POLICY),
-    mv.ROOT_REQUIRED: _grouped(GROUPED, _NAMED, _ROOT),
-    mv.SAME_SUBTREE: _grouped(GROUPED, _NAMED, {**_ROOT, "same_subtree": _TEXT}),
+    mv.GRANULAR: _make_grouped_schema(GROUPED[:3], _NUMBERED, _POLICY),
+    mv.CANDIDATES_IN_TREE: _make_grouped_schema(GROUPED, _NUMBERED, _POLICY),
+    mv.NAMED_SUFFIXES: _make_grouped_schema(GROUPED, _NAMED, _POLICY),
+    mv.ROOT_REQUIRED: _make_grouped_schema(GROUPED, _NAMED, _ROOT),
+    mv.SAME_SUBTREE: _make_grouped_schema(GROUPED, _NAMED, {**_ROOT, "same_subtree": _TEXT}),
 })

@@ -34,11 +34,11 @@ def parse_resources(text: str) -> dict[str, int]:
         name, colon, amount = item.partition(":")
         if not colon or ":" in amount:
             raise errors.BadQuery(_BAD_RESOURCES.format(item))
-        amounts[name] = _amount(name, amount)
+        amounts[name] = _parse_amount(name, amount)
     return amounts
 
 
-def _amount(name: str, text: str) -> int:
+def _parse_amount(name: str, text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise errors.BadQuery(
             f"Requested resource {name} expected positive integer amount. Got: {text}.")
@@ -62,7 +62,7 @@ def parse_traits(texts: Sequence[str], version: Version) -> requests.TraitFilter
     forbidden: set[str] = set()
     for text in texts if version >= mv.ANY_TRAITS else texts[-1:]:
         if text.startswith("in:"):
-            required.append(_any_traits(text, version))
+            required.append(_parse_any_traits(text, version))
         else:
             names, banned = parse_trait_names(text, forbidding=version >= mv.FORBIDDEN_TRAITS)
             required += [frozenset((name,)) for name in names]
@@ -70,7 +70,7 @@ def parse_traits(texts: Sequence[str], version: Version) -> requests.TraitFilter
     return requests.TraitFilter(tuple(required), frozenset(forbidden))
 
 
-def _any_traits(text: str, version: Version) -> frozenset[str]:
+def _parse_any_traits(text: str, version: Version) -> frozenset[str]:
     """Parse ``in:A,B``: any one of these."""
     form = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"
     if version < mv.ANY_TRAITS:
@@ -117,7 +117,7 @@ def parse_aggregates(
     required: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for text in texts:
-        banned, named = _aggregates(text)
+        banned, named = _parse_aggregates(text)
         if not banned:
             required.append(named)
         elif version >= mv.FORBIDDEN_AGGREGATES:
@@ -129,7 +129,7 @@ def parse_aggregates(
     return requests.AggregateFilter(tuple(required), frozenset(forbidden))
 
 
-def _aggregates(text: str) -> tuple[bool, frozenset[str]]:
+def _parse_aggregates(text: str) -> tuple[bool, frozenset[str]]:
     """Parse ``A``, ``in:A,B``, ``!A`` or ``!in:A,B`` into (forbidden?, uuids)."""
     banned = text.startswith("!")
     bare = text.removeprefix("!")

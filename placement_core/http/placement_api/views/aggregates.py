@@ -10,7 +10,7 @@ from placement_core.placement.records import ProviderAggregates
 
 def show(call: Call) -> Reply:
     """Return the aggregates that a provider is a member of."""
-    return _reply(call, aggregates.list_for_provider(call.ctx, call.path["uuid"]))
+    return _make_reply(call, aggregates.list_for_provider(call.ctx, call.path["uuid"]))
 
 
 def replace(call: Call) -> Reply:
@@ -18,11 +18,11 @@ def replace(call: Call) -> Reply:
     uuids, generation = call.body, None
     if call.microversion >= mv.AGGREGATES_GENERATION:
         uuids, generation = uuids["aggregates"], uuids["resource_provider_generation"]
-    return _reply(call, aggregates.replace_for_provider(
+    return _make_reply(call, aggregates.replace_for_provider(
         call.ctx, call.path["uuid"], uuids, generation=generation))
 
 
-def _reply(call: Call, item: ProviderAggregates) -> Reply:
+def _make_reply(call: Call, item: ProviderAggregates) -> Reply:
     return Reply(
         body=representations.render_provider_aggregates(item, call.microversion),
         last_modified=NOW, cacheable=True)

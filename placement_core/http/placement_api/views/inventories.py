@@ -14,7 +14,7 @@ from placement_core.placement.records import Inventory, ProviderInventories
 
 def list_(call: Call) -> Reply:
     """Return all inventories of a provider."""
-    return _reply_all(inventories.list_(call.ctx, call.path["uuid"]))
+    return _make_reply_of_all(inventories.list_(call.ctx, call.path["uuid"]))
 
 
 def create(call: Call) -> Reply:
@@ -23,7 +23,7 @@ def create(call: Call) -> Reply:
     item, generation = inventories.create(
         call.ctx, call.path["uuid"], resource_class, request_upgrades.upgrade_inventory(call.body),
         allow_fully_reserved=_allows_fully_reserved(call))
-    reply = _reply(item, generation)
+    reply = _make_reply(item, generation)
     reply.status = 201
     provider = representations.get_provider_path(call.path["uuid"])
     reply.location = f"{provider}/inventories/{resource_class}"
@@ -33,7 +33,7 @@ def create(call: Call) -> Reply:
 def replace(call: Call) -> Reply:
     """Make these the inventories of a provider."""
     generation, values = request_upgrades.upgrade_inventories(call.body)
-    return _reply_all(inventories.replace(
+    return _make_reply_of_all(inventories.replace(
         call.ctx, call.path["uuid"], values, generation=generation,
         allow_fully_reserved=_allows_fully_reserved(call)))
 
@@ -46,12 +46,12 @@ def delete_all(call: Call) -> Reply:
 
 def show(call: Call) -> Reply:
     """Return the inventory of one class."""
-    return _reply(*inventories.get(call.ctx, call.path["uuid"], call.path["resource_class"]))
+    return _make_reply(*inventories.get(call.ctx, call.path["uuid"], call.path["resource_class"]))
 
 
 def update(call: Call) -> Reply:
     """Replace the inventory of one class."""
-    return _reply(*inventories.update(
+    return _make_reply(*inventories.update(
         call.ctx, call.path["uuid"], call.path["resource_class"],
         request_upgrades.upgrade_inventory(call.body),
         generation=call.body["resource_provider_generation"],
@@ -68,14 +68,14 @@ def _allows_fully_reserved(call: Call) -> bool:
     return call.microversion >= mv.FULLY_RESERVED
 
 
-def _reply(item: Inventory, generation: int) -> Reply:
+def _make_reply(item: Inventory, generation: int) -> Reply:
     return Reply(
         body={**representations.render_inventory(item),
               "resource_provider_generation": generation},
         last_modified=representations.find_newest_change([item]), cacheable=True)
 
 
-def _reply_all(item: ProviderInventories) -> Reply:
+def _make_reply_of_all(item: ProviderInventories) -> Reply:
     # An empty list has nothing whose time could be told.
     modified = representations.find_newest_change(item.inventories) if item.inventories else None
     return Reply(

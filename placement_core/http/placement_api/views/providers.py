@@ -27,19 +27,19 @@ def create(call: Call) -> Reply:
     provider = providers.create(
         call.ctx, name=call.body["name"], uuid=call.body.get("uuid"),
         parent_uuid=call.body.get("parent_provider_uuid"))
-    reply = _reply(call, provider) if _SHOWS_CREATED.at(call.microversion) else Reply(201)
+    reply = _make_reply(call, provider) if _SHOWS_CREATED.at(call.microversion) else Reply(201)
     reply.location = representations.get_provider_path(provider.uuid)
     return reply
 
 
 def show(call: Call) -> Reply:
     """Return one provider."""
-    return _reply(call, providers.get(call.ctx, call.path["uuid"]))
+    return _make_reply(call, providers.get(call.ctx, call.path["uuid"]))
 
 
 def update(call: Call) -> Reply:
     """Rename a provider, and move it in the trees where the body names a parent."""
-    return _reply(call, providers.update(
+    return _make_reply(call, providers.update(
         call.ctx, call.path["uuid"], name=call.body["name"],
         parent_uuid=call.body.get("parent_provider_uuid", providers.KEEP),
         allow_reparenting=call.microversion >= mv.REPARENTING))
@@ -51,7 +51,7 @@ def delete(call: Call) -> Reply:
     return Reply(204)
 
 
-def _reply(call: Call, provider: Provider) -> Reply:
+def _make_reply(call: Call, provider: Provider) -> Reply:
     return Reply(
         body=representations.render_provider(provider, call.microversion, call.prefix),
         last_modified=representations.find_newest_change([provider]), cacheable=True)

@@ -39,12 +39,12 @@ def delete(call: Call) -> Reply:
 
 def show_for_provider(call: Call) -> Reply:
     """Return the traits of a provider."""
-    return _reply(traits.list_for_provider(call.ctx, call.path["uuid"]))
+    return _make_reply(traits.list_for_provider(call.ctx, call.path["uuid"]))
 
 
 def replace_for_provider(call: Call) -> Reply:
     """Make these the traits of a provider."""
-    return _reply(traits.replace_for_provider(
+    return _make_reply(traits.replace_for_provider(
         call.ctx, call.path["uuid"], call.body["traits"],
         generation=call.body["resource_provider_generation"]))
 
@@ -55,7 +55,7 @@ def delete_for_provider(call: Call) -> Reply:
     return Reply(204)
 
 
-def _reply(item: ProviderTraits) -> Reply:
+def _make_reply(item: ProviderTraits) -> Reply:
     return Reply(
         body=representations.render_provider_traits(item),
         last_modified=representations.find_newest_change(item.traits), cacheable=True)
