@@ -44,7 +44,7 @@ def create(
     values = dataclasses.asdict(domain)
     rows.check(_KIND, _domains, values, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         if rows.exists(session, _projects, "id", domain.id):
             raise errors.Duplicate(_KIND, f"a project of id {domain.id}")
         rows.insert(session, _domains, _KIND, values, clash=f"id {domain.id} or name {name}")
@@ -59,15 +59,15 @@ def get(ctx: Context, id_: str) -> Domain:
     :raises errors.NotInCatalog: there is none of that id.
     """
     with db.read_once(ctx) as session:
-        return _record(rows.get(session, _domains, _KIND, id_))
+        return _make_record(rows.get(session, _domains, _KIND, id_))
 
 
 @db.retry_writes
 def list_(ctx: Context, *, name: str | None = None) -> list[Domain]:
     """Return all domains, or the one of a name, by name."""
     with db.read_once(ctx) as session:
-        domain_rows = rows.matching(session, _domains, ["name"], {"name": name})
-    return [_record(row) for row in domain_rows]
+        domain_rows = rows.list_matching(session, _domains, ["name"], {"name": name})
+    return [_make_record(row) for row in domain_rows]
 
 
 @db.retry_writes
@@ -80,11 +80,11 @@ def update(ctx: Context, id_: str, **changes: Unpack[DomainChanges]) -> Domain:
     """
     rows.check(_KIND, _domains, changes, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.get(session, _domains, _KIND, id_)
         rows.update(
             session, _domains, _KIND, id_, changes, clash=f"name {changes.get('name')}")
-        return _record(rows.get(session, _domains, _KIND, id_))
+        return _make_record(rows.get(session, _domains, _KIND, id_))
 
 
 @db.retry_writes
@@ -95,7 +95,7 @@ def delete(ctx: Context, id_: str) -> None:
     :raises errors.StillEnabled: it has not been disabled before.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         if rows.get(session, _domains, _KIND, id_).enabled:
             raise errors.StillEnabled(id_)
         tree.remove_domain(session, id_)
@@ -103,5 +103,5 @@ def delete(ctx: Context, id_: str) -> None:
         rows.delete(session, _domains, "id", id_)
 
 
-def _record(row: sa.Row[Any]) -> Domain:
+def _make_record(row: sa.Row[Any]) -> Domain:
     return Domain(**row._mapping)

@@ -52,7 +52,7 @@ def create(
     values = dataclasses.asdict(endpoint)
     _check(values)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         _require(session, values)
         rows.insert(session, _endpoints, _KIND, values, clash=f"id {endpoint.id}")
     return endpoint
@@ -65,7 +65,7 @@ def get(ctx: Context, id_: str) -> Endpoint:
     :raises errors.NotInCatalog: there is none of that id.
     """
     with db.read_once(ctx) as session:
-        return _record(rows.get(session, _endpoints, _KIND, id_))
+        return _make_record(rows.get(session, _endpoints, _KIND, id_))
 
 
 @db.retry_writes
@@ -75,10 +75,10 @@ def list_(
 ) -> list[Endpoint]:
     """Return the endpoints of a service, a region and an interface; None is any."""
     with db.read_once(ctx) as session:
-        endpoint_rows = rows.matching(
+        endpoint_rows = rows.list_matching(
             session, _endpoints, ["id"],
             {"service_id": service_id, "region_id": region_id, "interface": interface})
-    return [_record(row) for row in endpoint_rows]
+    return [_make_record(row) for row in endpoint_rows]
 
 
 @db.retry_writes
@@ -91,11 +91,11 @@ def update(ctx: Context, id_: str, **changes: Unpack[EndpointChanges]) -> Endpoi
     """
     _check(changes)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.get(session, _endpoints, _KIND, id_)
         _require(session, changes)
         rows.update(session, _endpoints, _KIND, id_, changes)
-        return _record(rows.get(session, _endpoints, _KIND, id_))
+        return _make_record(rows.get(session, _endpoints, _KIND, id_))
 
 
 @db.retry_writes
@@ -105,7 +105,7 @@ def delete(ctx: Context, id_: str) -> None:
     :raises errors.NotInCatalog: there is none of that id.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.get(session, _endpoints, _KIND, id_)
         rows.delete(session, _endpoints, "id", id_)
 
@@ -123,5 +123,5 @@ def _require(session: Session, values: Mapping[str, Any]) -> None:
         rows.require(session, tables.catalog_regions, "region", values["region_id"])
 
 
-def _record(row: sa.Row[Any]) -> Endpoint:
+def _make_record(row: sa.Row[Any]) -> Endpoint:
     return Endpoint(**row._mapping)

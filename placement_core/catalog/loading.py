@@ -73,83 +73,84 @@ def load(
     update = update_project or functools.partial(projects.update, max_depth=max_depth)
     with db.write(ctx) as session:
         # Nobody changes what we compare with.
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         return [
-            *(_region(ctx, entry) for entry in document.get("regions", ())),
-            *(_service(ctx, entry) for entry in document.get("services", ())),
-            *(_endpoint(ctx, entry) for entry in document.get("endpoints", ())),
-            *(_domain(ctx, entry) for entry in document.get("domains", ())),
-            *(_project(ctx, entry, max_depth, update) for entry in document.get("projects", ())),
+            *(_load_region(ctx, entry) for entry in document.get("regions", ())),
+            *(_load_service(ctx, entry) for entry in document.get("services", ())),
+            *(_load_endpoint(ctx, entry) for entry in document.get("endpoints", ())),
+            *(_load_domain(ctx, entry) for entry in document.get("domains", ())),
+            *(_load_project(ctx, entry, max_depth, update)
+              for entry in document.get("projects", ())),
         ]
 
 
-def _region(ctx: Context, entry: Entry) -> Loaded:
-    present = _of_id(regions.get, ctx, entry["id"])
+def _load_region(ctx: Context, entry: Entry) -> Loaded:
+    present = _find_by_id(regions.get, ctx, entry["id"])
     if present is None:
-        return _created(regions.create(ctx, **entry), "region", entry["id"])
-    return _updated(ctx, present, entry, regions.update, "region", entry["id"])
+        return _make_created(regions.create(ctx, **entry), "region", entry["id"])
+    return _update(ctx, present, entry, regions.update, "region", entry["id"])
 
 
-def _service(ctx: Context, entry: Entry) -> Loaded:
+def _load_service(ctx: Context, entry: Entry) -> Loaded:
     named = entry.get("name", "")
     name = named or entry["type"]
-    present = _present(
+    present = _find_present(
         "service", name, services.get, ctx, entry,
         [each for each in services.list_(ctx, service_type=entry["type"]) if each.name == named])
     if present is None:
         values = {"service_type" if field == "type" else field: value
                   for field, value in entry.items()}
-        return _created(services.create(ctx, **values), "service", name)
-    return _updated(ctx, present, entry, services.update, "service", name)
+        return _make_created(services.create(ctx, **values), "service", name)
+    return _update(ctx, present, entry, services.update, "service", name)
 
 
-def _endpoint(ctx: Context, entry: Entry) -> Loaded:
-    service = names.service(ctx, entry["service"])
-    values = {**_without(entry, "service"), "service_id": service.id}
+def _load_endpoint(ctx: Context, entry: Entry) -> Loaded:
+    service = names.find_service(ctx, entry["service"])
+    values = {**_drop_fields(entry, "service"), "service_id": service.id}
     region_id = entry.get("region_id")
     name = " ".join(filter(None, (service.name or service.type, entry["interface"], region_id)))
     alike = endpoints.list_(ctx, service_id=service.id, interface=entry["interface"])
-    present = _present(
+    present = _find_present(
         "endpoint", name, endpoints.get, ctx, entry,
         [each for each in alike if each.region_id == region_id])
     if present is None:
-        return _created(endpoints.create(ctx, **values), "endpoint", name)
-    return _updated(ctx, present, values, endpoints.update, "endpoint", name)
+        return _make_created(endpoints.create(ctx, **values), "endpoint", name)
+    return _update(ctx, present, values, endpoints.update, "endpoint", name)
 
 
-def _domain(ctx: Context, entry: Entry) -> Loaded:
+def _load_domain(ctx: Context, entry: Entry) -> Loaded:
     name = entry["name"]
-    present = _present(
+    present = _find_present(
         "domain", name, domains.get, ctx, entry, domains.list_(ctx, name=name))
     if present is None:
-        return _created(domains.create(ctx, **entry), "domain", name)
-    return _updated(ctx, present, entry, domains.update, "domain", name)
+        return _make_created(domains.create(ctx, **entry), "domain", name)
+    return _update(ctx, present, entry, domains.update, "domain", name)
 
 
-def _project(
+def _load_project(
     ctx: Context, entry: Entry, max_depth: int | None, update: Callable[..., Project],
 ) -> Loaded:
     name = entry["name"]
-    domain_id = names.domain(ctx, entry["domain"]).id
-    values = _without(entry, "domain", "parent")
+    domain_id = names.find_domain(ctx, entry["domain"]).id
+    values = _drop_fields(entry, "domain", "parent")
     if "parent" in entry:
         parent = entry["parent"]
         # The domain's id says that the project belongs at the top.
         values["parent_id"] = (
             domain_id if parent == domain_id
-            else names.project(ctx, parent, domain_id=domain_id).id)
-    present = _present(
+            else names.find_project(ctx, parent, domain_id=domain_id).id)
+    present = _find_present(
         "project", name, projects.get, ctx, entry,
         projects.list_(ctx, name=name, domain_id=domain_id))
     if present is None:
         project = projects.create(ctx, domain_id=domain_id, max_depth=max_depth, **values)
-        return _created(project, "project", name)
+        return _make_created(project, "project", name)
     if present.domain_id != domain_id:
         raise errors.Misplaced("project", present.id, domain_id, "it is in another domain")
-    return _updated(ctx, present, values, update, "project", name)
+    return _update(ctx, present, values, update, "project", name)
 
 
-def _present(
+def _find_present(
     kind: str, name: str, get: Callable[[Context, str], R], ctx: Context, entry: Entry,
     alike: Sequence[R],
 ) -> R | None:
@@ -158,24 +159,24 @@ def _present(
     :param alike: what it may be about if it has no id.
     """
     if "id" in entry:
-        return _of_id(get, ctx, entry["id"])
+        return _find_by_id(get, ctx, entry["id"])
     if len(alike) > 1:
         raise errors.Ambiguous(kind, name, [record.id for record in alike])
     return alike[0] if alike else None
 
 
-def _of_id(get: Callable[[Context, str], R], ctx: Context, id_: str) -> R | None:
+def _find_by_id(get: Callable[[Context, str], R], ctx: Context, id_: str) -> R | None:
     try:
         return get(ctx, id_)
     except errors.NotInCatalog:
         return None
 
 
-def _created(record: R, kind: str, name: str) -> Loaded:
+def _make_created(record: R, kind: str, name: str) -> Loaded:
     return Loaded(kind, record.id, name, "created")
 
 
-def _updated(
+def _update(
     ctx: Context, present: R, values: Entry, update: Callable[..., R], kind: str, name: str,
 ) -> Loaded:
     """Change what differs."""
@@ -187,5 +188,5 @@ def _updated(
         kind, present.id, name, "updated" if changes else "unchanged", tuple(changes))
 
 
-def _without(entry: Entry, *fields: str) -> dict[str, Any]:
+def _drop_fields(entry: Entry, *fields: str) -> dict[str, Any]:
     return {field: value for field, value in entry.items() if field not in fields}

@@ -59,7 +59,7 @@ def create(
     values = dataclasses.asdict(project)
     rows.check(_KIND, _projects, values, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.require(session, _domains, "domain", domain_id)
         _check_parent(session, project)
         if max_depth is not None:
@@ -80,7 +80,7 @@ def get(ctx: Context, id_: str) -> Project:
     :raises errors.NotInCatalog: there is none of that id.
     """
     with db.read_once(ctx) as session:
-        return _record(rows.get(session, _projects, _KIND, id_))
+        return _make_record(rows.get(session, _projects, _KIND, id_))
 
 
 @db.retry_writes
@@ -90,10 +90,10 @@ def list_(
 ) -> list[Project]:
     """Return the projects of a name, a domain, right below a parent, by name; None is any."""
     with db.read_once(ctx) as session:
-        project_rows = rows.matching(
+        project_rows = rows.list_matching(
             session, _projects, ["name", "id"],
             {"name": name, "domain_id": domain_id, "parent_id": parent_id})
-    return [_record(row) for row in project_rows]
+    return [_make_record(row) for row in project_rows]
 
 
 @db.retry_writes
@@ -113,8 +113,8 @@ def update(
     """
     rows.check(_KIND, _projects, changes, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
-        present = _record(rows.get(session, _projects, _KIND, id_))
+        revisions.increment(session, revisions.LIMITS)
+        present = _make_record(rows.get(session, _projects, _KIND, id_))
         changed = dataclasses.replace(present, **changes)
         if changed.parent_id != present.parent_id:
             _check_parent(session, changed)
@@ -139,7 +139,7 @@ def delete(ctx: Context, id_: str) -> None:
     :raises errors.InUse: other projects are below it.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.get(session, _projects, _KIND, id_)
         if rows.exists(session, _projects, "parent_id", id_):
             raise errors.InUse(_KIND, id_, "child projects")
@@ -164,5 +164,5 @@ def _check_depth(session: Session, parent_id: str, levels: int, max_depth: int) 
         raise errors.TooDeep(parent_id, depth, max_depth)
 
 
-def _record(row: sa.Row[Any]) -> Project:
+def _make_record(row: sa.Row[Any]) -> Project:
     return Project(**row._mapping)

@@ -50,7 +50,7 @@ def create(
     values = dataclasses.asdict(region)
     rows.check(_KIND, _regions, values, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         if parent_region_id is not None:
             rows.require(session, _regions, _KIND, parent_region_id)
         rows.insert(session, _regions, _KIND, values, clash=f"id {region.id}")
@@ -64,16 +64,16 @@ def get(ctx: Context, id_: str) -> Region:
     :raises errors.NotInCatalog: there is none of that id.
     """
     with db.read_once(ctx) as session:
-        return _record(rows.get(session, _regions, _KIND, id_))
+        return _make_record(rows.get(session, _regions, _KIND, id_))
 
 
 @db.retry_writes
 def list_(ctx: Context, *, parent_region_id: str | None = None) -> list[Region]:
     """Return all regions, or those right below one, by id."""
     with db.read_once(ctx) as session:
-        region_rows = rows.matching(
+        region_rows = rows.list_matching(
             session, _regions, ["id"], {"parent_region_id": parent_region_id})
-    return [_record(row) for row in region_rows]
+    return [_make_record(row) for row in region_rows]
 
 
 @db.retry_writes
@@ -87,7 +87,7 @@ def update(ctx: Context, id_: str, **changes: Unpack[RegionChanges]) -> Region:
     """
     rows.check(_KIND, _regions, changes, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.get(session, _regions, _KIND, id_)
         parent_id = changes.get("parent_region_id")
         if parent_id is not None:
@@ -95,7 +95,7 @@ def update(ctx: Context, id_: str, **changes: Unpack[RegionChanges]) -> Region:
             if _is_below(session, parent_id, id_):
                 raise errors.Misplaced(_KIND, id_, parent_id, "it would be below itself")
         rows.update(session, _regions, _KIND, id_, changes)
-        return _record(rows.get(session, _regions, _KIND, id_))
+        return _make_record(rows.get(session, _regions, _KIND, id_))
 
 
 @db.retry_writes
@@ -106,7 +106,7 @@ def delete(ctx: Context, id_: str) -> None:
     :raises errors.InUse: it has endpoints, or regions below it.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.get(session, _regions, _KIND, id_)
         if rows.exists(session, _endpoints, "region_id", id_):
             raise errors.InUse(_KIND, id_, "endpoints")
@@ -126,5 +126,5 @@ def _is_below(session: Session, id_: str | None, top_id: str) -> bool:
     return False
 
 
-def _record(row: sa.Row[Any]) -> Region:
+def _make_record(row: sa.Row[Any]) -> Region:
     return Region(**row._mapping)

@@ -28,7 +28,7 @@ def find(session: Session, table: sa.Table, id_: str) -> sa.Row[Any] | None:
     """Return the row whose id is exactly ``id_``."""
     if not texts.is_storable(id_):
         return None
-    row = session.execute(_by_id(table), {"id": id_}).first()
+    row = session.execute(_select_by_id(table), {"id": id_}).first()
     # MariaDB leaves trailing spaces out of account.
     return row if row is not None and row.id == id_ else None
 
@@ -55,7 +55,7 @@ def require(session: Session, table: sa.Table, kind: str, id_: str) -> sa.Row[An
     return row
 
 
-def matching(
+def list_matching(
     session: Session, table: sa.Table, order: Sequence[str], filters: Mapping[str, str | None],
 ) -> list[sa.Row[Any]]:
     """Return the rows that have exactly these values.
@@ -75,7 +75,7 @@ def matching(
 
 def exists(session: Session, table: sa.Table, column: str, value: str) -> bool:
     """Say whether some row has that value."""
-    return session.execute(_having(table, column), {"value": value}).first() is not None
+    return session.execute(_select_having(table, column), {"value": value}).first() is not None
 
 
 def check(
@@ -151,12 +151,12 @@ def delete(session: Session, table: sa.Table, column: str, value: str) -> None:
 
 
 @functools.cache
-def _by_id(table: sa.Table) -> sa.Select[Any]:
+def _select_by_id(table: sa.Table) -> sa.Select[Any]:
     return sa.select(table).where(table.c.id == sa.bindparam("id"))
 
 
 @functools.cache
-def _having(table: sa.Table, column: str) -> sa.Select[Any]:
+def _select_having(table: sa.Table, column: str) -> sa.Select[Any]:
     return sa.select(sa.literal(1)).where(table.c[column] == sa.bindparam("value")).limit(1)
 
 

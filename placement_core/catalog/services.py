@@ -49,7 +49,7 @@ def create(
     values = dataclasses.asdict(service)
     rows.check(_KIND, _services, values, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.insert(session, _services, _KIND, values, clash=f"id {service.id}")
     return service
 
@@ -61,7 +61,7 @@ def get(ctx: Context, id_: str) -> Service:
     :raises errors.NotInCatalog: there is none of that id.
     """
     with db.read_once(ctx) as session:
-        return _record(rows.get(session, _services, _KIND, id_))
+        return _make_record(rows.get(session, _services, _KIND, id_))
 
 
 @db.retry_writes
@@ -70,9 +70,9 @@ def list_(
 ) -> list[Service]:
     """Return the services of a type and a name, by both; None is any."""
     with db.read_once(ctx) as session:
-        service_rows = rows.matching(
+        service_rows = rows.list_matching(
             session, _services, ["type", "name", "id"], {"type": service_type, "name": name})
-    return [_record(row) for row in service_rows]
+    return [_make_record(row) for row in service_rows]
 
 
 @db.retry_writes
@@ -84,10 +84,10 @@ def update(ctx: Context, id_: str, **changes: Unpack[ServiceChanges]) -> Service
     """
     rows.check(_KIND, _services, changes, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.get(session, _services, _KIND, id_)
         rows.update(session, _services, _KIND, id_, changes)
-        return _record(rows.get(session, _services, _KIND, id_))
+        return _make_record(rows.get(session, _services, _KIND, id_))
 
 
 @db.retry_writes
@@ -97,11 +97,11 @@ def delete(ctx: Context, id_: str) -> None:
     :raises errors.NotInCatalog: there is none of that id.
     """
     with db.write(ctx) as session:
-        revisions.raise_(session, revisions.LIMITS)
+        revisions.increment(session, revisions.LIMITS)
         rows.get(session, _services, _KIND, id_)
         rows.delete(session, _endpoints, "service_id", id_)
         rows.delete(session, _services, "id", id_)
 
 
-def _record(row: sa.Row[Any]) -> Service:
+def _make_record(row: sa.Row[Any]) -> Service:
     return Service(**row._mapping)

@@ -50,7 +50,7 @@ _PUT_BELOW = sa.insert(_ancestors).inline().from_select(
            _above.c.descendant_id == sa.bindparam("parent_id")))
 
 
-def _apart(column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+def _select_apart(column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """Select values of the table that the statement around it deletes from.
 
     MySQL wants them put aside first, as DISTINCT makes it do.
@@ -60,9 +60,9 @@ def _apart(column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> sa.Select[
 
 _CUT = sa.delete(_ancestors).where(
     _ancestors.c.descendant_id.in_(
-        _apart(_below.c.descendant_id, _below.c.ancestor_id == sa.bindparam("id"))),
+        _select_apart(_below.c.descendant_id, _below.c.ancestor_id == sa.bindparam("id"))),
     _ancestors.c.ancestor_id.in_(
-        _apart(_above.c.ancestor_id, _above.c.descendant_id == sa.bindparam("id"),
+        _select_apart(_above.c.ancestor_id, _above.c.descendant_id == sa.bindparam("id"),
                _above.c.distance > 0)))
 _REMOVE = sa.delete(_ancestors).where(_ancestors.c.descendant_id == sa.bindparam("id"))
 _REMOVE_OF_DOMAIN = sa.delete(_ancestors).where(
@@ -72,12 +72,12 @@ _REMOVE_OF_DOMAIN = sa.delete(_ancestors).where(
 
 def lineage(session: Session, node_id: str) -> tuple[Node, ...]:
     """Return a node and those above it, the root first; an unknown one alone."""
-    return _nodes(session, _LINEAGE, node_id)
+    return _read_nodes(session, _LINEAGE, node_id)
 
 
 def subtree(session: Session, node_id: str) -> tuple[Node, ...]:
     """Return a node and those below it, parents before children; an unknown one alone."""
-    return _nodes(session, _SUBTREE, node_id)
+    return _read_nodes(session, _SUBTREE, node_id)
 
 
 def depth(session: Session) -> int:
@@ -125,7 +125,7 @@ def remove_domain(session: Session, domain_id: str) -> None:
     session.execute(_REMOVE, {"id": domain_id})
 
 
-def _nodes(session: Session, statement: sa.Select[Any], node_id: str) -> tuple[Node, ...]:
+def _read_nodes(session: Session, statement: sa.Select[Any], node_id: str) -> tuple[Node, ...]:
     if rows.is_id(node_id):
         nodes = tuple(
             Node(row.id, row.parent_id, is_domain=row.parent_id is None)

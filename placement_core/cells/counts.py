@@ -173,17 +173,17 @@ def count_members(api: Context, instance_uuids: Collection[str], user_id: str) -
 @functools.cache
 def _select_unmigrated(*, some: bool) -> sa.Select[Any]:
     statement = sa.select(_mappings.c.project_id).where(_UNMIGRATED).distinct()
-    return statement.where(_of_projects(_mappings.c.project_id)) if some else statement
+    return statement.where(_match_projects(_mappings.c.project_id)) if some else statement
 
 
 @functools.cache
 def _select_mapped(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
     columns = [_mappings.c.project_id, sa.func.count().label("instances")]
     if user:
-        columns.append(_sum_of_user(_mappings.c.user_id, sa.literal_column("1"), "of_user"))
+        columns.append(_build_user_sum(_mappings.c.user_id, sa.literal_column("1"), "of_user"))
     statement = sa.select(*columns).where(_ALIVE).group_by(_mappings.c.project_id)
     if some:
-        statement = statement.where(_of_projects(_mappings.c.project_id))
+        statement = statement.where(_match_projects(_mappings.c.project_id))
     if without:
         statement = statement.where(sa.not_(lists.among(_mappings.c.instance_uuid, "without")))
     return statement
@@ -240,12 +240,12 @@ def _select_in_cell(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
         sa.func.sum(instances.c.memory_mb).label("memory_mb")]
     if user:
         columns += [
-            _sum_of_user(instances.c.user_id, sa.literal_column("1"), "of_user"),
-            _sum_of_user(instances.c.user_id, instances.c.vcpus, "vcpus_of_user"),
-            _sum_of_user(instances.c.user_id, instances.c.memory_mb, "memory_mb_of_user")]
+            _build_user_sum(instances.c.user_id, sa.literal_column("1"), "of_user"),
+            _build_user_sum(instances.c.user_id, instances.c.vcpus, "vcpus_of_user"),
+            _build_user_sum(instances.c.user_id, instances.c.memory_mb, "memory_mb_of_user")]
     statement = sa.select(*columns).where(_COUNTED).group_by(instances.c.project_id)
     if some:
-        statement = statement.where(_of_projects(instances.c.project_id))
+        statement = statement.where(_match_projects(instances.c.project_id))
     else:
         statement = statement.where(instances.c.project_id.is_not(None))
     if without:
@@ -256,11 +256,11 @@ def _select_in_cell(*, some: bool, user: bool, without: bool) -> sa.Select[Any]:
 # Both -----------------------------------------------------------------------
 
 
-def _of_projects(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
+def _match_projects(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
     return lists.among(column, "projects")
 
 
-def _sum_of_user(
+def _build_user_sum(
     owner: sa.Column[Any], value: sa.ColumnElement[Any], name: str
 ) -> sa.Label[Any]:
     return sa.func.sum(sa.case((owner == sa.bindparam("user"), value), else_=0)).label(name)

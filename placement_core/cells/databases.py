@@ -27,7 +27,7 @@ from placement_core.context import Context
 from placement_core.db import Session
 from placement_core.db.database import Settings, resolve_url
 from placement_core.db.failures import translated_errors
-from placement_core.db.masking import MASK
+from placement_core.masking import MASK
 from placement_core.plugin_api.counting import MissingCell
 
 LOG = logging.getLogger(__name__)
@@ -169,8 +169,8 @@ class CellDatabases:
 
         :raises errors.ConfigurationError: the cell's URL makes no sense, or is not allowed.
         """
-        settings = self._settings(cell)
-        if _is_own(ctx, self._allowed_url(ctx, settings)):
+        settings = self._make_settings(cell)
+        if _is_own(ctx, self._check_url(ctx, settings)):
             return ctx
         database = engines.SHARED.database(settings, of_cell=True)
         return Context(database, ctx.identity, ctx.request_id)
@@ -180,18 +180,18 @@ class CellDatabases:
 
         :raises errors.ConfigurationError: the cell's URL makes no sense, or is not allowed.
         """
-        self._allowed_url(ctx, self._settings(cell))
+        self._check_url(ctx, self._make_settings(cell))
 
     def same_database(self, ctx: Context, one: Cell, other: Cell) -> bool:
         """Say whether two cells have the same database; one whose URL makes no sense has none."""
         try:
-            places = [_place(self._allowed_url(ctx, self._settings(cell)))
+            places = [_get_location(self._check_url(ctx, self._make_settings(cell)))
                       for cell in (one, other)]
         except errors.ConfigurationError:
             return False
         return places[0] == places[1]
 
-    def _settings(self, cell: Cell) -> Settings:
+    def _make_settings(self, cell: Cell) -> Settings:
         named = f"the database_connection of cell {cell.title}"
         try:
             connection = urls.fill(cell.database_connection, self._template_source)
@@ -199,7 +199,7 @@ class CellDatabases:
             raise errors.ConfigurationError(f"{named}: {error}") from None
         return dataclasses.replace(self._cell, connection=connection, named=named)
 
-    def _allowed_url(self, ctx: Context, settings: Settings) -> sa.URL:
+    def _check_url(self, ctx: Context, settings: Settings) -> sa.URL:
         url = resolve_url(settings)
         if not _is_own(ctx, url):
             try:
@@ -234,14 +234,14 @@ class CellDatabases:
         :raises Exception: a read failed for another reason than its database.
         """
         deadline = time.monotonic() + self._timeout_seconds
-        queries = [self._start(ctx, read, cell)
+        queries = [self._start_query(ctx, read, cell)
                    for cell in (self.cells(ctx) if cells is None else cells)]
         concurrent.futures.wait(
             [query.answer for query in queries], timeout=max(0.0, deadline - time.monotonic()))
         answers = {}
         missing = []
         for query in queries:
-            reason = self._reason(query)
+            reason = self._find_reason(query)
             self._log(query, reason)
             if reason is None:
                 answers[query.cell.uuid] = query.answer.result()
@@ -250,7 +250,7 @@ class CellDatabases:
         seconds = {query.cell.title: query.seconds for query in queries}
         return CellAnswers(answers, missing, seconds)
 
-    def _start(
+    def _start_query(
         self, ctx: Context, read: Callable[[Context, Cell], T], cell: Cell
     ) -> _CellQuery[T]:
         query: _CellQuery[T] = _CellQuery(cell)
@@ -267,7 +267,7 @@ class CellDatabases:
             query.start(Context(database, ctx.identity, ctx.request_id), read)
         return query
 
-    def _reason(self, query: _CellQuery[T]) -> str | None:
+    def _find_reason(self, query: _CellQuery[T]) -> str | None:
         """Say why a cell is missing; None: it answered."""
         if not query.answer.done():
             return f"no answer within {self._timeout_seconds} seconds"
@@ -295,7 +295,7 @@ class CellDatabases:
         else:
             self._down[cell.uuid] = reason
             LOG.warning("cell %s (%s) is missing: %s%s", cell.title, cell.uuid, reason,
-                        _detail(query))
+                        _format_detail(query))
 
 
 @db.retry_writes
@@ -347,7 +347,7 @@ def _driver_fails(ctx: Context) -> bool:
         return True
 
 
-def _detail(query: _CellQuery[Any]) -> str:
+def _format_detail(query: _CellQuery[Any]) -> str:
     """Return the driver's message in one line, without the cell's password."""
     error = query.answer.exception() if query.answer.done() else None
     if error is None:
@@ -363,11 +363,11 @@ def _detail(query: _CellQuery[Any]) -> str:
 
 def _is_own(ctx: Context, url: sa.URL) -> bool:
     """Say whether a URL is that of the context's own database, with the same login."""
-    return (_place(ctx.database.url) == _place(url)
+    return (_get_location(ctx.database.url) == _get_location(url)
             and ctx.database.url.username == url.username)
 
 
-def _place(url: sa.URL) -> tuple[object, ...]:
+def _get_location(url: sa.URL) -> tuple[object, ...]:
     """Return what all URLs of one database have in common, whichever user logs in."""
     backend = url.get_backend_name()
     if backend == "sqlite":

@@ -20,7 +20,7 @@ from placement_core.db.availability import GRACE_SECONDS
 from placement_core.db.database import Database, Settings
 
 
-class _NoJournal:
+class _NullChangeRecorder:
     """The change log of a database that has none: no change may be recorded there."""
 
     def slot(self) -> int:
@@ -74,7 +74,7 @@ class EngineRegistry:
             database = self._databases.get(settings)
             if database is None:
                 database = self._databases[settings] = Database(
-                    settings, _NoJournal(), retries=1,
+                    settings, _NullChangeRecorder(), retries=1,
                     grace_seconds=None if of_cell else GRACE_SECONDS)
             return database
 

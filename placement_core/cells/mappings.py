@@ -22,7 +22,7 @@ from placement_core.cells.records import Cell
 from placement_core.changes import revisions
 from placement_core.context import Context
 from placement_core.db import texts
-from placement_core.db.masking import MASK
+from placement_core.masking import MASK
 
 #: Nova's: the cell of instances that no host could be found for.
 CELL0 = "00000000-0000-0000-0000-000000000000"
@@ -93,7 +93,7 @@ def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, 
     :raises errors.DuplicateCell: a cell has that name or database.
     """
     with db.write(ctx) as own:
-        revisions.raise_(own, revisions.CELLS)
+        revisions.increment(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
             present = load_cells(session)
             before = pick(present, cell)
@@ -121,7 +121,7 @@ def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
     :raises errors.CellInUse: instances or hosts are mapped to it.
     """
     with db.write(ctx) as own:
-        revisions.raise_(own, revisions.CELLS)
+        revisions.increment(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
             target = pick(load_cells(session), cell)
             # SQLite does not enforce foreign keys by itself.
@@ -136,7 +136,7 @@ def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
 @db.retry_writes
 def _create(ctx: Context, cells: CellDatabases, new: Cell) -> Cell:
     with db.write(ctx) as own:
-        revisions.raise_(own, revisions.CELLS)
+        revisions.increment(own, revisions.CELLS)
         with db.write(cells.api(ctx)) as session:
             present = load_cells(session)
             for cell in present:

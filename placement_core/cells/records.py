@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 
-from placement_core.db.masking import mask_url
+from placement_core.masking import mask_url
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ Capacity = Mapping[str, InventoryValues]
 
 
 @db.retry_writes
-def list_of_nodes(ctx: Context, uuids: Collection[str]) -> dict[tuple[str, int], Capacity]:
+def list_inventories(ctx: Context, uuids: Collection[str]) -> dict[tuple[str, int], Capacity]:
     """Return {(cell uuid, node id): inventories} of migrated nodes."""
     capacities: dict[tuple[str, int], dict[str, InventoryValues]] = {}
     if not uuids:
@@ -140,13 +140,13 @@ def save(
         new = {}
         for name, (amount, ratio) in FIELDS.items():
             if amount in changes or ratio in changes:
-                new[name] = _change(
+                new[name] = _change_inventory(
                     present.get(name), defaults.get(name), changes.get(amount),
                     changes.get(ratio))
         ids = resource_classes.ids(session, new)
         removed = {ids[name] for name, values in new.items()
                    if values is None and name in present}
-        if used := inventories.in_use(session, provider_id, removed):
+        if used := inventories.find_used_classes(session, provider_id, removed):
             raise placement_errors.InventoryInUse(uuid, used)
         inventories.remove(session, provider_id, removed)
         inventories.put(session, provider_id, {
@@ -157,7 +157,7 @@ def _make_values(row: sa.Row[Any]) -> InventoryValues:
     return InventoryValues(*(getattr(row, name) for name in _NAMES))
 
 
-def _change(
+def _change_inventory(
     present: InventoryValues | None, default: InventoryValues | None, amount: int | None,
     ratio: float | None,
 ) -> InventoryValues | None:

@@ -143,7 +143,7 @@ def _put_inventories(
     :param before: what it said last; None: it is migrated for the first time.
     """
     ids = resource_classes.ids(session, {*offer.inventories, *(before or ())})
-    present = inventories.present(session, provider_id)
+    present = inventories.read_class_ids(session, provider_id)
     try:
         if before is None:
             changed = {ids[name]: values for name, values in offer.inventories.items()
@@ -158,7 +158,9 @@ def _put_inventories(
     except KeyError:
         # A custom class was removed since it was ensured.
         raise db.TransactionConflict from None
-    removed -= {id_ for id_ in removed if inventories.in_use(session, provider_id, [id_])}
+    removed -= {
+        id_ for id_ in removed
+        if inventories.find_used_classes(session, provider_id, [id_])}
     if changed or removed:
         locks.raise_generation(session, provider_id)
         inventories.remove(session, provider_id, removed)

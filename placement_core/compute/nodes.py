@@ -329,18 +329,18 @@ class ComputeNodes:
 
     def _add_capacity(self, ctx: Context, located: Sequence[Located]) -> list[ComputeNode]:
         """Return nodes with their capacity; migrate those that are not yet."""
-        capacities = capacity.list_of_nodes(
+        capacities = capacity.list_inventories(
             ctx, [node.uuid for _, node in located if node.uuid])
         loaded = self._load(ctx, [
             (cell, node) for cell, node in located if (cell.uuid, node.id) not in capacities])
-        capacities |= capacity.list_of_nodes(ctx, [
+        capacities |= capacity.list_inventories(ctx, [
             node.uuid for node in loaded.values() if node.uuid and node.state is State.MIGRATED])
         nodes = []
         for cell, node in located:
             key = cell.uuid, node.id
             if key in capacities:
                 before = loaded.get(key) or self._make_record(cell, node, State.MIGRATED)
-                nodes.append(_with_capacity(before, capacities[key]))
+                nodes.append(_add_inventories(before, capacities[key]))
             else:
                 nodes.append(loaded[key])
         return nodes
@@ -410,7 +410,7 @@ def _make_aware(moment: datetime.datetime | None) -> datetime.datetime | None:
     return None if moment is None else moment.replace(tzinfo=datetime.UTC)
 
 
-def _with_capacity(node: ComputeNode, inventories: Capacity) -> ComputeNode:
+def _add_inventories(node: ComputeNode, inventories: Capacity) -> ComputeNode:
     """Return a node with the values of its inventories, and 0 where it has none."""
     fields: dict[str, Any] = {}
     for name, (amount, ratio) in capacity.FIELDS.items():

@@ -176,7 +176,7 @@ class _NodeParser:
         if not total:
             return
         largest = min(total, bound or total, self._rules.max_units.get(name, total))
-        values = inventories.in_range(InventoryValues(
+        values = inventories.normalize(InventoryValues(
             total=total, reserved=min(reserved, total), max_unit=largest,
             allocation_ratio=ratio))
         if values is None or values.allocation_ratio <= 0:

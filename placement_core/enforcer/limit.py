@@ -78,9 +78,9 @@ class Enforcer:
                 raise ValueError(f"the delta of {name} must be an integer, not {delta!r}")
 
         names = sorted(deltas)
-        limits = self._limits(project_id, names)
-        bindings = self._bindings(limits, names)
-        usage = self._usage(names)
+        limits = self._read_limits(project_id, names)
+        bindings = self._find_bindings(limits, names)
+        usage = self._read_usage(names)
         usage.own(project_id)
         counted = _count(usage, limits, bindings)
         judge = self._connection.get_model(limits.model).judge
@@ -110,12 +110,12 @@ class Enforcer:
         if not names or not all(isinstance(name, str) for name in names):
             raise ValueError(expected)
 
-        limits = self._limits(project_id, names)
+        limits = self._read_limits(project_id, names)
         own = {
             name: [binding for binding in bindings
                    if binding.node_id == (project_id or questions.NO_PROJECT.id)]
-            for name, bindings in self._bindings(limits, names).items()}
-        usage = self._usage(names)
+            for name, bindings in self._find_bindings(limits, names).items()}
+        usage = self._read_usage(names)
         uses = usage.own(project_id)
         counted = _count(usage, limits, own)
         return {
@@ -144,19 +144,19 @@ class Enforcer:
         """
         if project_id is None and resource_names is None:
             raise ValueError("project_id must not be None where resource_names is")
-        limits = self._limits(project_id, resource_names)
+        limits = self._read_limits(project_id, resource_names)
         own = limits.set.get(project_id, {}) if project_id else {}
         names = own if resource_names is None else resource_names
         return [
             (name, amounts.to_wire(own.get(name, limits.defaults.get(name, 0))))
             for name in names]
 
-    def _limits(
+    def _read_limits(
         self, project_id: str | None, names: Collection[str] | None
     ) -> questions.Limits:
         return questions.read_limits(self._connection, project_id, names, keep=self._keep)
 
-    def _bindings(
+    def _find_bindings(
         self, limits: questions.Limits, names: Sequence[str]
     ) -> dict[str, list[Binding]]:
         model = self._connection.get_model(limits.model)
@@ -168,7 +168,7 @@ class Enforcer:
                 limits.defaults.get(name, 0))
             for name in names}
 
-    def _usage(self, names: Sequence[str]) -> Usage:
+    def _read_usage(self, names: Sequence[str]) -> Usage:
         return Usage(names, self._usage_callback, self._tree_usage_callback)
 
 

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
 from alembic import migration, operations
 
 from placement_core import errors
 from placement_core.migrations import exclusive, fence, revisions
+from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import (
     catalog,
     initial,
@@ -102,11 +104,13 @@ def refuse_unless_adoptable(connection: sa.Connection) -> None:
     raise NotAdoptable(f"the database {state}; expected {UPSTREAM_HEAD}. {advice}")
 
 
-def adopt(connection: sa.Connection, say: Say) -> Oddities:
+def adopt(connection: sa.Connection, say: Say, report: Report = no_report) -> Oddities:
     """Make a database of upstream Placement one of ours at the first revision.
 
     Called with the exclusive lock held. Every step may be repeated, and counts
     everything anew, so an adoption that died half-way is simply run again.
+
+    :param report: is told how many rows of each kind were brought up to date.
     """
     context = migration.MigrationContext.configure(connection)
     alter = operations.Operations(context)
@@ -114,14 +118,14 @@ def adopt(connection: sa.Connection, say: Say) -> Oddities:
     exclusive.lock_tables(connection, (*UPSTREAM_TABLES, *initial.OWN_TABLES))
     say("locked; adding columns")
     fence.remove(connection)
-    _compare_as_text(connection)
+    _compare_as_text(connection, report)
     _add_columns(connection, alter)
     say("counting what is used")
-    roots = _fill_roots(connection)
-    _fill_inventories(connection)
-    _fill_counters(connection)
+    roots = _fill_roots(connection, report)
+    _fill_inventories(connection, report)
+    _fill_counters(connection, report)
     _drop_defaults(alter)
-    oddities = _oddities(connection, roots)
+    oddities = _find_oddities(connection, roots)
     fence.put_up(connection, say)
     exclusive.unlock_tables(connection)
     return oddities
@@ -164,7 +168,7 @@ def remarks(oddities: Oddities) -> list[str]:
     return [f"{count} {sentence}" for count, sentence in obstacles if count]
 
 
-def _compare_as_text(connection: sa.Connection) -> None:
+def _compare_as_text(connection: sa.Connection, report: Report) -> None:
     """Give MariaDB's tables our collation; elsewhere text compares as text."""
     if connection.dialect.name not in ("mysql", "mariadb"):
         return
@@ -172,11 +176,12 @@ def _compare_as_text(connection: sa.Connection) -> None:
         "SELECT table_collation FROM information_schema.tables "
         "WHERE table_schema = DATABASE() AND table_name = :name"
     )
-    for name in UPSTREAM_TABLES:
+    for number, name in enumerate(UPSTREAM_TABLES, 1):
         if connection.scalar(status, {"name": name}) != _COLLATION:
             connection.exec_driver_sql(
                 f"ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4 COLLATE {_COLLATION}"
             )
+        report("tables that compare as text", number, len(UPSTREAM_TABLES))
 
 
 def _add_columns(connection: sa.Connection, alter: operations.Operations) -> None:
@@ -198,7 +203,7 @@ def _drop_defaults(alter: operations.Operations) -> None:
                                    existing_nullable=False)
 
 
-def _fill_roots(connection: sa.Connection) -> int:
+def _fill_roots(connection: sa.Connection, report: Report) -> int:
     """Find the root of every provider that lacks one, by way of its parents."""
     providers = tables.resource_providers
     rows = connection.execute(
@@ -207,18 +212,18 @@ def _fill_roots(connection: sa.Connection) -> int:
     roots = {row.id: row.root_provider_id for row in rows}
     parents = {row.id: row.parent_provider_id for row in rows}
     lacking = [row.id for row in rows if row.root_provider_id is None]
-    values = [{"of_id": id_, "root": _root(id_, parents, roots)} for id_ in lacking]
-    _update_many(
+    values = [{"of_id": id_, "root": _find_root(id_, parents, roots)} for id_ in lacking]
+    _execute_many(
         connection,
         sa.update(providers)
         .where(providers.c.id == sa.bindparam("of_id"))
         .values(root_provider_id=sa.bindparam("root"), updated_at=providers.c.updated_at),
-        values,
+        values, functools.partial(report, "roots of resource providers"),
     )
     return len(lacking)
 
 
-def _root(provider: int, parents: dict[int, int | None], roots: dict[int, int | None]) -> int:
+def _find_root(provider: int, parents: dict[int, int | None], roots: dict[int, int | None]) -> int:
     seen = set()
     at = provider
     while True:
@@ -237,7 +242,7 @@ def _root(provider: int, parents: dict[int, int | None], roots: dict[int, int | 
         at = parent
 
 
-def _fill_inventories(connection: sa.Connection) -> None:
+def _fill_inventories(connection: sa.Connection, report: Report) -> None:
     of_inventory = sa.and_(
         _allocations.c.resource_provider_id == _inventories.c.resource_provider_id,
         _allocations.c.resource_class_id == _inventories.c.resource_class_id,
@@ -252,7 +257,7 @@ def _fill_inventories(connection: sa.Connection) -> None:
         sa.select(_inventories.c.id, _inventories.c.total, _inventories.c.reserved,
                   _inventories.c.allocation_ratio)
     ).all()
-    _update_many(
+    _execute_many(
         connection,
         sa.update(_inventories)
         .where(_inventories.c.id == sa.bindparam("of_id"))
@@ -261,10 +266,11 @@ def _fill_inventories(connection: sa.Connection) -> None:
           "fits": inventories.stored_capacity(records.InventoryValues(
               row.total, row.reserved, allocation_ratio=row.allocation_ratio))}
          for row in rows],
+        functools.partial(report, "capacities of inventories"),
     )
 
 
-def _fill_counters(connection: sa.Connection) -> None:
+def _fill_counters(connection: sa.Connection, report: Report) -> None:
     """Sum usage by project, user, type and class; count the consumers too.
 
     And the same of everybody in a project.
@@ -301,11 +307,11 @@ def _fill_counters(connection: sa.Connection) -> None:
         for (project, consumer_type, resource_class), used in sums.items()
     ]
     connection.execute(sa.delete(tables.usage_counters))
-    for batch in _batches(rows):
-        connection.execute(sa.insert(tables.usage_counters), batch)
+    _execute_many(connection, sa.insert(tables.usage_counters), rows,
+                  functools.partial(report, "sums of usage"))
 
 
-def _oddities(connection: sa.Connection, roots_filled: int) -> Oddities:
+def _find_oddities(connection: sa.Connection, roots_filled: int) -> Oddities:
     recordless = sa.select(sa.func.count(sa.distinct(_allocations.c.consumer_id))).select_from(
         _allocations.outerjoin(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
     ).where(_consumers.c.id.is_(None))
@@ -328,13 +334,11 @@ def _oddities(connection: sa.Connection, roots_filled: int) -> Oddities:
     )
 
 
-def _update_many(
-    connection: sa.Connection, statement: sa.Update, values: Sequence[dict[str, int]]
+def _execute_many(
+    connection: sa.Connection, statement: sa.Update | sa.Insert,
+    values: Sequence[dict[str, int]], report: Callable[[int, int], None],
 ) -> None:
-    for batch in _batches(values):
+    for start in range(0, len(values), _BATCH):
+        batch = values[start : start + _BATCH]
         connection.execute(statement, batch)
-
-
-def _batches(rows: Sequence[dict[str, int]]) -> Iterator[Sequence[dict[str, int]]]:
-    for start in range(0, len(rows), _BATCH):
-        yield rows[start : start + _BATCH]
+        report(start + len(batch), len(values))

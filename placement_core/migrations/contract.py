@@ -127,7 +127,7 @@ def _contract_nodes(connection: sa.Connection, say: Say) -> None:
     _require_values(connection, _nodes, ("uuid",), say)
     indexes = {index["name"] for index in sa.inspect(connection).get_indexes(_nodes.name)}
     if _UUID_INDEX not in indexes:
-        _operations(connection).create_index(_UUID_INDEX, _nodes.name, ["uuid"], unique=True)
+        _make_operations(connection).create_index(_UUID_INDEX, _nodes.name, ["uuid"], unique=True)
         say(f"{_nodes.name}.uuid is unique now")
 
 
@@ -143,12 +143,12 @@ def _require_values(
             say(f"{table.name}.{name} is NOT NULL already")
     if nullable:
         # SQLite makes the table anew: once for all its columns.
-        with _operations(connection).batch_alter_table(table.name) as batch:
+        with _make_operations(connection).batch_alter_table(table.name) as batch:
             for name in nullable:
                 batch.alter_column(name, existing_type=table.c[name].type, nullable=False)
     for name in nullable:
         say(f"{table.name}.{name} is NOT NULL now")
 
 
-def _operations(connection: sa.Connection) -> operations.Operations:
+def _make_operations(connection: sa.Connection) -> operations.Operations:
     return operations.Operations(migration.MigrationContext.configure(connection))

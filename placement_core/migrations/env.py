@@ -35,6 +35,7 @@ with _connection() as connection:
         version_table=revisions.VERSION_TABLE,
         include_name=revisions.is_ours,
         render_as_batch=True,
+        on_version_apply=context.config.attributes.get("on_version_apply"),
     )
     # ``sync`` owns the transaction: Alembic joins it and commits nothing.
     with context.begin_transaction():

@@ -62,7 +62,7 @@ def transaction(settings: Settings) -> Iterator[sa.Connection]:
             database(settings) as opened,
             opened.writer.connect() as connection,
             connection.begin(),
-            _alone(connection, patience),
+            _lock(connection, patience),
         ):
             yield connection
     except (db_exception.DBError, sa.exc.DBAPIError) as error:
@@ -75,7 +75,7 @@ def transaction(settings: Settings) -> Iterator[sa.Connection]:
 
 
 @contextlib.contextmanager
-def _alone(connection: sa.Connection, patience: int) -> Iterator[None]:
+def _lock(connection: sa.Connection, patience: int) -> Iterator[None]:
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
     if not _is_mysql(connection):

@@ -54,7 +54,7 @@ def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
     """
     remove(connection)
     try:
-        for statement in _making(connection.dialect.name):
+        for statement in _build_triggers(connection.dialect.name):
             connection.exec_driver_sql(statement)
     except (db_exception.DBError, sa.exc.DBAPIError) as error:
         if connection.dialect.name not in ("mysql", "mariadb"):
@@ -75,22 +75,22 @@ def remove(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {_NAME}()")
         return
     # Only what is there: on MariaDB even DROP ... IF EXISTS needs the privilege.
-    for name in _standing(connection):
+    for name in _list_triggers(connection):
         connection.exec_driver_sql(f"DROP TRIGGER {name}")
 
 
 def is_up(connection: sa.Connection) -> bool:
     """Say whether the fence stands."""
-    return bool(_standing(connection))
+    return bool(_list_triggers(connection))
 
 
-def _standing(connection: sa.Connection) -> list[str]:
+def _list_triggers(connection: sa.Connection) -> list[str]:
     """Return the names of our triggers, one for each table they stand on."""
     query = _TRIGGERS.get(connection.dialect.name, _MYSQL_TRIGGERS)
     return [name for name in connection.scalars(sa.text(query)) if name.startswith(_NAME)]
 
 
-def _making(dialect: str) -> Iterator[str]:
+def _build_triggers(dialect: str) -> Iterator[str]:
     if dialect == "postgresql":
         yield _POSTGRESQL_FUNCTION
         for table in TABLES:

@@ -23,6 +23,9 @@ from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
 
+#: Is told (what, how many are done, how many there are).
+Report = Callable[[str, int, int], None]
+
 #: Rows in one batch when the operator sets no bound.
 BATCH = 50
 
@@ -123,6 +126,7 @@ def run(
     max_count: int | None,
     say: Callable[[str], None],
     migrations: Mapping[str, Migration],
+    report: Report = lambda name, done, waiting: None,
 ) -> RunResult:
     """Run the migrations until nothing moves any more, or ``max_count`` rows did.
 
@@ -130,10 +134,12 @@ def run(
 
     :param max_count: None runs batches of ``BATCH`` until the end.
     :param say: called with a line for each batch that found something.
+    :param report: called after each batch with the name of its migration, how many rows it
+        migrated in this run, and how many had waited; not if ``max_count`` bounds the run.
     """
     if max_count is None:
         say(f"Running batches of {BATCH} until complete")
-    run = _Run(ctx, say, dict(migrations), counts=max_count is None)
+    run = _Run(ctx, say, dict(migrations), report, counts=max_count is None)
     while True:
         done, failed = run.batch(max_count or BATCH)
         if max_count is not None or not done:
@@ -153,16 +159,18 @@ class _Run:
     """
 
     def __init__(
-        self, ctx: Context, say: Callable[[str], None], migrations: dict[str, Migration], *,
-        counts: bool,
+        self, ctx: Context, say: Callable[[str], None], migrations: dict[str, Migration],
+        report: Report, *, counts: bool,
     ) -> None:
         self.outcome = RunResult({})
         self.stopped = False
         self._ctx = ctx
         self._say = say
         self._migrations = migrations
+        self._report = report
         self._counts = counts
         self._progress: dict[str, ProgressGuard] = {}
+        self._waited: dict[str, int] = {}
 
     def batch(self, size: int) -> tuple[int, bool]:
         """Run each migration once, ``size`` rows between them.
@@ -186,6 +194,8 @@ class _Run:
                 self._say(f"{found} rows matched query {name}, {done} migrated")
             total_found, total_done = self.outcome.counts.get(name, (0, 0))
             self.outcome.counts[name] = total_found + found, total_done + done
+            if self._waited.get(name):
+                self._report(name, total_done + done, self._waited[name])
             ran += done
             if ran >= size:
                 break
@@ -199,6 +209,7 @@ class _Run:
         migration = self._migrations[name]
         if self._counts and name not in self._progress:
             self._progress[name] = ProgressGuard(lambda: migration.count(self._ctx))
+            self._waited[name] = self._progress[name].waiting
         found, done = migration.migrate(self._ctx, size)
         if self._counts:
             self._progress[name].add(done)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,8 +13,14 @@ from alembic import command, config, migration, script
 
 #: Our version table; upstream's is ``alembic_version``, in the same database.
 VERSION_TABLE = "placement_core_version"
+#: Is told (what is being done, how much of it is, how much there is).
+Report = Callable[[str, int, int], None]
 #: Upstream Placement's own version table.
 UPSTREAM_VERSION_TABLE = "alembic_version"
+
+
+def no_report(_what: str, _done: int, _total: int) -> None:
+    """Report nothing."""
 
 
 def is_ours(name: str | None, kind: str, _parents: Any) -> bool:
@@ -51,9 +59,17 @@ def is_known(revision: str) -> bool:
     return any(script.revision == revision for script in scripts().walk_revisions())
 
 
-def upgrade(connection: sa.Connection) -> None:
-    """Run the revisions that ``connection``'s database lacks, in its transaction."""
-    command.upgrade(alembic_config(connection), "head")
+def upgrade(connection: sa.Connection, report: Report = no_report) -> None:
+    """Run the revisions that ``connection``'s database lacks, in its transaction.
+
+    :param report: is told how many of them have run.
+    """
+    settings = alembic_config(connection)
+    lacking = sum(1 for _ in scripts().iterate_revisions("head", current(connection) or "base"))
+    done = itertools.count(1)
+    settings.attributes["on_version_apply"] = lambda **_: report(
+        "revisions of the schema", next(done), lacking)
+    command.upgrade(settings, "head")
 
 
 def stamp(connection: sa.Connection, revision: str | None, table: str = VERSION_TABLE) -> None:

@@ -39,10 +39,10 @@ def find_behind(connection: sa.Connection) -> list[LaggingSequence]:
         return []
     present = set(sa.inspect(connection).get_table_names())
     return [behind for name, table in sorted(metadata.tables.items()) if name in present
-            for behind in _look(connection, table)]
+            for behind in _find_lag(connection, table)]
 
 
-def put_right(connection: sa.Connection, say: Callable[[str], None]) -> None:
+def repair(connection: sa.Connection, say: Callable[[str], None]) -> None:
     """Set the sequences that are behind; their tables are locked against inserts meanwhile.
 
     Called with the exclusive lock held; may be repeated.
@@ -54,12 +54,12 @@ def put_right(connection: sa.Connection, say: Callable[[str], None]) -> None:
         connection.exec_driver_sql(
             f"LOCK TABLE {quote(behind.table)} IN SHARE ROW EXCLUSIVE MODE")
         # Once more under the lock, which keeps inserts out.
-        for now in _look(connection, metadata.tables[behind.table]):
+        for now in _find_lag(connection, metadata.tables[behind.table]):
             connection.execute(sa.select(sa.func.setval(now.name, now.largest)))
         say(f"{behind}; it was set")
 
 
-def _look(connection: sa.Connection, table: sa.Table) -> Iterator[LaggingSequence]:
+def _find_lag(connection: sa.Connection, table: sa.Table) -> Iterator[LaggingSequence]:
     """Yield the sequence of a table if it is behind."""
     column = table.autoincrement_column
     if column is None:

@@ -16,6 +16,7 @@ from placement_core.migrations import (
     revisions,
     sequences,
 )
+from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import initial
 from placement_core.placement import standard
 from placement_core.placement.allocations import usage_counters
@@ -31,13 +32,17 @@ def _silent(_line: str) -> None:
     """Say nothing."""
 
 
-def sync(settings: Settings, say: Say = _silent, *, contracted: bool = False) -> str:
+def sync(
+    settings: Settings, say: Say = _silent, report: Report = no_report, *,
+    contracted: bool = False,
+) -> str:
     """Make the schema, take over upstream's, or upgrade ours to the newest.
 
     Sequences that are behind their tables are set. Safe to repeat, and safe to run on
     several machines at once.
 
     :param say: called with one line for each thing done.
+    :param report: called with what is being done, how much of it is, and how much there is.
     :param contracted: take the contract step, too: columns that older versions left
         empty become NOT NULL.
     :returns: the revision the database has now.
@@ -47,7 +52,7 @@ def sync(settings: Settings, say: Say = _silent, *, contracted: bool = False) ->
     :raises exclusive.Busy: the database is in use.
     """
     with exclusive.transaction(settings) as connection:
-        revision = _sync(connection, say)
+        revision = _sync(connection, say, report)
         if contracted:
             contract.contract_own(connection, say)
         return revision
@@ -95,7 +100,7 @@ def release(settings: Settings, say: Say = _silent) -> None:
         say(f"released: upstream Placement's schema {adoption.UPSTREAM_HEAD}")
 
 
-def _sync(connection: sa.Connection, say: Say) -> str:
+def _sync(connection: sa.Connection, say: Say, report: Report) -> str:
     revision = revisions.current(connection)
     if revision is not None and not revisions.is_known(revision):
         raise _make_too_new(revision)
@@ -106,19 +111,19 @@ def _sync(connection: sa.Connection, say: Say) -> str:
             upstreams or (inspected.has_table("resource_providers") and not ours)):
         adoption.refuse_unless_adoptable(connection)
         say(f"taking over a database of upstream Placement ({adoption.UPSTREAM_HEAD})")
-        oddities = adoption.adopt(connection, say)
+        oddities = adoption.adopt(connection, say, report)
         for line in adoption.remarks(oddities):
             say(line)
         revisions.stamp(connection, initial.revision)
     if revision == revisions.head():
         say(f"the schema is at {revision} already")
     else:
-        revisions.upgrade(connection)
+        revisions.upgrade(connection, report)
         if upstreams:
             # A revision may have made a fenced table anew (SQLite).
             fence.put_up(connection, say)
         say(f"the schema is at {revisions.head()}")
-    sequences.put_right(connection, say)
+    sequences.repair(connection, say)
     if revision is None:
         # Later, workers insert new names when they start, and log the change.
         standard.insert(connection)

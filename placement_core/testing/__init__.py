@@ -1,1 +1,1 @@
-
+"""Contract suites, fakes and factories for authors of drivers."""

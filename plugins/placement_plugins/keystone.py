@@ -182,7 +182,7 @@ class KeystoneConnection:
             self._adapter: adapter.Adapter = loading.load_adapter_from_conf_options(
                 conf, name, session=session, auth=auth)
         except (exceptions.ClientException, TypeError) as error:
-            raise errors.ConfigurationError(f"[{name}]: {_one_line(error)}") from error
+            raise errors.ConfigurationError(f"[{name}]: {_format_error(error)}") from error
         if auth is None:
             raise errors.ConfigurationError(
                 f"[{name}] auth_type: expected the way this service logs in at Keystone, such as "
@@ -243,15 +243,15 @@ class KeystoneConnection:
         :raises KeystoneRefuses: we may not ask.
         """
         try:
-            url = self._url()
+            url = self._get_url()
             response = self._session.get(
                 f"{url}{path}", authenticated=True, raise_exc=False, params=dict(parameters),
                 headers={"Accept": "application/json"} | ({"If-None-Match": tag} if tag else {}))
         except (exceptions.Unauthorized, exceptions.Forbidden) as error:
             raise KeystoneRefuses(
-                f"Keystone refuses the login of [{GROUP.name}]: {_one_line(error)}") from error
+                f"Keystone refuses the login of [{GROUP.name}]: {_format_error(error)}") from error
         except exceptions.ClientException as error:
-            raise Outage(_one_line(error)) from error
+            raise Outage(_format_error(error)) from error
         status = response.status_code
         if status == 304 and tag:
             return None
@@ -259,7 +259,7 @@ class KeystoneConnection:
             raise KeystoneRefuses(
                 f"Keystone refuses GET {path} to the user of [{GROUP.name}] ({status}): it needs "
                 "the role reader with system_scope = all, or the role admin.")
-        reply = _Reply(status, _document(response.content), response.headers.get("ETag"))
+        reply = _Reply(status, _parse_document(response.content), response.headers.get("ETag"))
         if status == 200 or (status == 404 and _is_of_keystone(reply)):
             return reply
         if 400 <= status < 500 and status != 429 and _is_of_keystone(reply):
@@ -267,7 +267,7 @@ class KeystoneConnection:
                 f"Keystone refuses GET {path} with {status}: {reply.document['error']['message']}")
         raise Outage(f"GET {url}{path} is answered with {status}")
 
-    def _url(self) -> str:
+    def _get_url(self) -> str:
         """Return where Keystone's v3 API is.
 
         A catalog may name it with or without its version; no discovery request is needed.
@@ -306,7 +306,7 @@ class _Reply:
     tag: str | None
 
 
-def _document(content: bytes) -> Any:
+def _parse_document(content: bytes) -> Any:
     try:
         return orjson.loads(content)
     except ValueError:
@@ -341,5 +341,5 @@ def _next_query(document: Mapping[str, Any]) -> dict[str, str] | None:
     return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(link).query)) if link else None
 
 
-def _one_line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return " ".join(str(error).split())

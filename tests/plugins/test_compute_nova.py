@@ -101,7 +101,7 @@ class TestWhatIsMade(NovaTestCase):
         driver.put_host_aggregate(OTHER_LEASE, PROJECT)
         for lease in (LEASE, OTHER_LEASE):
             driver._nova.set_aggregate_metadata(
-                driver._aggregate(lease), {"filter_tenant_id": PROJECT, "affinity_id": "g"})
+                driver._find_aggregate(lease), {"filter_tenant_id": PROJECT, "affinity_id": "g"})
         driver.put_slot_aggregate(LEASE, PROJECT)
         driver.put_host_aggregate(OTHER_LEASE, PROJECT)
         self.assertEqual([], [

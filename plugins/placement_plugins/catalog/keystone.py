@@ -70,27 +70,27 @@ class KeystoneCatalog(CatalogDriver):
         if "/" in id_ or not id_.strip("."):
             # The path of a URL cannot carry it: operators choose the ids of regions.
             return next((region for region in self.regions(ctx) if region.id == id_), None)
-        return self._keystone.one("regions", id_, _region)
+        return self._keystone.one("regions", id_, _parse_region)
 
     def regions(self, ctx: Context, *, parent_region_id: str | None = None) -> Sequence[Region]:
         """Return regions: all, or those below one."""
         return _filter(
-            self._keystone.all("regions", _region), parent_region_id=parent_region_id)
+            self._keystone.all("regions", _parse_region), parent_region_id=parent_region_id)
 
     def service(self, ctx: Context, id_: str) -> Service | None:
         """Return a service, if it exists."""
-        return self._one("services", id_, _service)
+        return self._get_one("services", id_, _parse_service)
 
     def services(
         self, ctx: Context, *, service_type: str | None = None, name: str | None = None,
     ) -> Sequence[Service]:
         """Return the services of a type and name."""
         return _filter(
-            self._keystone.all("services", _service), type=service_type, name=name)
+            self._keystone.all("services", _parse_service), type=service_type, name=name)
 
     def endpoint(self, ctx: Context, id_: str) -> Endpoint | None:
         """Return an endpoint, if it exists."""
-        return self._one("endpoints", id_, _endpoint)
+        return self._get_one("endpoints", id_, _parse_endpoint)
 
     def endpoints(
         self, ctx: Context, *, service_id: str | None = None, region_id: str | None = None,
@@ -98,16 +98,16 @@ class KeystoneCatalog(CatalogDriver):
     ) -> Sequence[Endpoint]:
         """Return the endpoints of a service in a region."""
         return _filter(
-            self._keystone.all("endpoints", _endpoint),
+            self._keystone.all("endpoints", _parse_endpoint),
             service_id=service_id, region_id=region_id, interface=interface)
 
     def domain(self, ctx: Context, id_: str) -> Domain | None:
         """Return a domain, if it exists."""
-        return self._one("domains", id_, _domain)
+        return self._get_one("domains", id_, _parse_domain)
 
     def domains(self, ctx: Context, *, name: str | None = None) -> Sequence[Domain]:
         """Return domains."""
-        return _filter(self._keystone.all("domains", _domain), name=name)
+        return _filter(self._keystone.all("domains", _parse_domain), name=name)
 
     def project(self, ctx: Context, id_: str) -> Project | None:
         """Return a project, if it exists."""
@@ -130,7 +130,7 @@ class KeystoneCatalog(CatalogDriver):
             query[key] = parent_id
         # Databases differ in whether they tell a from A.
         return _filter(
-            self._keystone.all("projects", _project, **query),
+            self._keystone.all("projects", _parse_project, **query),
             name=name, domain_id=domain_id, parent_id=parent_id)
 
     def lineage(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
@@ -140,15 +140,15 @@ class KeystoneCatalog(CatalogDriver):
 
     def subtree(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
         """Return a node and those below it, parents before children."""
-        nodes = self._one("projects", node_id, _subtree, _WITH_SUBTREE)
+        nodes = self._get_one("projects", node_id, _parse_subtree, _WITH_SUBTREE)
         return nodes if nodes is not None else (Node(node_id, None),)
 
     def depth(self, ctx: Context) -> int:
         """Return how many levels the deepest tree has; a domain is level 1, 0: no domains."""
-        if not self._keystone.all("domains", _domain):
+        if not self._keystone.all("domains", _parse_domain):
             return 0
         parents = {project.id: project.parent_id
-                   for project in self._keystone.all("projects", _project)}
+                   for project in self._keystone.all("projects", _parse_project)}
         levels: dict[str, int] = {}
         for project_id in parents:
             chain = []
@@ -164,9 +164,9 @@ class KeystoneCatalog(CatalogDriver):
 
     def _place(self, node_id: str) -> _Place | None:
         # To Keystone a domain is a project, too.
-        return self._one("projects", node_id, _place, _WITH_PARENTS)
+        return self._get_one("projects", node_id, _place, _WITH_PARENTS)
 
-    def _one(
+    def _get_one(
         self, collection: str, id_: str, make: keystone.Make[T],
         parameters: Mapping[str, str] | None = None,
     ) -> T | None:
@@ -193,27 +193,27 @@ def _may_exist(name: str | None, *ids: str | None) -> bool:
     return all(id_ is None or keystone.may_be_id(id_) for id_ in ids)
 
 
-def _region(row: Mapping[str, Any]) -> Region:
+def _parse_region(row: Mapping[str, Any]) -> Region:
     return Region(row["id"], row["parent_region_id"] or None, row["description"] or "")
 
 
-def _service(row: Mapping[str, Any]) -> Service:
+def _parse_service(row: Mapping[str, Any]) -> Service:
     return Service(
         row["id"], row["type"], row.get("name") or "", row.get("description") or "",
         row["enabled"])
 
 
-def _endpoint(row: Mapping[str, Any]) -> Endpoint:
+def _parse_endpoint(row: Mapping[str, Any]) -> Endpoint:
     return Endpoint(
         row["id"], row["service_id"], row["interface"], row["url"], row["region_id"] or None,
         row["enabled"])
 
 
-def _domain(row: Mapping[str, Any]) -> Domain:
+def _parse_domain(row: Mapping[str, Any]) -> Domain:
     return Domain(row["id"], row["name"], row.get("description") or "", row["enabled"])
 
 
-def _project(row: Mapping[str, Any]) -> Project:
+def _parse_project(row: Mapping[str, Any]) -> Project:
     return Project(
         row["id"], row["name"], row["domain_id"], row["parent_id"], row.get("description") or "",
         row["enabled"])
@@ -231,10 +231,10 @@ def _place(row: Mapping[str, Any]) -> _Place:
     lineage = tuple(
         Node(id_, parent_id, is_domain=parent_id is None)
         for id_, parent_id in zip(upwards, parents, strict=True))
-    return _Place(_project(row), lineage[::-1])
+    return _Place(_parse_project(row), lineage[::-1])
 
 
-def _subtree(row: Mapping[str, Any]) -> tuple[Node, ...]:
+def _parse_subtree(row: Mapping[str, Any]) -> tuple[Node, ...]:
     nodes = [Node(row["id"], None if row["is_domain"] else row["parent_id"], row["is_domain"])]
     levels = [(row["id"], row["subtree"])]
     for parent_id, children in levels:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from oslo_config import cfg
-
 from placement_core import db
 from placement_core.catalog import domains, endpoints, errors, projects, regions, services, tree
 from placement_core.context import Context
@@ -30,12 +28,9 @@ class LocalCatalog(CatalogDriver):
 
     local = True
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """Make the driver; it has no options."""
-
     def region(self, ctx: Context, id_: str) -> Region | None:
         """Return a region, if it exists."""
-        return _if_exists(regions.get, ctx, id_)
+        return _find(regions.get, ctx, id_)
 
     def regions(
         self, ctx: Context, *, parent_region_id: str | None = None
@@ -45,7 +40,7 @@ class LocalCatalog(CatalogDriver):
 
     def service(self, ctx: Context, id_: str) -> Service | None:
         """Return a service, if it exists."""
-        return _if_exists(services.get, ctx, id_)
+        return _find(services.get, ctx, id_)
 
     def services(
         self, ctx: Context, *, service_type: str | None = None,
@@ -56,7 +51,7 @@ class LocalCatalog(CatalogDriver):
 
     def endpoint(self, ctx: Context, id_: str) -> Endpoint | None:
         """Return an endpoint, if it exists."""
-        return _if_exists(endpoints.get, ctx, id_)
+        return _find(endpoints.get, ctx, id_)
 
     def endpoints(
         self, ctx: Context, *, service_id: str | None = None, region_id: str | None = None,
@@ -68,7 +63,7 @@ class LocalCatalog(CatalogDriver):
 
     def domain(self, ctx: Context, id_: str) -> Domain | None:
         """Return a domain, if it exists."""
-        return _if_exists(domains.get, ctx, id_)
+        return _find(domains.get, ctx, id_)
 
     def domains(self, ctx: Context, *, name: str | None = None) -> Sequence[Domain]:
         """Return domains."""
@@ -76,7 +71,7 @@ class LocalCatalog(CatalogDriver):
 
     def project(self, ctx: Context, id_: str) -> Project | None:
         """Return a project, if it exists."""
-        return _if_exists(projects.get, ctx, id_)
+        return _find(projects.get, ctx, id_)
 
     def projects(
         self, ctx: Context, *, name: str | None = None, domain_id: str | None = None,
@@ -98,7 +93,7 @@ class LocalCatalog(CatalogDriver):
         return _read(ctx, tree.depth)
 
 
-def _if_exists(get: Callable[[Context, str], T], ctx: Context, id_: str) -> T | None:
+def _find(get: Callable[[Context, str], T], ctx: Context, id_: str) -> T | None:
     try:
         return get(ctx, id_)
     except errors.NotInCatalog:

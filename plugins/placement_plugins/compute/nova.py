@@ -80,7 +80,7 @@ class NovaCompute(ComputeDriver):
     def add_to_freepool(self, host: str) -> None:
         """Add a host to the freepool's aggregate, which is open to this service's project only."""
         with translated_errors(f"host {host} in the freepool"):
-            self._put_aggregate(self._freepool, {_TENANT: self._own_project()})
+            self._put_aggregate(self._freepool, {_TENANT: self._get_own_project()})
             self._add_host(self._freepool, host)
 
     def remove_from_freepool(self, host: str) -> None:
@@ -91,7 +91,7 @@ class NovaCompute(ComputeDriver):
     def freepool_hosts(self) -> frozenset[str]:
         """Return the compute nodes of the services in the freepool's aggregate."""
         with translated_errors("the freepool"):
-            services = set(self._hosts(self._freepool))
+            services = set(self._list_hosts(self._freepool))
             if not services:
                 return frozenset()
             return frozenset(
@@ -112,13 +112,14 @@ class NovaCompute(ComputeDriver):
             specs[f"resources:{resource_class}"] = "1"
         size = {"ram": memory_mb, "vcpus": vcpus, "disk": disk_gb}
         with translated_errors(f"the flavor of reservation {reservation_id}"):
-            flavor = self._flavor(reservation_id)
+            flavor = self._find_flavor(reservation_id)
             if flavor is not None and any(flavor[name] != value for name, value in size.items()):
                 self._remove_flavor(reservation_id)
                 flavor = None
             if flavor is None:
                 flavor = self._nova.create_flavor(
-                    id=reservation_id, name=self._name(reservation_id), is_public=False, **size)
+                    id=reservation_id, name=self._make_name(reservation_id), is_public=False,
+                    **size)
             before = flavor.extra_specs or {}
             for name in before.keys() - specs.keys():
                 with ignore_not_found():
@@ -145,9 +146,9 @@ class NovaCompute(ComputeDriver):
         """Delete the servers of the reservation's flavor, whichever project they are of."""
         with translated_errors(f"servers of reservation {reservation_id}"):
             # Of a flavor that is not there Nova would list nothing, and say nothing.
-            if self._flavor(reservation_id) is None:
+            if self._find_flavor(reservation_id) is None:
                 return 0
-            return self._delete(self._servers(flavor=reservation_id))
+            return self._delete(self._list_servers(flavor=reservation_id))
 
     def remove_flavor(self, reservation_id: str) -> None:
         """Delete the reservation's flavor."""
@@ -157,7 +158,7 @@ class NovaCompute(ComputeDriver):
     def remove_server_group(self, reservation_id: str) -> None:
         """Delete every server group of the reservation's name."""
         with translated_errors(f"the server group of reservation {reservation_id}"):
-            self._delete_server_groups(self._server_groups(reservation_id))
+            self._delete_server_groups(self._find_server_groups(reservation_id))
 
     # Aggregates ----------------------------------------------------------------
 
@@ -167,7 +168,7 @@ class NovaCompute(ComputeDriver):
         Its list of projects lets the project in where the freepool is closed to it, and does
         not confine it to these hosts.
         """
-        tenants = project_id and f"{project_id},{self._own_project()}"
+        tenants = project_id and f"{project_id},{self._get_own_project()}"
         with translated_errors(f"the aggregate of reservation {reservation_id}"):
             return self._put_aggregate(reservation_id, {
                 _RESERVATION: reservation_id, _TENANT: tenants, _AFFINITY: None})
@@ -198,7 +199,7 @@ class NovaCompute(ComputeDriver):
     def remove_aggregate(self, reservation_id: str) -> None:
         """Delete the reservation's aggregate, after its hosts were removed from it."""
         with translated_errors(f"the aggregate of reservation {reservation_id}"):
-            aggregate = self._aggregate(reservation_id)
+            aggregate = self._find_aggregate(reservation_id)
             if aggregate is None:
                 return
             for host in aggregate.hosts or ():
@@ -213,7 +214,7 @@ class NovaCompute(ComputeDriver):
         """Delete the servers of a host whose flavor says that they are preemptible."""
         with translated_errors(f"servers on host {host}"):
             return self._delete(
-                server for server in self._servers(compute_host=self._service_host(host))
+                server for server in self._list_servers(compute_host=self._get_service_host(host))
                 if ((server.flavor or {}).get("extra_specs") or {})
                 .get(_PREEMPTIBLE_SPEC, "").lower() == "true")
 
@@ -222,13 +223,13 @@ class NovaCompute(ComputeDriver):
         with translated_errors(f"images of servers on host {host}"):
             return sum(
                 self._has_unfinished_image(server, reservation_id)
-                for server in self._reserved_servers(reservation_id, host)
+                for server in self._list_reserved_servers(reservation_id, host)
                 if server.status in _SNAPSHOT_STATES)
 
     def delete_host_servers(self, reservation_id: str, host: str) -> int:
         """Delete the servers of the reservation's project on a host of its aggregate."""
         with translated_errors(f"servers on host {host}"):
-            return self._delete(self._reserved_servers(reservation_id, host))
+            return self._delete(self._list_reserved_servers(reservation_id, host))
 
     # What there is -------------------------------------------------------------
 
@@ -237,11 +238,11 @@ class NovaCompute(ComputeDriver):
         kinds_by_id: dict[str, set[str]] = {}
         with translated_errors("what was made"):
             for flavor in self._nova.flavors(is_public=False):
-                if flavor.name == self._name(flavor.id):
+                if flavor.name == self._make_name(flavor.id):
                     kinds_by_id.setdefault(flavor.id, set()).add(FLAVOR)
-            for group in self._all_server_groups():
+            for group in self._list_server_groups():
                 id_ = group["name"].removeprefix(self._name_prefix)
-                if group["name"] == self._name(id_) and _UUID.fullmatch(id_):
+                if group["name"] == self._make_name(id_) and _UUID.fullmatch(id_):
                     kinds_by_id.setdefault(id_, set()).add(SERVER_GROUP)
             for aggregate in self._nova.aggregates():
                 metadata = aggregate.metadata or {}
@@ -251,7 +252,7 @@ class NovaCompute(ComputeDriver):
 
     # Nova, one thing at a time ---------------------------------------------------
 
-    def _own_project(self) -> str:
+    def _get_own_project(self) -> str:
         """Return the project to which the freepool is open; nobody boots servers there."""
         project_id = self._service_project_id or self._connection.session.get_project_id()
         if project_id is None:
@@ -260,10 +261,10 @@ class NovaCompute(ComputeDriver):
                 "freepool is closed, because the login has none")
         return str(project_id)
 
-    def _name(self, reservation_id: str) -> str:
+    def _make_name(self, reservation_id: str) -> str:
         return f"{self._name_prefix}{reservation_id}"
 
-    def _flavor(self, reservation_id: str) -> flavors.Flavor | None:
+    def _find_flavor(self, reservation_id: str) -> flavors.Flavor | None:
         flavor: flavors.Flavor | None = none_if_not_found(
             lambda: self._nova.get_flavor(reservation_id))
         return flavor
@@ -276,11 +277,11 @@ class NovaCompute(ComputeDriver):
         return any(access["tenant_id"] == project_id
                    for access in self._nova.get_flavor_access(reservation_id))
 
-    def _server_groups(self, reservation_id: str) -> list[Mapping[str, Any]]:
-        name = self._name(reservation_id)
-        return [group for group in self._all_server_groups() if group["name"] == name]
+    def _find_server_groups(self, reservation_id: str) -> list[Mapping[str, Any]]:
+        name = self._make_name(reservation_id)
+        return [group for group in self._list_server_groups() if group["name"] == name]
 
-    def _all_server_groups(self) -> Iterator[Mapping[str, Any]]:
+    def _list_server_groups(self) -> Iterator[Mapping[str, Any]]:
         """Yield the groups of this service's project; Nova gives no links to the next page."""
         page_size = _PAGE
         offset = 0
@@ -298,7 +299,7 @@ class NovaCompute(ComputeDriver):
             with ignore_not_found():
                 self._nova.delete_server_group(group["id"], ignore_missing=False)
 
-    def _aggregate(self, name: str) -> aggregates.Aggregate | None:
+    def _find_aggregate(self, name: str) -> aggregates.Aggregate | None:
         return next((aggregate for aggregate in self._nova.aggregates()
                      if aggregate.name == name), None)
 
@@ -306,7 +307,7 @@ class NovaCompute(ComputeDriver):
         self, name: str, metadata: Mapping[str, str | None], zone: str | None = None
     ) -> str:
         """Have an aggregate with some metadata; None: without that key."""
-        aggregate = self._aggregate(name)
+        aggregate = self._find_aggregate(name)
         if aggregate is None:
             aggregate = self._nova.create_aggregate(
                 name=name, **({"availability_zone": zone} if zone else {}))
@@ -317,37 +318,37 @@ class NovaCompute(ComputeDriver):
 
     def _add_host(self, name: str, host: str) -> str:
         """Have a host in an aggregate; return the aggregate's uuid."""
-        aggregate = self._aggregate(name)
+        aggregate = self._find_aggregate(name)
         if aggregate is None:
             raise ComputeRefused(f"Nova has no aggregate {name}.")
-        service = self._service_host(host)
+        service = self._get_service_host(host)
         if service not in (aggregate.hosts or ()):
             try:
                 self._nova.add_host_to_aggregate(aggregate, service)
             except sdk_errors.ConflictException:
                 # Another process has added it in between, or it cannot be added.
-                if service not in self._hosts(name):
+                if service not in self._list_hosts(name):
                     raise
         return str(aggregate.uuid)
 
     def _remove_host(self, name: str, host: str) -> None:
-        aggregate = self._aggregate(name)
-        service = self._listed_host(aggregate, host)
+        aggregate = self._find_aggregate(name)
+        service = self._find_listed_host(aggregate, host)
         if aggregate is not None and service is not None:
             with ignore_not_found():
                 self._nova.remove_host_from_aggregate(aggregate, service)
 
-    def _hosts(self, name: str) -> list[str]:
-        aggregate = self._aggregate(name)
+    def _list_hosts(self, name: str) -> list[str]:
+        aggregate = self._find_aggregate(name)
         return list(aggregate.hosts or ()) if aggregate is not None else []
 
-    def _reserved_servers(self, reservation_id: str, host: str) -> list[servers.Server]:
+    def _list_reserved_servers(self, reservation_id: str, host: str) -> list[servers.Server]:
         """Return the servers on a host of the reservation's aggregate, of its project.
 
         Projects that had the host before may still have servers there.
         """
-        aggregate = self._aggregate(reservation_id)
-        name = self._listed_host(aggregate, host)
+        aggregate = self._find_aggregate(reservation_id)
+        name = self._find_listed_host(aggregate, host)
         if aggregate is None or name is None:
             return []
         project_id = (aggregate.metadata or {}).get(self._owner_key)
@@ -355,17 +356,17 @@ class NovaCompute(ComputeDriver):
             raise ComputeRefused(
                 f"The aggregate {reservation_id} has no metadata {self._owner_key}: it does "
                 "not say whose servers these are.")
-        return [server for server in self._servers(compute_host=name)
+        return [server for server in self._list_servers(compute_host=name)
                 if server.project_id == project_id]
 
-    def _listed_host(self, aggregate: aggregates.Aggregate | None, host: str) -> str | None:
+    def _find_listed_host(self, aggregate: aggregates.Aggregate | None, host: str) -> str | None:
         """Return Nova's name of a host, if it is in an aggregate."""
         if aggregate is None or not aggregate.hosts:
             return None
         service = self._find_service_host(host)
         return service if service in aggregate.hosts else None
 
-    def _service_host(self, host: str) -> str:
+    def _get_service_host(self, host: str) -> str:
         """Return the name of a compute node's service, by which aggregates know it."""
         service = self._find_service_host(host)
         if service is None:
@@ -379,7 +380,7 @@ class NovaCompute(ComputeDriver):
         return next((node.service_details["host"] for node in hypervisors or ()
                      if node.name == host), None)
 
-    def _servers(self, **filters: str) -> list[servers.Server]:
+    def _list_servers(self, **filters: str) -> list[servers.Server]:
         """Return servers of all projects, soft-deleted ones too.
 
         All pages are read before any server is deleted: the marker of a page is the last

@@ -31,7 +31,7 @@ def connect(conf: cfg.ConfigOpts) -> connection.Connection:
             conf, name, auth=auth, app_name="placement-core")
         adapter = loading.load_adapter_from_conf_options(conf, name, session=session, auth=auth)
     except (client_errors.ClientException, TypeError) as error:
-        raise errors.ConfigurationError(f"[{name}]: {_one_line(error)}") from error
+        raise errors.ConfigurationError(f"[{name}]: {_format_error(error)}") from error
     if auth is None:
         raise errors.ConfigurationError(
             f"[{name}] auth_type: expected the way this service logs in at Keystone, such as "
@@ -68,7 +68,7 @@ def translated_errors(about: str) -> Iterator[None]:
     except errors.Error:
         raise
     except sdk_errors.HttpException as error:
-        message = f"Nova, asked about {about}: {_one_line(error)}"
+        message = f"Nova, asked about {about}: {_format_error(error)}"
         status = error.status_code or 0
         # A GET that is refused may be a list: its marker was deleted between two pages.
         if (400 <= status < 500 and status not in _TRANSIENT and error.method != "GET"
@@ -76,10 +76,10 @@ def translated_errors(about: str) -> Iterator[None]:
             raise ComputeRefused(message) from error
         raise ComputeUnavailable(message) from error
     except (sdk_errors.SDKException, client_errors.ClientException) as error:
-        raise ComputeUnavailable(f"Nova, asked about {about}: {_one_line(error)}") from error
+        raise ComputeUnavailable(f"Nova, asked about {about}: {_format_error(error)}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ComputeUnavailable(
-            f"The answer about {about} is not Nova's: {_one_line(error)}") from error
+            f"The answer about {about} is not Nova's: {_format_error(error)}") from error
 
 
 @contextlib.contextmanager
@@ -113,5 +113,5 @@ def _is_of_nova(error: sdk_errors.HttpException) -> bool:
         return False
 
 
-def _one_line(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return " ".join(str(error).split())

@@ -16,7 +16,7 @@ STRANGE = ("", "\0", "\ud800", "x" * 70000)
 
 
 def revision(ctx):
-    return revisions.ask(ctx, revisions.LIMITS)
+    return revisions.read(ctx, revisions.LIMITS)
 
 
 @databases.on_each_database

@@ -50,15 +50,15 @@ class TestLoading(base.DatabaseTestCase):
         self.assertEqual(
             ["one", "cell", "nova", "image", "nova public one", "nova public", "image admin",
              "Default", "Lab", "team", "web", "team"], [each.name for each in loaded])
-        nova = names.service(self.ctx, "nova")
+        nova = names.find_service(self.ctx, "nova")
         self.assertEqual(
             {("http://one/", "one"), ("http://any/", None)},
             {(each.url, each.region_id)
              for each in endpoints.list_(self.ctx, service_id=nova.id)})
-        web = names.project(self.ctx, "web")
+        web = names.find_project(self.ctx, "web")
         self.assertEqual(("team", "default", "d"), (
             projects.get(self.ctx, web.parent_id).name, web.domain_id, web.description))
-        self.assertFalse(names.domain(self.ctx, "Lab").enabled)
+        self.assertFalse(names.find_domain(self.ctx, "Lab").enabled)
         self.assertEqual(
             {each.id for group in self.everything() for each in group},
             {each.id for each in loaded})
@@ -74,7 +74,7 @@ class TestLoading(base.DatabaseTestCase):
     def test_brings_up_to_date(self):
         loading.load(self.ctx, DOCUMENT)
         # By other hands; the document says nothing about it.
-        nova = names.service(self.ctx, "nova")
+        nova = names.find_service(self.ctx, "nova")
         services.update(self.ctx, nova.id, description="kept")
         self.assertEqual([
             ("cell", "updated", ("parent_region_id",)),
@@ -96,8 +96,8 @@ class TestLoading(base.DatabaseTestCase):
                          {"name": "web", "domain": "Default", "parent": "default"},
                          {"name": "new", "domain": "Default", "parent": "web"}],
         }))
-        self.assertEqual("kept", names.service(self.ctx, "nova").description)
-        self.assertEqual("default", names.project(self.ctx, "web").parent_id)
+        self.assertEqual("kept", names.find_service(self.ctx, "nova").description)
+        self.assertEqual("default", names.find_project(self.ctx, "web").parent_id)
         self.assertEqual(3, len(endpoints.list_(self.ctx)))
 
     def test_all_or_nothing(self):
@@ -144,7 +144,7 @@ class TestLoading(base.DatabaseTestCase):
             asked.append((id_, changes))
             raise errors.TooDeep("x", 2, 1)
 
-        web = names.project(self.ctx, "web").id
+        web = names.find_project(self.ctx, "web").id
         self.assertRaises(errors.TooDeep, loading.load, self.ctx, {
             "regions": [{"id": "new"}],
             "projects": [{"name": "team", "domain": "Default"},
@@ -172,24 +172,24 @@ class TestNames(base.DatabaseTestCase):
             projects.create(self.ctx, name="team", id=f"team-{domain}", domain_id=f"id-{domain}")
 
     def test_domains_and_projects(self):
-        self.assertEqual("id-one", names.domain(self.ctx, "one").id)
-        self.assertEqual("id-one", names.domain(self.ctx, "id-one").id)
-        self.assertEqual("team-one", names.project(self.ctx, "team-one").id)
-        self.assertEqual("team-two", names.project(self.ctx, "team", domain_id="id-two").id)
-        error = self.assertRaises(errors.Ambiguous, names.project, self.ctx, "team")
+        self.assertEqual("id-one", names.find_domain(self.ctx, "one").id)
+        self.assertEqual("id-one", names.find_domain(self.ctx, "id-one").id)
+        self.assertEqual("team-one", names.find_project(self.ctx, "team-one").id)
+        self.assertEqual("team-two", names.find_project(self.ctx, "team", domain_id="id-two").id)
+        error = self.assertRaises(errors.Ambiguous, names.find_project, self.ctx, "team")
         self.assertEqual({"team-one", "team-two"}, set(error.ids))
-        for call in (names.domain, names.project, names.service):
+        for call in (names.find_domain, names.find_project, names.find_service):
             for called in ("no", "", "\0", "Team"):
                 self.assertRaises(errors.UnknownReference, call, self.ctx, called)
 
     def test_an_id_wins(self):
         projects.create(self.ctx, name="team-two", domain_id="id-one")
-        self.assertEqual("team", names.project(self.ctx, "team-two").name)
+        self.assertEqual("team", names.find_project(self.ctx, "team-two").name)
 
     def test_services_by_name_and_type(self):
         for type_, name, id_ in (("compute", "nova", "a"), ("nova", "", "b"), ("image", "", "c"),
                                  ("volume", "x", "d"), ("volume", "y", "e")):
             services.create(self.ctx, service_type=type_, name=name, id=id_)
         for called, wanted in (("nova", "a"), ("b", "b"), ("image", "c"), ("y", "e")):
-            self.assertEqual(wanted, names.service(self.ctx, called).id)
-        self.assertRaises(errors.Ambiguous, names.service, self.ctx, "volume")
+            self.assertEqual(wanted, names.find_service(self.ctx, called).id)
+        self.assertRaises(errors.Ambiguous, names.find_service, self.ctx, "volume")

@@ -131,7 +131,15 @@ class TestAdoption(AdoptionTestCase):
         self.upstream.stop()
         before = self.content()
         lines: list[str] = []
-        self.assertEqual(revisions.head(), sync.sync(self.settings, lines.append))
+        reports: dict[str, tuple[int, int]] = {}
+        self.assertEqual(revisions.head(), sync.sync(
+            self.settings, lines.append,
+            lambda what, done, total: reports.update({what: (done, total)})))
+        # Whatever takes long is followed to its end.
+        self.assertLessEqual(
+            {"capacities of inventories", "sums of usage", "revisions of the schema"},
+            reports.keys())
+        self.assertTrue(all(done == total > 0 for done, total in reports.values()), reports)
         self.assertEqual(before, self.content())
         self.assertEqual([], test_sync.differences(self.url))
         self.assertEqual(

@@ -27,7 +27,7 @@ class ReservationsTestCase(test_sync.BareTestCase):
         try:
             ctx = context.Context(database)
             with write(ctx) as session:
-                records.raise_(session, records.POOL)
+                records.increment(session, records.POOL)
             self.assertEqual(([], []), (lease_queries.page(ctx), host_queries.page(ctx)))
         finally:
             database.dispose()

@@ -35,7 +35,7 @@ class TestChange(base.TestCase):
         self, before: InventoryValues | None, amount: int | None = None,
         ratio: float | None = None, default: InventoryValues | None = None,
     ) -> InventoryValues | None:
-        return capacity._change(before, default, amount, ratio)
+        return capacity._change_inventory(before, default, amount, ratio)
 
     def test_max_unit_follows_the_amount(self) -> None:
         self.assertEqual(
