@@ -1,7 +1,7 @@
-"""Quantities that a limit allows: an integer, or no bound at all.
+"""Amounts that a limit allows: an integer, or ``UNLIMITED``.
 
-Outside, -1 says "no bound"; inside, ``UNLIMITED`` is greater than every
-integer, so that comparing and adding need no special case. 0 is zero.
+The APIs spell "unlimited" as -1. Here ``UNLIMITED`` is greater than every integer, so
+that comparing and adding need no special case. 0 is zero.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WIRE_UNLIMITED = -1
 
 
 def from_wire(value: int) -> Amount:
-    """Return what an API's limit value means.
+    """Return the amount of an API's limit value.
 
     :param value: an integer from -1 on.
     """
@@ -27,12 +27,12 @@ def from_wire(value: int) -> Amount:
 
 
 def to_wire(amount: Amount) -> int:
-    """Return how an API spells an amount."""
+    """Return an amount as the APIs spell it."""
     return _WIRE_UNLIMITED if amount == UNLIMITED else int(amount)
 
 
 def is_over(limit: Amount, usage: int, delta: int) -> bool:
-    """Say whether ``delta`` more than ``usage`` exceeds ``limit``.
+    """Say whether ``usage`` plus ``delta`` exceeds ``limit``.
 
     A delta of 0 asks whether usage exceeds it already.
     Source: oslo.limit 2.12, spec limits §4.

@@ -1,4 +1,4 @@
-"""What a process remembers although it could find it out again: so much, and no more."""
+"""A cache of bounded size for data that a process can read or compute again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """The entries that were used last, for any number of threads.
+    """An LRU cache. Thread-safe.
 
-    :param most: how many, or what their sizes may add up to.
-    :param size: returns the size of a value; None: each counts as one.
+    :param most: the largest number of entries, or the largest total of their sizes.
+    :param size: returns the size of a value; None: each entry counts as one.
     """
 
     def __init__(self, most: int, size: Callable[[V], int] | None = None) -> None:
@@ -27,20 +27,20 @@ class BoundedCache(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """Return what is kept under a key."""
+        """Return the value of a key, if it is cached."""
         with self._lock:
             return self._entries.get(key)
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return what is kept under some keys; those without anything are left out."""
+        """Return the cached values of some keys; keys that are not cached are not included."""
         with self._lock:
             return {key: value for key in keys
                     if (value := self._entries.get(key)) is not None}
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value; those that were not used for longest make room for it.
+        """Cache a value; the least recently used ones make room for it.
 
-        One that is larger than all may be is not kept, nor is what it replaces.
+        A value that is larger than the cache is not stored, and its predecessor is removed.
         """
         with self._lock:
             try:
@@ -49,6 +49,6 @@ class BoundedCache(Generic[K, V]):
                 self._entries.pop(key, None)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # The enforcer library knows what drivers are asked with, and needs no database.
+    # The enforcer library uses contexts to call drivers, without the database's dependencies.
     from placement_core.db.database import Database
     from placement_core.db.session import Session
 

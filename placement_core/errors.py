@@ -1,8 +1,8 @@
-"""Errors of the domain, which knows no HTTP.
+"""Errors of the domain, independent of HTTP.
 
-Six categories decide how a caller has to react; ``http/errors.py`` maps each
-to a status once. Rooms add concrete classes in their own ``errors.py``: each
-with a stable ``code``, a message, and its data as attributes.
+Six categories determine how a caller has to react; ``http/errors.py`` maps each of them to a
+status. Rooms define concrete classes in their own ``errors.py``, each with a stable ``code``,
+a message, and its data as attributes.
 """
 
 
@@ -13,7 +13,7 @@ class Error(Exception):
 
 
 class NotFound(Error):
-    """The thing the caller addressed does not exist."""
+    """The addressed resource does not exist."""
 
 
 class Invalid(Error):
@@ -21,7 +21,7 @@ class Invalid(Error):
 
 
 class Conflict(Error):
-    """The request conflicts with the present state; it may succeed later."""
+    """The request conflicts with the current state; it may succeed later."""
 
 
 class Forbidden(Error):
@@ -33,13 +33,13 @@ class OverLimit(Error):
 
 
 class Unavailable(Error):
-    """The answer is not known now: a database or service does not answer.
+    """A database or service that the answer depends on does not respond.
 
-    :cvar retry_after_seconds: when to try again.
+    :cvar retry_after_seconds: after how many seconds to try again.
     """
 
     retry_after_seconds = 5
 
 
 class ConfigurationError(Error):
-    """The service cannot start: option, value and what was expected."""
+    """The service cannot start; the message has option, value and what was expected."""

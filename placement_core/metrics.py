@@ -1,10 +1,10 @@
-"""Metrics for Prometheus, all in one place.
+"""All metrics for Prometheus.
 
 Until ``start`` nothing is counted, prometheus-client is not loaded, and each function here
-returns at once. The metrics belong to the process, as prometheus-client has it; several
-processes that serve together count into files in the folder ``PROMETHEUS_MULTIPROC_DIR``, and
-each of them answers with the sum of all. The number of label values that come from outside (a
-cell's name) is bounded: each is a series that Prometheus keeps.
+returns at once. Metrics are per process, as in prometheus-client. Several processes that serve
+together count into files in the folder ``PROMETHEUS_MULTIPROC_DIR``, and each of them returns
+the sum of all. The number of label values from outside (such as names of cells) is bounded,
+because each is a series that Prometheus stores.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from placement_core import errors
 if TYPE_CHECKING:
     from prometheus_client.metrics import MetricWrapperBase
 
-#: Names the folder that several processes count into; prometheus-client's own name.
+#: The environment variable of the folder that several processes count into, as
+#: prometheus-client names it.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 GuardMode = Literal["audit", "enforce"]
 GuardOutcome = Literal["allowed", "refused", "would_be_refused", "unknown"]
-#: ``taken``: for good, at once.
+#: ``taken``: permanent from the start.
 ClaimEvent = Literal["taken", "held", "confirmed", "expired", "released"]
-#: ``failed``: it is tried again; ``given_up``: it is not.
+#: ``failed``: it is retried; ``given_up``: it is not.
 LeaseEventFailure = Literal["failed", "given_up"]
 
-#: How many sources and cells get series of their own; later ones are ``other``.
+#: How many sources and cells get a series of their own; later ones are ``other``.
 _MOST_NAMES = 200
 _OTHER = "other"
 #: Any other method is ``other``.
@@ -48,7 +49,7 @@ _Metric = TypeVar("_Metric", bound="MetricWrapperBase")
 class _Series(dict[tuple[str, ...], _Metric]):
     """The series of a metric, by the values of its labels.
 
-    The library's own lookup takes as long as counting.
+    A cache, because the library's own lookup takes as long as counting.
     """
 
     def __init__(self, metric: _Metric) -> None:
@@ -64,7 +65,7 @@ class _Metrics:
     """All metrics of the process."""
 
     def __init__(self) -> None:
-        # When it is loaded, it reads from the environment where values are kept.
+        # Imported here, because it reads the folder from the environment on import.
         from prometheus_client import CollectorRegistry, Counter, Histogram
 
         self.registry = registry = CollectorRegistry()
@@ -102,8 +103,8 @@ class _Metrics:
             "How long after their time events of leases were done.", ("event",),
             registry=registry, buckets=_LATENESS_BUCKETS))
 
-    def bounded(self, name: str) -> str:
-        """Return a name, or ``other`` once there are too many."""
+    def get_label(self, name: str) -> str:
+        """Return a name as a label value, or ``other`` once there are too many."""
         if name not in self._names:
             if len(self._names) >= _MOST_NAMES:
                 return _OTHER
@@ -111,7 +112,7 @@ class _Metrics:
         return name
 
 
-#: The process's, because prometheus-client counts by process; None until ``start``.
+#: A global, because prometheus-client counts per process; None until ``start``.
 _metrics: _Metrics | None = None
 
 
@@ -135,7 +136,7 @@ def make_page() -> WSGIApplication:
     """Return the application that Prometheus scrapes."""
     from prometheus_client import CollectorRegistry, make_wsgi_app, multiprocess
 
-    assert _metrics is not None  # started before
+    assert _metrics is not None  # ``start`` was called before
     if os.environ.get(FOLDER_VARIABLE) is None:
         return _require_one_process(make_wsgi_app(_metrics.registry))
     registry = CollectorRegistry()
@@ -144,7 +145,7 @@ def make_page() -> WSGIApplication:
 
 
 def _require_one_process(app: WSGIApplication) -> WSGIApplication:
-    """Refuse where there are others: the numbers of one would be taken for those of all."""
+    """Answer 503 if several processes serve, because the numbers would be those of one only."""
     refusal = (f"Several processes serve here, and {FOLDER_VARIABLE} does not name a folder "
                "that they count into together.\n").encode()
 
@@ -161,7 +162,7 @@ def _require_one_process(app: WSGIApplication) -> WSGIApplication:
 def count_request(api: str, method: str, status: str, seconds: float) -> None:
     """Count a request.
 
-    :param status: three digits, and the reason.
+    :param status: three digits and the reason.
     """
     if _metrics is not None:
         _metrics.requests[
@@ -182,9 +183,9 @@ def count_counting(
     outcome = "complete"
     for cell in missing_cells:
         outcome = "partial"
-        _metrics.missing_cells[_metrics.bounded(cell),].inc()
-    for name, took in seconds.items():
-        _metrics.sources[_metrics.bounded(name),].observe(took)
+        _metrics.missing_cells[_metrics.get_label(cell),].inc()
+    for name, duration in seconds.items():
+        _metrics.sources[_metrics.get_label(name),].observe(duration)
     _metrics.counts[source, question, outcome].inc()
 
 
@@ -207,7 +208,7 @@ def count_claim(event: ClaimEvent) -> None:
 
 
 def count_lease_event(event_type: str, late_seconds: float) -> None:
-    """Count an event of a lease, and how late it was done."""
+    """Count an executed event of a lease, and observe its lateness."""
     if _metrics is not None:
         _metrics.lease_events[event_type, "done"].inc()
         _metrics.lateness[event_type,].observe(late_seconds)

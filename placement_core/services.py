@@ -1,4 +1,4 @@
-"""Picks the implementations: the one place that knows which class plays which part."""
+"""Builds the services: the only module that chooses implementations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from placement_core.placement.allocations import Gate, usage_counters
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.index import CapacityIndex
 from placement_core.placement.usage.usage_index import UsageIndex
-from placement_core.plugin_api import loader
+from placement_core.plugin_api import choices, drivers
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.plugin_api.compute import ComputeDriver
 from placement_core.plugin_api.counting import CountingDriver
@@ -50,7 +50,7 @@ from placement_core.reservations.leases.rendered_texts import LeaseRenderer
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.leases.transitions import Transitions
 from placement_core.reservations.manager import event_queue, loop
-from placement_core.reservations.manager.loop import Manager, Pace, PeriodicTask
+from placement_core.reservations.manager.loop import Manager, ManagerSettings, PeriodicTask
 from placement_core.reservations.policy import budgets
 from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning import freepool, outbox, slots
@@ -59,33 +59,32 @@ from placement_core.reservations.scheduling.booking_index import BookingIndex
 
 T = TypeVar("T")
 
-#: So many calls to a compute service a thread of the manager makes in a row.
-_CALLS = 100
-#: So many rows of the history of limits that are too old to be kept it removes at a time.
-_OLD = 1000
-#: So many times in a row, where it has to be repeated.
-_BATCHES = 100
+#: How many calls to a compute service a thread of the manager makes in a row.
+_MOST_CALLS = 100
+#: How many old rows of the history of limits the manager deletes in one transaction.
+_PRUNE_BATCH = 1000
+#: How many such transactions it executes in a row.
+_MOST_BATCHES = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
-    """What the edges (HTTP, commands) are handed.
+    """The services that HTTP and the commands use.
 
-    :ivar model: how limits are read in a tree of projects.
-    :ivar advertised_model: the one that clients are told of; mostly the same.
-    :ivar quota: answers whether something fits, and what is free; ``overviews`` of all
-        projects at once; ``rechecks`` of what is there already.
-    :ivar claims: writes allocations, judged by quota and whoever else has to.
-    :ivar owners: whom consumers belong to.
-    :ivar host_access: lets claims onto hosts of the freepool; None: nobody keeps them off.
+    :ivar model: the enforcement model of limits in a tree of projects.
+    :ivar advertised_model: the model that clients are told; usually the same.
+    :ivar quota: answers whether a request fits, and what is free; ``overviews`` does so for
+        all projects at once, and ``rechecks`` for what exists already.
+    :ivar claims: writes allocations, through quota and other gates that may refuse them.
+    :ivar owners: the projects and users of consumers.
+    :ivar host_access: admits claims to hosts of the freepool; None: every claim is admitted.
     :ivar reservation_plugins: by resource type.
-    :ivar compute: makes what reservations need in the compute service; mostly through the
+    :ivar compute: creates what reservations need in the compute service, mostly through the
         outbox.
-    :ivar leases: admits them, changes them and gives them up; ``transitions`` carries out what
-        is due.
-    :ivar lease_texts: of leases as clients were shown them.
-    :ivar pool_hosts: lets hosts into the freepool and out; ``monitor`` finds those that
-        fail, ``healing`` other ones for the leases that held them.
+    :ivar leases: creates, updates and deletes leases; ``transitions`` executes their events.
+    :ivar lease_texts: the cached rendering of leases for clients.
+    :ivar pool_hosts: adds hosts to the freepool and removes them; ``monitor`` detects failed
+        hosts, and ``healing`` finds replacements for the leases that had them.
     """
 
     conf: cfg.ConfigOpts
@@ -115,7 +114,7 @@ class Services:
     monitor: Monitor
 
     def limit_gaps(self, ctx: Context) -> list[str]:
-        """Return a sentence for each way in which registered limits bind nobody.
+        """Return a sentence for each reason why registered limits bind no project.
 
         :raises errors.Unavailable: limits or the catalog are not known now.
         """
@@ -123,14 +122,14 @@ class Services:
             *budgets.BUDGETS, members.RESOURCE_NAME})
 
     def manager(self, renderer: LeaseRenderer) -> Manager:
-        """Return what carries out, in this process, what is due.
+        """Return the manager that executes lease events and periodic tasks in this process.
 
-        :param renderer: how clients are shown leases.
+        :param renderer: renders leases for clients.
         """
         options = self.conf.reservations
-        pace = Pace(options.manager_threads, options.poll_seconds,
-                    options.event_timeout_seconds, options.event_max_retries,
-                    60 * options.cleaning_time)
+        settings = ManagerSettings(
+            options.manager_threads, options.poll_seconds, options.event_timeout_seconds,
+            options.event_max_retries, 60 * options.cleaning_time)
         owner = loop.new_owner()
         tasks = [
             PeriodicTask("sweep of held claims", 10, claim_expiry.sweep),
@@ -142,7 +141,8 @@ class Services:
             PeriodicTask("removal of what is old", 600, functools.partial(
                 history.remove_old, keep_days=options.keep_days)),
             PeriodicTask("removal of old history of limits", 600, functools.partial(
-                _repeat, limit_history.prune, keep_days=self.conf.limits.history_keep_days)),
+                _prune_in_batches, limit_history.prune,
+                keep_days=self.conf.limits.history_keep_days)),
             PeriodicTask("search for limits that bind nobody", 300,
                          coverage.GapLog(self.limit_gaps).update),
             PeriodicTask("removal of usage counters that are 0", 600, usage_counters.fold),
@@ -156,15 +156,15 @@ class Services:
             tasks.append(PeriodicTask(
                 "order of the compute service's freepool", 600,
                 functools.partial(freepool.converge, driver=self.compute,
-                                  wanted=options.instance_design == "aggregate")))
+                                  has_freepool=options.instance_design == "aggregate")))
             tasks += [
                 PeriodicTask(
                     f"calls to the compute service ({number})", options.poll_seconds,
-                    functools.partial(outbox.work_off, driver=self.compute,
-                                      owner=f"{owner}:{number}", most=_CALLS,
+                    functools.partial(outbox.make_calls, driver=self.compute,
+                                      owner=f"{owner}:{number}", most=_MOST_CALLS,
                                       patience_seconds=options.server_deletion_timeout))
                 for number in range(options.manager_threads)]
-        return Manager(owner, self.context, self.transitions, pace, tasks)
+        return Manager(owner, self.context, self.transitions, settings, tasks)
 
     def context(
         self, identity: Identity = Identity(), request_id: str | None = None  # noqa: B008
@@ -173,155 +173,171 @@ class Services:
         return Context(self.database, identity, request_id)
 
 
-def _repeat(prune: Callable[..., int], ctx: Context, **how: Any) -> None:
-    """Remove what is old, in transactions that are bounded, until little is left."""
-    for _ in range(_BATCHES):
-        if prune(ctx, most=_OLD, **how) < _OLD:
+def _prune_in_batches(prune: Callable[..., int], ctx: Context, **options: Any) -> None:
+    """Prune in bounded transactions until one of them finds less than it may delete."""
+    for _ in range(_MOST_BATCHES):
+        if prune(ctx, most=_PRUNE_BATCH, **options) < _PRUNE_BATCH:
             return
 
 
 def build(conf: cfg.ConfigOpts) -> Services:
-    """Make the parts that ``conf`` asks for; nothing is connected to yet.
+    """Build the services that ``conf`` describes, without connecting to anything yet.
 
     :raises errors.ConfigurationError: the database URL or a driver cannot be used.
     """
-    database = Database(
-        database_settings(conf), Journal(),
-        retries=conf.placement.allocation_conflict_retry_count)
+    database = _make_database(conf)
     owners = Owners((conf.placement.incomplete_consumer_project_id,
                      conf.placement.incomplete_consumer_user_id))
     _log_statements(conf.placement_database.connection_debug)
-    model = _model(conf, conf.limits.enforcement_model, "enforcement_model")
-    advertised = conf.limits.advertised_model
-    catalog = _driver(
-        conf, "placement_core.catalog", conf.catalog.driver,
-        CatalogDriver,  # type: ignore[type-abstract]
-        "[catalog] driver")
-    limits = _driver(
-        conf, "placement_core.limits", conf.limits.driver,
-        LimitDriver,  # type: ignore[type-abstract]
-        "[limits] driver")
-    usage = UsageIndex(database)
-    decisions = Decisions(
-        usage, catalog, limits, model,
-        resources=resources.parse(conf.quota.resource_map),
-        unregistered=0 if conf.quota.unregistered == "zero" else amounts.UNLIMITED)
-    counting, cells = _counting(conf, usage), CellDatabases(conf)
+    model, advertised_model = _make_models(conf)
+    catalog, limits = _make_catalog(conf), _make_limits(conf)
+    usage, cells = UsageIndex(database), CellDatabases(conf)
+    decisions = _make_decisions(conf, usage, catalog, limits, model)
+    counting = _make_counting(conf, usage)
     quota = QuotaQueries(
-        decisions, counting, catalog, limits, cells, _limit_source(conf),
+        decisions, counting, catalog, limits, cells, _make_limit_source(conf),
         conf.quota.on_missing_cell)
     limit_nodes, pruner = LimitNodes(), AnswerPruner()
-    options = conf.reservations
-    plugins, nodes, compute = _plugins(conf), ComputeNodes(conf, cells), _compute(conf)
-    provisioner = Provisioner(
-        design=options.instance_design, leftovers=options.leftovers, acts=compute.acts,
-        patience_seconds=options.server_deletion_timeout)
-    rules = LeaseRules(conf, decisions, _limit_source(conf))
-    host_access = HostAccessGate() if options.fence == "enforce" else None
-    leases = Leases(
-        plugins, provisioner, rules, BookingIndex(database),
-        cleaning_seconds=60 * options.cleaning_time,
-        minutes_before_end=options.minutes_before_end_lease,
-        max_reservations=options.max_reservations_per_lease)
-    healing = Healing(
-        plugins, provisioner, cleaning_seconds=60 * options.cleaning_time,
-        interval_seconds=60 * options.healing_interval)
+    host_access = HostAccessGate() if conf.reservations.fence == "enforce" else None
+    plugins, compute = _make_reservation_plugins(conf), _make_compute(conf)
+    compute_nodes = ComputeNodes(conf, cells)
+    provisioner = _make_provisioner(conf, compute)
+    rules = LeaseRules(conf, decisions, _make_limit_source(conf))
+    healing = _make_healing(conf, plugins, provisioner)
     return Services(
         conf, database, CapacityIndex(database), catalog=catalog, limits=limits, model=model,
-        advertised_model=_model(conf, advertised, "advertised_model") if advertised else model,
-        counting=counting, decisions=decisions, cells=cells, quota=quota,
-        overviews=Overviews(quota), compute_nodes=nodes,
+        advertised_model=advertised_model, counting=counting, decisions=decisions, cells=cells,
+        quota=quota, overviews=Overviews(quota), compute_nodes=compute_nodes,
         rechecks=Rechecks(quota, limit_nodes, pruner),
-        claims=_claims(conf, decisions, limit_nodes, pruner, catalog, owners, host_access),
-        owners=owners, host_access=host_access,
-        reservation_plugins=plugins, compute=compute, leases=leases, lease_texts=LeaseTexts(),
+        claims=_make_claims(conf, decisions, limit_nodes, pruner, catalog, owners, host_access),
+        owners=owners, host_access=host_access, reservation_plugins=plugins, compute=compute,
+        leases=_make_leases(conf, plugins, provisioner, rules, BookingIndex(database)),
+        lease_texts=LeaseTexts(),
         transitions=Transitions(
-            plugins, provisioner, rules, cleaning_seconds=60 * options.cleaning_time),
-        pool_hosts=HostRegistry(provisioner, nodes, healing), healing=healing,
-        monitor=Monitor(cells, silent_seconds=options.silent_host_seconds),
+            plugins, provisioner, rules, cleaning_seconds=60 * conf.reservations.cleaning_time),
+        pool_hosts=HostRegistry(provisioner, compute_nodes, healing), healing=healing,
+        monitor=Monitor(cells, silent_seconds=conf.reservations.silent_host_seconds),
     )
 
 
-def _claims(
+def _make_database(conf: cfg.ConfigOpts) -> Database:
+    return Database(
+        database_settings(conf), Journal(),
+        retries=conf.placement.allocation_conflict_retry_count)
+
+
+def _make_decisions(
+    conf: cfg.ConfigOpts, usage: UsageIndex, catalog: CatalogDriver, limits: LimitDriver,
+    model: EnforcementModel,
+) -> Decisions:
+    return Decisions(
+        usage, catalog, limits, model,
+        resources=resources.parse(conf.quota.resource_map),
+        unregistered=0 if conf.quota.unregistered == "zero" else amounts.UNLIMITED)
+
+
+def _make_claims(
     conf: cfg.ConfigOpts, decisions: Decisions, limit_nodes: LimitNodes, pruner: AnswerPruner,
     catalog: CatalogDriver, owners: Owners, host_access: HostAccessGate | None,
 ) -> Claims:
-    """Make what writes allocations, with everybody who may refuse it.
+    """Make the writer of allocations, with the gates that may refuse a write.
 
-    In the order in which they decide: who is not let onto a host is not asked about quota.
+    The gates are in the order in which they decide: quota is not checked for a claim that
+    may not use the host.
     """
-    mode, source, held_claims = conf.quota.guard, _limit_source(conf), HeldClaimsGate(catalog)
+    mode, source, held_claims = conf.quota.guard, _make_limit_source(conf), HeldClaimsGate(catalog)
     admission: list[Gate] = [] if host_access is None else [host_access]
     guards: list[Gate] = [] if mode == "off" else [
         QuotaGuard(decisions, limit_nodes, source, mode, owners=owners)]
-    # Claims go by the limits even where other writes do not: re-checks are told of them then.
+    # Limits bind claims even if they do not bind other writes; re-checks have to know then.
     enforcing = QuotaGuard(
-        decisions, limit_nodes, source, "enforce", owners=owners, notes=mode != "enforce")
+        decisions, limit_nodes, source, "enforce", owners=owners, record_grants=mode != "enforce")
     return Claims(
         [*admission, *guards, held_claims], [*admission, enforcing, held_claims], pruner, owners)
 
 
-def _limit_source(conf: cfg.ConfigOpts) -> LimitSource:
+def _make_limit_source(conf: cfg.ConfigOpts) -> LimitSource:
     return LimitSource(conf.quota.service_type, conf.quota.region or None)
 
 
-def _model(conf: cfg.ConfigOpts, name: str, option: str) -> EnforcementModel:
-    return _driver(
-        conf, "placement_core.enforcement", name,
-        EnforcementModel,  # type: ignore[type-abstract]
-        f"[limits] {option}")
+def _make_provisioner(conf: cfg.ConfigOpts, compute: ComputeDriver) -> Provisioner:
+    options = conf.reservations
+    return Provisioner(
+        design=options.instance_design, leftovers=options.leftovers, acts=compute.acts,
+        patience_seconds=options.server_deletion_timeout)
 
 
-def _counting(conf: cfg.ConfigOpts, usage: UsageIndex) -> CountingDriver:
-    own = "placement" if conf.quota.count_usage_from_placement else "legacy_cell"
-    name = conf.quota.counting_driver or own
-    driver = _driver(
-        conf, "placement_core.counting", name,
-        CountingDriver,  # type: ignore[type-abstract]
-        "[quota] counting_driver" if conf.quota.counting_driver
-        else "[quota] counting_driver (by count_usage_from_placement)")
+def _make_leases(
+    conf: cfg.ConfigOpts, plugins: Mapping[str, ReservationPlugin], provisioner: Provisioner,
+    rules: LeaseRules, bookings: BookingIndex,
+) -> Leases:
+    options = conf.reservations
+    return Leases(
+        plugins, provisioner, rules, bookings, cleaning_seconds=60 * options.cleaning_time,
+        minutes_before_end=options.minutes_before_end_lease,
+        max_reservations=options.max_reservations_per_lease)
+
+
+def _make_healing(
+    conf: cfg.ConfigOpts, plugins: Mapping[str, ReservationPlugin], provisioner: Provisioner
+) -> Healing:
+    options = conf.reservations
+    return Healing(
+        plugins, provisioner, cleaning_seconds=60 * options.cleaning_time,
+        interval_seconds=60 * options.healing_interval)
+
+
+def _make_catalog(conf: cfg.ConfigOpts) -> CatalogDriver:
+    return drivers.make(
+        conf, choices.choose_catalog(conf), CatalogDriver)  # type: ignore[type-abstract]
+
+
+def _make_limits(conf: cfg.ConfigOpts) -> LimitDriver:
+    return drivers.make(
+        conf, choices.choose_limits(conf), LimitDriver)  # type: ignore[type-abstract]
+
+
+def _make_models(conf: cfg.ConfigOpts) -> tuple[EnforcementModel, EnforcementModel]:
+    """Return the enforcement model, and the advertised one, which is the same by default."""
+    chosen, advertised = choices.choose_models(conf)
+    model = drivers.make(conf, chosen, EnforcementModel)  # type: ignore[type-abstract]
+    if advertised == chosen:
+        return model, model
+    return model, drivers.make(
+        conf, advertised, EnforcementModel)  # type: ignore[type-abstract]
+
+
+def _make_counting(conf: cfg.ConfigOpts, usage: UsageIndex) -> CountingDriver:
+    choice = choices.choose_counting(conf)
+    driver = drivers.make(conf, choice, CountingDriver)  # type: ignore[type-abstract]
     if conf.quota.guard == "enforce" and not driver.transactional:
         raise errors.ConfigurationError(
             f"[quota] guard = enforce: expected a counting driver that counts allocations in "
             f"this service's own database (count_usage_from_placement = true, without "
-            f"[placement_client]); {name} does not")
+            f"[placement_client]); {choice.name} does not")
     driver.use_index(usage)
-    return InstrumentedCounting(driver, name) if conf.metrics.enabled else driver
+    return InstrumentedCounting(driver, choice.name) if conf.metrics.enabled else driver
 
 
-def _plugins(conf: cfg.ConfigOpts) -> dict[str, ReservationPlugin]:
+def _make_reservation_plugins(conf: cfg.ConfigOpts) -> dict[str, ReservationPlugin]:
     return {
-        name: _driver(
-            conf, "placement_core.reservations", name,
-            ReservationPlugin,  # type: ignore[type-abstract]
-            "[reservations] plugins")
-        for name in conf.reservations.plugins}
+        choice.name: drivers.make(
+            conf, choice, ReservationPlugin)  # type: ignore[type-abstract]
+        for choice in choices.choose_reservation_plugins(conf)}
 
 
-def _compute(conf: cfg.ConfigOpts) -> ComputeDriver:
-    options = conf.reservations
-    driver = _driver(
-        conf, "placement_core.compute", options.compute_driver,
-        ComputeDriver,  # type: ignore[type-abstract]
-        "[reservations] compute_driver")
-    if options.instance_design == "aggregate" and not driver.acts:
+def _make_compute(conf: cfg.ConfigOpts) -> ComputeDriver:
+    choice = choices.choose_compute(conf)
+    driver = drivers.make(conf, choice, ComputeDriver)  # type: ignore[type-abstract]
+    if conf.reservations.instance_design == "aggregate" and not driver.acts:
         raise errors.ConfigurationError(
             f"[reservations] instance_design = aggregate: expected a compute_driver that reaches "
-            f"a compute service, such as nova; {options.compute_driver} does not")
+            f"a compute service, such as nova; {choice.name} does not")
     return driver
 
 
-def _driver(
-    conf: cfg.ConfigOpts, namespace: str, name: str, base: type[T], option: str
-) -> T:
-    """Make the driver that an option names."""
-    # Drivers of every kind are made of the options; ``base`` does not say so.
-    make: Callable[[cfg.ConfigOpts], T] = loader.load(namespace, name, base, option=option)
-    return make(conf)
-
-
 def database_settings(conf: cfg.ConfigOpts) -> Settings:
-    """Return how ``[placement_database]`` says the database is reached."""
+    """Return the settings of ``[placement_database]``."""
     group = conf.placement_database
     return Settings(
         connection=group.connection,
@@ -341,7 +357,7 @@ def database_settings(conf: cfg.ConfigOpts) -> Settings:
 
 
 def _log_statements(connection_debug: int) -> None:
-    """Log statements, and results too, as oslo.db understands the option."""
+    """Log statements from 50 on, and results from 100 on, as oslo.db does."""
     if connection_debug >= 50:
         level = logging.DEBUG if connection_debug >= 100 else logging.INFO
         logging.getLogger("sqlalchemy.engine").setLevel(level)
