@@ -6,6 +6,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+SPHINX = $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees
 SERVE_BIND ?= 127.0.0.1:8778
 WORKERS ?=
 STESTR_ARGS ?=
@@ -15,7 +16,7 @@ SOAK_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve test test-nova lint soak bench docs releasenotes samples clean
+.PHONY: help serve shell test test-nova lint soak bench docs releasenotes samples clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -24,7 +25,12 @@ serve: $(VENV)/installed ## serve on 127.0.0.1:8778 with a database in placement
 	exec env \
 	OS_PLACEMENT_DATABASE__CONNECTION="$${OS_PLACEMENT_DATABASE__CONNECTION:-sqlite:///$(CURDIR)/placement.sqlite}" \
 	OS_API__AUTH_STRATEGY="$${OS_API__AUTH_STRATEGY:-noauth2}" \
+	OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT="$${OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT:-true}" \
 	$(BIN)/placement-core serve --bind $(SERVE_BIND) $(if $(WORKERS),--workers $(WORKERS))
+
+shell: $(VENV)/installed ## a shell that has the placement-core command
+	@echo 'placement-core is on the path of this shell; "exit" leaves it.'
+	@PATH="$(abspath $(BIN)):$$PATH" exec "$${SHELL:-/bin/sh}"
 
 test: $(VENV)/installed-test ## check and test everything
 	$(BIN)/python -m tests.run $(STESTR_ARGS)
@@ -41,10 +47,12 @@ soak: $(VENV)/installed-test ## kill and stop managers of leases, twenty times
 bench: $(VENV)/installed-bench ## measure against Placement and Keystone, on the databases that PLACEMENT_TEST_... name
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-docs: $(VENV)/installed-test ## the documentation as HTML in build/docs
-	$(BIN)/python -m doc.build
+docs: $(VENV)/installed-docs ## the documentation: HTML in build/docs, man pages in build/man
+	$(SPHINX) --fresh-env --builder html doc build/docs
+	$(SPHINX) --builder man doc build/man
+	@echo build/docs/index.html
 
-releasenotes: $(VENV)/installed-test ## check the release notes
+releasenotes: $(VENV)/installed-docs ## check the release notes
 	$(BIN)/reno lint
 
 samples: $(VENV)/installed-test ## write the samples in etc/placement and the API history anew
@@ -60,11 +68,16 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: setup.cfg setup.py pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@echo "Installing placement-core, and what it needs, into $(VENV):"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable .
 	@touch $@
 
 $(VENV)/installed-test: setup.cfg setup.py pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(VENV)/installed $(VENV)/installed-docs
+
+$(VENV)/installed-docs: setup.cfg setup.py pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-bench: setup.cfg setup.py pyproject.toml | $(BIN)/python

@@ -24,7 +24,7 @@ class Installed(fixtures.Fixture):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self.folder = _installed(name)
+        self.folder = install(ROOT / name)
 
     def _setUp(self) -> None:
         self.useFixture(fixtures.MonkeyPatch("sys.path", [str(self.folder), *sys.path]))
@@ -37,12 +37,12 @@ class Installed(fixtures.Fixture):
 
 
 @functools.cache
-def _installed(name: str) -> pathlib.Path:
+def install(sources: pathlib.Path) -> pathlib.Path:
     """Return the folder into which pip installed a distribution, once in a process."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="placement-third-party-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     # A build writes beside its sources.
-    source = shutil.copytree(ROOT / name, folder / "source")
+    source = shutil.copytree(sources, folder / "source")
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
          "--no-deps", "--no-index", "--no-build-isolation", "--target", folder / "target", source],
