@@ -20,7 +20,7 @@ _EMBEDDED = "placement.sqlite"
 
 #: What oslo.config puts before its reason; only where the value stood is of use.
 _LOCATION = re.compile(
-    r"^Value for option \S+ from LocationInfo\(.*?detail='(.*?)'\) is not valid: ")
+    r"^Value for option (\S+) from LocationInfo\(.*?detail='(.*?)'\) is not valid: ")
 
 #: What oslo.config says of a line that it cannot read, before it repeats the line, which
 #: may hold a password.
@@ -74,6 +74,11 @@ def load(
     return conf
 
 
+def describe_bad_value(error: cfg.ConfigSourceValueError) -> str:
+    """Return option, source and reason of a value that was refused, as one line."""
+    return " ".join(_LOCATION.sub(r"option \1, \2: ", str(error)).split())
+
+
 def uses_embedded(conf: cfg.ConfigOpts) -> bool:
     """Return whether the database is the embedded one, for want of a configuration."""
     location = conf.get_location("connection", "placement_database")
@@ -97,5 +102,5 @@ def _read_everything(conf: cfg.ConfigOpts) -> None:
                 values[option.dest]
             except ValueError as error:
                 name = "DEFAULT" if group is None else group.name
-                reason = _LOCATION.sub(r"\1: ", str(error))
+                reason = _LOCATION.sub(r"\2: ", str(error))
                 raise errors.ConfigurationError(f"[{name}] {option.name}: {reason}") from None

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from oslo_config import cfg
 
 from placement_core import errors
+from placement_core.conf import loading
 from placement_core.db import failures
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.choices import KINDS, DriverChoice
@@ -42,9 +43,11 @@ def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
     except errors.Error:
         raise
     except Exception as error:
+        reason = (loading.describe_bad_value(error)
+                  if isinstance(error, cfg.ConfigSourceValueError)
+                  else loader.describe_error(error))
         raise errors.ConfigurationError(
-            f"{choice.option} = {choice.name}: the {title} cannot be made: "
-            f"{loader.describe_error(error)}") from error
+            f"{choice.option} = {choice.name}: the {title} cannot be made: {reason}") from error
     _name_failures(driver, KINDS[choice.kind], f"{title} ({choice.option})")
     return driver
 
