@@ -23,6 +23,7 @@ extensions = [
     "doc.extensions.commands",
     "doc.extensions.links",
     "doc.extensions.operations",
+    "doc.extensions.plugin_packages",
     "doc.extensions.rooms",
 ]
 myst_heading_anchors = 3

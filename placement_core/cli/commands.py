@@ -90,6 +90,7 @@ COMMANDS = {
     "outbox retry": "outbox:RetryComputeCalls",
     "outbox audit": "outbox:AuditComputeService",
     "plugins list": "plugins:ListPlugins",
+    "plugins new": "plugins:WritePluginPackage",
     "quota show": "quota:ShowQuota",
     "quota list": "quota:ListQuotas",
     "quota check": "quota:CheckQuota",

@@ -35,6 +35,19 @@ class TestPackaging(base.TestCase):
                 self.assertTrue((path.parent / "__init__.py").exists(), path)
 
 
+    def test_other_files(self) -> None:
+        """What is no module is listed as a package's data, so that it is installed, too."""
+        setup = configparser.ConfigParser()
+        setup.read(ROOT / "setup.cfg")
+        listed = {
+            path for package, patterns in setup["options.package_data"].items()
+            for pattern in patterns.split()
+            for path in ROOT.joinpath(*package.split(".")).glob(pattern)}
+        present = {path for path in (ROOT / "placement_core").rglob("*")
+                   if path.is_file() and path.suffix not in (".py", ".pyc")}
+        self.assertEqual(present, listed)
+
+
 class TestFrontDoor(base.TestCase):
     """There is one list of what can be run: the Makefile's."""
 

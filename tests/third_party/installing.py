@@ -13,18 +13,18 @@ import tempfile
 
 import fixtures
 
-ROOT = pathlib.Path(__file__).parent
+from placement_core.cli import plugin_packages
 
 
 class Installed(fixtures.Fixture):
-    """Lets this process find a distribution of this folder, and its entry points.
+    """Lets this process find a driver's distribution, and its entry points.
 
     :ivar folder: where it is installed.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, kind: str, name: str) -> None:
         super().__init__()
-        self.folder = install(ROOT / name)
+        self.folder = install_driver(kind, name)
 
     def _setUp(self) -> None:
         self.useFixture(fixtures.MonkeyPatch("sys.path", [str(self.folder), *sys.path]))
@@ -34,6 +34,15 @@ class Installed(fixtures.Fixture):
         self.useFixture(fixtures.EnvironmentVariable(
             "XDG_CACHE_HOME", self.useFixture(fixtures.TempDir()).path))
         importlib.invalidate_caches()
+
+
+@functools.cache
+def install_driver(kind: str, name: str) -> pathlib.Path:
+    """Return the folder into which pip installed what ``plugins new`` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        for file_name, text in plugin_packages.render(kind, name).items():
+            pathlib.Path(folder, file_name).write_text(text)
+        return install(pathlib.Path(folder))
 
 
 @functools.cache

@@ -6,7 +6,6 @@ import sys
 
 from oslo_config import cfg
 
-from placement_core import errors
 from placement_core.plugin_api import loader
 from placement_core.plugin_api.reservations import DoesNotFit, ReservationPlugin, Window
 from placement_core.reservations.scheduling import availability, planner
@@ -63,31 +62,24 @@ class TestInstancesApart(_Instances, base.TestCase):
     affinity = False
 
 
-class TestLicences(ReservationsContract, base.TestCase):
-    """A plugin in a distribution of its own, built and found as any other."""
+class TestLicences(base.TestCase):
+    """A plugin in a distribution of its own, for what is on no host.
 
-    fields = {"product": "matlab", "amount": 3}
-    refused = ({"product": "solver"}, {"product": ""}, {"product": 1}, {"product": None})
+    ``tests.third_party`` asks it what the contract says.
+    """
 
     def setUp(self) -> None:
         super().setUp()
-        self.useFixture(installing.Installed("licence_pool"))
+        self.useFixture(installing.Installed("reservations", "virtual:licence"))
 
     def plugin(self) -> ReservationPlugin:
-        return self.configured({"matlab": "7", "ansys": "2"})
-
-    def configured(self, licences) -> ReservationPlugin:
         found = loader.load("placement_core.reservations", "virtual:licence", ReservationPlugin,
                             option="[reservations] plugins")
+        module = sys.modules[found.__module__]
         conf = cfg.ConfigOpts()
-        conf.register_opts(sys.modules[found.__module__].OPTIONS, group="licence_pool")
-        conf.set_override("licences", licences, group="licence_pool")
+        conf.register_opts(module.OPTIONS, group=module.GROUP)
+        conf.set_override("products", {"matlab": "7", "ansys": "2"}, group=module.GROUP)
         return found(conf)
-
-    def test_its_option(self) -> None:
-        self.assertEqual({"matlab": 7, "ansys": 2}, dict(self.plugin().capacities()))
-        error = self.assertRaises(errors.ConfigurationError, self.configured, {"matlab": "many"})
-        self.assertIn("[licence_pool] licences", str(error))
 
     def test_what_fell_short(self) -> None:
         """Two reservations of one lease add up, and others have some of it in a part."""
