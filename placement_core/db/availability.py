@@ -242,8 +242,7 @@ class _Watch:
     def _run() -> None:
         while True:
             time.sleep(_WATCH_SECONDS)
-            for availability in _list_all():
-                availability.look_after()
+            _look_after_all()
 
 
 #: Weak references, in a list that can be copied while another thread adds to it.
@@ -254,6 +253,12 @@ _watch = _Watch()
 def _list_all() -> list[Availability]:
     availabilities = [ref() for ref in list(_ALL)]
     return [availability for availability in availabilities if availability is not None]
+
+
+def _look_after_all() -> None:
+    # A function of its own: a sleeping thread must not hold the last database of the list.
+    for availability in _list_all():
+        availability.look_after()
 
 
 def _start_watch() -> None:

@@ -2,6 +2,7 @@
 
 import datetime
 import gc
+import time
 import weakref
 
 import sqlalchemy as sa
@@ -9,6 +10,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db, errors
 from placement_core.context import Context
+from placement_core.db import availability
 from placement_core.db.database import Database, Settings
 from placement_core.placement import tables
 from placement_core.testing import factories
@@ -136,6 +138,8 @@ class TestExecuteWrite(base.DatabaseTestCase):
         with db.write(Context(other)) as session:
             session.execute_write(_INSERT, self.provider("one"))
         dialect = weakref.ref(other.writer.dialect)
+        # The thread that watches databases has seen it, and sleeps now.
+        time.sleep(1.5 * availability._WATCH_SECONDS)
         other.dispose()
         del other, session
         gc.collect()
