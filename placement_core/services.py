@@ -19,9 +19,11 @@ from placement_core.db.database import Database, Settings
 from placement_core.limits import history as limit_history
 from placement_core.placement.allocations import Gate, usage_counters
 from placement_core.placement.allocations.owners import Owners
+from placement_core.placement.candidates.ordering import CandidateOrdering
 from placement_core.placement.index import CapacityIndex
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.plugin_api import choices, drivers
+from placement_core.plugin_api.candidate_order import CandidateOrder
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.plugin_api.compute import ComputeDriver
 from placement_core.plugin_api.counting import CountingDriver
@@ -71,6 +73,7 @@ _MOST_BATCHES = 100
 class Services:
     """The services that HTTP and the commands use.
 
+    :ivar candidate_ordering: says which hosts come first in allocation candidates.
     :ivar model: the enforcement model of limits in a tree of projects.
     :ivar advertised_model: the model that clients are told; usually the same.
     :ivar quota: answers whether a request fits, and what is free; ``overviews`` does so for
@@ -90,6 +93,7 @@ class Services:
     conf: cfg.ConfigOpts
     database: Database
     index: CapacityIndex
+    candidate_ordering: CandidateOrdering
     catalog: CatalogDriver
     limits: LimitDriver
     model: EnforcementModel
@@ -205,9 +209,10 @@ def build(conf: cfg.ConfigOpts) -> Services:
     rules = LeaseRules(conf, decisions, _make_limit_source(conf))
     healing = _make_healing(conf, plugins, provisioner)
     return Services(
-        conf, database, CapacityIndex(database), catalog=catalog, limits=limits, model=model,
-        advertised_model=advertised_model, counting=counting, decisions=decisions, cells=cells,
-        quota=quota, overviews=Overviews(quota), compute_nodes=compute_nodes,
+        conf, database, CapacityIndex(database),
+        candidate_ordering=_make_candidate_ordering(conf), catalog=catalog, limits=limits,
+        model=model, advertised_model=advertised_model, counting=counting, decisions=decisions,
+        cells=cells, quota=quota, overviews=Overviews(quota), compute_nodes=compute_nodes,
         rechecks=Rechecks(quota, limit_nodes, pruner),
         claims=_make_claims(conf, decisions, limit_nodes, pruner, catalog, owners, host_access),
         owners=owners, host_access=host_access, reservation_plugins=plugins, compute=compute,
@@ -285,6 +290,12 @@ def _make_healing(
     return Healing(
         plugins, provisioner, cleaning_seconds=60 * options.cleaning_time,
         interval_seconds=60 * options.healing_interval)
+
+
+def _make_candidate_ordering(conf: cfg.ConfigOpts) -> CandidateOrdering:
+    return CandidateOrdering(drivers.make(
+        conf, choices.choose_candidate_order(conf),
+        CandidateOrder))  # type: ignore[type-abstract]
 
 
 def _make_catalog(conf: cfg.ConfigOpts) -> CatalogDriver:

@@ -14,6 +14,16 @@ OPTIONS: list[cfg.Opt] = [
         "Without it, the same question in the same situation has the same answer.",
     ),
     cfg.StrOpt(
+        "candidate_order",
+        default="rotate",
+        help="Which hosts come first in allocation candidates: the name of an installed driver "
+        "of the kind candidate_order. ``rotate``: hosts take turns in no particular order; "
+        "``pack``: those that have room for the fewest more of the request; ``spread``: those "
+        "that have room for the most; ``least_stranded``: those where the request leaves the "
+        "least that no usual request can use. Nova weighs hosts itself: its option ``[scheduler] "
+        "max_placement_results`` says how many it receives.",
+    ),
+    cfg.StrOpt(
         "incomplete_consumer_project_id",
         default=_NOBODY,
         help="The project of consumers whose client named none (microversions below 1.8).",

@@ -6,6 +6,7 @@ import dataclasses
 
 from oslo_config import cfg
 
+from placement_core.plugin_api.candidate_order import CandidateOrder
 from placement_core.plugin_api.catalog import CatalogDriver
 from placement_core.plugin_api.compute import ComputeDriver
 from placement_core.plugin_api.counting import CountingDriver
@@ -15,6 +16,7 @@ from placement_core.plugin_api.reservations import ReservationPlugin
 
 #: The class that the drivers of a kind derive from.
 KINDS: dict[str, type] = {
+    "candidate_order": CandidateOrder,
     "catalog": CatalogDriver,
     "compute": ComputeDriver,
     "counting": CountingDriver,
@@ -36,6 +38,12 @@ class DriverChoice:
 def choose_catalog(conf: cfg.ConfigOpts) -> DriverChoice:
     """Return the choice of ``[catalog]``."""
     return DriverChoice("catalog", conf.catalog.driver, "[catalog] driver")
+
+
+def choose_candidate_order(conf: cfg.ConfigOpts) -> DriverChoice:
+    """Return the choice of ``[placement]``."""
+    return DriverChoice(
+        "candidate_order", conf.placement.candidate_order, "[placement] candidate_order")
 
 
 def choose_limits(conf: cfg.ConfigOpts) -> DriverChoice:
@@ -77,4 +85,5 @@ def choose_compute(conf: cfg.ConfigOpts) -> DriverChoice:
 def list_choices(conf: cfg.ConfigOpts) -> list[DriverChoice]:
     """Return the choices of all kinds."""
     return [choose_catalog(conf), choose_limits(conf), *choose_models(conf),
-            choose_counting(conf), *choose_reservation_plugins(conf), choose_compute(conf)]
+            choose_counting(conf), *choose_reservation_plugins(conf), choose_compute(conf),
+            choose_candidate_order(conf)]

@@ -39,7 +39,7 @@ class FirstCombinations:
 class AnchorBatch:
     """Some anchors, and the options of each.
 
-    :param anchors: rows of roots; ascending, unless they are shuffled.
+    :param anchors: rows of roots, in any order; at least one.
     :param rows: for each part the rows that can serve it, by their roots.
     :param roots: for each part the roots of ``rows``.
     :param shared: where all parts may be served by sharing providers: what
@@ -62,8 +62,7 @@ class AnchorBatch:
         for part_rows, part_roots in zip(rows, roots, strict=True):
             low = np.searchsorted(part_roots, anchors)
             high = np.searchsorted(part_roots, anchors, side="right")
-            # Shuffled anchors lie anywhere.
-            first, last = (0, len(part_rows)) if shuffled else (int(low[0]), int(high[-1]))
+            first, last = int(low.min()), int(high.max())
             self._rows.append(part_rows[first:last])
             self._begins.append(low - first)
             self._ends.append(high - first)

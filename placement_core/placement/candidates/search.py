@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Literal
 
@@ -23,6 +23,7 @@ from placement_core.placement.candidates.anchor_batches import AnchorBatch, Firs
 from placement_core.placement.candidates.combine import AnchorTree, Combination
 from placement_core.placement.candidates.equivalence import EquivalenceClasses
 from placement_core.placement.candidates.filters import NULL_TRACE, NullTrace, RequestPart
+from placement_core.placement.candidates.ordering import CandidateOrdering
 from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.index.array_types import Amounts, Mask, Rows
@@ -68,6 +69,7 @@ def find(
     max_candidates: int | None = None,
     strategy: Strategy = "depth-first",
     randomize: bool = False,
+    ordering: CandidateOrdering | None = None,
     exclude_reserved: bool = False,
 ) -> Candidates:
     """Find the combinations of providers that fit a request.
@@ -75,7 +77,9 @@ def find(
     :param max_candidates: the most combinations to make; None for no bound.
     :param strategy: when ``max_candidates`` decides: all of one tree before
         the next tree, or one of each tree in turn.
-    :param randomize: choose the combinations and their order at random.
+    :param randomize: choose the combinations and their order at random, among trees that
+        ``ordering`` ranks the same.
+    :param ordering: which trees come first; None: the order of the snapshot.
     :param exclude_reserved: pooled trees are left out unless the request names them.
     :raises errors.UnknownRequestedClass: a class does not exist.
     :raises errors.UnknownRequestedTraits: traits do not exist.
@@ -86,6 +90,7 @@ def find(
     plan, parts = choices.plan, choices.plan.parts
     if randomize:
         np.random.default_rng().shuffle(choices.anchors)
+    ranked = ordering is not None and choices.sort_anchors(request, ordering)
     bound = min(
         (most for most in (request.limit, max_candidates) if most is not None), default=None)
     columns = choices.combine_unambiguous(bound)
@@ -96,9 +101,9 @@ def find(
             else _search_tree_by_tree(choices, bound, randomize=randomize))
         if plan.budget.abandoned_trees and (bound is None or not columns[0]):
             raise errors.TooHard(plan.budget.abandoned_trees)
-        if randomize:
-            order = random.sample(range(len(columns[0])), len(columns[0]))
-            columns = [[column[at] for at in order] for column in columns]
+        if randomize and not ranked:
+            places = random.sample(range(len(columns[0])), len(columns[0]))
+            columns = [[column[at] for at in places] for column in columns]
     return Candidates(parts, columns, plan.budget.steps, plan.budget.abandoned_trees)
 
 
@@ -153,6 +158,17 @@ class Choices:
                 rows, roots = rows[order], roots[order]
             self.rows.append(rows)
             self.roots.append(roots)
+
+    def sort_anchors(self, request: CandidatesRequest, ordering: CandidateOrdering) -> bool:
+        """Sort the anchors by rank; return whether any differ in it."""
+        requested: Counter[str] = Counter()
+        for group in request.groups:
+            requested.update(group.resources)
+        ranked = ordering.sort(self.plan.snapshot, self.anchors, requested)
+        if ranked is None:
+            return False
+        self.anchors = ranked
+        return True
 
     def combine_unambiguous(self, bound: int | None) -> list[list[int]] | None:
         """Combine all trees at once where none leaves a choice.

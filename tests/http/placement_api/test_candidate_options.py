@@ -61,3 +61,64 @@ class TestRandom(CandidatesTestCase):
     def test_a_sample(self) -> None:
         samples = {self.candidates("resources=VGPU:1&limit=1")[0] for _ in range(60)}
         self.assertGreater(len(samples), 2)
+
+
+class OrderTestCase(base.HttpTestCase):
+    """Hosts with some free cores each, and a request with a limit."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.hosts = {}
+        for cores in (4, 16, 2, 8):
+            made = self.ask("POST", "/resource_providers", {"name": f"host{cores}"}).json
+            self.ask("PUT", f"/resource_providers/{made['uuid']}/inventories", {
+                "resource_provider_generation": 0, "inventories": {"VCPU": {"total": cores}}})
+            self.hosts[made["uuid"]] = cores
+
+    def cores(self, query: str) -> list[int]:
+        """Return the free cores of the candidates' hosts, in the order of the answer."""
+        answer = self.ask("GET", f"/allocation_candidates?{query}").json
+        return [self.hosts[next(iter(found["allocations"]))]
+                for found in answer["allocation_requests"]]
+
+
+class TestRotate(OrderTestCase):
+    def test_it_is_the_default(self) -> None:
+        self.assertEqual([4, 16, 2, 8], self.cores("resources=VCPU:1"))
+        self.assertEqual([4, 16], self.cores("resources=VCPU:1&limit=2"))
+
+
+class TestPack(OrderTestCase):
+    options = {("placement", "candidate_order"): "pack"}
+
+    def test_the_fullest_first(self) -> None:
+        self.assertEqual([2, 4, 8, 16], self.cores("resources=VCPU:1"))
+        self.assertEqual([4, 8], self.cores("resources=VCPU:3&limit=2"))
+
+    def test_granular_groups_count(self) -> None:
+        self.assertEqual([4], self.cores(
+            "resources1=VCPU:1&resources2=VCPU:2&group_policy=none&limit=1"))
+
+    def test_it_follows_every_claim(self) -> None:
+        (host,) = [uuid for uuid, cores in self.hosts.items() if cores == 16]
+        self.ask("PUT", "/allocations/00000000-0000-4000-8000-000000000001", {
+            "allocations": {host: {"resources": {"VCPU": 15}}}, "project_id": "p",
+            "user_id": "u", "consumer_generation": None, "consumer_type": "INSTANCE"})
+        self.assertEqual([16], self.cores("resources=VCPU:1&limit=1"))
+
+
+class TestSpread(OrderTestCase):
+    options = {("placement", "candidate_order"): "spread"}
+
+    def test_the_emptiest_first(self) -> None:
+        self.assertEqual([16, 8], self.cores("resources=VCPU:1&limit=2"))
+
+
+class TestSpreadAtRandom(OrderTestCase):
+    options = {("placement", "candidate_order"): "spread",
+               ("placement", "randomize_allocation_candidates"): True}
+
+    def test_the_order_is_kept(self) -> None:
+        """Only hosts of equal rank are in random order."""
+        for _ in range(20):
+            self.assertEqual([16, 8, 4], self.cores("resources=VCPU:1&limit=3"))

@@ -19,6 +19,7 @@ def list_(call: Call) -> Reply:
         snapshot, request, max_candidates=most if most >= 0 else None,
         strategy=options.allocation_candidates_generation_strategy,
         randomize=options.randomize_allocation_candidates,
+        ordering=call.services.candidate_ordering,
         exclude_reserved=call.services.host_access is not None)
     form = answers.ResponseFormat(
         keyed=version >= mv.ALLOCATIONS_DICT,

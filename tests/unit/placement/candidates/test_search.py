@@ -3,16 +3,34 @@ import itertools
 import json
 
 import hypothesis
+import numpy as np
 from hypothesis import strategies as st
 
 from placement_core.placement.candidates import answers, errors, search
+from placement_core.placement.candidates.ordering import CandidateOrdering
 from placement_core.placement.candidates.requests import (
     CandidatesRequest,
     RequestGroup,
     TraitFilter,
 )
+from placement_core.plugin_api.candidate_order import CandidateOrder
 from tests import base, snapshots
 from tests.unit.placement.candidates import oracle, strategies
+
+
+class OrderByUuid(CandidateOrder):
+    """Ranks trees by their uuids in some way, two of three the same as another."""
+
+    api_version = 1
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def rank(self, trees):
+        return np.array([self.rank_one(each) for each in trees.uuids])
+
+    def rank_one(self, uuid):
+        return (int(uuid[-12:], 16) * 7919 ^ self.seed) % 3
 
 
 def ask(snapshot, request, **options):
@@ -56,6 +74,30 @@ class TestAgainstTheOracle(base.TestCase):
             everywhere = set().union(*expected.values(), set())
             here = set().union(*(expected[each] for each in found), set())
             self.assertEqual(min(limit, len(everywhere)), len(here), "trees did not take turns")
+
+    @example_of(300)
+    @hypothesis.given(
+        strategies.provider_lists(), strategies.requests(), st.one_of(
+            st.none(), st.integers(1, 12)), st.booleans(), st.integers(0, 9))
+    def test_ordered(self, rows, request, limit, randomize, seed):
+        """An order changes which candidates a limit leaves, and nothing else."""
+        judge, order = oracle.Oracle(rows, request), OrderByUuid(seed)
+        expected = judge.combinations()
+        limited = dataclasses.replace(request, limit=limit)
+        found = oracle.canonical(ask(
+            snapshots.build(*rows), limited, randomize=randomize,
+            ordering=CandidateOrdering(order)))
+        self.assertEqual(len(found), len(set(found)))
+        self.assertLessEqual(set(found), set(expected))
+        if limit is None:
+            self.assertEqual(set(expected), set(found))
+            return
+        self.assertEqual(min(limit, len(expected)), len(found))
+        if not any(provider.shares for provider in judge.providers.values()):
+            ranks = {root: order.rank_one(snapshots.uuid_of(root))
+                     for root in set().union(*expected.values(), set())}
+            roots = [next(iter(expected[each])) for each in found][:len(ranks)]
+            self.assertEqual(sorted(ranks.values())[:limit], [ranks[root] for root in roots])
 
     @example_of(200)
     @hypothesis.given(

@@ -1,0 +1,1 @@
+"""The orders of allocation candidates that come with the service."""
