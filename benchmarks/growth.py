@@ -17,6 +17,7 @@ from benchmarks import (
     filling,
     leasing,
     limits,
+    orders,
     processes,
     rows,
     servers,
@@ -331,6 +332,12 @@ MEASURES: Mapping[str, Measure] = {
         "a count over 20 cells (legacy_cell), all / the slowest alone", 2, 30, count_in_cells),
     "growth-quota-all": Measure(
         "quota of 5,000 projects in one answer, all / one", 30, 30, quota_of_all),
+    "order-placed": Measure(
+        "servers placed before the first refusal, candidate_order = rotate / least_stranded",
+        1 / 1.05, 1, orders.placed),
+    "order-time": Measure(
+        "1000 candidates among 10,000 hosts, the dearest order / rotate, ms of processor",
+        1.1, 5, orders.took),
     # With 1,000 hosts and 10,000 leases; ms of processor time, server and database.
     "leases-create": Measure(
         "creating an instance lease of 4 slots among 10,000 leases, ms of processor",

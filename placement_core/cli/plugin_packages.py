@@ -40,7 +40,7 @@ def render(kind: str, name: str) -> dict[str, str]:
         "kind": kind, "name": name, "module": module,
         "distribution": name_distribution(kind, name),
         "class_name": "".join(word.capitalize() for word in words),
-        "unit": "_".join(["CUSTOM", *words[:-1]]).upper(),
+        "unit": "_".join(["CUSTOM", *re.split(r"[:._]+", name)]).upper(),
         "underline": "=" * len(module),
         "dependencies": "".join(f', "{each}"' for each in _DEPENDENCIES.get(kind, ())),
     }
@@ -61,7 +61,7 @@ def name_distribution(kind: str, name: str) -> str:
 
 
 def _split(kind: str, name: str) -> list[str]:
-    return [*re.split(r"[:._]+", name), kind]
+    return [*re.split(r"[:._]+", name), *kind.split("_")]
 
 
 def _check_name(kind: str, name: str) -> None:
