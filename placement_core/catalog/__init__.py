@@ -1,9 +1,9 @@
-"""Who exists: regions, services, endpoints, domains, projects and their tree.
+"""The catalog: regions, services, endpoints, domains and projects.
 
-A module for each noun writes and reads it; ``tree`` answers for whole branches
-of domains and projects, ``loading`` brings the catalog to what a file says. The
-records are those of ``plugin_api.catalog``. Every write raises the revision of
-limits first, which makes writers of the catalog and of limits queue: what a
-write has checked stays true until its commit.
+Each kind of record has a module that reads and writes it. ``tree`` reads whole branches of
+domains and projects; ``loading`` creates and updates records from a document. The record
+classes are those of ``plugin_api.catalog``. Every write increments the revision of limits
+first, which makes writers of the catalog and of limits queue: what a write has checked
+stays true until its commit.
 Source: Keystone v3, spec limits §4.
 """

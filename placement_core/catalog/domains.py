@@ -21,7 +21,7 @@ _projects = tables.catalog_projects
 
 
 class DomainChanges(TypedDict, total=False):
-    """What can be changed of a domain."""
+    """The fields of a domain that can be changed."""
 
     name: str
     description: str
@@ -31,13 +31,14 @@ class DomainChanges(TypedDict, total=False):
 @db.retry_writes
 def create(
     ctx: Context, *, name: str, description: str = "", enabled: bool = True,
-    id: str | None = None,  # noqa: A002  (the field's word)
+    id: str | None = None,  # noqa: A002  (the field's name)
 ) -> Domain:
     """Create a domain.
 
-    :param id: a random one if None; no project has it.
+    :param id: a random id if None; no project may have it.
     :raises errors.Duplicate: the id or the name is taken.
-    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    :raises errors.InvalidValue: the id is malformed, or a text is too short or too long, or
+        cannot be stored.
     """
     domain = Domain(id if id is not None else rows.new_id(), name, description, enabled)
     rows.check_id(_KIND, domain.id)
@@ -56,7 +57,7 @@ def create(
 def get(ctx: Context, id_: str) -> Domain:
     """Return a domain.
 
-    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.NotInCatalog: no domain has this id.
     """
     with db.read_once(ctx) as session:
         return _make_record(rows.get(session, _domains, _KIND, id_))
@@ -64,7 +65,7 @@ def get(ctx: Context, id_: str) -> Domain:
 
 @db.retry_writes
 def list_(ctx: Context, *, name: str | None = None) -> list[Domain]:
-    """Return all domains, or the one of a name, by name."""
+    """Return all domains, or the domain with a name, ordered by name."""
     with db.read_once(ctx) as session:
         domain_rows = rows.list_matching(session, _domains, ["name"], {"name": name})
     return [_make_record(row) for row in domain_rows]
@@ -72,11 +73,11 @@ def list_(ctx: Context, *, name: str | None = None) -> list[Domain]:
 
 @db.retry_writes
 def update(ctx: Context, id_: str, **changes: Unpack[DomainChanges]) -> Domain:
-    """Change a domain.
+    """Update a domain.
 
-    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.NotInCatalog: no domain has this id.
     :raises errors.Duplicate: the name is taken.
-    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    :raises errors.InvalidValue: a text is too short or too long, or cannot be stored.
     """
     rows.check(_KIND, _domains, changes, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
@@ -89,10 +90,10 @@ def update(ctx: Context, id_: str, **changes: Unpack[DomainChanges]) -> Domain:
 
 @db.retry_writes
 def delete(ctx: Context, id_: str) -> None:
-    """Remove a domain with all its projects.
+    """Delete a domain with all its projects.
 
-    :raises errors.NotInCatalog: there is none of that id.
-    :raises errors.StillEnabled: it has not been disabled before.
+    :raises errors.NotInCatalog: no domain has this id.
+    :raises errors.StillEnabled: it is not disabled.
     """
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)

@@ -1,4 +1,4 @@
-"""Endpoints: where services are reached."""
+"""Endpoints: the URLs of services."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _endpoints = tables.catalog_endpoints
 
 
 class EndpointChanges(TypedDict, total=False):
-    """What can be changed of an endpoint."""
+    """The fields of an endpoint that can be changed."""
 
     service_id: str
     interface: str
@@ -36,15 +36,15 @@ class EndpointChanges(TypedDict, total=False):
 @db.retry_writes
 def create(
     ctx: Context, *, service_id: str, interface: str, url: str, region_id: str | None = None,
-    enabled: bool = True, id: str | None = None,  # noqa: A002  (the field's word)
+    enabled: bool = True, id: str | None = None,  # noqa: A002  (the field's name)
 ) -> Endpoint:
     """Create an endpoint.
 
     :param interface: one of ``INTERFACES``.
-    :param id: a random one if None.
+    :param id: a random id if None.
     :raises errors.Duplicate: the id is taken.
-    :raises errors.UnknownReference: there is no such service or region.
-    :raises errors.InvalidValue: the interface is another, or a text cannot be kept.
+    :raises errors.UnknownReference: the service or the region does not exist.
+    :raises errors.InvalidValue: the id, the interface or a text is not valid.
     """
     endpoint = Endpoint(
         id if id is not None else rows.new_id(), service_id, interface, url, region_id, enabled)
@@ -62,7 +62,7 @@ def create(
 def get(ctx: Context, id_: str) -> Endpoint:
     """Return an endpoint.
 
-    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.NotInCatalog: no endpoint has this id.
     """
     with db.read_once(ctx) as session:
         return _make_record(rows.get(session, _endpoints, _KIND, id_))
@@ -73,7 +73,7 @@ def list_(
     ctx: Context, *, service_id: str | None = None, region_id: str | None = None,
     interface: str | None = None,
 ) -> list[Endpoint]:
-    """Return the endpoints of a service, a region and an interface; None is any."""
+    """Return the endpoints of a service, a region and an interface; None matches any."""
     with db.read_once(ctx) as session:
         endpoint_rows = rows.list_matching(
             session, _endpoints, ["id"],
@@ -83,11 +83,11 @@ def list_(
 
 @db.retry_writes
 def update(ctx: Context, id_: str, **changes: Unpack[EndpointChanges]) -> Endpoint:
-    """Change an endpoint.
+    """Update an endpoint.
 
-    :raises errors.NotInCatalog: there is none of that id.
-    :raises errors.UnknownReference: there is no such service or region.
-    :raises errors.InvalidValue: the interface is another, or a text cannot be kept.
+    :raises errors.NotInCatalog: no endpoint has this id.
+    :raises errors.UnknownReference: the service or the region does not exist.
+    :raises errors.InvalidValue: the interface or a text is not valid.
     """
     _check(changes)
     with db.write(ctx) as session:
@@ -100,9 +100,9 @@ def update(ctx: Context, id_: str, **changes: Unpack[EndpointChanges]) -> Endpoi
 
 @db.retry_writes
 def delete(ctx: Context, id_: str) -> None:
-    """Remove an endpoint.
+    """Delete an endpoint.
 
-    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.NotInCatalog: no endpoint has this id.
     """
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)

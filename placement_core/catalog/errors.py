@@ -1,7 +1,7 @@
-"""What the catalog room refuses.
+"""Errors of the catalog.
 
-:ivar kind: in most of them: ``region``, ``service``, ``endpoint``, ``domain`` or
-    ``project``.
+Most of them have an attribute ``kind``: ``region``, ``service``, ``endpoint``, ``domain`` or
+``project``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from placement_core import errors
 
 
 class NotInCatalog(errors.NotFound):
-    """What the caller addressed does not exist."""
+    """The requested record does not exist."""
 
     code = "catalog.not_found"
 
@@ -23,7 +23,7 @@ class NotInCatalog(errors.NotFound):
 
 
 class UnknownReference(errors.Invalid):
-    """Something that is to be written refers to what does not exist."""
+    """A request refers to a record that does not exist."""
 
     code = "catalog.unknown_reference"
 
@@ -34,9 +34,9 @@ class UnknownReference(errors.Invalid):
 
 
 class InvalidValue(errors.Invalid):
-    """A value that the catalog cannot keep.
+    """A field has a value that the catalog cannot store.
 
-    :ivar field: of the record.
+    :ivar field: the name of the field.
     """
 
     code = "catalog.invalid_value"
@@ -48,7 +48,7 @@ class InvalidValue(errors.Invalid):
 
 
 class Duplicate(errors.Conflict):
-    """Another one has that id or name."""
+    """Another record has the same id or name."""
 
     code = "catalog.duplicate"
 
@@ -58,7 +58,7 @@ class Duplicate(errors.Conflict):
 
 
 class Misplaced(errors.Invalid):
-    """A region or project cannot be below that parent."""
+    """A region or project cannot have this parent."""
 
     code = "catalog.misplaced"
 
@@ -70,10 +70,10 @@ class Misplaced(errors.Invalid):
 
 
 class TooDeep(errors.Forbidden):
-    """The tree would have more levels than the enforcement model reads.
+    """A tree would have more levels than the enforcement model allows.
 
-    :ivar depth: the levels that it would have, a domain being level 1.
-    :ivar max_depth: how many may be.
+    :ivar depth: the number of levels that it would have; a domain is level 1.
+    :ivar max_depth: the number of levels allowed.
     """
 
     code = "catalog.too_deep"
@@ -88,7 +88,7 @@ class TooDeep(errors.Forbidden):
 
 
 class StillEnabled(errors.Forbidden):
-    """A domain is disabled before it is removed."""
+    """A domain cannot be deleted while it is enabled."""
 
     code = "catalog.still_enabled"
 
@@ -99,9 +99,9 @@ class StillEnabled(errors.Forbidden):
 
 
 class InUse(errors.Forbidden):
-    """Something cannot be removed while others belong to it.
+    """A record cannot be deleted while other records belong to it.
 
-    :ivar users: what they are, for people.
+    :ivar users: a description of those records, for the message.
     """
 
     code = "catalog.in_use"
@@ -114,9 +114,10 @@ class InUse(errors.Forbidden):
 
 
 class Ambiguous(errors.Invalid):
-    """Several have the name by which one was meant.
+    """Several records match a name.
 
-    :ivar ids: theirs.
+    :ivar called: the name.
+    :ivar ids: the ids of the records.
     """
 
     code = "catalog.ambiguous"

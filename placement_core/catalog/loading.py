@@ -1,7 +1,7 @@
-"""Bringing the catalog to what a document says: all of it or nothing, safe to repeat.
+"""Create and update catalog records from a document, in one idempotent transaction.
 
-What the document does not mention stays. Entries are taken in order, kind by
-kind; what another one refers to stands before it.
+Records that the document does not mention stay as they are. Entries are processed in order,
+kind by kind; an entry must come after those that it refers to.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from placement_core.plugin_api.catalog import Domain, Endpoint, Project, Region,
 
 R = TypeVar("R", Region, Service, Endpoint, Domain, Project)
 
-#: One thing of a document: its fields, and names of what it refers to.
+#: A record in a document: its fields, and ids or names of the records it refers to.
 Entry = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loaded:
-    """What became of an entry.
+    """The result of loading an entry.
 
-    :ivar name: for people.
-    :ivar outcome: it was made, brought up to date, or there already as it is.
-    :ivar changed: the fields that were brought up to date.
+    :ivar name: how messages name the record.
+    :ivar outcome: whether the record was created, updated, or up to date already.
+    :ivar changed: the fields that were updated.
     """
 
     kind: str
@@ -52,27 +52,27 @@ def load(
     ctx: Context, document: Mapping[str, Sequence[Entry]], *, max_depth: int | None = None,
     update_project: Callable[..., Project] | None = None,
 ) -> list[Loaded]:
-    """Make what is missing, and bring what is there up to date.
+    """Create the records that are missing, and update those that differ.
 
-    An entry with an id is about what has that id; without one, it is about the
-    service of its type and name, the endpoint of its service, interface and region,
-    the domain of its name, the project of its name in its domain. A field that an
-    entry lacks stays what it is.
+    An entry with an id describes the record that has this id. An entry without one describes
+    the service of its type and name, the endpoint of its service, interface and region, the
+    domain of its name, or the project of its name in its domain. A field that an entry lacks
+    is not changed.
 
     :param document: {``regions``, ``services``, ``endpoints``, ``domains`` or
-        ``projects``: entries}, each with the fields of its record; an endpoint has
-        ``service``, a project ``domain`` and ``parent``, an id or a name.
-    :param max_depth: how many levels a tree may have; None for any.
-    :param update_project: called as ``projects.update`` is, inside the transaction, for
-        projects that are there already: a function that minds their limits too.
-    :returns: for each entry, in order.
-    :raises errors.UnknownReference: something referred to is missing, or comes later.
-    :raises errors.Ambiguous: an entry could be about several.
-    :raises errors.Duplicate: an id is new, but its name is taken.
+        ``projects``: entries}, each with the fields of its record. Instead of ids, an endpoint
+        has ``service``, a project ``domain`` and ``parent``, each an id or a name.
+    :param max_depth: the number of levels that a tree may have; None: any number.
+    :param update_project: called like ``projects.update``, inside the transaction, for projects
+        that exist already; it may check their limits, too.
+    :returns: the result of each entry, in order.
+    :raises errors.UnknownReference: a record that an entry refers to is missing, or comes later.
+    :raises errors.Ambiguous: an entry or a reference matches several records.
+    :raises errors.Duplicate: the id of an entry is new, but its name is taken.
     """
     update = update_project or functools.partial(projects.update, max_depth=max_depth)
     with db.write(ctx) as session:
-        # Nobody changes what we compare with.
+        # No other writer can change the records that entries are compared with.
         revisions.increment(session, revisions.LIMITS)
         return [
             *(_load_region(ctx, entry) for entry in document.get("regions", ())),
@@ -135,7 +135,7 @@ def _load_project(
     values = _drop_fields(entry, "domain", "parent")
     if "parent" in entry:
         parent = entry["parent"]
-        # The domain's id says that the project belongs at the top.
+        # A parent that is the domain puts the project at the top of the tree.
         values["parent_id"] = (
             domain_id if parent == domain_id
             else names.find_project(ctx, parent, domain_id=domain_id).id)
@@ -154,9 +154,9 @@ def _find_present(
     kind: str, name: str, get: Callable[[Context, str], R], ctx: Context, entry: Entry,
     alike: Sequence[R],
 ) -> R | None:
-    """Return what an entry is about, if it is there.
+    """Return the record that an entry describes, or None.
 
-    :param alike: what it may be about if it has no id.
+    :param alike: the records that it may describe if it has no id.
     """
     if "id" in entry:
         return _find_by_id(get, ctx, entry["id"])
@@ -179,7 +179,7 @@ def _make_created(record: R, kind: str, name: str) -> Loaded:
 def _update(
     ctx: Context, present: R, values: Entry, update: Callable[..., R], kind: str, name: str,
 ) -> Loaded:
-    """Change what differs."""
+    """Update the fields that differ."""
     changes = {field: value for field, value in values.items()
                if getattr(present, field) != value}
     if changes:

@@ -1,6 +1,6 @@
-"""What people call things: by id, or by a name if only one has it.
+"""Look up services, domains and projects by id, or by a name that is unique.
 
-For commands and files; the APIs go by ids alone.
+For commands and files; the APIs take ids only.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ R = TypeVar("R", Service, Domain, Project)
 
 
 def find_service(ctx: Context, text: str) -> Service:
-    """Return the service of that id, name or type; an id wins over a name, that over a type.
+    """Return the service that has an id, a name or a type, tried in this order.
 
-    :raises errors.UnknownReference: there is none.
-    :raises errors.Ambiguous: there are several.
+    :raises errors.UnknownReference: no service matches.
+    :raises errors.Ambiguous: several services match.
     """
     return _first(
         "service", text,
@@ -29,9 +29,9 @@ def find_service(ctx: Context, text: str) -> Service:
 
 
 def find_domain(ctx: Context, text: str) -> Domain:
-    """Return the domain of that id or name; an id wins.
+    """Return the domain that has an id or, if there is none, a name.
 
-    :raises errors.UnknownReference: there is none.
+    :raises errors.UnknownReference: no domain matches.
     """
     return _first(
         "domain", text,
@@ -40,11 +40,11 @@ def find_domain(ctx: Context, text: str) -> Domain:
 
 
 def find_project(ctx: Context, text: str, *, domain_id: str | None = None) -> Project:
-    """Return the project of that id or name; an id wins.
+    """Return the project that has an id or, if there is none, a name.
 
-    :param domain_id: where a name is looked for; None: everywhere.
-    :raises errors.UnknownReference: there is none.
-    :raises errors.Ambiguous: several domains have one of that name.
+    :param domain_id: the domain in which a name is looked up; None: all domains.
+    :raises errors.UnknownReference: no project matches.
+    :raises errors.Ambiguous: several domains have a project of this name.
     """
     return _first(
         "project", text,

@@ -25,7 +25,7 @@ _projects = tables.catalog_projects
 
 
 class ProjectChanges(TypedDict, total=False):
-    """What can be changed of a project; a new parent moves all that is below it too."""
+    """The fields of a project that can be changed; a new parent moves its descendants, too."""
 
     name: str
     parent_id: str
@@ -37,20 +37,21 @@ class ProjectChanges(TypedDict, total=False):
 def create(
     ctx: Context, *, name: str, domain_id: str, parent_id: str | None = None,
     description: str = "", enabled: bool = True,
-    id: str | None = None,  # noqa: A002  (the field's word)
+    id: str | None = None,  # noqa: A002  (the field's name)
     max_depth: int | None = None,
 ) -> Project:
     """Create a project.
 
-    :param parent_id: the project above it; its domain if None.
-    :param id: a random one if None; no domain has it.
-    :param max_depth: how many levels a tree may have, a domain being level 1;
-        None for any.
+    :param parent_id: its parent project, or its domain; its domain if None.
+    :param id: a random id if None; no domain may have it.
+    :param max_depth: the number of levels that a tree may have, where a domain is level 1;
+        None: any number.
     :raises errors.Duplicate: the id is taken, or the name in the domain.
-    :raises errors.UnknownReference: there is no such domain or parent.
+    :raises errors.UnknownReference: the domain or the parent does not exist.
     :raises errors.Misplaced: the parent is in another domain.
-    :raises errors.TooDeep: it would be below ``max_depth``.
-    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    :raises errors.TooDeep: its level would exceed ``max_depth``.
+    :raises errors.InvalidValue: the id is malformed, or a text is too short or too long, or
+        cannot be stored.
     """
     project = Project(
         id if id is not None else rows.new_id(), name, domain_id,
@@ -77,7 +78,7 @@ def create(
 def get(ctx: Context, id_: str) -> Project:
     """Return a project.
 
-    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.NotInCatalog: no project has this id.
     """
     with db.read_once(ctx) as session:
         return _make_record(rows.get(session, _projects, _KIND, id_))
@@ -88,7 +89,10 @@ def list_(
     ctx: Context, *, name: str | None = None, domain_id: str | None = None,
     parent_id: str | None = None,
 ) -> list[Project]:
-    """Return the projects of a name, a domain, right below a parent, by name; None is any."""
+    """Return the projects that match all filters, ordered by name; None matches any.
+
+    :param parent_id: the project or domain that they are directly below.
+    """
     with db.read_once(ctx) as session:
         project_rows = rows.list_matching(
             session, _projects, ["name", "id"],
@@ -100,16 +104,16 @@ def list_(
 def update(
     ctx: Context, id_: str, *, max_depth: int | None = None, **changes: Unpack[ProjectChanges],
 ) -> Project:
-    """Change a project, and move it with all below it if it gets another parent.
+    """Update a project; if it gets another parent, move it with its descendants.
 
-    :param max_depth: how many levels a tree may have, a domain being level 1;
-        None for any.
-    :raises errors.NotInCatalog: there is none of that id.
+    :param max_depth: the number of levels that a tree may have, where a domain is level 1;
+        None: any number.
+    :raises errors.NotInCatalog: no project has this id.
     :raises errors.Duplicate: the name is taken in its domain.
-    :raises errors.UnknownReference: there is no such parent.
-    :raises errors.Misplaced: the parent is in another domain, or below the project.
-    :raises errors.TooDeep: something moved would be below ``max_depth``.
-    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    :raises errors.UnknownReference: the parent does not exist.
+    :raises errors.Misplaced: the parent is in another domain, or is the project or below it.
+    :raises errors.TooDeep: the level of a moved project would exceed ``max_depth``.
+    :raises errors.InvalidValue: a text is too short or too long, or cannot be stored.
     """
     rows.check(_KIND, _projects, changes, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
@@ -133,10 +137,10 @@ def update(
 
 @db.retry_writes
 def delete(ctx: Context, id_: str) -> None:
-    """Remove a project that has none below it.
+    """Delete a project that has no child projects.
 
-    :raises errors.NotInCatalog: there is none of that id.
-    :raises errors.InUse: other projects are below it.
+    :raises errors.NotInCatalog: no project has this id.
+    :raises errors.InUse: it has child projects.
     """
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)
@@ -158,7 +162,7 @@ def _check_parent(session: Session, project: Project) -> None:
 
 
 def _check_depth(session: Session, parent_id: str, levels: int, max_depth: int) -> None:
-    """Refuse ``levels`` more levels below a parent if that makes too many."""
+    """Refuse to add ``levels`` levels below a parent if the tree would get too deep."""
     depth = tree.level(session, parent_id) + levels
     if depth > max_depth:
         raise errors.TooDeep(parent_id, depth, max_depth)

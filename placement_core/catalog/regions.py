@@ -1,7 +1,7 @@
 """Regions.
 
-Source: Keystone v3; differs: a region with regions below it is not removed,
-where Keystone removes those too.
+Source: Keystone v3; differs: a region with child regions cannot be deleted,
+where Keystone deletes the children, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PARENT = sa.select(_regions.c.parent_region_id).where(_regions.c.id == sa.bindp
 
 
 class RegionChanges(TypedDict, total=False):
-    """What can be changed of a region."""
+    """The fields of a region that can be changed."""
 
     parent_region_id: str | None
     description: str
@@ -36,15 +36,15 @@ class RegionChanges(TypedDict, total=False):
 
 @db.retry_writes
 def create(
-    ctx: Context, *, id: str | None = None,  # noqa: A002  (the field's word)
+    ctx: Context, *, id: str | None = None,  # noqa: A002  (the field's name)
     parent_region_id: str | None = None, description: str = "",
 ) -> Region:
     """Create a region.
 
-    :param id: a random one if None.
+    :param id: a random id if None.
     :raises errors.Duplicate: the id is taken.
-    :raises errors.UnknownReference: there is no such parent.
-    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    :raises errors.UnknownReference: the parent does not exist.
+    :raises errors.InvalidValue: a text is too short or too long, or cannot be stored.
     """
     region = Region(id if id is not None else rows.new_id(), parent_region_id, description)
     values = dataclasses.asdict(region)
@@ -61,7 +61,7 @@ def create(
 def get(ctx: Context, id_: str) -> Region:
     """Return a region.
 
-    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.NotInCatalog: no region has this id.
     """
     with db.read_once(ctx) as session:
         return _make_record(rows.get(session, _regions, _KIND, id_))
@@ -69,7 +69,7 @@ def get(ctx: Context, id_: str) -> Region:
 
 @db.retry_writes
 def list_(ctx: Context, *, parent_region_id: str | None = None) -> list[Region]:
-    """Return all regions, or those right below one, by id."""
+    """Return all regions, or the direct children of one region, ordered by id."""
     with db.read_once(ctx) as session:
         region_rows = rows.list_matching(
             session, _regions, ["id"], {"parent_region_id": parent_region_id})
@@ -78,12 +78,12 @@ def list_(ctx: Context, *, parent_region_id: str | None = None) -> list[Region]:
 
 @db.retry_writes
 def update(ctx: Context, id_: str, **changes: Unpack[RegionChanges]) -> Region:
-    """Change a region.
+    """Update a region.
 
-    :raises errors.NotInCatalog: there is none of that id.
-    :raises errors.UnknownReference: there is no such parent.
-    :raises errors.Misplaced: it would be below itself.
-    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    :raises errors.NotInCatalog: no region has this id.
+    :raises errors.UnknownReference: the parent does not exist.
+    :raises errors.Misplaced: the parent is the region itself, or below it.
+    :raises errors.InvalidValue: a text is too short or too long, or cannot be stored.
     """
     rows.check(_KIND, _regions, changes, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
@@ -100,10 +100,10 @@ def update(ctx: Context, id_: str, **changes: Unpack[RegionChanges]) -> Region:
 
 @db.retry_writes
 def delete(ctx: Context, id_: str) -> None:
-    """Remove a region.
+    """Delete a region.
 
-    :raises errors.NotInCatalog: there is none of that id.
-    :raises errors.InUse: it has endpoints, or regions below it.
+    :raises errors.NotInCatalog: no region has this id.
+    :raises errors.InUse: it has endpoints or child regions.
     """
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)
@@ -116,7 +116,7 @@ def delete(ctx: Context, id_: str) -> None:
 
 
 def _is_below(session: Session, id_: str | None, top_id: str) -> bool:
-    """Say whether a region is another one, or below it."""
+    """Return whether a region is the region ``top_id``, or below it."""
     seen: set[str] = set()
     while id_ is not None and id_ not in seen:
         if id_ == top_id:

@@ -1,4 +1,4 @@
-"""What the catalog's nouns have in common: rows with a text for an id."""
+"""Read and write rows of the catalog's tables, whose ids are text; check their values."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from placement_core.catalog import errors
 from placement_core.db import Session, texts
 
 _ID = re.compile(r"[a-zA-Z0-9-]{1,64}")
-#: What MySQL's TEXT holds, in bytes.
+#: The size of MySQL's TEXT, in bytes.
 _LONGEST_TEXT = 65535
 
 
 def new_id() -> str:
-    """Return an id that nothing has."""
+    """Return a new random id."""
     return uuid.uuid4().hex
 
 
 def find(session: Session, table: sa.Table, id_: str) -> sa.Row[Any] | None:
-    """Return the row whose id is exactly ``id_``."""
+    """Return the row whose id is exactly ``id_``, or None."""
     if not texts.is_storable(id_):
         return None
     row = session.execute(_select_by_id(table), {"id": id_}).first()
-    # MariaDB leaves trailing spaces out of account.
+    # MariaDB ignores trailing spaces when it compares.
     return row if row is not None and row.id == id_ else None
 
 
 def get(session: Session, table: sa.Table, kind: str, id_: str) -> sa.Row[Any]:
-    """Return the row of what the caller addressed.
+    """Return the row of a record that was requested.
 
-    :raises errors.NotInCatalog: there is none.
+    :raises errors.NotInCatalog: it does not exist.
     """
     row = find(session, table, id_)
     if row is None:
@@ -45,9 +45,9 @@ def get(session: Session, table: sa.Table, kind: str, id_: str) -> sa.Row[Any]:
 
 
 def require(session: Session, table: sa.Table, kind: str, id_: str) -> sa.Row[Any]:
-    """Return the row that something else is to refer to.
+    """Return the row of a record that another record refers to.
 
-    :raises errors.UnknownReference: there is none.
+    :raises errors.UnknownReference: it does not exist.
     """
     row = find(session, table, id_)
     if row is None:
@@ -60,7 +60,7 @@ def list_matching(
 ) -> list[sa.Row[Any]]:
     """Return the rows that have exactly these values.
 
-    :param filters: {column: its value}; None is any.
+    :param filters: {column: value}; None matches any value.
     """
     values = {name: value for name, value in filters.items() if value is not None}
     if not all(texts.is_storable(value) for value in values.values()):
@@ -74,16 +74,16 @@ def list_matching(
 
 
 def exists(session: Session, table: sa.Table, column: str, value: str) -> bool:
-    """Say whether some row has that value."""
+    """Return whether a row has ``value`` in ``column``."""
     return session.execute(_select_having(table, column), {"value": value}).first() is not None
 
 
 def check(
     kind: str, table: sa.Table, values: Mapping[str, Any], *, never_empty: Collection[str],
 ) -> None:
-    """Refuse texts that some database cannot keep.
+    """Refuse texts that are too short or too long, or that some database cannot store.
 
-    :raises errors.InvalidValue: naming the first field that has one.
+    :raises errors.InvalidValue: a field has such a text; it names the first one.
     """
     for field, value in values.items():
         if isinstance(value, str):
@@ -98,14 +98,14 @@ def check(
 
 
 def is_id(text: str) -> bool:
-    """Say whether a service, endpoint, domain or project can have ``text`` as its id."""
+    """Return whether ``text`` can be the id of a service, endpoint, domain or project."""
     return _ID.fullmatch(text) is not None
 
 
 def check_id(kind: str, id_: str) -> None:
-    """Refuse what cannot be the id of a service, endpoint, domain or project.
+    """Refuse an id that a service, endpoint, domain or project cannot have.
 
-    :raises errors.InvalidValue: it is something else than 1 to 64 letters, digits, hyphens.
+    :raises errors.InvalidValue: it is not 1 to 64 letters, digits and hyphens.
     """
     if not is_id(id_):
         raise errors.InvalidValue(kind, "id", "1 to 64 letters, digits and hyphens")
@@ -116,8 +116,8 @@ def insert(
 ) -> None:
     """Insert a row.
 
-    :param clash: what is there already if it cannot be inserted.
-    :raises errors.Duplicate: its id or name is taken.
+    :param clash: what exists already if the id or name is taken, for the message.
+    :raises errors.Duplicate: the id or name is taken.
     """
     try:
         session.execute(_insert(table), values)
@@ -129,11 +129,11 @@ def update(
     session: Session, table: sa.Table, kind: str, id_: str, changes: Mapping[str, Any], *,
     clash: str = "",
 ) -> None:
-    """Change a row.
+    """Update a row.
 
-    :param changes: {column: new value}; nothing changes nothing.
-    :param clash: what is there already if it cannot be changed.
-    :raises errors.Duplicate: its new name is taken.
+    :param changes: {column: new value}; may be empty.
+    :param clash: what exists already if the new name is taken, for the message.
+    :raises errors.Duplicate: the new name is taken.
     """
     if not changes:
         return
@@ -146,7 +146,7 @@ def update(
 
 
 def delete(session: Session, table: sa.Table, column: str, value: str) -> None:
-    """Remove the rows that have that value."""
+    """Delete the rows that have ``value`` in ``column``."""
     session.execute(_delete(table, column), {"value": value})
 
 

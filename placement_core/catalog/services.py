@@ -1,6 +1,6 @@
 """Services.
 
-Two of them may have the same type and name, as in Keystone.
+Two services may have the same type and name, as in Keystone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _endpoints = tables.catalog_endpoints
 
 
 class ServiceChanges(TypedDict, total=False):
-    """What can be changed of a service."""
+    """The fields of a service that can be changed."""
 
     type: str
     name: str
@@ -35,13 +35,14 @@ class ServiceChanges(TypedDict, total=False):
 @db.retry_writes
 def create(
     ctx: Context, *, service_type: str, name: str = "", description: str = "",
-    enabled: bool = True, id: str | None = None,  # noqa: A002  (the field's word)
+    enabled: bool = True, id: str | None = None,  # noqa: A002  (the field's name)
 ) -> Service:
     """Create a service.
 
-    :param id: a random one if None.
+    :param id: a random id if None.
     :raises errors.Duplicate: the id is taken.
-    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    :raises errors.InvalidValue: the id is malformed, or a text is too short or too long, or
+        cannot be stored.
     """
     service = Service(
         id if id is not None else rows.new_id(), service_type, name, description, enabled)
@@ -58,7 +59,7 @@ def create(
 def get(ctx: Context, id_: str) -> Service:
     """Return a service.
 
-    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.NotInCatalog: no service has this id.
     """
     with db.read_once(ctx) as session:
         return _make_record(rows.get(session, _services, _KIND, id_))
@@ -68,7 +69,7 @@ def get(ctx: Context, id_: str) -> Service:
 def list_(
     ctx: Context, *, service_type: str | None = None, name: str | None = None,
 ) -> list[Service]:
-    """Return the services of a type and a name, by both; None is any."""
+    """Return the services of a type and a name, ordered by both; None matches any."""
     with db.read_once(ctx) as session:
         service_rows = rows.list_matching(
             session, _services, ["type", "name", "id"], {"type": service_type, "name": name})
@@ -77,10 +78,10 @@ def list_(
 
 @db.retry_writes
 def update(ctx: Context, id_: str, **changes: Unpack[ServiceChanges]) -> Service:
-    """Change a service.
+    """Update a service.
 
-    :raises errors.NotInCatalog: there is none of that id.
-    :raises errors.InvalidValue: a text is too long, or cannot be kept.
+    :raises errors.NotInCatalog: no service has this id.
+    :raises errors.InvalidValue: a text is too short or too long, or cannot be stored.
     """
     rows.check(_KIND, _services, changes, never_empty=_NEVER_EMPTY)
     with db.write(ctx) as session:
@@ -92,9 +93,9 @@ def update(ctx: Context, id_: str, **changes: Unpack[ServiceChanges]) -> Service
 
 @db.retry_writes
 def delete(ctx: Context, id_: str) -> None:
-    """Remove a service with its endpoints.
+    """Delete a service with its endpoints.
 
-    :raises errors.NotInCatalog: there is none of that id.
+    :raises errors.NotInCatalog: no service has this id.
     """
     with db.write(ctx) as session:
         revisions.increment(session, revisions.LIMITS)

@@ -1,10 +1,10 @@
 """The catalog's tables.
 
-``catalog_ancestors`` has a row for each pair of a domain or project and itself or
-one above it, so that a branch of a tree is one look-up, up or down.
+``catalog_ancestors`` is a closure table: it has a row for each pair of a domain or project
+and itself or one of its ancestors, so that one query reads a branch upwards or downwards.
 
-No foreign keys: writers queue (see the room), and ids also name what only a
-remote catalog has.
+There are no foreign keys: writers queue (see the package), and an id may be that of a record
+which only a remote catalog has.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from placement_core.db.metadata import metadata
 
-# A binary collation, so that ids and names compare as text on every database.
+# A binary collation, so that ids and names compare by their characters on every database.
 _MYSQL: dict[str, Any] = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
@@ -75,7 +75,7 @@ catalog_projects = sa.Table(
     **_MYSQL,
 )
 
-#: ``distance`` is 0 from a node to itself, 1 to its parent, …
+#: ``distance`` is 0 from a node to itself, 1 to its parent, and so on.
 catalog_ancestors = sa.Table(
     "catalog_ancestors", metadata,
     sa.Column("descendant_id", sa.String(64), primary_key=True),

@@ -1,8 +1,8 @@
-"""Branches of the trees of domains and projects, up and down, one statement each.
+"""The trees of domains and projects: one statement reads all ancestors or descendants.
 
-What is above what is kept row by row (``catalog_ancestors``), in the transaction
-that changes a tree. Reading follows nothing from row to row, so a damaged
-table may give a wrong answer, but never keeps anybody busy.
+The transaction that changes a tree also updates ``catalog_ancestors``, which has a row for each
+pair of ancestor and descendant. Reads do not follow parents from row to row, so a damaged table
+may give a wrong answer, but never causes an endless loop.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _IS_BELOW = sa.select(sa.literal(1)).where(
 _ADD = sa.insert(_ancestors).inline()
 _COLUMNS = ["descendant_id", "ancestor_id", "distance"]
 _above, _below = _ancestors.alias("above"), _ancestors.alias("below")
-#: Whatever is at or below ``id`` comes below whatever is at or above ``parent_id``.
+#: Pair ``id`` and its descendants with ``parent_id`` and its ancestors.
 _PUT_BELOW = sa.insert(_ancestors).inline().from_select(
     _COLUMNS,
     sa.select(_below.c.descendant_id, _above.c.ancestor_id,
@@ -51,9 +51,9 @@ _PUT_BELOW = sa.insert(_ancestors).inline().from_select(
 
 
 def _select_apart(column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Select values of the table that the statement around it deletes from.
+    """Select values of the table that the enclosing statement deletes from.
 
-    MySQL wants them put aside first, as DISTINCT makes it do.
+    MySQL allows that only if it stores them in a temporary table, which DISTINCT forces.
     """
     return sa.select(sa.select(column).where(*where).distinct().subquery().c[0])
 
@@ -71,56 +71,56 @@ _REMOVE_OF_DOMAIN = sa.delete(_ancestors).where(
 
 
 def lineage(session: Session, node_id: str) -> tuple[Node, ...]:
-    """Return a node and those above it, the root first; an unknown one alone."""
+    """Return a node and its ancestors, the root first; an unknown node has none."""
     return _read_nodes(session, _LINEAGE, node_id)
 
 
 def subtree(session: Session, node_id: str) -> tuple[Node, ...]:
-    """Return a node and those below it, parents before children; an unknown one alone."""
+    """Return a node and its descendants, parents before children; an unknown node has none."""
     return _read_nodes(session, _SUBTREE, node_id)
 
 
 def depth(session: Session) -> int:
-    """Return how many levels the deepest tree has; 0: there are no domains."""
+    """Return the number of levels of the deepest tree; 0 if there are no domains."""
     return int(session.execute(_DEPTH).scalar_one())
 
 
 def level(session: Session, node_id: str) -> int:
-    """Return the level of a node, a domain's being 1."""
+    """Return the level of a node; a domain has level 1."""
     return int(session.execute(_LEVEL, {"id": node_id}).scalar_one())
 
 
 def height(session: Session, node_id: str) -> int:
-    """Return how many levels the tree has from a node on; 1: it has none below it."""
+    """Return the number of levels from a node downwards; 1 if it has no descendants."""
     return int(session.execute(_HEIGHT, {"id": node_id}).scalar_one())
 
 
 def is_below(session: Session, node_id: str, top_id: str) -> bool:
-    """Say whether a node is another one, or below it."""
+    """Return whether a node is the node ``top_id``, or below it."""
     ancestors = session.execute(_IS_BELOW, {"id": node_id, "top_id": top_id})
     return ancestors.first() is not None
 
 
 def add(session: Session, node_id: str, *, parent_id: str | None) -> None:
-    """Note where a new node is; None: it is a root."""
+    """Add a new node below a parent; None makes it a root."""
     session.execute(_ADD, {"descendant_id": node_id, "ancestor_id": node_id, "distance": 0})
     if parent_id is not None:
         session.execute(_PUT_BELOW, {"id": node_id, "parent_id": parent_id})
 
 
 def move(session: Session, node_id: str, parent_id: str) -> None:
-    """Note that a node, and all below it, is below another parent now."""
+    """Move a node and its descendants below another parent."""
     session.execute(_CUT, {"id": node_id})
     session.execute(_PUT_BELOW, {"id": node_id, "parent_id": parent_id})
 
 
 def remove_leaf(session: Session, node_id: str) -> None:
-    """Note that a node without any below it is gone."""
+    """Remove a node that has no descendants."""
     session.execute(_REMOVE, {"id": node_id})
 
 
 def remove_domain(session: Session, domain_id: str) -> None:
-    """Note that a domain is gone, and its projects, whose rows are still there."""
+    """Remove a domain and its projects; their rows must still exist."""
     session.execute(_REMOVE_OF_DOMAIN, {"id": domain_id})
     session.execute(_REMOVE, {"id": domain_id})
 
