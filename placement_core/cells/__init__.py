@@ -1,5 +1,5 @@
-"""Cells: which there are, their databases, and which instance is in which.
+"""Cells: cell mappings, instance mappings, and the databases of cells.
 
-The tables are nova's: ``tables`` those of its API database, ``cell_tables`` those
-of a cell.
+The tables are nova's: ``tables`` has those of its API database, ``cell_tables`` those of a
+cell's database.
 """

@@ -1,10 +1,10 @@
-"""Fills instance mappings with what older versions of nova did not write, from the cells.
+"""Online data migrations: fill columns of instance mappings that older nova did not write.
 
-Two online data migrations. Each makes one round over the rows, from where the last one stopped
-(a watermark) to the end and from the front to there, and stops earlier when it has filled as
-many as it may: so rows that cannot be migrated delay no others. Cells are read while no
-transaction is open; each cell's rows are then written in a short one of their own. A row that
-another process filled meanwhile stays as it is.
+The values are read from the cells. Each migration makes one round over the rows: from where the
+last run stopped (its watermark) to the end, then from the beginning to the watermark. It stops
+early when it has filled as many rows as it may. So rows that cannot be migrated do not delay
+others. Cells are read while no transaction is open; the rows of each cell are then written in a
+short transaction of their own. A row that another process filled meanwhile is not changed.
 Source: seed 000, requirement Q5; spec nova_quota §3, N11.
 """
 
@@ -26,11 +26,11 @@ from placement_core.context import Context
 
 LOG = logging.getLogger(__name__)
 
-#: How many rows are read, and looked up in the cells, at a time; fewer at first, where only
-#: few are to be filled.
+#: How many rows are read, and looked up in the cells, at a time; the first pages are smaller
+#: if only a few rows may be filled.
 _PAGE = 500
 
-#: The project of a row that nova inserted as a marker of its own.
+#: The project of the marker row that nova's own migration inserts.
 _MARKER_PROJECT = "00000000-0000-0000-0000-000000000000"
 
 _mappings = tables.instance_mappings
@@ -48,11 +48,11 @@ Values = Mapping[str, object]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Backfill:
-    """How a column that may lack its value is filled.
+    """How a column of instance mappings is filled.
 
-    :ivar name: of the migration, and of its watermark.
-    :ivar read_values: reads a cell's database, {instance uuid: value}; without those that
-        have none.
+    :ivar name: the name of the migration and of its watermark.
+    :ivar read_values: reads {instance uuid: value} from a cell's database, without instances
+        that have no value.
     """
 
     name: str
@@ -61,16 +61,16 @@ class _Backfill:
 
     @property
     def is_unfilled(self) -> sa.ColumnElement[bool]:
-        """The rows that lack the value."""
+        """The condition for rows that lack the value."""
         return sa.and_(self.column.is_(None), _mappings.c.project_id != _MARKER_PROJECT)
 
 
 def populate_user_id(ctx: Context, max_count: int, cells: CellDatabases) -> tuple[int, int]:
     """Fill ``user_id`` of instance mappings from the instances (online migration).
 
-    Those of deleted instances too: a soft-deleted one may come back.
+    Deleted instances are included, because a soft-deleted one may be restored.
 
-    :returns: (how many were looked at, how many of them were filled now).
+    :returns: (how many rows without the value were found, how many of them were filled).
     """
     return _populate(ctx, max_count, cells, _USER_ID)
 
@@ -80,10 +80,10 @@ def populate_queued_for_delete(
 ) -> tuple[int, int]:
     """Fill ``queued_for_delete`` of instance mappings (online migration).
 
-    True where the instance is deleted or soft-deleted; false for all others, also
-    those that their cell does not know.
+    True if the instance is deleted or soft-deleted; false for all others, including those that
+    their cell does not have.
 
-    :returns: (how many were looked at, how many of them were filled now).
+    :returns: (how many rows without the value were found, how many of them were filled).
     """
     return _populate(ctx, max_count, cells, _QUEUED_FOR_DELETE)
 
@@ -131,10 +131,10 @@ def _populate(
 
 
 class _Round:
-    """One call: a round over the rows, or a part of it.
+    """A round over the rows, or a part of one.
 
-    :ivar seen: how many rows it read.
-    :ivar done: how many of them it filled.
+    :ivar seen: how many rows were read; after a whole round, how many were filled or are left.
+    :ivar done: how many of them were filled.
     """
 
     def __init__(
@@ -144,15 +144,15 @@ class _Round:
         self._ctx, self._cells, self._backfill = ctx, cells, backfill
         self._api = cells.api(ctx)
         self._left = max_count
-        #: Cells that have answered so far, {id: cell}.
+        #: {id: cell} of the cells that have not failed to answer.
         self._up = {cell.id: cell for cell in cells.cells(ctx)}
         self._down: dict[int, str] = {}
 
     def walk(self, after: int, until: int | None) -> int | None:
         """Fill rows with ids above ``after`` in their order, as many as are allowed.
 
-        :param until: the last id; None goes on to the end.
-        :returns: where it stopped; None: it came to the end.
+        :param until: the last id; None: continue to the end.
+        :returns: the id at which it stopped, or None if it reached the end.
         """
         size = self._left
         while self._left:
@@ -175,7 +175,7 @@ class _Round:
         return after
 
     def report(self) -> int:
-        """Log what is left, and why; return how many rows that is."""
+        """Log how many rows are left, and why; return their number."""
         left = _count_left(self._api, self._backfill)
         for cell_id, count in left.items():
             if cell_id is None:
@@ -202,7 +202,7 @@ class _Round:
         return _read(self._api, statement)
 
     def _read_values(self, page: Sequence[Row]) -> Values:
-        """Return {instance uuid: value} of those rows whose cells know one."""
+        """Return {instance uuid: value} of the rows whose cells have a value."""
         rows = _group_by_cell(page)
 
         def read(ctx: Context, cell: Cell) -> Values:
@@ -232,7 +232,7 @@ def _read(api: Context, statement: sa.Select[Any]) -> Sequence[Row]:
 
 @db.retry_writes
 def _write(api: Context, backfill: _Backfill, values: Sequence[Mapping[str, object]]) -> int:
-    """Fill rows that lack their value and are in the same cell; return how many those were."""
+    """Fill rows that still lack the value and are in the same cell; return their number."""
     statement = (
         sa.update(_mappings)
         .where(_mappings.c.id == sa.bindparam("of_id"), backfill.column.is_(None),
@@ -244,7 +244,7 @@ def _write(api: Context, backfill: _Backfill, values: Sequence[Mapping[str, obje
 
 @db.retry_writes
 def _count_left(api: Context, backfill: _Backfill) -> dict[int | None, int]:
-    """Return {cell id: how many rows still lack their value}."""
+    """Return {cell id: how many rows still lack the value}."""
     statement = (
         sa.select(_mappings.c.cell_id, sa.func.count().label("left"))
         .where(backfill.is_unfilled).group_by(_mappings.c.cell_id))

@@ -1,8 +1,8 @@
-"""Nova's build requests: which instances one request asked for.
+"""Nova's build requests, which say which instances were requested together.
 
-Nova keeps one for each instance from the moment its API accepts the request until the
-instance is in its cell, which is after the re-check of its quota. An instance that was registered
-with this service has none. Source: spec nova_quota N6.
+Nova keeps a build request for each instance from the moment its API accepts the request until
+the instance is in its cell, which is after quota was checked again. An instance that was
+registered with this service has none. Source: spec nova_quota N6.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _INSTANCES = sa.select(_requests.c.instance_uuid, _requests.c.instance).where(
 def list_reservation_ids(
     ctx: Context, cells: CellDatabases, uuids: Collection[str]
 ) -> Mapping[str, str]:
-    """Return {instance uuid: ``reservation_id`` of its request} of those nova is building.
+    """Return {instance uuid: ``reservation_id``} of the instances that nova is building.
 
-    All instances of one request have the same ``reservation_id``, and no others have it.
+    The instances of one request have the same ``reservation_id``; no others have it.
     """
     api = cells.api(ctx)
     if api is ctx or not uuids:
@@ -41,7 +41,7 @@ def list_reservation_ids(
 
 
 def _parse_reservation_id(instance: str | None) -> str | None:
-    """Return the ``reservation_id`` of a serialized Instance of nova; None: it has none."""
+    """Return the ``reservation_id`` of a serialized nova Instance, or None."""
     try:
         id_ = json.loads(instance or "")["nova_object.data"]["reservation_id"]
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,7 +1,7 @@
-"""Nova's tables of a cell's database, as far as they are used: names and types are nova's.
+"""The tables and columns of a cell's database that are used; names and types are nova's.
 
-They have a collection of their own, because they are made by ``placement-core cells
-sync`` where they are missing, never by the service's migrations.
+They have a ``MetaData`` of their own, because ``placement-core cells sync`` creates them where
+they are missing, never the service's migrations.
 """
 
 import datetime
@@ -14,7 +14,7 @@ from placement_core.db.metadata import timestamps
 
 metadata = sa.MetaData()
 
-# A binary collation, so that ids and names compare as text on every database.
+# A binary collation, so that ids and names compare by their characters on every database.
 _MYSQL: dict[str, Any] = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
@@ -24,9 +24,9 @@ _MEDIUM_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql")
 
 
 def _soft_deleted() -> tuple[sa.Column[datetime.datetime], sa.Column[int]]:
-    """Return the columns of rows that nova keeps after their end.
+    """Return the columns of tables whose rows nova soft-deletes.
 
-    ``deleted`` is 0 for what lives, and the row's own id afterwards.
+    ``deleted`` is 0 until the row is deleted, and the row's own id afterwards.
     """
     return sa.Column("deleted_at", sa.DateTime), sa.Column("deleted", sa.Integer, default=0)
 
@@ -104,7 +104,7 @@ services = sa.Table(
     **_MYSQL,
 )
 
-#: Every device of a node, in use or not: ``compute_nodes.pci_stats`` has the free ones.
+#: All devices of a node, in use or not; ``compute_nodes.pci_stats`` has the free ones.
 pci_devices = sa.Table(
     "pci_devices", metadata,
     *timestamps(),

@@ -1,7 +1,6 @@
-"""Counts instances: in nova's API database, and in one cell.
+"""Count instances by their mappings in nova's API database, and in a cell.
 
-What counts, and what does not, is nova's choice to the letter. Source: spec
-nova_quota §1.
+Exactly the instances count that count in nova. Source: spec nova_quota §1.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from placement_core.cells.cell_tables import instances
 from placement_core.context import Context
 from placement_core.db import lists, texts
 
-#: Of more projects than this, all are counted: the list of them would cost more.
+#: For more projects than this, all are counted: listing them would cost more.
 _MANY = 1000
-#: The state of instances that were deleted and may be restored: they do not count.
+#: The state of deleted instances that may be restored; they do not count.
 _SOFT_DELETED = "soft-delete"
 
 _mappings, _cells = tables.instance_mappings, tables.cell_mappings
 
 _ALIVE = _mappings.c.queued_for_delete == sa.false()
-#: Such a mapping lacks what counting needs, so its project is counted in the cells.
+#: The mapping lacks what counting needs, so its project is counted in the cells.
 _UNMIGRATED = sa.or_(
     _mappings.c.queued_for_delete.is_(None),
     sa.and_(_mappings.c.user_id.is_(None), _ALIVE))
@@ -49,7 +48,7 @@ _MEMBERS_IN_CELL = sa.select(sa.func.count()).select_from(instances).where(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InstanceTotals:
-    """How many instances, and what they have together; memory in MiB."""
+    """The number of instances and the sum of their resources; memory in MiB."""
 
     instances: int = 0
     vcpus: int = 0
@@ -63,10 +62,10 @@ class InstanceTotals:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CellCount:
-    """What was counted in a cell.
+    """The instances in a cell.
 
-    :ivar projects: {project: what it has there}; those without anything are missing.
-    :ivar user: what of it the given user has.
+    :ivar projects: {project: its totals}; projects without instances are missing.
+    :ivar user: the given user's share of the totals.
     """
 
     projects: Mapping[str, InstanceTotals]
@@ -75,10 +74,10 @@ class CellCount:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MappingCount:
-    """How many instances there are by the mappings.
+    """The number of instances by the mappings.
 
-    :ivar projects: {project: how many}; those without any are missing.
-    :ivar user: how many of them the given user has.
+    :ivar projects: {project: number of instances}; projects without instances are missing.
+    :ivar user: the number of them that belong to the given user.
     """
 
     projects: Mapping[str, int]
@@ -89,9 +88,9 @@ class MappingCount:
 class MappedMembers:
     """The members of a server group, by the mappings.
 
-    :ivar counted: how many are alive and the user's, or may be: of an instance that is in no
-        cell yet, nothing is known but its mapping.
-    :ivar unknown: {cell id: uuids} of those whose mapping does not say it.
+    :ivar counted: the number of members that are the user's and not deleted. A member that is in
+        no cell yet counts, too, if its mapping does not say whether it is.
+    :ivar unknown: {cell id: uuids} of the other members whose mapping does not say it.
     """
 
     counted: int
@@ -103,11 +102,11 @@ class MappedMembers:
 
 @db.retry_writes
 def find_unmigrated(api: Context, project_ids: Collection[str] | None = None) -> set[str]:
-    """Return which projects have mappings that cannot be counted yet.
+    """Return the projects that have mappings which cannot be counted yet.
 
     Mappings that are queued for deletion need no user. One statement.
 
-    :param project_ids: of these; None: of all.
+    :param project_ids: only these projects; None: all.
     """
     projects = _choose_projects(project_ids)
     if projects is not None and not projects:
@@ -124,10 +123,10 @@ def count_mapped(
     api: Context, project_ids: Collection[str] | None = None, *, user_id: str | None = None,
     without: Collection[str] = (),
 ) -> MappingCount:
-    """Count instances by their mappings, those being built included. One statement.
+    """Count instances by their mappings, including those being built. One statement.
 
-    :param project_ids: of these; None: of all.
-    :param user_id: count this user's share too.
+    :param project_ids: only these projects; None: all.
+    :param user_id: count this user's share, too.
     :param without: uuids of instances to leave out.
     """
     projects = _choose_projects(project_ids)
@@ -147,7 +146,7 @@ def count_mapped(
 
 @db.retry_writes
 def find_projects(api: Context) -> set[str]:
-    """Return every project that has a living instance, by the mappings."""
+    """Return the projects that have an instance which is not deleted, by the mappings."""
     with db.read_once(api) as session:
         return {row.project_id for row in session.execute(
             sa.select(_mappings.c.project_id).where(_ALIVE).distinct())}
@@ -155,7 +154,7 @@ def find_projects(api: Context) -> set[str]:
 
 @db.retry_writes
 def count_members(api: Context, instance_uuids: Collection[str], user_id: str) -> MappedMembers:
-    """Count the living instances of a user among the members of a group. One statement."""
+    """Count a user's members of a group that are not deleted, by the mappings. One statement."""
     counted = 0
     unknown: dict[int, list[str]] = {}
     with db.read_once(api) as session:
@@ -199,8 +198,8 @@ def count_in_cell(
     """Count the instances of a cell. One statement, however many projects.
 
     :param cell: a context on the cell's database.
-    :param project_ids: of these; None: of all.
-    :param user_id: count this user's share too.
+    :param project_ids: only these projects; None: all.
+    :param user_id: count this user's share, too.
     :param without: uuids of instances to leave out.
     """
     projects = _choose_projects(project_ids)
@@ -223,7 +222,7 @@ def count_in_cell(
 
 
 def count_members_in_cell(cell: Context, instance_uuids: Collection[str], user_id: str) -> int:
-    """Count the instances of a user that live in a cell, of those with some uuids."""
+    """Count a user's instances in a cell, among those with the given uuids."""
     with db.read_once(cell) as session:
         count: int = session.execute(
             _MEMBERS_IN_CELL,
@@ -267,14 +266,14 @@ def _build_user_sum(
 
 
 def _choose_projects(project_ids: Collection[str] | None) -> list[str] | None:
-    """Return the projects that the statement lists; None: it counts all."""
+    """Return the projects that the statement lists, or None if it counts all."""
     if project_ids is None or len(project_ids) > _MANY:
         return None
     return _filter_storable(project_ids)
 
 
 def _storable_or_none(user_id: str | None) -> str | None:
-    """Return a user as a parameter; None, who has nothing, if no database can store the id."""
+    """Return a user id, or None, which matches nothing, if no database can store it."""
     return user_id if user_id is not None and texts.is_storable(user_id) else None
 
 
@@ -288,5 +287,5 @@ def _filter_projects(
 
 
 def _filter_storable(ids: Collection[str]) -> list[str]:
-    """Return those that a database can store."""
+    """Return the ids that a database can store."""
     return sorted({id_ for id_ in ids if texts.is_storable(id_)})

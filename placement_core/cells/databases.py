@@ -1,7 +1,7 @@
-"""The databases of cells, read from all at once.
+"""Connect to the databases of cells, and read from all of them concurrently.
 
-A cell that is down, slow or refuses is named in the result and delays no caller for
-longer than the deadline. The next read asks it again, so that it comes back by itself.
+The result names cells that are down, slow or refuse a read; they delay no caller for longer
+than the deadline. The next read tries them again, so that a cell comes back by itself.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: A cell that has this many reads unanswered for so long gets no more of them:
-#: each holds a thread and a connection.
+#: A cell gets no further reads while this many are unanswered for this long (or half the
+#: timeout, if that is less): each holds a thread and a connection.
 _MOST_LATE = 8
 _LATE_AFTER_SECONDS = 5.0
 
-#: The ports of servers whose URLs have none.
+#: The default ports of servers.
 _PORTS = {"postgresql": 5432, "mysql": 3306}
 
-#: A read that fails later than this did not fail because of a dead pooled connection.
+#: A read that takes longer to fail did not fail because of a dead pooled connection.
 _QUICKLY_SECONDS = 1.0
 
 _mappings = tables.cell_mappings
@@ -55,9 +55,9 @@ _CELLS = sa.select(
 class CellAnswers(Generic[T]):
     """The result of ``scatter_gather``.
 
-    :ivar answers: {cell uuid: its answer}.
-    :ivar missing: the cells that gave none.
-    :ivar seconds: {cell name: how long it took, or was waited for}.
+    :ivar answers: {cell uuid: result of the read}.
+    :ivar missing: the cells that did not answer.
+    :ivar seconds: {cell name: how long the read took, or was waited for}.
     """
 
     answers: Mapping[str, T]
@@ -66,13 +66,13 @@ class CellAnswers(Generic[T]):
 
 
 class _Late(errors.Unavailable):
-    """A cell that is not read from, because too many reads from it are unanswered."""
+    """A cell is not read from, because too many reads from it are unanswered."""
 
 
 class _CellQuery(Generic[T]):
-    """A read on its way to one cell.
+    """A read from one cell.
 
-    :ivar password: what must not be logged of the cell's URL.
+    :ivar password: the password in the cell's URL, which must not be logged.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -84,19 +84,19 @@ class _CellQuery(Generic[T]):
 
     @property
     def seconds(self) -> float:
-        """How long it took, or has taken so far."""
+        """How long the read took, or has taken so far."""
         return (self._ended or time.monotonic()) - self._started
 
     def start(self, ctx: Context, read: Callable[[Context, Cell], T]) -> None:
-        """Read in a thread of its own."""
+        """Start the read in a thread of its own."""
         self.password = ctx.database.url.password
-        # A daemon, so that a cell that hangs does not keep the process from ending.
+        # A daemon thread, so that a cell that hangs does not keep the process from ending.
         threading.Thread(
             target=self._run, args=(ctx, read), name=f"cell {self.cell.title}", daemon=True,
         ).start()
 
     def refuse(self, error: Exception) -> None:
-        """End with an error."""
+        """End the read with an error."""
         self._ended = time.monotonic()
         self.answer.set_exception(error)
 
@@ -112,12 +112,12 @@ class _CellQuery(Generic[T]):
 
 
 class CellDatabases:
-    """Finds nova's API database and the cells' databases, as the options say."""
+    """Connects to nova's API database and the cells' databases, as the options say."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """Take ``[api_database]``, ``[cells]``, and the habits of ``[placement_database]``.
+        """Read the options of ``[api_database]``, ``[cells]`` and ``[placement_database]``.
 
-        :raises errors.ConfigurationError: the URL of the API database makes no sense.
+        :raises errors.ConfigurationError: the URL of the API database is not valid.
         """
         own = conf.placement_database
         self._timeout_seconds: int = conf.cells.timeout_seconds
@@ -133,7 +133,7 @@ class CellDatabases:
             sqlite_synchronous=own.sqlite_synchronous,
             mysql_sql_mode=own.mysql_sql_mode or None,
             network_timeout_seconds=self._timeout_seconds,
-            # The deadline bounds the whole read, and the caller repeats it by itself.
+            # The deadline bounds the whole read, and ``_read_from`` repeats it if necessary.
             retry_timeout_seconds=0,
             sqlite_create=False,
         )
@@ -152,11 +152,11 @@ class CellDatabases:
             tuple(conf.cells.database_hosts), tuple(conf.cells.directories))
         self._template_source = (
             conf.cells.template_connection or conf.api_database.connection or own.connection)
-        #: {cell uuid: why it did not answer last}; what changes is logged.
+        #: {cell uuid: why it did not answer the last read}; changes are logged.
         self._down: dict[str, str] = {}
 
     def api(self, ctx: Context) -> Context:
-        """Return a context on the database of the mappings; ``ctx`` where that is its own."""
+        """Return a context on the database of the mappings: ``ctx`` if it is on that one."""
         if self._api is None:
             return ctx
         database = engines.SHARED.database(self._api, of_cell=False)
@@ -165,9 +165,9 @@ class CellDatabases:
         return Context(database, ctx.identity, ctx.request_id)
 
     def of(self, ctx: Context, cell: Cell) -> Context:
-        """Return a context on a cell's database; ``ctx`` where that is its own.
+        """Return a context on a cell's database: ``ctx`` if it is on that one.
 
-        :raises errors.ConfigurationError: the cell's URL makes no sense, or is not allowed.
+        :raises errors.ConfigurationError: the cell's URL is not valid or not allowed.
         """
         settings = self._make_settings(cell)
         if _is_own(ctx, self._check_url(ctx, settings)):
@@ -176,14 +176,14 @@ class CellDatabases:
         return Context(database, ctx.identity, ctx.request_id)
 
     def require_usable(self, ctx: Context, cell: Cell) -> None:
-        """Refuse a cell that could not be asked, whether or not its database is there.
+        """Refuse a cell whose URL cannot be used; its database need not exist.
 
-        :raises errors.ConfigurationError: the cell's URL makes no sense, or is not allowed.
+        :raises errors.ConfigurationError: the cell's URL is not valid or not allowed.
         """
         self._check_url(ctx, self._make_settings(cell))
 
     def same_database(self, ctx: Context, one: Cell, other: Cell) -> bool:
-        """Say whether two cells have the same database; one whose URL makes no sense has none."""
+        """Return whether two cells have the same database; a cell with an invalid URL has none."""
         try:
             places = [_get_location(self._check_url(ctx, self._make_settings(cell)))
                       for cell in (one, other)]
@@ -209,13 +209,13 @@ class CellDatabases:
         return url
 
     def cells(self, ctx: Context) -> list[Cell]:
-        """Return all cells in the order of creation, disabled ones and cell0 too."""
+        """Return all cells in the order of creation, including disabled ones and cell0."""
         cells = _read_cells(self.api(ctx))
         self._forget_others(cells)
         return cells
 
     def _forget_others(self, cells: Sequence[Cell]) -> None:
-        """Close the connections to databases that no cell has any more."""
+        """Close the connections to databases that no cell has any longer."""
         connections = {"" if self._api is None else self._api.connection}
         for cell in cells:
             with contextlib.suppress(errors.ConfigurationError):
@@ -226,12 +226,12 @@ class CellDatabases:
         self, ctx: Context, read: Callable[[Context, Cell], T],
         cells: Sequence[Cell] | None = None,
     ) -> CellAnswers[T]:
-        """Read from cells, all at the same time.
+        """Read from cells concurrently.
 
-        :param read: runs in a thread of its own with a context of its own. It may
-            run twice, and go on after its answer is no longer needed: it must only read.
-        :param cells: which ones; None: all there are.
-        :raises Exception: a read failed for another reason than its database.
+        :param read: runs in a thread of its own with a context of its own. It must only read,
+            because it may run twice, and continue after its result is no longer needed.
+        :param cells: the cells to read from; None: all cells.
+        :raises Exception: the error of a read that failed for another reason than its database.
         """
         deadline = time.monotonic() + self._timeout_seconds
         queries = [self._start_query(ctx, read, cell)
@@ -268,7 +268,7 @@ class CellDatabases:
         return query
 
     def _find_reason(self, query: _CellQuery[T]) -> str | None:
-        """Say why a cell is missing; None: it answered."""
+        """Return why a cell is missing, or None if it answered."""
         if not query.answer.done():
             return f"no answer within {self._timeout_seconds} seconds"
         error = query.answer.exception()
@@ -285,7 +285,7 @@ class CellDatabases:
         raise error
 
     def _log(self, query: _CellQuery[T], reason: str | None) -> None:
-        """Log when a cell goes missing, and when it is back."""
+        """Log when a cell goes missing, for which reason, and when it is back."""
         cell = query.cell
         if self._down.get(cell.uuid) == reason:
             return
@@ -306,7 +306,7 @@ def _read_cells(api: Context) -> list[Cell]:
 
 def load_cells(session: Session) -> list[Cell]:
     """Return all cells in the order of creation, in the caller's transaction."""
-    # Nova leaves columns empty that say nothing.
+    # Nova leaves columns without a value NULL.
     return [
         Cell(row.id, row.uuid, row.name or "", row.transport_url or "",
              row.database_connection or "", bool(row.disabled))
@@ -314,7 +314,7 @@ def load_cells(session: Session) -> list[Cell]:
 
 
 def _read_from(ctx: Context, read: Callable[[Context, Cell], T], cell: Cell) -> T:
-    """Read; once more if a pooled connection had died while it was idle."""
+    """Read from a cell; once more if a pooled connection had died while it was idle."""
     started = time.monotonic()
     try:
         with translated_errors():
@@ -333,10 +333,10 @@ def _read_from(ctx: Context, read: Callable[[Context, Cell], T], cell: Cell) -> 
 
 
 def _driver_fails(ctx: Context) -> bool:
-    """Say whether the driver cannot even try to connect.
+    """Return whether the driver fails before it tries to connect.
 
-    It then raises whatever Python raises for an odd part of the URL, and a defective read
-    may raise the same.
+    It then raises any Python exception, because of an unusual part of the URL; a defective
+    read may raise the same exception.
     """
     try:
         with ctx.database.connection(ctx.database.autocommit):
@@ -362,13 +362,13 @@ def _format_detail(query: _CellQuery[Any]) -> str:
 
 
 def _is_own(ctx: Context, url: sa.URL) -> bool:
-    """Say whether a URL is that of the context's own database, with the same login."""
+    """Return whether a URL is that of the context's own database, with the same user."""
     return (_get_location(ctx.database.url) == _get_location(url)
             and ctx.database.url.username == url.username)
 
 
 def _get_location(url: sa.URL) -> tuple[object, ...]:
-    """Return what all URLs of one database have in common, whichever user logs in."""
+    """Return what identifies a database: the same for all URLs of it, whichever the user."""
     backend = url.get_backend_name()
     if backend == "sqlite":
         return backend, os.path.realpath(url.database or "")

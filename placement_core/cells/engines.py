@@ -1,9 +1,9 @@
-"""The engines of other databases than the service's own, shared by the whole process.
+"""The engines of databases other than the service's own, shared by the whole process.
 
-Drivers are built of the options alone, as those of other authors are, so each makes a
-``CellDatabases`` of its own beside the service's. All of them take their engines from
-``SHARED``: who names the same database with the same settings gets the same pools, and
-reads that a slow cell owes are counted together.
+Drivers are created from the options alone, so each creates a ``CellDatabases`` of its own
+beside the service's. All of them take their engines from ``SHARED``: the same database with
+the same settings has one set of pools, and the unanswered reads of a slow cell are counted
+together.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ class _NullChangeRecorder:
     """The change log of a database that has none: no change may be recorded there."""
 
     def slot(self) -> int:
-        """Return a number, as every thread has one."""
+        """Return the same slot for every thread, because nothing is appended."""
         return 0
 
     def append(self, session: Session) -> None:
-        """Refuse: a caller that records a change here mistakes the database for ours."""
+        """Refuse: a change recorded here was meant for the service's own database."""
         raise RuntimeError("a database without a change log cannot say what was touched")
 
     def notice_commit(self, database: Database, session: Session) -> None:
-        """Do nothing: there is nothing to tidy up."""
+        """Do nothing: there is nothing to clean up."""
 
     def was_committed(self, database: Database, session: Session) -> bool:
-        """Refuse: this database does not keep which transactions it has seen."""
+        """Refuse: this database does not record which transactions were committed."""
         raise errors.Unavailable("This database does not keep which transactions it has seen.")
 
 
 class EngineRegistry:
-    """The databases that this process has engines for, and the reads that are under way.
+    """The databases that this process has engines for, and the reads in progress.
 
-    A process that was forked begins with none: connections cannot be shared with the parent.
-    For any number of threads.
+    A forked process begins with none, because connections cannot be shared with the parent.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._databases: dict[Settings, Database] = {}
         self._reads_started: dict[Database, list[float]] = {}
-        #: Those of the parents stay referenced, because their connections are not ours to close.
+        #: The parents' databases: referenced, so that their connections are not closed here.
         self._inherited: list[dict[Settings, Database]] = []
         os.register_at_fork(after_in_child=self._renew)
 
@@ -64,11 +64,11 @@ class EngineRegistry:
         return len(self._databases)
 
     def database(self, settings: Settings, *, of_cell: bool) -> Database:
-        """Return the process's database of these settings; nothing is connected to.
+        """Return the process's database with these settings, without connecting to it.
 
-        :param of_cell: its readers have a deadline and repeat a read by themselves. So a cell
-            that is gone is not waited for, and one that is back is noticed at once.
-        :raises errors.ConfigurationError: the URL makes no sense.
+        :param of_cell: its readers have a deadline and repeat reads themselves. So a cell that
+            is down is not waited for, and a cell that is back is noticed at once.
+        :raises errors.ConfigurationError: the URL is not valid.
         """
         with self._lock:
             database = self._databases.get(settings)
@@ -79,7 +79,7 @@ class EngineRegistry:
             return database
 
     def retain(self, connections: Collection[str]) -> None:
-        """Close and forget the databases whose URL is none of these: their cells are gone."""
+        """Close and remove the databases whose URL is not given: their cells were removed."""
         with self._lock:
             obsolete = [settings for settings in self._databases
                         if settings.connection not in connections]
@@ -88,18 +88,18 @@ class EngineRegistry:
             database.dispose()
 
     def dispose(self) -> None:
-        """Close every pooled connection, and forget the databases."""
+        """Close all pooled connections and remove all databases."""
         self.retain(())
 
     def count_late(self, database: Database, seconds: float) -> int:
-        """Return how many reads from a database have been unanswered for so long."""
+        """Return how many reads from a database have been unanswered for over ``seconds``."""
         before = time.monotonic() - seconds
         with self._lock:
             return sum(started < before for started in self._reads_started.get(database, ()))
 
     @contextlib.contextmanager
     def query_under_way(self, database: Database) -> Iterator[None]:
-        """Note that a read from a database is under way."""
+        """Register a read from a database as in progress."""
         started = time.monotonic()
         with self._lock:
             self._reads_started.setdefault(database, []).append(started)
@@ -112,5 +112,5 @@ class EngineRegistry:
                     del self._reads_started[database]
 
 
-#: Of this process, which owns it: a command disposes of it at its end, a server never does.
+#: The registry of this process; a command disposes of it at its end, a server never does.
 SHARED = EngineRegistry()

@@ -1,4 +1,4 @@
-"""Errors of the cells room."""
+"""Errors of the cells package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from placement_core import errors
 
 
 class CellNotFound(errors.NotFound):
-    """The cell in the address does not exist."""
+    """The requested cell does not exist."""
 
     code = "cells.not_found"
 
@@ -16,7 +16,7 @@ class CellNotFound(errors.NotFound):
 
 
 class AmbiguousCell(errors.Conflict):
-    """Several cells have the name; nova allows it."""
+    """Several cells have the same name, which nova allows."""
 
     code = "cells.ambiguous"
 
@@ -27,7 +27,7 @@ class AmbiguousCell(errors.Conflict):
 
 
 class InvalidCell(errors.Invalid):
-    """A cell makes no sense as it was described."""
+    """A field of a cell mapping has an invalid value."""
 
     code = "cells.invalid"
 
@@ -37,9 +37,9 @@ class InvalidCell(errors.Invalid):
 
 
 class DuplicateCell(errors.Conflict):
-    """There is a cell with that uuid, name or database.
+    """Another cell has the same uuid, name or database.
 
-    :ivar field: which of them.
+    :ivar field: the name of the field that is not unique.
     """
 
     code = "cells.duplicate"
@@ -50,7 +50,7 @@ class DuplicateCell(errors.Conflict):
 
 
 class CellInUse(errors.Conflict):
-    """Instances are mapped to the cell, or hosts in nova's database."""
+    """Instances, or hosts in nova's database, are mapped to the cell."""
 
     code = "cells.in_use"
 
@@ -70,7 +70,7 @@ class UnknownCell(errors.Invalid):
 
 
 class InstanceNotFound(errors.NotFound):
-    """The instance in the address is not registered."""
+    """The requested instance is not registered."""
 
     code = "instances.not_found"
 
@@ -80,7 +80,7 @@ class InstanceNotFound(errors.NotFound):
 
 
 class InvalidInstance(errors.Invalid):
-    """An instance makes no sense as it was described."""
+    """A field of an instance has an invalid value."""
 
     code = "instances.invalid"
 
@@ -90,7 +90,7 @@ class InvalidInstance(errors.Invalid):
 
 
 class DuplicateInstance(errors.Conflict):
-    """The instance is registered with other contents."""
+    """The instance is already registered with other contents."""
 
     code = "instances.duplicate"
 
@@ -102,7 +102,7 @@ class DuplicateInstance(errors.Conflict):
 
 
 class UnknownInstanceMarker(errors.Invalid):
-    """A list shall go on after an instance that is not registered."""
+    """The marker of a list is an instance that is not registered."""
 
     code = "instances.unknown_marker"
 
@@ -112,7 +112,7 @@ class UnknownInstanceMarker(errors.Invalid):
 
 
 class UnknownServerGroup(errors.Invalid):
-    """A server group that was named does not exist in the project."""
+    """A request names a server group that does not exist in the project."""
 
     code = "cells.server_group.unknown"
 
@@ -122,7 +122,7 @@ class UnknownServerGroup(errors.Invalid):
 
 
 class AmbiguousServerGroup(errors.Invalid):
-    """Several server groups of the project have the name; nova allows it."""
+    """Several server groups of the project have the same name, which nova allows."""
 
     code = "cells.server_group.ambiguous"
 
@@ -134,7 +134,7 @@ class AmbiguousServerGroup(errors.Invalid):
 
 
 class KeptByNova(errors.Conflict):
-    """Instance mappings are nova's, which removes those of deleted instances itself."""
+    """Nova's database has the mappings, and nova purges those of deleted instances itself."""
 
     code = "instances.kept_by_nova"
 

@@ -1,7 +1,7 @@
 """Instance mappings: which project and user own an instance, and which cell it is in.
 
-They are rows of ``[api_database]``, which may be nova's: it writes them too, when it
-builds, schedules and deletes. Source: spec nova_quota §1 and §3.
+They are rows of ``[api_database]``, which may be nova's: nova writes them, too, when it
+builds, schedules and deletes instances. Source: spec nova_quota §1 and §3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_ID = 255
 _instances, _cells = tables.instance_mappings, tables.cell_mappings
 _cell_instances = cell_tables.instances
 
-#: Nova's vm_state of an instance that may still be restored.
+#: The vm_state in nova of a deleted instance that may still be restored.
 SOFT_DELETED = "soft-delete"
 
 _RECORDS = sa.select(
@@ -47,7 +47,7 @@ _FIELDS: Mapping[str, sa.ColumnElement[Any]] = {
 _IN_CELL = sa.select(
     _cell_instances.c.user_id, _cell_instances.c.deleted, _cell_instances.c.vm_state,
 ).where(_cell_instances.c.uuid == sa.bindparam("of_uuid"))
-#: Only columns that are still null, and only while the instance is in the cell that was read.
+#: Sets only a column that is NULL, while the instance is in the cell that was read.
 _HEAL = {
     column.name: _UPDATE.where(
         column.is_(None),
@@ -56,7 +56,7 @@ _HEAL = {
     ).values({column: sa.bindparam("new_value")})
     for column in (_instances.c.user_id, _instances.c.queued_for_delete)}
 
-#: Those that were marked as deleted, and not updated since.
+#: Marked as deleted, and not updated since a time.
 _DELETED = sa.and_(
     _instances.c.queued_for_delete.is_(sa.true()),
     sa.func.coalesce(_instances.c.updated_at, _instances.c.created_at) < sa.bindparam("before"))
@@ -65,7 +65,7 @@ _OLD = (
     .order_by(_instances.c.id).limit(sa.bindparam("most", type_=sa.Integer)))
 _PURGE = sa.delete(_instances).where(
     _DELETED, _instances.c.id.in_(sa.bindparam("ids", expanding=True)))
-#: How many rows are removed in one transaction.
+#: The number of rows that one transaction deletes.
 _BATCH = 1000
 
 
@@ -76,14 +76,14 @@ def register(
 ) -> tuple[Instance, bool]:
     """Insert an instance mapping; return it, and whether it is new.
 
-    An instance that is registered already, with the same contents, stays as it is.
+    An instance that is already registered with the same contents is not changed.
 
     :param uuid: any spelling of a uuid.
-    :param cell: the uuid or name of its cell; None: none was chosen yet.
+    :param cell: the uuid or name of its cell; None: no cell was chosen yet.
     :raises errors.InvalidInstance: a value is not valid.
-    :raises errors.UnknownCell: there is no such cell.
-    :raises errors.AmbiguousCell: several have this name.
-    :raises errors.DuplicateInstance: it is registered otherwise, or deleted.
+    :raises errors.UnknownCell: the cell does not exist.
+    :raises errors.AmbiguousCell: several cells have this name.
+    :raises errors.DuplicateInstance: it is registered with other contents, or deleted.
     """
     uuid = _validate(uuid, project_id, user_id)
     with db.write(cells.api(ctx)) as session:
@@ -100,7 +100,7 @@ def register(
                 "instance_uuid": uuid, "project_id": project_id, "user_id": user_id,
                 "cell_id": in_cell and in_cell.id, "queued_for_delete": False})
         except db_exception.DBDuplicateEntry as error:
-            # Another process did at this moment: read it again.
+            # Another process inserted it at the same moment: read it again.
             raise db.TransactionConflict from error
         except db_exception.DBReferenceError:
             raise errors.UnknownCell(cell or "") from None
@@ -108,10 +108,10 @@ def register(
 
 
 def get(ctx: Context, cells: CellDatabases, uuid: str) -> Instance:
-    """Return an instance; complete its mapping where that lacks something.
+    """Return an instance; fill in what its mapping lacks.
 
-    A mapping that lacks its user, or whether it is deleted, gets them from its cell,
-    if that answers and knows the instance.
+    A mapping without ``user_id`` or ``queued_for_delete`` gets them from its cell, if the cell
+    answers and has the instance.
 
     :raises errors.InstanceNotFound: it is not registered.
     """
@@ -130,15 +130,15 @@ def list_(
     user_id: str | None = None, cell: str | None = None, queued_for_delete: bool | None = None,
     marker: str | None = None, limit: int | None = None,
 ) -> list[Instance]:
-    """Return instances in the order of creation, those that are deleted too.
+    """Return instances in the order of creation, including deleted ones.
 
     :param cell: the uuid or name of a cell.
-    :param queued_for_delete: None: whether or not they are.
-    :param marker: the uuid of the last one of the page before.
-    :param limit: how many at most.
-    :raises errors.UnknownCell: there is no such cell.
-    :raises errors.AmbiguousCell: several have this name.
-    :raises errors.UnknownInstanceMarker: there is no such instance.
+    :param queued_for_delete: whether they are deleted; None: either.
+    :param marker: the uuid of the last instance of the previous page.
+    :param limit: the largest number of instances to return.
+    :raises errors.UnknownCell: the cell does not exist.
+    :raises errors.AmbiguousCell: several cells have this name.
+    :raises errors.UnknownInstanceMarker: the marker is not registered.
     """
     filters: dict[str, Any] = {
         "project_id": project_id, "user_id": user_id, "queued_for_delete": queued_for_delete}
@@ -162,15 +162,15 @@ def update(
     ctx: Context, cells: CellDatabases, uuid: str, *, cell: str | None = None,
     queued_for_delete: bool | None = None,
 ) -> Instance:
-    """Set in which cell an instance is, or whether it is deleted; return it.
+    """Set the cell of an instance, or whether it is deleted; return the instance.
 
-    The row of a deleted one stays, as in nova, because a cell may bring it back.
+    The row of a deleted instance stays, as in nova, because a cell may restore the instance.
 
-    :param cell: the uuid or name of a cell; None: as it is.
-    :param queued_for_delete: None: as it is.
+    :param cell: the uuid or name of a cell; None: not changed.
+    :param queued_for_delete: None: not changed.
     :raises errors.InstanceNotFound: it is not registered.
-    :raises errors.UnknownCell: there is no such cell.
-    :raises errors.AmbiguousCell: several have this name.
+    :raises errors.UnknownCell: the cell does not exist.
+    :raises errors.AmbiguousCell: several cells have this name.
     """
     with db.write(cells.api(ctx)) as session:
         present = _get(session, uuid)
@@ -189,12 +189,12 @@ def update(
 
 
 def purge(ctx: Context, cells: CellDatabases, *, before: datetime.datetime) -> int:
-    """Remove the rows of instances that were marked as deleted before a time.
+    """Delete the rows of instances that were marked as deleted before a time.
 
     Several processes may do so at the same time.
 
-    :param before: aware.
-    :returns: how many were removed.
+    :param before: a timezone-aware time.
+    :returns: the number of deleted rows.
     :raises errors.KeptByNova: the rows are in nova's API database.
     """
     if cells.api(ctx) is not ctx:
@@ -222,7 +222,7 @@ def _remove(ctx: Context, parameters: Mapping[str, Any]) -> int:
 
 
 def is_deleted(deleted: int | None, vm_state: str | None) -> bool:
-    """Say whether a row of a cell's ``instances`` is that of a deleted instance."""
+    """Return whether a row of a cell's ``instances`` is deleted or soft-deleted."""
     return bool(deleted) or vm_state == SOFT_DELETED
 
 
@@ -233,7 +233,7 @@ def _read(ctx: Context, cells: CellDatabases, uuid: str) -> Instance:
 
 
 def _read_in_cell(ctx: Context, _cell: Cell, *, uuid: str) -> Mapping[str, Any] | None:
-    """Return what a cell's database has of an instance; None: it has no such row."""
+    """Return the values of an instance in its cell's database, or None if it has no row."""
     with db.read_once(ctx) as session:
         row = session.execute(_IN_CELL, {"of_uuid": uuid}).first()
     if row is None:
@@ -245,7 +245,7 @@ def _read_in_cell(ctx: Context, _cell: Cell, *, uuid: str) -> Mapping[str, Any] 
 def _heal(
     ctx: Context, cells: CellDatabases, instance: Instance, values: Mapping[str, Any]
 ) -> Instance:
-    """Fill what an instance mapping lacks; return it."""
+    """Fill in what an instance mapping lacks; return it."""
     with db.write(cells.api(ctx)) as session:
         for column, statement in _HEAL.items():
             if getattr(instance, column) is None and values[column] is not None:
@@ -289,7 +289,7 @@ def _make_aware(moment: datetime.datetime | None) -> datetime.datetime | None:
 
 
 def _validate(uuid: str, project_id: str, user_id: str) -> str:
-    """Return the uuid as nova spells it."""
+    """Check the values; return the uuid in the form that nova stores."""
     for field, text in (("project_id", project_id), ("user_id", user_id)):
         if not (text.strip() and len(text) <= _LONGEST_ID and texts.is_storable(text)):
             raise errors.InvalidInstance(

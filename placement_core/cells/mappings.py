@@ -1,8 +1,8 @@
-"""Cell mappings: which cells there are, and where their databases are.
+"""Cell mappings: the name, database and message bus of each cell.
 
-They are rows of ``[api_database]``, which may be nova's. Nova keeps neither their
-names nor their databases unique; so writers lock a revision in our own database,
-and check before they write.
+They are rows of ``[api_database]``, which may be nova's. Nova ensures neither unique names nor
+unique databases, so writers lock a revision in the service's own database, and check before
+they write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from placement_core.context import Context
 from placement_core.db import texts
 from placement_core.masking import MASK
 
-#: Nova's: the cell of instances that no host could be found for.
+#: The uuid of nova's cell0, which has the instances that no host was found for.
 CELL0 = "00000000-0000-0000-0000-000000000000"
 
 _LONGEST_NAME = 255
@@ -41,15 +41,15 @@ _DELETE = sa.delete(_mappings).where(_mappings.c.id == sa.bindparam("of_id"))
 def get(ctx: Context, cells: CellDatabases, cell: str) -> Cell:
     """Return a cell.
 
-    :param cell: its uuid or its name.
-    :raises errors.CellNotFound: there is none.
-    :raises errors.AmbiguousCell: several have this name.
+    :param cell: its uuid or name.
+    :raises errors.CellNotFound: no cell has this uuid or name.
+    :raises errors.AmbiguousCell: several cells have this name.
     """
     return pick(cells.cells(ctx), cell)
 
 
 def pick(cells: list[Cell], name_or_uuid: str) -> Cell:
-    """Return the one of ``cells`` with this uuid or name; raise as ``get`` does."""
+    """Return the cell with this uuid or name; raise the errors that ``get`` raises."""
     by_uuid = [cell for cell in cells if cell.uuid == name_or_uuid]
     by_name = [cell for cell in cells if cell.name == name_or_uuid]
     matches = by_uuid or by_name
@@ -66,10 +66,10 @@ def create(
 ) -> Cell:
     """Create a cell mapping.
 
-    :param database_connection: the URL of its database; no connection is made yet.
+    :param database_connection: the URL of its database; it is not connected to.
     :param uuid: any spelling of a uuid; a random one if None.
-    :raises errors.InvalidCell: one of them makes no sense.
-    :raises errors.DuplicateCell: a cell has that uuid, name or database.
+    :raises errors.InvalidCell: a value is not valid.
+    :raises errors.DuplicateCell: another cell has this uuid, name or database.
     """
     try:
         uuid = str(uuids.UUID(uuid)) if uuid is not None else str(uuids.uuid4())
@@ -83,14 +83,14 @@ def create(
 
 @db.retry_writes
 def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, Any]) -> Cell:
-    """Change a cell mapping; return it.
+    """Update a cell mapping; return it.
 
     :param cell: its uuid or name.
-    :param changes: of name, database_connection, transport_url, disabled.
-    :raises errors.CellNotFound: there is none.
-    :raises errors.AmbiguousCell: several have this name.
-    :raises errors.InvalidCell: a value makes no sense.
-    :raises errors.DuplicateCell: a cell has that name or database.
+    :param changes: new values of name, database_connection, transport_url, disabled.
+    :raises errors.CellNotFound: no cell has this uuid or name.
+    :raises errors.AmbiguousCell: several cells have this name.
+    :raises errors.InvalidCell: a value is not valid.
+    :raises errors.DuplicateCell: another cell has this name or database.
     """
     with db.write(ctx) as own:
         revisions.increment(own, revisions.CELLS)
@@ -113,11 +113,11 @@ def update(ctx: Context, cells: CellDatabases, cell: str, changes: Mapping[str, 
 
 @db.retry_writes
 def delete(ctx: Context, cells: CellDatabases, cell: str) -> None:
-    """Remove a cell mapping; its database stays as it is.
+    """Delete a cell mapping; its database is not changed.
 
     :param cell: its uuid or name.
-    :raises errors.CellNotFound: there is none.
-    :raises errors.AmbiguousCell: several have this name.
+    :raises errors.CellNotFound: no cell has this uuid or name.
+    :raises errors.AmbiguousCell: several cells have this name.
     :raises errors.CellInUse: instances or hosts are mapped to it.
     """
     with db.write(ctx) as own:
@@ -141,7 +141,7 @@ def _create(ctx: Context, cells: CellDatabases, new: Cell) -> Cell:
             present = load_cells(session)
             for cell in present:
                 if cell == dataclasses.replace(new, id=cell.id):
-                    # Ours: it was committed before our own database failed.
+                    # An earlier attempt committed it, but its commit to our own database failed.
                     return cell
             for cell in present:
                 if cell.uuid == new.uuid:
@@ -191,7 +191,7 @@ def _require_unique_name(cell: Cell, cells: list[Cell]) -> None:
 def _require_own_database(
     ctx: Context, databases: CellDatabases, cell: Cell, cells: list[Cell]
 ) -> None:
-    """Refuse the database of another cell: its instances would count twice."""
+    """Refuse the database of another cell, whose instances would count twice."""
     for other in cells:
         if other.id != cell.id and databases.same_database(ctx, other, cell):
             raise errors.DuplicateCell("database_connection", other.title)

@@ -1,4 +1,4 @@
-"""What the room's functions return."""
+"""Records that the functions of this package return."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from placement_core.masking import mask_url
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell mapping: a part of the cloud that has a database of its own.
+    """A cell mapping: a part of the cloud with a database of its own.
 
-    :ivar transport_url: where its message bus is; kept for nova, not used.
-    :ivar disabled: nothing new is scheduled there; it is counted all the same.
+    :ivar transport_url: the URL of its message bus; stored for nova, not used.
+    :ivar disabled: nova schedules no new instances there; its instances count all the same.
     """
 
     id: int
@@ -35,18 +35,18 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """Its name; or its uuid, because nova lets a cell have no name."""
+        """The cell's name, or its uuid if it has no name, which nova allows."""
         return self.name or self.uuid
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance mapping: which cell an instance is in, and whose it is.
+    """An instance mapping: the cell, project and user of an instance.
 
-    :ivar id: rises with the order of creation.
-    :ivar user_id: None: not migrated yet.
+    :ivar user_id: None: the row is not migrated yet.
     :ivar cell_uuid: None: no cell was chosen yet.
-    :ivar queued_for_delete: None: not migrated yet.
+    :ivar queued_for_delete: None: the row is not migrated yet.
+    :ivar id: increases in the order of creation.
     """
 
     uuid: str

@@ -1,7 +1,7 @@
-"""The tables of a cell's database: which exist, and creating those that are missing.
+"""Check which tables a cell's database has, and create those that are missing.
 
-Nova creates them in its own databases. An embedded deployment, whose cells have no nova,
-gets the columns that we use.
+Nova creates them in its own databases. An embedded deployment, whose cells have no nova, gets
+only the columns that are used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TABLES = tuple(table.name for table in cell_tables.metadata.sorted_tables)
 def check(
     ctx: Context, cells: CellDatabases, to_check: Sequence[Cell]
 ) -> CellAnswers[Sequence[str]]:
-    """Ask cells which of ``TABLES`` they have."""
+    """Return which of ``TABLES`` each cell has."""
     return cells.scatter_gather(ctx, lambda cell_ctx, _cell: list_present(cell_ctx), to_check)
 
 
@@ -40,9 +40,9 @@ def list_present(ctx: Context) -> list[str]:
 def sync(ctx: Context, cells: CellDatabases, cell: Cell) -> list[str]:
     """Create the tables that a cell's database lacks; return their names.
 
-    A table that exists stays as it is. An SQLite file is created too.
+    An existing table is not changed. A missing SQLite file is created, too.
 
-    :raises errors.ConfigurationError: the cell's URL makes no sense.
+    :raises errors.ConfigurationError: the cell's URL is not valid or not allowed.
     :raises errors.Unavailable: its database does not answer.
     """
     cell_ctx = cells.of(ctx, cell)
@@ -53,7 +53,7 @@ def sync(ctx: Context, cells: CellDatabases, cell: Cell) -> list[str]:
         try:
             return _create(cell_ctx, [name for name in TABLES if name not in before])
         except (db_exception.DBError, sa.exc.DBAPIError):
-            # Another process may create the same tables at this moment.
+            # Another process may have created some of the tables at the same moment.
             if list_present(cell_ctx) == before:
                 raise
 

@@ -1,4 +1,4 @@
-"""Nova's server groups, as far as their members are counted."""
+"""Read the members of nova's server groups, which are counted."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _OF_GROUP = (
 def list_members(
     ctx: Context, cells: CellDatabases, group: str, *, project_id: str
 ) -> list[str]:
-    """Return the instances of a server group, those that were deleted included.
+    """Return the uuids of a server group's instances, including deleted ones.
 
     :param group: its uuid, or its name in the project.
-    :raises errors.UnknownServerGroup: the project has none like that.
-    :raises errors.AmbiguousServerGroup: it has several of that name.
+    :raises errors.UnknownServerGroup: the project has no such group.
+    :raises errors.AmbiguousServerGroup: the project has several groups with this name.
     """
     groups: dict[str, list[str]] = {}
     if texts.is_storable(group) and texts.is_storable(project_id):

@@ -1,7 +1,7 @@
-"""Nova's tables of its API database, as far as they are used: names and columns are nova's.
+"""The tables of nova's API database that are used; names and columns are nova's.
 
 So a real nova API database can take their place (``[api_database] connection``).
-``marks`` is ours, and always in the service's own database.
+``marks`` is not nova's; it is always in the service's own database.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from placement_core.db.metadata import metadata, timestamps
 
-# A binary collation, so that names and uuids compare as text on every database.
+# A binary collation, so that names and uuids compare by their characters on every database.
 _MYSQL: dict[str, Any] = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
@@ -71,7 +71,7 @@ instance_group_member = sa.Table(
     **_MYSQL,
 )
 
-#: Nova's alone: it is read where ``[api_database]`` is nova's, and made nowhere.
+#: Only read, where ``[api_database]`` is nova's; never created by this service.
 build_requests = sa.Table(
     "build_requests", sa.MetaData(),
     sa.Column("id", sa.Integer, primary_key=True, nullable=False),
@@ -79,7 +79,7 @@ build_requests = sa.Table(
     sa.Column("instance", sa.Text),
 )
 
-#: How far a pass over many rows has come: {name of the pass: the last id it saw}.
+#: How far passes over many rows have come: {name of the pass: the last id it read}.
 watermarks = sa.Table(
     "marks", metadata,
     sa.Column("name", sa.String(64), primary_key=True),

@@ -1,4 +1,4 @@
-"""URLs of cells' databases: filling in templates, and checking what a URL may do.
+"""Fill in templates of cells' database URLs, and check that a URL is allowed.
 
 A user who may write a cell mapping decides where this service connects to and, through a
 driver's parameters, which files it reads. So each part of such a URL is checked against a list
@@ -18,13 +18,13 @@ import sqlalchemy as sa
 
 from placement_core import errors
 
-#: The drivers a URL may name, by backend; a URL that names none gets our own choice.
+#: The drivers that a URL may name, by backend; a URL that names none gets our default.
 _DRIVERS = {
     "sqlite": frozenset({"", "pysqlite"}),
     "postgresql": frozenset({"", "psycopg", "psycopg2"}),
     "mysql": frozenset({"", "pymysql", "mysqldb"}),
 }
-#: Parameters that only say how to talk to the server.
+#: Parameters that only say how to communicate with the server.
 _HARMLESS = {
     "sqlite": frozenset[str](),
     "postgresql": frozenset({
@@ -43,7 +43,7 @@ _FILES = {
     "postgresql": frozenset({"sslcert", "sslcrl", "sslkey", "sslrootcert"}),
     "mysql": frozenset({"ssl_ca", "ssl_capath", "ssl_cert", "ssl_key"}),
 }
-#: Parameters that say where the server is, beside the URL's own host.
+#: Parameters that say where the server is, in addition to the host of the URL.
 _PLACES = {
     "sqlite": frozenset[str](),
     "postgresql": frozenset({"host", "hostaddr"}),
@@ -56,11 +56,10 @@ _SERVER = re.compile(r"(?P<hostname>\[[^\]]*\]|[^:]*)(?::(?P<port>.*))?")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UrlRules:
-    """What the operator allows URLs of cells.
+    """What the operator allows in URLs of cells.
 
-    :ivar hosts: patterns of hosts, as a shell spells them; none: any host, but no socket
-        in the file system.
-    :ivar directories: folders that SQLite databases and certificates may be in.
+    :ivar hosts: shell patterns of hosts; empty: any host, but no socket in the file system.
+    :ivar directories: the directories that SQLite databases and certificates may be in.
     """
 
     hosts: tuple[str, ...]
@@ -68,13 +67,13 @@ class UrlRules:
 
 
 def fill(template: str, source: str) -> str:
-    """Return a URL with its fields filled in from another one.
+    """Return a URL with its fields filled in from another URL.
 
     :param template: may have ``{scheme}``, ``{username}``, ``{password}``, ``{hostname}``,
         ``{port}``, ``{path}``, ``{query}`` and ``{fragment}``; ``{username1}`` and so on for
-        the servers of a source that lists several. With any other field it is no template,
-        and returned as it is.
-    :raises errors.ConfigurationError: the source lacks what a field asks for.
+        the servers of a source that lists several. A URL with any other field is not a
+        template, and is returned unchanged.
+    :raises errors.ConfigurationError: the source has no value for a field.
     Source: nova, templated URLs in cell mappings.
     """
     fields = set(_FIELD.findall(template))
@@ -114,10 +113,10 @@ def _parse_server(netloc: str) -> dict[str, str | None]:
 
 
 def require_allowed(url: sa.URL, rules: UrlRules) -> None:
-    """Refuse a URL that may make this machine do more than connect to a database.
+    """Refuse a URL that could make this machine do more than connect to a database.
 
     :param url: its backend is one of ``sqlite``, ``postgresql`` and ``mysql``.
-    :raises errors.ConfigurationError: which part of it is not allowed.
+    :raises errors.ConfigurationError: a part of the URL is not allowed; the message names it.
     """
     backend = url.get_backend_name()
     driver = url.drivername.partition("+")[2]
@@ -149,7 +148,7 @@ def _list_hosts(url: sa.URL) -> Iterator[str]:
     if url.host or not places:
         yield url.host or "localhost"
     for place in places:
-        # PostgreSQL lists several as host:port; a path is a socket.
+        # A PostgreSQL URL may list several as host:port; a path is a socket.
         yield place if place.startswith(("/", "@")) else place.partition(":")[0]
 
 

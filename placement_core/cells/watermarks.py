@@ -1,4 +1,4 @@
-"""How far passes over many rows have come, kept between runs in our own database."""
+"""Watermarks: how far passes over many rows have come, stored in our own database."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INSERT = sa.insert(_watermarks)
 
 @db.retry_writes
 def get(ctx: Context, name: str) -> int:
-    """Return the last id that a pass has seen; 0: it begins at the front."""
+    """Return the last id that a pass has read; 0 if it starts at the beginning."""
     with db.read_once(ctx) as session:
         return session.execute(_GET, {"of_name": name}).scalar() or 0
 
 
 @db.retry_writes
 def put(ctx: Context, name: str, at: int) -> None:
-    """Note how far a pass has come; of two passes at once, the last to write wins."""
+    """Store how far a pass has come; of two concurrent passes, the last to write wins."""
     with db.write(ctx) as session:
         if not session.execute(_SET, {"of_name": name, "new_at": at}).rowcount:
             try:
