@@ -1,6 +1,6 @@
-"""Compute nodes of cells, and the inventories they become.
+"""The compute nodes of cells, and their migration to resource providers.
 
-``offers`` reads a node's record and says which inventories that makes; ``nodes`` reads and
-saves nodes, ``migration`` makes them resource providers, ``gate`` says whether nova is new
-enough for that.
+``offers`` derives a node's inventories from its record; ``nodes`` reads and saves nodes,
+``migration`` makes them resource providers, ``gate`` checks whether nova is new enough for
+that.
 """

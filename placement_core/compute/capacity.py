@@ -1,4 +1,4 @@
-"""The inventories of migrated compute nodes, read and changed by nova's names of fields."""
+"""Read and change the inventories of migrated compute nodes, by nova's field names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _traits = placement_tables.traits
 _NAMES = tuple(field.name for field in dataclasses.fields(InventoryValues))
 _VALUES = tuple(_inventories.c[name] for name in _NAMES)
 
-#: The one query that nodes' capacity is read with.
+#: Reads the capacity of any number of nodes.
 _OF_NODES = (
     sa.select(_migrated.c.cell_uuid, _migrated.c.node_id, _classes.c.name, *_VALUES)
     .select_from(
@@ -94,7 +94,7 @@ def list_inventories(ctx: Context, uuids: Collection[str]) -> dict[tuple[str, in
 
 @db.retry_writes
 def find_on_shared_storage(ctx: Context, uuids: Collection[str]) -> set[str]:
-    """Return those providers that share the disk of another one through an aggregate."""
+    """Return the providers that use the disk of another provider through an aggregate."""
     if not uuids:
         return set()
     with db.read_once(ctx) as session:
@@ -124,11 +124,11 @@ def save(
 ) -> None:
     """Write changed fields of a migrated node into its inventories.
 
-    ``max_unit`` follows the amount, unless it was less.
+    ``max_unit`` is set to the new amount, too, unless it was less than the old one.
 
-    :param defaults: the values of inventories that do not exist yet.
-    :raises errors.ComputeNodeNotFound: its provider was removed meanwhile.
-    :raises placement_errors.InventoryInUse: an amount of 0 is allocated from.
+    :param defaults: values for inventories that do not exist yet.
+    :raises errors.ComputeNodeNotFound: the provider was deleted meanwhile.
+    :raises placement_errors.InventoryInUse: an amount is 0, but there are allocations from it.
     """
     with db.write(ctx) as session:
         provider_id = session.execute(_PROVIDER, {"of_uuid": uuid}).scalar()
@@ -161,7 +161,7 @@ def _change_inventory(
     present: InventoryValues | None, default: InventoryValues | None, amount: int | None,
     ratio: float | None,
 ) -> InventoryValues | None:
-    """Return an inventory with another amount or ratio; None: there is none of this class."""
+    """Return an inventory with another amount or ratio, or None if the amount is 0."""
     before = present or default
     total = amount if amount is not None else (present.total if present else 0)
     if not total:

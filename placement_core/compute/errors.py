@@ -1,4 +1,4 @@
-"""Errors of the compute room."""
+"""Errors of the compute package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from placement_core import errors
 
 
 class ComputeNodeNotFound(errors.NotFound):
-    """No cell has such a compute node."""
+    """No cell has a compute node with this uuid."""
 
     code = "compute.node.not_found"
 
@@ -16,7 +16,7 @@ class ComputeNodeNotFound(errors.NotFound):
 
 
 class NotMigratable(errors.Conflict):
-    """A compute node cannot become a resource provider as it is."""
+    """A compute node cannot become a resource provider in its present state."""
 
     code = "compute.node.not_migratable"
 
@@ -26,7 +26,7 @@ class NotMigratable(errors.Conflict):
 
 
 class DuplicateComputeNode(NotMigratable):
-    """Two compute nodes have one uuid."""
+    """Two compute nodes have the same uuid."""
 
     code = "compute.node.duplicate"
 
@@ -37,7 +37,7 @@ class DuplicateComputeNode(NotMigratable):
 
 
 class InvalidComputeNode(errors.Invalid):
-    """A value that no compute node can have."""
+    """A field of a compute node has an invalid value."""
 
     code = "compute.node.invalid"
 
@@ -47,7 +47,7 @@ class InvalidComputeNode(errors.Invalid):
 
 
 class CellsMissing(errors.Unavailable):
-    """A compute node may be in a cell that does not answer."""
+    """A compute node was not found, but some cells do not answer."""
 
     code = "compute.cells_missing"
 

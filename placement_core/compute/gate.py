@@ -1,7 +1,7 @@
-"""Whether all of nova is new enough to find a node's capacity in inventories.
+"""Check whether all of nova is new enough to find a node's capacity in inventories.
 
 Source: seed 001, requirement I6. Differs from nova's own checks: services that are forced
-down count, because they come back as they were.
+down count, because they may return with the same version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from placement_core.context import Context
 
 #: The services that read compute nodes. The API has two names.
 _BINARIES = ("nova-api", "nova-osapi_compute", "nova-conductor")
-#: How many services are named where more are too old.
+#: How many services a reason names at most.
 _MOST_NAMED = 3
 
 _services = cell_tables.services
@@ -37,7 +37,7 @@ _OLDER = (
 class MigrationGate:
     """Whether compute nodes may be migrated.
 
-    :ivar reason: why not; empty where they may.
+    :ivar reason: why not; empty if they may.
     """
 
     reason: str = ""
@@ -49,9 +49,9 @@ class MigrationGate:
 
 
 def check(ctx: Context, cells: CellDatabases, minimum: int) -> MigrationGate:
-    """Ask every cell for services that are older than ``minimum``.
+    """Return whether all services in all cells have at least the version ``minimum``.
 
-    The gate is open where there are no services at all.
+    The gate is closed if a cell does not answer, and open if there are no services at all.
     """
 
     def read(ctx: Context, _cell: Cell) -> Sequence[sa.Row[Any]]:

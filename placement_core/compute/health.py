@@ -1,4 +1,4 @@
-"""Whether compute nodes work, according to nova's records of them and of their services.
+"""Check whether compute nodes work, by nova's records of them and of their services.
 
 Source: spec blazar §4 (monitor). Differs: a service that is silent counts as down, too.
 """
@@ -22,7 +22,7 @@ _BINARY = "nova-compute"
 
 _nodes, _services = cell_tables.compute_nodes, cell_tables.services
 
-#: When a service reported its state for the last time.
+#: When a service last reported its state.
 _seen_at = sa.func.coalesce(_services.c.last_seen_up, _services.c.created_at)
 _STATES = (
     sa.select(
@@ -39,8 +39,8 @@ _STATES = (
 class Health:
     """Which compute nodes work.
 
-    :ivar troubles: {the uuid of a node: why it does not work, empty if it does}.
-    :ivar complete: every cell answered: there are no other nodes.
+    :ivar troubles: {uuid of a node: why it does not work; empty if it does}.
+    :ivar complete: whether every cell answered, so that there are no other nodes.
     """
 
     troubles: Mapping[str, str]
@@ -54,9 +54,9 @@ def check(
 
     Times are compared with the clock of the cell's database.
 
-    :param all_cells: all cells there are.
-    :param silent_seconds: a service that has not reported its state for so long does not
-        work; 0: only one that is disabled or forced down does not.
+    :param all_cells: all cells, not just some.
+    :param silent_seconds: a service that has not reported its state for so many seconds does
+        not work; 0: only a service that is disabled or forced down does not work.
     """
 
     def read(ctx: Context, _cell: Cell) -> dict[str, str]:
@@ -68,8 +68,8 @@ def check(
     troubles: dict[str, str] = {}
     for troubles_of_cell in answers.answers.values():
         for uuid, trouble in troubles_of_cell.items():
-            # A node may have two records, as while it moves to another cell: one that works
-            # is enough.
+            # A node may have two records while it moves to another cell; it works if one of
+            # them does.
             troubles[uuid] = trouble and troubles.get(uuid, trouble)
     return Health(troubles, complete=not answers.missing)
 

@@ -1,11 +1,12 @@
-"""One compute node becomes a resource provider: ``_migrate_inventory`` of the seed.
+"""Migrate one compute node to a resource provider.
 
-The lock of the provider's row serializes: two runs at once make one provider. What the node's
-record said when it was migrated is kept (``migrated_nodes``). While that is unchanged, nothing
-is written, so that nova's compute service, or an operator, may change the inventories; a
-class of which the record says something else is written anew. An existing provider keeps the
-inventories that it has when its node is migrated for the first time.
-Source: seed 001, requirement I6.
+The lock of the provider's row serializes migrations: two concurrent runs create one provider.
+What the node's record said when it was migrated is stored in ``migrated_nodes``. While that is
+unchanged, nothing is written, so that nova's compute service, or an operator, may change the
+inventories. If the record says something else of a resource class, its inventory is written
+again. An existing provider keeps the inventories that it has when its node is migrated for the
+first time.
+Source: seed 001 (``_migrate_inventory``), requirement I6.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from placement_core.placement import (
     tables as placement_tables,
 )
 
-#: What one compute node's record said, as ``Offer.facts``.
+#: What the record of a compute node said, as in ``Offer.facts``.
 Facts = Mapping[str, Sequence[float | None]]
 
 _migrated = tables.migrated_nodes
@@ -63,7 +64,7 @@ _NAMED = sa.select(_providers.c.uuid).where(_providers.c.name == sa.bindparam("o
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MigratedNode:
-    """Which node a provider was made of."""
+    """The compute node that was migrated to a resource provider."""
 
     uuid: str
     cell_uuid: str
@@ -71,13 +72,13 @@ class MigratedNode:
     facts: Facts
 
     def is_of(self, cell: Cell, node: NodeRow) -> bool:
-        """Say whether it is this node."""
+        """Return whether it is this node."""
         return (self.cell_uuid, self.node_id) == (cell.uuid, node.id)
 
 
 @db.retry_writes
 def list_migrated(ctx: Context, uuids: Collection[str]) -> dict[str, MigratedNode]:
-    """Return {uuid: migrated node} of those whose providers exist."""
+    """Return {uuid: migrated node} of the nodes whose providers exist."""
     if not uuids:
         return {}
     with db.read_once(ctx) as session:
@@ -86,7 +87,7 @@ def list_migrated(ctx: Context, uuids: Collection[str]) -> dict[str, MigratedNod
 
 
 def is_due(migrated: MigratedNode | None, cell: Cell, node: NodeRow, offer: Offer) -> bool:
-    """Say whether a node is not migrated, or its record has changed since."""
+    """Return whether a node is not migrated, or its record has changed since."""
     if migrated is None or not migrated.is_of(cell, node):
         return True
     return _to_json(_merge_facts(offer, migrated.facts)) != _to_json(migrated.facts)
@@ -97,10 +98,12 @@ def migrate_inventory(
 ) -> str:
     """Make a node a resource provider with inventories; return its uuid.
 
-    One transaction. Where the cell has a database of its own, a uuid that the node lacks
-    is written there before: if the run ends then, the next one goes on from there.
+    Missing custom resource classes are created first; the rest is one transaction. If the cell
+    has a database of its own, a uuid that the node lacks is written there before; should the
+    run end then, the next one continues from there.
 
-    :raises errors.NotMigratable: it cannot be one; two nodes with one uuid, for example.
+    :raises errors.NotMigratable: the node cannot be one, for example because another node has
+        its uuid.
     :raises core_errors.Unavailable: a database does not answer.
     """
     cell_ctx = cells.of(ctx, cell)
@@ -138,9 +141,10 @@ def _write(
 def _put_inventories(
     session: Session, provider_id: int, offer: Offer, before: Facts | None
 ) -> None:
-    """Write the inventories of classes of which the node's record has changed.
+    """Write the inventories of the classes whose facts have changed.
 
-    :param before: what it said last; None: it is migrated for the first time.
+    :param before: the facts of the last migration; None: the node was not migrated before, or
+        its provider is new.
     """
     ids = resource_classes.ids(session, {*offer.inventories, *(before or ())})
     present = inventories.read_class_ids(session, provider_id)
@@ -152,11 +156,11 @@ def _put_inventories(
         else:
             changed = {ids[name]: values for name, values in offer.inventories.items()
                        if list(offer.facts[name]) != list(before.get(name, ()))}
-            # A class that could not be parsed may still be there.
+            # A class that could not be parsed may still exist.
             removed = set() if offer.remarks else present & {
                 ids[name] for name in before if name in ids and name not in offer.facts}
     except KeyError:
-        # A custom class was removed since it was ensured.
+        # A custom class was deleted after it had been ensured.
         raise db.TransactionConflict from None
     removed -= {
         id_ for id_ in removed
@@ -170,7 +174,7 @@ def _put_inventories(
 def _lock_or_create_provider(
     ctx: Context, session: Session, cell: Cell, node: NodeRow, uuid: str
 ) -> tuple[int, bool]:
-    """Return the id of a node's provider, whose row is locked, and whether it is new."""
+    """Lock or create a node's provider; return its id, and whether it is new."""
     row = session.execute(_PROVIDER, {"of_uuid": uuid}).first()
     if row is not None:
         locks.lock_providers(session, {row.id: 0})
@@ -195,12 +199,12 @@ def _lock_or_create_provider(
 def _find_stale_owner(
     ctx: Context, cells: CellDatabases, cell: Cell, node: NodeRow
 ) -> MigratedNode | None:
-    """Return another node that was migrated with this one's uuid and does not exist any more.
+    """Return another node that was migrated with this node's uuid and no longer exists.
 
-    A node keeps its uuid when it is moved to another cell, or registers again.
+    A node keeps its uuid when it moves to another cell, or registers again.
 
-    :raises errors.DuplicateComputeNode: that node exists.
-    :raises errors.NotMigratable: its cell does not answer.
+    :raises errors.DuplicateComputeNode: the other node still exists.
+    :raises errors.NotMigratable: the cell of the other node does not answer.
     """
     with db.read_once(ctx) as session:
         row = session.execute(_RECORD, {"of_uuid": node.uuid}).first()
@@ -238,7 +242,7 @@ def _put_record(
 
 
 def _merge_facts(offer: Offer, before: Facts | None) -> Facts:
-    """Return the facts to keep; those that could not be parsed this time stay as they were."""
+    """Return the facts to store; keep the old ones if some could not be parsed this time."""
     return {**(before or {}), **offer.facts} if offer.remarks else offer.facts
 
 
@@ -259,7 +263,7 @@ def _give_uuid(ctx: Context, cell: Cell, node: NodeRow) -> NodeRow:
 
 
 def _require_uuid(cell: Cell, node: NodeRow) -> str:
-    """Return the uuid of a node, which a provider can have."""
+    """Return the uuid of a node, if a provider can have it."""
     try:
         uuid = str(uuids.UUID(node.uuid or ""))
     except ValueError:

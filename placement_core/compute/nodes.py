@@ -1,8 +1,8 @@
-"""Compute nodes, whose capacity is in inventories without that callers notice.
+"""Read, save and migrate compute nodes, wherever their capacity is stored.
 
-A node that is not a resource provider yet becomes one when it is read, and all of them do
-in bulk (``migrate``), as soon as nova's services are new enough. Until then its capacity is
-read from its cell's table.
+Callers need not know whether that is in inventories or in the cell's table. A node that is not
+a resource provider yet becomes one when it is read, or in bulk (``migrate``), as soon as nova's
+services are new enough. Until then its capacity is read from its cell's table.
 Source: seed 001, requirements I1, I5 and I6.
 """
 
@@ -33,7 +33,7 @@ from placement_core.plugin_api.counting import MissingCell
 
 LOG = logging.getLogger(__name__)
 
-#: How many nodes one read migrates; the rest is left to the next one.
+#: How many nodes one read migrates; the rest are left to the next read.
 ON_LOAD = 50
 #: The largest size of a page of nodes.
 LARGEST_PAGE = 1000
@@ -41,7 +41,7 @@ LARGEST_PAGE = 1000
 _WATERMARK = "migrate_compute_nodes"
 #: How many rows of a cell a migration reads at a time.
 _PAGE = 200
-#: A watermark is a cell's id and a node's id in one number.
+#: A watermark is one number: a cell's id, then a node's id in this many bits.
 _NODE_BITS = 32
 
 #: (cell uuid, node id).
@@ -53,8 +53,8 @@ Located = tuple[Cell, NodeRow]
 class NodePage:
     """A page of compute nodes.
 
-    :ivar missing: cells whose nodes are not in it.
-    :ivar more: whether there are others after the last one.
+    :ivar missing: the cells that did not answer, whose nodes are not in the page.
+    :ivar more: whether there are nodes after the last one.
     """
 
     nodes: Sequence[ComputeNode]
@@ -64,14 +64,14 @@ class NodePage:
 
 @dataclasses.dataclass(slots=True)
 class MigrationProgress:
-    """What a run of the migration did.
+    """The result of a run of the migration.
 
-    :ivar gate: whether it could begin.
-    :ivar found: how many nodes it met that are not migrated, or have changed since.
+    :ivar gate: whether nodes may be migrated.
+    :ivar found: how many nodes it found that are not migrated, or have changed since.
     :ivar done: how many of them it migrated.
     :ivar refused: why it did not migrate others, in sentences.
     :ivar remarks: what is not counted of the migrated nodes, in sentences.
-    :ivar missing: cells that did not answer.
+    :ivar missing: the cells that did not answer.
     """
 
     gate: MigrationGate
@@ -83,7 +83,7 @@ class MigrationProgress:
 
     @property
     def troubles(self) -> list[str]:
-        """Why some nodes may be left, in sentences."""
+        """Why some nodes may not be migrated, in sentences."""
         closed = [] if self.gate.open or not self.found else [
             f"{self.found} compute nodes have to wait: {self.gate.reason}."]
         return [*closed, *self.refused, *(
@@ -94,7 +94,7 @@ class MigrationProgress:
 def migrate_compute_nodes(ctx: Context, max_count: int, nodes: ComputeNodes) -> tuple[int, int]:
     """Make compute nodes resource providers (online migration).
 
-    :returns: (how many waited for it, how many of them were migrated now).
+    :returns: (how many nodes were found to migrate, how many of them were migrated).
     """
     progress = nodes.migrate(ctx, max_count)
     for line in (*progress.troubles, *progress.remarks):
@@ -111,9 +111,9 @@ class ComputeNodes:
     """Reads, saves and migrates the compute nodes of all cells."""
 
     def __init__(self, conf: cfg.ConfigOpts, cells: CellDatabases) -> None:
-        """Take the options of ``[compute]``.
+        """Read the options of ``[compute]``.
 
-        :raises core_errors.ConfigurationError: one makes no sense.
+        :raises core_errors.ConfigurationError: an option is not valid.
         """
         self._cells = cells
         self._rules = offers.OfferRules.from_conf(conf)
@@ -123,16 +123,16 @@ class ComputeNodes:
         self, ctx: Context, *, cell: str | None = None, named: str | None = None,
         after: Key | None = None, limit: int = LARGEST_PAGE,
     ) -> NodePage:
-        """Return nodes, by cell and in the order of creation.
+        """Return a page of nodes, ordered by cell and, in a cell, by creation.
 
-        One statement in each cell, and one in our own database for all of them. Nodes
-        that are not migrated cost more; up to ``ON_LOAD`` of them are migrated.
+        It takes one statement in each cell, and one in the service's own database for all
+        nodes. Nodes that are not migrated take more; up to ``ON_LOAD`` of them are migrated.
 
         :param cell: the uuid or name of the only cell to read.
-        :param named: only those whose host or hypervisor_hostname this is.
-        :param after: the last one of the page before.
-        :raises cells.errors.UnknownCell: there is no such cell.
-        :raises cells.errors.AmbiguousCell: several have this name.
+        :param named: only nodes with this host or hypervisor_hostname.
+        :param after: the last node of the previous page.
+        :raises cells.errors.UnknownCell: the cell does not exist.
+        :raises cells.errors.AmbiguousCell: several cells have this name.
         """
         to_read = self._cells.cells(ctx)
         if cell is not None:
@@ -159,9 +159,9 @@ class ComputeNodes:
     def get(self, ctx: Context, uuid: str) -> ComputeNode:
         """Return a node.
 
-        :raises errors.ComputeNodeNotFound: no cell has it.
-        :raises errors.CellsMissing: none of the cells that answer has it.
-        :raises errors.DuplicateComputeNode: several have it.
+        :raises errors.ComputeNodeNotFound: no cell has the node.
+        :raises errors.CellsMissing: no cell that answers has the node, and some do not answer.
+        :raises errors.DuplicateComputeNode: several nodes have this uuid.
         """
         [node] = self._add_capacity(ctx, [self._find(ctx, uuid)])
         return node
@@ -174,17 +174,17 @@ class ComputeNodes:
         return rows.read_cpu_info(self._cells.of(ctx, node.cell), node.id)
 
     def save(self, ctx: Context, uuid: str, changes: Mapping[str, Any]) -> ComputeNode:
-        """Change a node's capacity; return the node.
+        """Update a node's capacity; return the node.
 
-        It is written to the inventories only; to the cell's table while some service of nova
-        would read it there.
+        The values are written to the inventories only; or, while some service of nova would
+        read them there, to the cell's table only.
 
-        :param changes: of vcpus, memory_mb, local_gb and the three ratios.
-        :raises errors.ComputeNodeNotFound: no cell has it.
-        :raises errors.CellsMissing: none of the cells that answer has it.
+        :param changes: new values of vcpus, memory_mb, local_gb and the three ratios.
+        :raises errors.ComputeNodeNotFound: no cell has the node.
+        :raises errors.CellsMissing: no cell that answers has the node, and some do not answer.
         :raises errors.InvalidComputeNode: a value is not valid.
-        :raises errors.NotMigratable: it can be saved in neither place.
-        :raises placement.errors.InventoryInUse: an amount of 0 is allocated from.
+        :raises errors.NotMigratable: the values can be written to neither place.
+        :raises placement.errors.InventoryInUse: an amount is 0, but there are allocations from it.
         """
         capacity.validate(changes)
         cell, row = self._find(ctx, uuid)
@@ -199,9 +199,9 @@ class ComputeNodes:
         return self.get(ctx, uuid)
 
     def migrate(self, ctx: Context, max_count: int) -> MigrationProgress:
-        """Make nodes resource providers, at most ``max_count``, from where the last run stopped.
+        """Migrate at most ``max_count`` nodes, starting where the last run stopped.
 
-        Nodes that cannot be migrated, and cells that do not answer, delay no others.
+        Nodes that cannot be migrated, and cells that do not answer, do not delay others.
         """
         progress = MigrationProgress(gate.check(ctx, self._cells, self._minimum))
         if not progress.gate.open:
@@ -215,7 +215,7 @@ class ComputeNodes:
         return progress
 
     def dry_run(self, ctx: Context) -> MigrationProgress:
-        """Return what ``migrate`` has to do; nothing is written."""
+        """Return what ``migrate`` would find, without writing anything."""
         return self._count(
             ctx, MigrationProgress(gate.check(ctx, self._cells, self._minimum)))
 
@@ -227,7 +227,7 @@ class ComputeNodes:
         self, ctx: Context, progress: MigrationProgress, max_count: int, after: int,
         until: int | None,
     ) -> int | None:
-        """Migrate nodes in their order; return where it stopped, None at the end."""
+        """Migrate nodes in order; return the watermark where it stopped, or None at the end."""
         for at, (cell, node), offer in self._list_due(ctx, progress, after, until):
             progress.found += 1
             outcome = self._migrate_one(ctx, cell, node, offer)
@@ -265,7 +265,7 @@ class ComputeNodes:
     def _read_pages(
         self, ctx: Context, progress: MigrationProgress, cell: Cell, after: int
     ) -> Iterator[list[NodeRow]]:
-        """Yield the rows of a cell; note when it does not answer."""
+        """Yield pages of a cell's rows; record in ``progress`` if the cell does not answer."""
         def read(ctx: Context, _cell: Cell) -> list[NodeRow]:
             return rows.list_page(ctx, after=after, most=_PAGE)
 
@@ -283,14 +283,14 @@ class ComputeNodes:
     def _migrate_one(
         self, ctx: Context, cell: Cell, node: NodeRow, offer: Offer
     ) -> str | core_errors.Error:
-        """Migrate a node; return its uuid, or why it is not migrated."""
+        """Migrate a node; return its uuid, or the error that prevented it."""
         try:
             return migration.migrate_inventory(ctx, self._cells, cell, node, offer)
         except (errors.NotMigratable, core_errors.Unavailable) as error:
             return error
 
     def _read_offers(self, ctx: Context, located: Sequence[Located]) -> dict[Key, Offer]:
-        """Return what nodes offer, without those of cells that do not answer."""
+        """Return what nodes offer, except the nodes of cells that do not answer."""
         ids: dict[str, list[int]] = collections.defaultdict(list)
         for cell, node in located:
             ids[cell.uuid].append(node.id)
@@ -314,7 +314,7 @@ class ComputeNodes:
         cells = self._cells.cells(ctx)
         answers = self._cells.scatter_gather(
             ctx, lambda ctx, _cell: rows.list_by_uuid(ctx, uuid), cells)
-        # MySQL compares without regard to case.
+        # MySQL compares case-insensitively.
         located = [(cell, node) for cell in cells
                    for node in answers.answers.get(cell.uuid, ()) if node.uuid == uuid]
         if len(located) > 1:
@@ -328,7 +328,7 @@ class ComputeNodes:
         return located[0]
 
     def _add_capacity(self, ctx: Context, located: Sequence[Located]) -> list[ComputeNode]:
-        """Return nodes with their capacity; migrate those that are not yet."""
+        """Return nodes with their capacity; migrate the nodes that are not migrated yet."""
         capacities = capacity.list_inventories(
             ctx, [node.uuid for _, node in located if node.uuid])
         loaded = self._load(ctx, [
@@ -346,7 +346,7 @@ class ComputeNodes:
         return nodes
 
     def _load(self, ctx: Context, located: Sequence[Located]) -> dict[Key, ComputeNode]:
-        """Migrate nodes that are read, or say why they are not migrated."""
+        """Migrate nodes that are read; return them, with the reasons why some are not migrated."""
         if not located:
             return {}
         offered = self._read_offers(ctx, located)
@@ -378,7 +378,7 @@ class ComputeNodes:
         return nodes
 
     def _give_uuid(self, ctx: Context, node: ComputeNode) -> ComputeNode:
-        """Give a node a uuid when it is read: that need not wait for the gate."""
+        """Give a node that is read a uuid, which need not wait for the gate."""
         try:
             uuid = rows.give_uuid(self._cells.of(ctx, node.cell), node.id)
         except core_errors.Unavailable:
@@ -388,7 +388,7 @@ class ComputeNodes:
     def _make_record(
         self, cell: Cell, node: NodeRow, state: State, reason: str = ""
     ) -> ComputeNode:
-        """Return a node as its row has it."""
+        """Return a node with the values of its row."""
         ratios: dict[str, Any] = {
             ratio: getattr(node, ratio) or self._rules.ratios[name]
             for name, (_, ratio) in capacity.FIELDS.items()}
@@ -411,7 +411,7 @@ def _make_aware(moment: datetime.datetime | None) -> datetime.datetime | None:
 
 
 def _add_inventories(node: ComputeNode, inventories: Capacity) -> ComputeNode:
-    """Return a node with the values of its inventories, and 0 where it has none."""
+    """Return a node with the values of its inventories; an amount without inventory is 0."""
     fields: dict[str, Any] = {}
     for name, (amount, ratio) in capacity.FIELDS.items():
         fields[amount] = inventories[name].total if name in inventories else 0

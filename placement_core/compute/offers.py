@@ -1,9 +1,9 @@
-"""What a compute node offers, parsed from its record: inventories by resource class.
+"""Derive the inventories that a compute node offers from its record.
 
 Nothing here reads a database. What cannot be parsed is left out with a remark; the rest
 counts all the same.
-Source: seed 001; spec nova_quota §4. Differs: max_unit is what one instance may take,
-total 0 is no inventory, and only what the host keeps from shared processors is PCPU.
+Source: seed 001; spec nova_quota §4. Differs: max_unit is the most that one instance may take,
+a total of 0 makes no inventory, and only processors that are never shared count as PCPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from placement_core.compute.records import NodeRow
 from placement_core.placement import inventories, locks, resource_classes
 from placement_core.placement.records import InventoryValues
 
-#: The type of devices whose pools have none: those of nova before Liberty.
+#: The type of devices in pools that have no type: those of nova before Liberty.
 _PLAIN_DEVICE = "type-PCI"
 
 _DISK = "DISK_GB"
@@ -32,12 +32,12 @@ _DISK = "DISK_GB"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OfferRules:
-    """The options of ``[compute]`` that say what inventories are made of.
+    """The options of ``[compute]`` that inventories depend on.
 
-    :ivar ratios: {resource class: the ratio of nodes that have none}.
-    :ivar reserved: {resource class: what the host keeps}, in the units of the class.
+    :ivar ratios: {resource class: the allocation ratio of nodes that have none}.
+    :ivar reserved: {resource class: the amount reserved for the host}, in units of the class.
     :ivar shared_storage: patterns of the names of nodes without disks of their own.
-    :ivar pci_classes: {type of device: its class}.
+    :ivar pci_classes: {type of device: resource class}.
     :ivar max_units: {resource class: the most that one instance may have}.
     """
 
@@ -67,7 +67,7 @@ class OfferRules:
              for name, amount in group.max_units.items()})
 
     def shares_storage(self, name: str) -> bool:
-        """Say whether a node of this name has no disks of its own."""
+        """Return whether a node with this name has no disks of its own."""
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.shared_storage)
 
 
@@ -76,9 +76,9 @@ class Offer:
     """What a node offers.
 
     :ivar inventories: {resource class: values}.
-    :ivar facts: {resource class: what the node's record says of it}: while that stays
-        the same, the node has not changed. Options are not part of it, and neither is
-        what changes with every instance (``disk_available_least``).
+    :ivar facts: {resource class: what the node's record says of it}. While they are the same,
+        the node has not changed. They include neither options nor values that change with
+        every instance (``disk_available_least``).
     :ivar remarks: what could not be parsed, in sentences.
     """
 
@@ -93,19 +93,19 @@ def parse_node(
 ) -> Offer:
     """Return what a node offers.
 
-    :param devices: {type of device: how many there are, in use or not}; None takes
-        ``pci_stats``, which has the free ones only where nova writes it.
-    :param shared_storage: its disk is another provider's.
+    :param devices: {type of device: how many there are, in use or not}; None: use
+        ``pci_stats``, where nova writes only the free ones.
+    :param shared_storage: the node uses the disk of another provider.
     """
     return _NodeParser(node, rules).parse(devices, shared_storage)
 
 
 class _InvalidField(ValueError):
-    """A field of the node that cannot be parsed."""
+    """A field of the node cannot be parsed."""
 
 
 class _NodeParser:
-    """Parses one node."""
+    """Parses the record of one node."""
 
     def __init__(self, node: NodeRow, rules: OfferRules) -> None:
         self._node, self._rules = node, rules
@@ -169,7 +169,7 @@ class _NodeParser:
         self, name: str, total: object, *, bound: int | None = None, ratio: float = 1.0,
         reserved: int = 0, fact: Sequence[float | None] = (),
     ) -> None:
-        """Add an inventory; none of total 0, for which placement has no row."""
+        """Add an inventory, unless its total is 0: placement has no rows for that."""
         if not isinstance(total, int) or isinstance(total, bool) or total < 0:
             self._remarks.append(f"there are {total!r} of {name}; they are not counted")
             return
@@ -194,8 +194,8 @@ class _NodeParser:
 def _parse_device_pools(text: str | None) -> dict[str, int]:
     """Return {type of device: how many} of ``pci_stats``.
 
-    It is a versioned object of nova (a list of pools), or what older releases wrote: pools
-    as plain documents, or a single one.
+    It is a versioned object of nova (a list of pools), or the form of older releases: a list of
+    plain JSON objects, or a single one.
     """
     counts: dict[str, int] = collections.defaultdict(int)
     data = _parse_json(text)
@@ -213,10 +213,10 @@ def _parse_device_pools(text: str | None) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _NumaCell:
-    """One cell of a host.
+    """One NUMA cell of a host.
 
-    :ivar cpus: all processors (threads) that instances may have.
-    :ivar dedicated: those of them that are never shared.
+    :ivar cpus: all processors (threads) that instances may use.
+    :ivar dedicated: the processors among them that are never shared.
     :ivar siblings: the threads of each core.
     """
 
@@ -228,13 +228,13 @@ class _NumaCell:
 
     @property
     def cores(self) -> int:
-        """How many cores the processors are; one whose siblings are unknown is a core."""
+        """The number of cores; a processor whose siblings are unknown counts as a core."""
         cores = [self.cpus & threads for threads in self.siblings if self.cpus & threads]
         return len(cores) + len(self.cpus.difference(*cores))
 
 
 def _parse_topology(text: str | None) -> list[_NumaCell]:
-    """Return the cells of ``numa_topology``: nova's object, or its form before Liberty."""
+    """Return the cells of ``numa_topology``: a nova object, or the form before Liberty."""
     data = _parse_json(text)
     if not data:
         return []
@@ -248,7 +248,7 @@ def _parse_cell(data: Mapping[str, Any]) -> _NumaCell:
     shared = _parse_numbers(data["cpuset"])
     dedicated = _parse_numbers(data.get("pcpuset") or ())
     return _NumaCell(
-        # A host that dedicates none lists all its processors in both.
+        # A host without dedicated processors lists all of them in both.
         shared | dedicated, dedicated - shared,
         tuple(_parse_numbers(threads) for threads in data.get("siblings") or ()),
         _require_whole(data["memory"]), data.get("socket"))
@@ -261,7 +261,7 @@ def _parse_old_cell(data: Mapping[str, Any]) -> _NumaCell:
 
 
 def _parse_ranges(text: str) -> Iterator[int]:
-    """Yield the numbers of ``0-3,5``; ``^2`` excludes one."""
+    """Yield the numbers of a text such as ``0-3,5``; ``^2`` excludes the number 2."""
     excluded: set[int] = set()
     included: set[int] = set()
     for part in filter(None, (item.strip() for item in text.split(","))):
@@ -272,7 +272,7 @@ def _parse_ranges(text: str) -> Iterator[int]:
 
 
 def _parse_index(text: str) -> int:
-    """Return the number of a processor; hosts have thousands, not millions."""
+    """Return the number of a processor; refuse numbers larger than any host has."""
     number = int(text)
     if not 0 <= number < 2**16:
         raise _InvalidField

@@ -1,4 +1,4 @@
-"""What the room's functions take and return."""
+"""Records that the functions of this package take and return."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from placement_core.placement.records import InventoryValues
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A row of a cell's ``compute_nodes``, as far as it is used; names are nova's.
+    """A row of a cell's ``compute_nodes``, with the columns that are used; names are nova's.
 
-    The three amounts and ratios are what nova's compute service reported; where the node
-    is migrated, its inventories count instead. Ratios of None or 0.0 are not set.
+    The three amounts and ratios are what nova's compute service reported; if the node is
+    migrated, its inventories count instead. Ratios of None or 0.0 are not set.
     """
 
     id: int
@@ -39,16 +39,16 @@ class NodeRow:
 
     @property
     def title(self) -> str:
-        """The name by which messages call it."""
+        """The name of the node in messages."""
         return self.hypervisor_hostname or self.host or f"number {self.id}"
 
 
 class State(enum.Enum):
-    """Where a node's capacity is kept."""
+    """Where a node's capacity is stored."""
 
     #: In the inventories of a resource provider.
     MIGRATED = "migrated"
-    #: Still in the cell's table: nothing stands in the way, but it was not its turn yet.
+    #: Still in the cell's table: it was not its turn yet, or a database did not answer.
     PENDING = "pending"
     #: Still in the cell's table: some service of nova is too old, or a cell is missing.
     GATE_CLOSED = "gate_closed"
@@ -58,12 +58,12 @@ class State(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ComputeNode:
-    """A compute node, wherever its capacity is kept; names of fields are nova's.
+    """A compute node, wherever its capacity is stored; names of fields are nova's.
 
-    :ivar inventories: {resource class: values}, of the provider or, where the node is
-        not migrated, what they would be.
-    :ivar reason: why it is not migrated; empty where it is.
-    :ivar remarks: what of its record could not be understood.
+    :ivar inventories: {resource class: values} of the provider; if the node is not migrated,
+        what they would be.
+    :ivar reason: why the node is not migrated; empty if it is.
+    :ivar remarks: what in its record could not be parsed, in sentences.
     """
 
     cell: Cell

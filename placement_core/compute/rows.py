@@ -1,4 +1,4 @@
-"""Rows of ``compute_nodes`` and ``pci_devices`` in a cell's database.
+"""Read and write rows of ``compute_nodes``, and count ``pci_devices``, in a cell's database.
 
 Each function takes a context on that database.
 """
@@ -46,10 +46,11 @@ _DEVICES = (
 
 
 def list_page(ctx: Context, *, after: int, most: int, named: str | None = None) -> list[NodeRow]:
-    """Return rows in the order of their ids.
+    """Return a page of rows in the order of their ids.
 
-    :param after: the last id of the page before.
-    :param named: only those whose host or hypervisor_hostname this is.
+    :param after: the last id of the previous page.
+    :param most: the largest number of rows to return.
+    :param named: only rows with this host or hypervisor_hostname.
     """
     statement = _PAGE
     if named is not None:
@@ -59,12 +60,12 @@ def list_page(ctx: Context, *, after: int, most: int, named: str | None = None) 
 
 
 def list_by_uuid(ctx: Context, uuid: str) -> list[NodeRow]:
-    """Return the rows that have a uuid: one, unless something is wrong."""
+    """Return the rows that have a uuid: at most one in a consistent database."""
     return _read(ctx, _BY_UUID, {"of_uuid": uuid})
 
 
 def find_by_id(ctx: Context, id_: int) -> NodeRow | None:
-    """Return a row; None: it was deleted."""
+    """Return a row, or None if it was deleted."""
     return next(iter(_read(ctx, _BY_ID, {"of_id": id_})), None)
 
 
@@ -75,7 +76,7 @@ def read_cpu_info(ctx: Context, id_: int) -> str | None:
 
 
 def count_devices(ctx: Context, ids: Collection[int]) -> Mapping[int, Mapping[str, int]]:
-    """Return {node id: {type of device: how many}}, without nodes that have none."""
+    """Return {node id: {type of device: how many}}; nodes without devices are missing."""
     counts: dict[int, dict[str, int]] = collections.defaultdict(dict)
     with db.read_once(ctx) as session:
         for row in session.execute(_DEVICES, {"ids": list(ids)}):
@@ -85,7 +86,7 @@ def count_devices(ctx: Context, ids: Collection[int]) -> Mapping[int, Mapping[st
 
 @db.retry_writes
 def give_uuid(ctx: Context, id_: int) -> str | None:
-    """Give a row a uuid unless it has one; return the one it has; None: it was deleted."""
+    """Set a row's uuid if it has none; return its uuid, or None if the row was deleted."""
     with db.write(ctx) as session:
         session.execute(_GIVE_UUID, {"of_id": id_, "new_uuid": str(uuids.uuid4())})
         row = session.execute(_BY_ID, {"of_id": id_}).first()
@@ -94,7 +95,7 @@ def give_uuid(ctx: Context, id_: int) -> str | None:
 
 @db.retry_writes
 def update(ctx: Context, id_: int, values: Mapping[str, Any]) -> None:
-    """Change columns of a row."""
+    """Update columns of a row."""
     with db.write(ctx) as session:
         session.execute(_UPDATE.values(**values), {"of_id": id_})
 

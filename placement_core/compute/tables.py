@@ -1,4 +1,4 @@
-"""Which compute nodes became resource providers."""
+"""The table of compute nodes that are migrated to resource providers."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ _MYSQL: dict[str, Any] = {
     "mysql_collate": "utf8mb4_bin",
 }
 
-#: The node that a provider with its uuid was made of. ``facts`` is what its record said
-#: then, a JSON document {resource class: …}: while that is unchanged, inventories are not
-#: written, so that others may change them.
+#: The node that was migrated to the provider with this uuid. ``facts`` is what the node's record
+#: said then, a JSON document {resource class: …}. While that is unchanged, inventories are not
+#: written, so that nova or an operator may change them.
 migrated_nodes = sa.Table(
     "migrated_nodes", metadata,
     sa.Column("uuid", sa.String(36), primary_key=True),
