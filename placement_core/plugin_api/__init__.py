@@ -1,1 +1,1 @@
-"""What drivers implement, kind by kind, and the loader that finds them."""
+"""The interfaces of all kinds of drivers, and the loader that finds drivers."""

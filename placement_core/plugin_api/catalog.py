@@ -1,9 +1,8 @@
-"""Who exists: what a catalog driver answers.
+"""The interface of catalog drivers: regions, services, endpoints, domains and projects.
 
-A catalog knows regions, services and endpoints, and the domains and projects
-that limits and usage belong to. Domains and projects form trees: a domain is a
-root, a project's parent is another project or its domain. Ids of domains and
-projects do not collide, so a tree speaks of *nodes*.
+Limits and usage belong to domains and projects, which form trees: a domain is a root, and the
+parent of a project is another project or its domain. No project has the id of a domain, so both
+are *nodes* of a tree.
 Source: Keystone v3 identity API, as far as clients of limits need it
 (spec limits §4).
 """
@@ -21,7 +20,7 @@ from placement_core.context import Context
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Region:
-    """A region; ids are chosen by whoever makes it, 1 to 255 characters."""
+    """A region; its creator chooses the id, 1 to 255 characters."""
 
     id: str
     parent_region_id: str | None = None
@@ -30,7 +29,7 @@ class Region:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """A service of the cloud: ``type`` is what limits are about (``compute``)."""
+    """A service of the cloud; limits belong to services by their ``type``, such as compute."""
 
     id: str
     type: str
@@ -41,7 +40,7 @@ class Service:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a service is reached. ``interface`` is public, internal or admin."""
+    """The URL of a service. ``interface`` is public, internal or admin."""
 
     id: str
     service_id: str
@@ -65,7 +64,7 @@ class Domain:
 class Project:
     """A project.
 
-    :ivar parent_id: the project above it, or its domain when it is at the top.
+    :ivar parent_id: the parent project, or the domain for a project at the top.
     """
 
     id: str
@@ -78,9 +77,9 @@ class Project:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Node:
-    """A domain or a project, as its place in a tree.
+    """A domain or a project in a tree.
 
-    :ivar parent_id: None for a domain, and for a project nobody knows.
+    :ivar parent_id: None for a domain, and for a project that is not in the catalog.
     """
 
     id: str
@@ -89,24 +88,26 @@ class Node:
 
 
 class CatalogDriver(abc.ABC):
-    """Answers who exists.
+    """Reads the catalog.
 
-    Called from any thread of the server, before or inside the transaction of
-    ``ctx``; a driver that asks another service keeps what it learnt for
-    as long as its options say. One that cannot answer raises
-    ``errors.Unavailable``, and never says that something does not exist
-    because nobody could be asked.
+    Called from any thread, before or inside the transaction of ``ctx``. A driver that asks
+    another service caches answers for as long as its options allow. If it cannot ask, it raises
+    ``errors.Unavailable``; it never reports that a record does not exist because the other
+    service did not answer.
 
     :cvar api_version: the version of this class that a driver was written for.
-    :cvar local: what it answers is in the service's own database, so that
-        answers inside a transaction stand still until its end.
+    :cvar local: whether the catalog is in the service's own database, so that answers inside a
+        transaction do not change until its end.
     """
 
     api_version = 1
     local = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
-        """Make the driver; one that has options reads them here."""
+        """Take the service's options; a driver registers its own options here.
+
+        :raises errors.ConfigurationError: an option of the driver is not valid.
+        """
 
     @abc.abstractmethod
     def region(self, ctx: Context, id_: str) -> Region | None:
@@ -116,7 +117,7 @@ class CatalogDriver(abc.ABC):
     def regions(
         self, ctx: Context, *, parent_region_id: str | None = None
     ) -> Sequence[Region]:
-        """Return regions: all, or those below one."""
+        """Return all regions, or the direct children of one region."""
 
     @abc.abstractmethod
     def service(self, ctx: Context, id_: str) -> Service | None:
@@ -127,7 +128,7 @@ class CatalogDriver(abc.ABC):
         self, ctx: Context, *, service_type: str | None = None,
         name: str | None = None,
     ) -> Sequence[Service]:
-        """Return the services of a type and name."""
+        """Return the services of a type and a name; None matches any."""
 
     @abc.abstractmethod
     def endpoint(self, ctx: Context, id_: str) -> Endpoint | None:
@@ -138,7 +139,7 @@ class CatalogDriver(abc.ABC):
         self, ctx: Context, *, service_id: str | None = None, region_id: str | None = None,
         interface: str | None = None,
     ) -> Sequence[Endpoint]:
-        """Return the endpoints of a service in a region."""
+        """Return the endpoints of a service, a region and an interface; None matches any."""
 
     @abc.abstractmethod
     def domain(self, ctx: Context, id_: str) -> Domain | None:
@@ -146,7 +147,7 @@ class CatalogDriver(abc.ABC):
 
     @abc.abstractmethod
     def domains(self, ctx: Context, *, name: str | None = None) -> Sequence[Domain]:
-        """Return domains."""
+        """Return all domains, or the domain with a name."""
 
     @abc.abstractmethod
     def project(self, ctx: Context, id_: str) -> Project | None:
@@ -157,23 +158,26 @@ class CatalogDriver(abc.ABC):
         self, ctx: Context, *, name: str | None = None, domain_id: str | None = None,
         parent_id: str | None = None,
     ) -> Sequence[Project]:
-        """Return projects."""
+        """Return the projects that match all filters; None matches any.
+
+        :param parent_id: the project or domain that they are directly below.
+        """
 
     @abc.abstractmethod
     def lineage(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
-        """Return a node and those above it, the root first.
+        """Return a node and its ancestors, the root first.
 
-        A node nobody knows stands alone: it has no parent. A loop, which only a
-        damaged catalog has, is cut where it closes.
+        A node that is not in the catalog has no ancestors. A loop, which only a damaged
+        catalog has, is cut where it closes.
         """
 
     @abc.abstractmethod
     def subtree(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
-        """Return a node and those below it, parents before children.
+        """Return a node and its descendants, parents before children.
 
-        A node nobody knows stands alone.
+        A node that is not in the catalog has no descendants.
         """
 
     @abc.abstractmethod
     def depth(self, ctx: Context) -> int:
-        """Return how many levels the deepest tree has; a domain is level 1, 0: no domains."""
+        """Return the number of levels of the deepest tree: 1 for a domain alone, 0 for none."""

@@ -1,4 +1,4 @@
-"""Which drivers the options choose: the only place that reads these options."""
+"""The drivers that the options choose; the only module that reads these options."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""What reservations need done in the cloud's compute service: what a compute driver does.
+"""The interface of compute drivers: what reservations need in the cloud's compute service.
 
-Every call may be made again, by another process too: made twice is made once, removed
-twice is removed. What is made has names that follow from the reservation's id, so that
-whoever comes later finds it, whether or not the answer to the one who made it arrived.
-Calls are made outside of transactions, by whoever works off the outbox, one after the
-other for each reservation; their arguments and results are plain values.
+Every call is idempotent, because it may be repeated, also by another process. The names of
+what it creates are derived from the reservation's id, so a later call finds it even if the
+answer to the first one was lost. The manager makes the calls that are in the outbox, outside
+of transactions, one after the other for each reservation. Arguments and results are plain
+values.
 
-In which order, for the design ``aggregate`` (``placement``: without the steps in
-brackets). In both, the slots of an instance reservation are inventories of a class that
-``put_flavor`` names: they say how many servers a host takes, and so keep the affinity::
+The list shows the order of the calls with ``[reservations] instance_design = aggregate``;
+with ``placement``, the calls in brackets are left out. In both designs, the slots of an
+instance reservation are inventories of the resource class that ``put_flavor`` names. They
+limit the number of servers on each host, and so enforce the affinity::
 
     a host enters the pool   [add_to_freepool]
       leaves it              remove_from_freepool
@@ -28,9 +29,9 @@ brackets). In both, the slots of an instance reservation are inventories of a cl
       ends                   for each host: delete_host_servers until 0 or too late,
                              [add_to_freepool], remove_host; remove_aggregate
 
-Ending comes in full whichever steps were made before, and whichever design they were of. A
-host is added where it goes to before it is removed where it comes from: at no moment is it
-open to everybody.
+The calls at the end are all made, whichever calls were made before and with whichever design.
+A host is added to its new aggregate before it is removed from the old one, so that it is never
+open to all projects.
 Source: requirement R4, seed 003 (design of the short term), spec blazar §4.
 """
 
@@ -43,64 +44,63 @@ from oslo_config import cfg
 
 from placement_core import errors
 
-#: What ``ComputeDriver.made`` tells of.
+#: The kinds of objects that ``ComputeDriver.made`` lists.
 FLAVOR = "flavor"
 SERVER_GROUP = "server_group"
 AGGREGATE = "aggregate"
 
 
 class ComputeUnavailable(errors.Unavailable):
-    """A call did not come through, or its outcome is not known: make it again later."""
+    """The compute service did not answer, so the outcome is not known: the call is repeated."""
 
     code = "reservations.compute.unavailable"
 
 
 class ComputeRefused(errors.Conflict):
-    """A call was refused, and would be again: somebody has to change something."""
+    """The compute service refused a call, and will until somebody changes something."""
 
     code = "reservations.compute.refused"
 
 
 class ComputeDriver(abc.ABC):
-    """Makes, in a compute service, what reservations consist of there.
+    """Creates and deletes the objects of reservations in a compute service.
 
-    Used from any thread. Every method raises ``ComputeUnavailable`` and
-    ``ComputeRefused``; after either, everything, a part or nothing was done, and making
-    the call again, or removing what it makes, is right. Hosts go by the names they
-    have in the pool: those of their compute nodes.
+    Used from any thread. Every method may raise ``ComputeUnavailable`` or
+    ``ComputeRefused``. After that, all of the call, a part of it or nothing was done, and the
+    same call, or the one that deletes its object, must succeed later. Hosts are identified by
+    their names in the freepool, which are those of their compute nodes.
 
     :cvar api_version: the version of this class that a driver was written for.
-    :cvar acts: False: there is no compute service; nothing is made, and calls answer
-        that there is nothing.
+    :cvar acts: False: there is no compute service; calls do nothing and find nothing.
     """
 
     api_version = 2
     acts = True
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
-        """Take the service's options; a driver with some of its own registers them here.
+        """Take the service's options; a driver registers its own options here.
 
-        :raises errors.ConfigurationError: one of them makes no sense.
+        :raises errors.ConfigurationError: an option of the driver is not valid.
         """
 
     # The freepool --------------------------------------------------------------
 
     @abc.abstractmethod
     def add_to_freepool(self, host: str) -> None:
-        """Let a host be in the aggregate of the hosts that can be reserved.
+        """Add a host to the freepool: the aggregate of the hosts that can be reserved.
 
-        It is closed to every project, and made where it is not there.
+        The aggregate is closed to all projects. It is created if it does not exist.
 
-        :raises ComputeRefused: there is no such host.
+        :raises ComputeRefused: the host does not exist.
         """
 
     @abc.abstractmethod
     def remove_from_freepool(self, host: str) -> None:
-        """Let a host not be in the freepool; one that does not exist is not."""
+        """Remove a host from the freepool; a host that does not exist is no error."""
 
     @abc.abstractmethod
     def freepool_hosts(self) -> frozenset[str]:
-        """Return the hosts in the freepool; none, where there is no freepool."""
+        """Return the hosts in the freepool; none if the aggregate does not exist."""
 
     # Instance reservations -----------------------------------------------------
 
@@ -109,105 +109,105 @@ class ComputeDriver(abc.ABC):
         self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
         in_aggregate: bool, resource_class: str | None = None,
     ) -> str | None:
-        """Have a reservation's flavor, which no project may use yet.
+        """Create a reservation's flavor, which no project may use yet.
 
-        One of another size is replaced: it is to be granted again.
+        A flavor of another size is replaced, and has to be granted again.
 
         :param memory_mb: in MiB.
         :param disk_gb: in GiB.
-        :param in_aggregate: the servers go to hosts of the reservation's aggregate.
-        :param resource_class: of the inventories that are the reservation's slots; a
-            server takes one.
-        :returns: its id, which users boot with.
+        :param in_aggregate: whether servers go to hosts of the reservation's aggregate only.
+        :param resource_class: the class of the reservation's slots; a server takes 1 of it.
+        :returns: the id of the flavor, with which users boot servers.
         """
 
     @abc.abstractmethod
     def grant_flavor(self, reservation_id: str, project_id: str) -> None:
         """Let a project use a reservation's flavor.
 
-        :raises ComputeRefused: there is no such flavor.
+        :raises ComputeRefused: the flavor does not exist.
         """
 
     @abc.abstractmethod
     def revoke_flavor(self, reservation_id: str, project_id: str) -> None:
-        """Let a project not use a reservation's flavor any more."""
+        """Revoke a project's access to a reservation's flavor."""
 
     @abc.abstractmethod
     def delete_flavor_servers(self, reservation_id: str) -> int:
-        """Delete the servers that have a reservation's flavor.
+        """Delete the servers that have a reservation's flavor, without waiting for it.
 
-        Does not wait. They can be found as long as the flavor is there.
+        The servers can be found only as long as the flavor exists.
 
-        :returns: how many are still there; to be called until there are none.
+        :returns: the number of servers that still exist; the call is repeated until it is 0.
         """
 
     @abc.abstractmethod
     def remove_flavor(self, reservation_id: str) -> None:
-        """Have a reservation's flavor no more."""
+        """Delete a reservation's flavor."""
 
     @abc.abstractmethod
     def remove_server_group(self, reservation_id: str) -> None:
-        """Have no server group of a reservation, such as earlier releases made."""
+        """Delete a reservation's server group; earlier releases created them."""
 
     # Aggregates ----------------------------------------------------------------
 
     @abc.abstractmethod
     def put_slot_aggregate(self, reservation_id: str, project_id: str | None) -> str | None:
-        """Have the aggregate of the hosts with slots of an instance reservation.
+        """Create the aggregate of the hosts that have slots of an instance reservation.
 
-        :param project_id: to which it is open; None: it is not closed, as there is no freepool.
-        :returns: its id.
+        :param project_id: the project whose servers may use the hosts; None: any project,
+            because there is no freepool.
+        :returns: the id of the aggregate.
         """
 
     @abc.abstractmethod
     def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
-        """Have the aggregate of the hosts of a host reservation.
+        """Create the aggregate of the hosts of a host reservation.
 
-        :returns: its id.
+        :returns: the id of the aggregate.
         """
 
     @abc.abstractmethod
     def add_host(self, reservation_id: str, host: str) -> str | None:
-        """Let a host be in a reservation's aggregate.
+        """Add a host to a reservation's aggregate.
 
-        :returns: the uuid by which Placement shall know the aggregate: the service sees to it
-            that the host's provider is in it. None: it need not.
-        :raises ComputeRefused: there is no such host, or no such aggregate.
+        :returns: the uuid of the aggregate in the Placement API, to which the service adds the
+            host's provider; None: the provider belongs to no aggregate.
+        :raises ComputeRefused: the host or the aggregate does not exist.
         """
 
     @abc.abstractmethod
     def remove_host(self, reservation_id: str, host: str) -> None:
-        """Let a host not be in a reservation's aggregate; one that failed, and is replaced."""
+        """Remove a host from a reservation's aggregate, also one that failed."""
 
     @abc.abstractmethod
     def remove_aggregate(self, reservation_id: str) -> None:
-        """Have a reservation's aggregate no more, whatever hosts are in it."""
+        """Delete a reservation's aggregate, also if hosts are in it."""
 
     # Servers on hosts ----------------------------------------------------------
 
     @abc.abstractmethod
     def delete_preemptible_servers(self, host: str) -> int:
-        """Delete the servers that were let onto a host until somebody reserves it.
+        """Delete the preemptible servers on a host, which may run until the host is reserved.
 
         :returns: as ``delete_flavor_servers``.
         """
 
     @abc.abstractmethod
     def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
-        """Make an image of each server on a host, if the reservation still has the host.
+        """Create an image of each server on a host, if the reservation still has the host.
 
-        Of the servers of its project, as ``delete_host_servers``. One for each server and
-        reservation, however often it is called.
+        These are the servers of its project, as in ``delete_host_servers``. Repeated calls
+        create one image for each server and reservation.
 
-        :returns: how many images are not finished.
+        :returns: the number of images that are not finished.
         """
 
     @abc.abstractmethod
     def delete_host_servers(self, reservation_id: str, host: str) -> int:
         """Delete the servers on a host, if the reservation still has the host.
 
-        Only those of the project that ``put_host_aggregate`` named: what others have there is
-        theirs. Somebody who comes late does no harm to whoever has the host next.
+        Only the servers of the project that ``put_host_aggregate`` named are deleted. So a call
+        that comes late does not harm the next owner of the host.
 
         :returns: as ``delete_flavor_servers``.
         """
@@ -216,8 +216,8 @@ class ComputeDriver(abc.ABC):
 
     @abc.abstractmethod
     def made(self) -> Mapping[str, frozenset[str]]:
-        """Return what there is of which reservation: ``FLAVOR`` and so on, by its id.
+        """Return which kinds of objects exist (``FLAVOR`` …), by the id of their reservation.
 
-        For finding what was left behind. Reservations of another service may be among
-        them: remove only what is known to have ended.
+        The audit finds leftovers this way. Reservations of another service may be among them,
+        so only the objects of reservations that are known to have ended may be deleted.
         """

@@ -1,7 +1,7 @@
-"""How much is used: what a counting driver answers.
+"""The interface of counting drivers: how much projects use.
 
-What is counted goes by *units*: the name of a resource class, ``CONSUMERS`` or
-``INSTANCES``. Which units a limit is about, ``[quota] resource_map`` says.
+Usage is counted in *units*: a resource class, ``CONSUMERS`` or ``INSTANCES``. ``[quota]
+resource_map`` maps the names of limits to units.
 Source: seed 000, requirements Q1 to Q8.
 """
 
@@ -25,11 +25,11 @@ INSTANCES = "instances"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MissingCell:
-    """A cell that a count lacks.
+    """A cell whose usage could not be read for a count.
 
-    :ivar reason: why, in a few words without secrets.
-    :ivar known_since_seconds: how old the numbers are that were counted in its
-        place; None: nothing was counted.
+    :ivar reason: why it could not, in a few words without secrets.
+    :ivar known_since_seconds: the age of the earlier answer that was counted instead; None:
+        the count contains nothing of this cell.
     """
 
     uuid: str
@@ -40,16 +40,15 @@ class MissingCell:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Count:
-    """What projects use.
+    """The usage of some projects.
 
-    :ivar projects: {project id: {unit: amount}}; a unit of which nothing is
-        used may be missing, and so may a project.
-    :ivar user: the same of one user in the project that was asked about; None
-        where no user was.
-    :ivar source: who counted: ``placement``, ``legacy_cell``, or a driver's name.
-    :ivar missing_cells: the numbers are too low by what these hold. Never hidden.
-    :ivar seconds: {what was asked (``api_database``, ``placement``, a cell's
-        name): how long it took}.
+    :ivar projects: {project id: {unit: amount}}; units and projects without usage may be
+        left out.
+    :ivar user: {unit: amount} of the user in the project; None if no user was given.
+    :ivar source: the name of the driver that counted.
+    :ivar missing_cells: the amounts lack the usage in these cells. They must be reported.
+    :ivar seconds: how long each source took to answer: {``api_database``, ``placement`` or
+        the name of a cell: seconds}.
     """
 
     projects: Mapping[str, Mapping[str, int]]
@@ -61,7 +60,7 @@ class Count:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemberCount:
-    """How many members of a server group a user has."""
+    """The number of members of a server group that belong to a user."""
 
     members: int
     source: str
@@ -70,15 +69,15 @@ class MemberCount:
 
 
 class UsageReader(Protocol):
-    """What every project uses, as the service keeps it of its own allocations."""
+    """The usage index: the usage of every project in the service's own allocations."""
 
     def by_project(
         self, ctx: Context, project_ids: Collection[str] | None = None, *, moves_once: bool
     ) -> Mapping[str, Mapping[str, int]]:
-        """Return what is committed: {project: {resource class or CONSUMERS: used}}.
+        """Return the committed usage: {project: {resource class or CONSUMERS: used}}.
 
-        :param project_ids: None: of all; those that never used anything are left out.
-        :param moves_once: what is being moved counts once.
+        :param project_ids: None: all projects, without those that never used anything.
+        :param moves_once: whether an instance that is being moved counts once instead of twice.
         :raises errors.Unavailable: the database does not answer.
         """
 
@@ -86,17 +85,17 @@ class UsageReader(Protocol):
 class CountingDriver(abc.ABC):
     """Counts usage.
 
-    Called from any thread of the server, outside of transactions unless it is
-    ``transactional``. It may take as long as its own options say; then it answers
-    without what it could not ask, and names it.
+    Called from any thread, outside of transactions unless the driver is ``transactional``. A
+    call may take as long as the driver's options allow; then the driver answers without the
+    sources that have not answered, and names them.
 
     :cvar api_version: the version of this class that a driver was written for.
-    :cvar units: what it can count; None: any resource class, consumers, instances.
-    :cvar folded: {unit: the one that it is counted in}, of units that it cannot tell
-        apart: what stands for both can be counted, what stands for one cannot.
-    :cvar transactional: it counts nothing but what the allocations in the
-        service's own database add up to, so that a claim can be held to limits
-        inside its own transaction (``[quota] guard``).
+    :cvar units: the units that the driver can count; None: all resource classes, consumers
+        and instances.
+    :cvar folded: {unit: the unit whose count includes it}, for units that the driver cannot
+        tell apart: a limit on both together can be checked, a limit on one of them cannot.
+    :cvar transactional: whether the driver counts only the allocations in the service's own
+        database, so that a claim can be checked in its own transaction (``[quota] guard``).
     """
 
     api_version = 1
@@ -105,16 +104,16 @@ class CountingDriver(abc.ABC):
     transactional = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
-        """Take the service's options; a driver with some of its own registers them here.
+        """Take the service's options; a driver registers its own options here.
 
-        :raises errors.ConfigurationError: one of them makes no sense.
+        :raises errors.ConfigurationError: an option of the driver is not valid.
         """
 
     def use_index(self, index: UsageReader) -> None:  # noqa: B027
-        """Take what the service keeps of usage; called once, before anything is counted.
+        """Take the usage index; called once, before the first count.
 
-        For drivers that count the service's own allocations: sums over many projects cost
-        less there than in the database.
+        For drivers that count the service's own allocations: the index adds up the usage of
+        many projects faster than the database.
         """
 
     @abc.abstractmethod
@@ -122,17 +121,17 @@ class CountingDriver(abc.ABC):
         self, ctx: Context, project_ids: Collection[str], *, units: Collection[str],
         user_id: str | None = None, without: Collection[str] = (),
     ) -> Count:
-        """Count what some projects use.
+        """Count the usage of some projects.
 
-        :param units: what to count; those that are not in ``self.units`` are not told.
-        :param user_id: count this user's share too; only with one project.
-        :param without: uuids of consumers (instances) that shall not count.
-        :raises errors.Unavailable: nothing could be counted at all.
+        :param units: the units to count; the answer lacks those that are not in ``self.units``.
+        :param user_id: also count the usage of this user; only with a single project.
+        :param without: uuids of consumers (instances) that are not counted.
+        :raises errors.Unavailable: no source could be asked.
         """
 
     @abc.abstractmethod
     def count_all(self, ctx: Context, *, units: Collection[str]) -> Count:
-        """Count what every project uses, those that use nothing left out."""
+        """Count the usage of all projects, without those that use nothing."""
 
     @abc.abstractmethod
     def server_group_members(
@@ -141,4 +140,4 @@ class CountingDriver(abc.ABC):
         """Count the living instances of a user among the members of a server group."""
 
     def forget(self) -> None:  # noqa: B027
-        """Drop what was kept of earlier answers, such as which projects are migrated."""
+        """Clear the caches of the driver, such as which projects are migrated."""

@@ -1,7 +1,7 @@
-"""Making the drivers that options choose, and naming them when they fail.
+"""Construct the drivers that options choose, and name them in their errors.
 
-What a driver raises on purpose (``errors.Error``), and what a database raises under it, passes
-as it is. Anything else is a defect of the driver: whoever reads of it learns which one it was.
+Errors of the domain (``errors.Error``) and of the database pass unchanged. Any other exception is
+a defect of the driver, and is raised again with the name of the driver.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 class DriverFailed(Exception):
-    """A driver raised what it should not: one line that names it, and what it raised."""
+    """A driver raised an unexpected exception; the message names both in one line."""
 
 
 def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
     """Load and construct a driver.
 
-    :raises errors.ConfigurationError: one line: option, value, and what is wrong with the
-        driver (``loader.load``), or what its constructor raised.
+    :raises errors.ConfigurationError: the driver cannot be loaded (``loader.load``), or its
+        constructor raised an exception.
     """
     namespace = f"{loader.PREFIX}{choice.kind}"
     # Drivers of every kind are constructed from the options, which ``base`` does not declare.
@@ -53,7 +53,7 @@ def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
 
 
 def _name_failures(driver: object, base: type, title: str) -> None:
-    """Let every method of the interface say which driver it was, if it fails."""
+    """Wrap every method of the interface, so that its exceptions name the driver."""
     for name, method in inspect.getmembers(base, inspect.isfunction):
         if not name.startswith("_"):
             object.__setattr__(driver, name, _make_call(driver, name, method, title))

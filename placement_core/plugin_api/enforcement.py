@@ -1,12 +1,11 @@
-"""What an enforcement model decides: is this tree of limits valid, does this claim fit.
+"""The interface of enforcement models: whether limits are consistent, and whether a claim fits.
 
-One class has both, so that they cannot drift apart (requirement L5). A model is
-pure: it is handed numbers and returns verdicts, it asks nobody.
+One class decides both, so that the decisions cannot diverge (requirement L5). A model is
+pure: it computes with the numbers that it receives, and reads nothing.
 
-A limit that was *set* for a node binds the node. The registered *default* is what a
-project without a limit of its own may use itself. Which of the limits of a
-lineage bind a claim, and whether against what a node uses itself or what its
-whole subtree uses, is for the model to say (``bindings``).
+A limit that is *set* for a node binds the node. The registered *default* limits the own usage of
+a project without a limit. The model decides which limits of a lineage bind a claim, and whether
+each applies to the usage of a node alone or of its subtree (``bindings``).
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from placement_core import amounts
 from placement_core.amounts import Amount
 from placement_core.plugin_api.catalog import Node
 
-#: What counts against a limit: what the node uses itself, or its subtree with it.
+#: The usage that counts against a limit: that of the node alone, or of its whole subtree.
 Scope = Literal["own", "subtree"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Binding:
-    """A bound on what a node may use of one resource.
+    """A limit on the usage of one resource by a node or its subtree.
 
-    :ivar source: the limit was set for the node, or it is the registered default.
+    :ivar source: whether the limit is set for the node, or is the registered default.
     """
 
     node_id: str
@@ -41,9 +40,9 @@ class Binding:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Excess:
-    """A bound that a claim would break.
+    """A limit that a claim would exceed.
 
-    :ivar usage: what counts against the bound now.
+    :ivar usage: the present usage that counts against the limit.
     """
 
     resource_name: str
@@ -54,10 +53,10 @@ class Excess:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LimitTree:
-    """The limits of one registered resource over some trees of projects.
+    """The limits of one registered resource in some trees of projects.
 
-    :ivar nodes: by id; the parents of all of them are there too.
-    :ivar limits: what was set, by node id; of nodes that are in ``nodes``.
+    :ivar nodes: by id, with the parents of all nodes.
+    :ivar limits: the limits that are set, by id of a node in ``nodes``.
     :ivar default: the registered default.
     """
 
@@ -68,12 +67,12 @@ class LimitTree:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Clash:
-    """Two limits that may not stand side by side.
+    """Two limits that are inconsistent.
 
-    :ivar node_id: whose limit is too high (or, above its children, too low).
-    :ivar other_id: whose limit it clashes with; None: the registered default, or
-        nobody's (the node is too deep).
-    :ivar reason: a sentence for people, which names both and their values.
+    :ivar node_id: the node whose limit is too high or, compared to its children, too low.
+    :ivar other_id: the node with whose limit it clashes; None: it clashes with the registered
+        default, or the node is too deep.
+    :ivar reason: a sentence for people with both nodes and their limits.
     """
 
     node_id: str
@@ -82,18 +81,18 @@ class Clash:
 
 
 class EnforcementModel(abc.ABC):
-    """A way to read limits over a tree of projects.
+    """A model of limits in a tree of projects.
 
-    Used from any thread; holds no state but its options. Trees may be damaged: a
-    parent that is missing, or a loop, ends the way up.
+    Used from any thread; has no state but its options. Trees may be damaged: the lineage of a
+    node ends at a parent that is missing, and where a loop closes.
 
     :cvar api_version: the version of this class that a model was written for.
-    :cvar name: as ``GET /v3/limits/model`` shows it.
-    :cvar description: likewise.
-    :cvar hierarchical: a claim may be bound by more than the project's own limit,
-        so the lineage is worth asking for.
-    :cvar max_depth: the deepest tree that it can read, a domain being level 1;
-        None for any.
+    :cvar name: the name in ``GET /v3/limits/model``.
+    :cvar description: the description in ``GET /v3/limits/model``.
+    :cvar hierarchical: whether limits of other nodes than the project can bind a claim;
+        otherwise ``bindings`` receives the project alone.
+    :cvar max_depth: the number of levels that a tree may have, where a domain is level 1;
+        None: any number.
     """
 
     api_version = 1
@@ -103,44 +102,43 @@ class EnforcementModel(abc.ABC):
     max_depth: int | None = None
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
-        """Take the service's options; a model with some of its own registers them here.
+        """Take the service's options; a model registers its own options here.
 
-        :raises errors.ConfigurationError: one of them makes no sense.
+        :raises errors.ConfigurationError: an option of the model is not valid.
         """
 
     @abc.abstractmethod
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
-        """Return what is wrong with a tree of limits.
+        """Return the clashes between limits that a change would cause.
 
-        :param tree: as it would be after the change.
-        :param changed: the nodes whose limits are about to change: faults that
-            have nothing to do with them are not reported, so that a tree that
-            is broken elsewhere (after a change of the model, say) can be mended.
-            A node that loses its limit, or is moved, is one of them too: those
-            below it may then face another limit above.
+        :param tree: the tree after the change.
+        :param changed: the nodes whose limits change. Clashes that do not involve them are not
+            reported, so that a tree with other clashes (after a change of the model, for
+            example) can be corrected step by step. Nodes that lose their limit or are moved
+            are included, because their descendants get another limit above them.
         """
 
     @abc.abstractmethod
     def bindings(
         self, lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount
     ) -> list[Binding]:
-        """Return what binds a claim of the last node of ``lineage``.
+        """Return the limits that bind a claim of the last node of ``lineage``.
 
-        :param lineage: the root first.
-        :param limits: what was set for nodes of the lineage.
-        :returns: the project's own bound first, then upwards; unlimited ones
-            are left out.
+        :param lineage: the node and its ancestors, the root first.
+        :param limits: the limits that are set for nodes of the lineage.
+        :returns: the project's own limit first, then those of its ancestors upwards, without
+            unlimited ones.
         """
 
     def judge(
         self, resource_name: str, bindings: Sequence[Binding],
         usages: Mapping[tuple[str, Scope], int], delta: int,
     ) -> list[Excess]:
-        """Return the bounds that ``delta`` more of a resource would break.
+        """Return the limits that ``delta`` more of a resource would exceed.
 
-        :param usages: {(node id, scope): what counts}, one for each binding.
-        :param delta: 0 asks whether a bound is broken already; what shrinks
-            (a negative one) breaks nothing.
+        :param usages: {(node id, scope): the usage that counts}, for each binding.
+        :param delta: 0: return the limits that are exceeded already. A negative delta exceeds
+            nothing.
         """
         if delta < 0:
             return []

@@ -1,4 +1,4 @@
-"""What is allowed: what a limit driver answers to whoever judges claims."""
+"""The interface of limit drivers: how much projects may use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from placement_core.context import Context
 class EffectiveLimits:
     """The limits of one service in one region.
 
-    :ivar defaults: registered defaults by resource name. A name that is not in it
-        is not registered.
-    :ivar overrides: {node id: {resource name: what was set for it}}; nodes
-        without any may be missing.
+    :ivar defaults: the registered defaults by resource name; other names are not registered.
+    :ivar overrides: {node id: {resource name: limit}}; nodes without limits of their own may be
+        left out.
     """
 
     defaults: Mapping[str, Amount]
@@ -28,7 +27,7 @@ class EffectiveLimits:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegisteredName:
-    """A resource that a service registers a limit on, in a region or (None) in no region."""
+    """A resource on which a service has a registered limit; ``region_id`` None: in no region."""
 
     service_id: str
     region_id: str | None
@@ -36,42 +35,45 @@ class RegisteredName:
 
 
 class LimitDriver(abc.ABC):
-    """Answers what is allowed.
+    """Reads limits.
 
-    Called from any thread of the server. A driver that asks another service is
-    called outside of transactions, keeps what it learnt (also that there is
-    nothing), and works through an outage for as long as its options say.
+    Called from any thread. A driver that asks another service is called outside of
+    transactions. It caches answers, also empty ones, and uses them during an outage for as long
+    as its options allow.
 
     :cvar api_version: the version of this class that a driver was written for.
-    :cvar transactional: inside a transaction of ``ctx`` the answer stands still
-        until its end: it is read from the service's own database.
+    :cvar transactional: whether limits are in the service's own database, so that answers
+        inside a transaction of ``ctx`` do not change until its end.
     """
 
     api_version = 1
     transactional = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
-        """Make the driver; one that has options reads them here."""
+        """Take the service's options; a driver registers its own options here.
+
+        :raises errors.ConfigurationError: an option of the driver is not valid.
+        """
 
     @abc.abstractmethod
     def effective(
         self, ctx: Context, node_ids: Collection[str], *, service_id: str,
         region_id: str | None,
     ) -> EffectiveLimits:
-        """Return the defaults of a service in a region, and what was set for nodes.
+        """Return the defaults of a service in a region, and the limits of some nodes.
 
         :param node_ids: ids of projects and domains.
-        :param region_id: None is a value of its own, not "any".
-        :raises errors.Unavailable: it is not known, and what was known is too old.
+        :param region_id: None: the limits without a region, not those of any region.
+        :raises errors.Unavailable: the limits cannot be read, and cached ones are too old.
         """
 
     def effective_of_many(
         self, ctx: Context, node_ids: Collection[str], *, service_id: str,
         region_id: str | None,
     ) -> EffectiveLimits:
-        """Return the same for thousands of nodes; limits of others may be among them.
+        """Return the limits of thousands of nodes, perhaps with those of other nodes.
 
-        For drivers that need not be asked about each node.
+        Override it if reading all limits at once costs less than those of each node.
         """
         return self.effective(ctx, node_ids, service_id=service_id, region_id=region_id)
 
@@ -80,13 +82,12 @@ class LimitDriver(abc.ABC):
         self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
         region_id: str | None,
     ) -> Mapping[str, Amount]:
-        """Return what was set for one user in a project, by resource name; mostly nothing."""
+        """Return the limits of one user in a project, by resource name; most users have none."""
 
     def registered(self, ctx: Context) -> Collection[RegisteredName] | None:
-        """Return what every service registers, so that limits nobody reads can be named.
+        """Return all registered limits, with which the service finds limits that bind nobody.
 
-        None: the driver cannot tell.
-
-        :raises errors.Unavailable: it is not known, and what was known is too old.
+        :returns: None: the driver cannot list them.
+        :raises errors.Unavailable: the limits cannot be read, and cached ones are too old.
         """
         return None

@@ -1,8 +1,8 @@
-"""Finding the driver that an option names: the only place that looks up entry points.
+"""Load the driver that an option names; the only module that looks up entry points.
 
-A driver that is missing, broken or there twice stops the service at its start,
-with one line that names the option, its value and what is installed. It never
-falls back in silence (requirement F4).
+The service does not start with a driver that is missing, broken or registered twice. The error
+is one line with the option, its value and the reason. There is no silent fallback (requirement
+F4).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class InstalledDriver:
     """An entry point of a driver.
 
     :ivar target: ``module:class``.
-    :ivar distribution: name and version of what it came with.
-    :ivar problem: why it could not be used; None: it could.
+    :ivar distribution: name and version of the distribution that has the entry point.
+    :ivar problem: why the driver cannot be used; None: it can.
     """
 
     kind: str
@@ -43,10 +43,9 @@ def load(namespace: str, name: str, base: type[T], *, option: str) -> type[T]:
 
     :param namespace: the entry point group, such as ``placement_core.limits``.
     :param base: the class that every driver of this kind derives from.
-    :param option: where ``name`` was read, such as ``[limits] driver``.
-    :raises errors.ConfigurationError: there is no such driver, there are
-        several, it cannot be imported, it is something else, or it was written
-        for another version of ``base``.
+    :param option: the option that names it, such as ``[limits] driver``.
+    :raises errors.ConfigurationError: the driver is not installed or registered twice, cannot
+        be imported, does not derive from ``base``, or was written for another version of it.
     """
     failures: list[tuple[importlib.metadata.EntryPoint, BaseException]] = []
     extensions = named.NamedExtensionManager(
@@ -85,7 +84,7 @@ def list_installed(bases: Mapping[str, type]) -> list[InstalledDriver]:
 
 
 def find_distribution(namespace: str, name: str) -> str:
-    """Return name and version of the distribution that a driver came with."""
+    """Return name and version of the distribution that has a driver's entry point."""
     points = importlib.metadata.entry_points(group=namespace, name=name)
     return ", ".join(sorted(_describe_origin(point) for point in points))
 

@@ -1,12 +1,11 @@
-"""What can be reserved: what a reservation plugin implements.
+"""The interface of reservation plugins.
 
-A plugin is chosen by the resource type that clients name (``physical:host``). It
-says what a reservation of its type needs: whole hosts, slots on hosts, or amounts of
-something that is on no host. The room ``reservations`` finds out whether all that a
-lease needs can be had at once, next to what is promised to others: because needs are
-told and not taken, reservations of different plugins in one lease cannot stand in
-each other's way as long as any arrangement of them fits. Windows are half open: what
-ends at noon is free at noon.
+The resource type that a client names, such as ``physical:host``, selects the plugin. The plugin
+says what a reservation needs: whole hosts, slots on hosts, or amounts of something that is on no
+host. The room ``reservations`` decides whether everything that a lease needs fits next to the
+bookings of other leases. Plugins allocate nothing themselves, so reservations of different
+plugins in one lease do not compete: a lease is refused only if no arrangement of them fits.
+Windows are half-open: a host whose lease ends at noon is free at noon.
 Source: design §6, requirements R1 to R4; spec blazar §4.
 """
 
@@ -24,16 +23,19 @@ from oslo_config import cfg
 from placement_core import errors
 from placement_core.context import Context
 
-#: The largest number that a reservation may ask for of anything.
+#: The largest amount that a reservation may request.
 LARGEST = 2**31 - 1
 
-#: A host that has more is as good as one that has this: sums stay within 64 bits.
+#: Larger amounts of a host are cut to this, so that sums stay within 64 bits.
 _PLENTY = 2**40
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """A time from ``start_at`` up to, and without, ``end_at``; aware, in whole seconds."""
+    """The time from ``start_at`` until ``end_at``, which is not included.
+
+    Both are timezone-aware, in whole seconds.
+    """
 
     start_at: datetime.datetime
     end_at: datetime.datetime
@@ -46,17 +48,17 @@ class Window:
 
     @classmethod
     def of(cls, start: int, end: int) -> Window:
-        """Make a window of seconds since the epoch."""
+        """Return the window between two times in seconds since the epoch."""
         return cls(*(datetime.datetime.fromtimestamp(at, datetime.UTC) for at in (start, end)))
 
     @property
     def start(self) -> int:
-        """When it begins, in seconds since the epoch."""
+        """The start of the window, in seconds since the epoch."""
         return int(self.start_at.timestamp())
 
     @property
     def end(self) -> int:
-        """When it has ended, in seconds since the epoch."""
+        """The end of the window, in seconds since the epoch."""
         return int(self.end_at.timestamp())
 
     def __str__(self) -> str:
@@ -65,14 +67,14 @@ class Window:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Size:
-    """An amount of what a host has. ``memory_mb`` in MiB, ``disk_gb`` in GiB."""
+    """The size of a host or a slot; ``memory_mb`` in MiB, ``disk_gb`` in GiB."""
 
     vcpus: int
     memory_mb: int
     disk_gb: int
 
     def amounts(self) -> tuple[int, int, int]:
-        """Return it in the order of the columns of ``Hosts.sizes``."""
+        """Return the amounts in the order of the columns of ``Hosts.sizes``."""
         return self.vcpus, self.memory_mb, self.disk_gb
 
     def __str__(self) -> str:
@@ -82,15 +84,15 @@ class Size:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Hosts:
-    """The freepool, as columns: row ``i`` of each is about the same host.
+    """The hosts of the freepool, as columns: row ``i`` of each describes the same host.
 
     :ivar ids: int64, ascending.
-    :ivar sizes: int64, three columns as ``Size.amounts``: what can be promised.
-    :ivar reservable: bool; False for one that is down: no new promises.
-    :ivar promised: bool; somebody has, or had, a promise of it at some time.
-    :ivar properties: {name: the value of each host, None where it has none}, all that
-        requirements may ask for; numbers are numbers, everything else is text. Only
-        those are there that ``ReservationPlugin.properties`` names.
+    :ivar sizes: int64, three columns as in ``Size.amounts``: the amounts that can be booked.
+    :ivar reservable: bool; False: the host is down and gets no new bookings.
+    :ivar promised: bool; whether the host has, or had, a booking at any time.
+    :ivar properties: {name: the value of each host, None where a host lacks it}, of the
+        properties that ``ReservationPlugin.properties`` names. Numbers are integers, all other
+        values are strings.
     """
 
     ids: np.ndarray
@@ -104,9 +106,9 @@ class Hosts:
         cls, rows: Sequence[tuple[int, int, int, int, bool, bool]],
         properties: Mapping[str, Sequence[int | str | None]] | None = None,
     ) -> Hosts:
-        """Make the columns of rows ``(id, vcpus, memory_mb, disk_gb, reservable, promised)``.
+        """Return the columns of rows ``(id, vcpus, memory_mb, disk_gb, reservable, promised)``.
 
-        :param rows: in the order of ids; sizes may be of any magnitude.
+        :param rows: in ascending order of ids; sizes may have any magnitude.
         """
         columns = [_integers(column) for column in
                    (zip(*rows, strict=True) if rows else [()] * 6)]
@@ -119,11 +121,11 @@ class Hosts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Share:
-    """What a reservation holds of a host.
+    """The part of a host that a reservation has.
 
-    :ivar slots: how many instances it is good for; 1 for a whole host.
-    :ivar size: of one slot; of the host, for a whole one.
-    :ivar whole: nobody else may hold anything of the host at the same time.
+    :ivar slots: the number of instances that fit in it; 1 for a whole host.
+    :ivar size: the size of one slot; for a whole host, that of the host.
+    :ivar whole: whether no other reservation may have a share of the host at the same time.
     """
 
     host_id: int
@@ -134,11 +136,11 @@ class Share:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReservationSpec:
-    """A reservation that shall be planned, or is carried out.
+    """A reservation that is planned, or that starts or ends.
 
-    :ivar values: the plugin's fields, as its ``values`` returned them.
-    :ivar held: its shares up to now, for a change.
-    :ivar started: it is in force: shares may be added, none given up.
+    :ivar values: the plugin's fields, as ``ReservationPlugin.values`` returned them.
+    :ivar held: for an update, the shares that the reservation has so far.
+    :ivar started: whether it is in force: then it can get more shares, and keeps those it has.
     """
 
     reservation_id: str
@@ -150,10 +152,11 @@ class ReservationSpec:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class WholeHosts:
-    """A need of hosts that nobody else has anything of.
+    """A demand for whole hosts, which no other reservation shares.
 
-    :ivar maximum: as many are taken, if there are so many; at least ``minimum``.
-    :ivar hosts: bool for each row of ``Hosts``: it meets the requirements.
+    :ivar minimum: the number of hosts without which the lease is refused.
+    :ivar maximum: the number of hosts that are booked if so many are free.
+    :ivar hosts: bool for each row of ``Hosts``: whether it meets the requirements.
     """
 
     minimum: int
@@ -167,10 +170,10 @@ class WholeHosts:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """A need of some slots of one size, on hosts that may be shared.
+    """A demand for slots of one size, on hosts that may be shared.
 
-    :ivar affinity: True: all on one host; False: each on another; None: anywhere.
-    :ivar hosts: bool for each row of ``Hosts``: it meets the requirements.
+    :ivar affinity: True: all slots on one host; False: each on a different host; None: any.
+    :ivar hosts: bool for each row of ``Hosts``: whether it meets the requirements.
     """
 
     size: Size
@@ -185,9 +188,9 @@ class Slots:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Amounts:
-    """A need of amounts of what is on no host: {what: how much, from 1 on}.
+    """A demand for things that are on no host: {name: amount, from 1 on}.
 
-    How much there is says ``ReservationPlugin.capacities``.
+    ``ReservationPlugin.capacities`` returns how much of each exists.
     """
 
     amounts: Mapping[str, int]
@@ -201,12 +204,12 @@ Demand = WholeHosts | Slots | Amounts
 
 
 class DoesNotFit(errors.Conflict):
-    """A lease cannot be had over its window.
+    """A lease does not fit in its window.
 
-    :ivar missing: {what: how much of it fell short}: ``slots``, ``hosts``, ``VCPU``,
-        ``MEMORY_MB``, ``DISK_GB``, or what a plugin calls its own.
-    :ivar during: the first part of the window in which least is free; None where
-        there is room at any moment, but not in one place throughout.
+    :ivar missing: {name: missing amount}; names are ``slots``, ``hosts``, ``VCPU``,
+        ``MEMORY_MB``, ``DISK_GB``, and those of ``ReservationPlugin.capacities``.
+    :ivar during: the first part of the window in which the least is free; None if there is
+        room at every moment, but not on the same hosts throughout.
     """
 
     code = "reservations.no_room"
@@ -220,15 +223,15 @@ class DoesNotFit(errors.Conflict):
 
 
 class NotChangeable(errors.Conflict):
-    """A field of a reservation that is in force cannot become what was asked for."""
+    """A field cannot have the requested value while the reservation is in force."""
 
     code = "reservations.not_changeable"
 
 
 class InvalidReservation(errors.Invalid):
-    """The fields of a reservation make no sense together.
+    """The fields of a reservation are not valid, alone or together.
 
-    :ivar field: which one is wrong.
+    :ivar field: the name of the field that is wrong.
     """
 
     code = "reservations.invalid"
@@ -239,16 +242,16 @@ class InvalidReservation(errors.Invalid):
 
 
 class ReservationPlugin(abc.ABC):
-    """Says what reservations of one resource type need, and carries them out.
+    """Says what reservations of one resource type need, and reacts when they start and end.
 
-    Used from any thread; holds no state but its options. All but the hooks is pure:
-    no clock, no database, the same answer each time.
+    Used from any thread; has no state but its options. All methods except the hooks
+    ``started``, ``before_end`` and ``ended`` are pure: they use neither clock nor database.
 
     :cvar api_version: the version of this class that a plugin was written for.
-    :cvar resource_type: what clients call it.
-    :cvar create_schema: JSON schema of its fields of a reservation that is made
-        (``resource_type`` and ``id`` are not among them); it refuses unknown fields.
-    :cvar update_schema: the same of one that is changed; none is required.
+    :cvar resource_type: the resource type that clients name.
+    :cvar create_schema: the JSON schema of the plugin's fields in a new reservation, without
+        ``resource_type`` and ``id``; it refuses unknown fields.
+    :cvar update_schema: the same for an update, where no field is required.
     """
 
     api_version = 1
@@ -257,9 +260,9 @@ class ReservationPlugin(abc.ABC):
     update_schema: Mapping[str, Any]
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
-        """Take the service's options; a plugin with some of its own registers them here.
+        """Take the service's options; a plugin registers its own options here.
 
-        :raises errors.ConfigurationError: one of them makes no sense.
+        :raises errors.ConfigurationError: an option of the plugin is not valid.
         """
 
     @abc.abstractmethod
@@ -267,20 +270,19 @@ class ReservationPlugin(abc.ABC):
         self, raw_fields: Mapping[str, Any], before: Mapping[str, Any] | None = None, *,
         started: bool = False,
     ) -> Mapping[str, Any]:
-        """Return the fields of a reservation as they are kept and shown.
+        """Return all fields of a reservation, normalized, as they are stored and shown.
 
-        All of them, each in one spelling, of types that JSON has; given to it again,
-        they come out the same.
+        Values have types of JSON. Normalizing the result again does not change it.
 
-        :param raw_fields: fields as the client sent them; a schema of the plugin accepted them.
-        :param before: the fields of the reservation that is changed.
-        :param started: it is in force.
-        :raises InvalidReservation: they make no sense, or not together.
-        :raises NotChangeable: not while it is in force.
+        :param raw_fields: the fields that the client sent and the plugin's schema accepted.
+        :param before: for an update, the present fields of the reservation.
+        :param started: whether the reservation is in force.
+        :raises InvalidReservation: the fields are not valid, alone or together.
+        :raises NotChangeable: a field cannot be changed while the reservation is in force.
         """
 
     def properties(self, values: Mapping[str, Any]) -> frozenset[str]:
-        """Return the names of the properties of hosts that ``need`` looks at.
+        """Return the names of the host properties that ``need`` reads.
 
         :param values: the fields, as ``values`` returned them.
         """
@@ -288,29 +290,29 @@ class ReservationPlugin(abc.ABC):
 
     @abc.abstractmethod
     def need(self, spec: ReservationSpec, hosts: Hosts) -> Demand:
-        """Return what a reservation needs.
+        """Return the demand of a reservation.
 
-        :param hosts: with the properties that ``properties`` named, if any host has them.
-
-        :raises InvalidReservation: it asks for what no host can have.
+        :param hosts: the freepool, with the properties that ``properties`` named and that at
+            least one host has.
+        :raises InvalidReservation: the reservation requests what no host can have.
         """
 
     def capacities(self) -> Mapping[str, int]:
-        """Return how much there is of what is on no host, by the names in ``Amounts``."""
+        """Return how much exists of each thing that is on no host, by its name in ``Amounts``."""
         return {}
 
     def started(self, ctx: Context, spec: ReservationSpec, window: Window) -> None:  # noqa: B027
-        """Put a reservation into force, in the transaction that says so."""
+        """React to the start of a reservation, in the transaction that starts it."""
 
     def before_end(self, ctx: Context, spec: ReservationSpec, window: Window) -> None:  # noqa: B027
-        """Prepare for the end, in the transaction that says so."""
+        """React to the event ``before_end``, in the transaction of the event."""
 
     def ended(self, ctx: Context, spec: ReservationSpec, window: Window) -> None:  # noqa: B027
-        """Take a reservation out of force, in the transaction that says so."""
+        """React to the end of a reservation, in the transaction that ends it."""
 
 
 def _integers(column: Sequence[int]) -> np.ndarray:
-    """Return a column of numbers of any magnitude; what is plenty is cut, if need be."""
+    """Return a column of numbers, cut to ``_PLENTY`` if they exceed 64 bits."""
     try:
         return np.fromiter(column, dtype=np.int64, count=len(column))
     except OverflowError:
