@@ -18,6 +18,7 @@ from placement_core.plugin_api.candidate_order import Amounts, CandidateOrder, R
 
 #: How many random sets of trees each test tries.
 _CASES = 100
+_MOST_TREES = 20
 #: The largest free amount that the capacity index holds.
 _LARGEST = 2**31 - 1
 
@@ -138,7 +139,7 @@ def _draw_trees() -> Iterator[MemoryTrees]:
     """Yield random trees and requests, the same ones in every run."""
     drawn = random.Random(7)  # noqa: S311 (trees to test with are no secret)
     for _ in range(_CASES):
-        count = drawn.randint(1, 20)
+        count = drawn.randint(1, _MOST_TREES)
         free = {name: [drawn.choice((0, 1, 3, 8, 100, 4096)) for _ in range(count)]
                 for name in _CLASSES}
         requested = {name: drawn.choice((1, 2, 8)) for name in drawn.sample(_CLASSES, 2)}
