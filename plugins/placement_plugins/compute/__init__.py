@@ -1,1 +1,1 @@
-"""Compute drivers: what reservations make outside."""
+"""The compute drivers that come with the service."""

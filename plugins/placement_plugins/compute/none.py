@@ -1,4 +1,4 @@
-"""The compute driver ``none``: there is no compute service, and nothing to do."""
+"""The compute driver ``none``, for clouds without a compute service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from placement_core.plugin_api.compute import ComputeDriver
 
 
 class NoCompute(ComputeDriver):
-    """Does nothing, and says so: no ids, nothing left, nothing made."""
+    """Does nothing, and reports no ids, no servers and no objects."""
 
     api_version = 2
     acts = False

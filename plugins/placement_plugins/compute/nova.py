@@ -1,8 +1,9 @@
 """The compute driver ``nova``: reservations as flavors and host aggregates.
 
-A flavor has the reservation's id as its own, an aggregate as its name. Both are unique in
-Nova, so one that another process made is found. Server groups are those of earlier releases,
-and are removed at the end: Nova shows them to their own project only, which is the service's.
+The id of a flavor and the name of an aggregate are the reservation's id. Both are unique in Nova,
+so the driver finds those that another process created. Earlier releases created server groups;
+they are deleted at the end of the reservation. Nova shows them only to their own project, which is
+the service's.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 class NovaCompute(ComputeDriver):
-    """Makes what reservations need in Nova, as the administrator of ``[nova]``."""
+    """Creates and deletes the objects of reservations in Nova, as the user of ``[nova]``."""
 
     api_version = 2
 
@@ -104,7 +105,7 @@ class NovaCompute(ComputeDriver):
         self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
         in_aggregate: bool, resource_class: str | None = None,
     ) -> str | None:
-        """Have a private flavor, with the reservation's id as its own."""
+        """Create a private flavor whose id is the reservation's."""
         specs = {}
         if in_aggregate:
             specs[_SLOTS_SPEC] = reservation_id
@@ -138,14 +139,14 @@ class NovaCompute(ComputeDriver):
                     raise
 
     def revoke_flavor(self, reservation_id: str, project_id: str) -> None:
-        """Take a project's access to the reservation's flavor."""
+        """Revoke a project's access to the reservation's flavor."""
         with translated_errors(f"the flavor of reservation {reservation_id}"), ignore_not_found():
             self._nova.flavor_remove_tenant_access(reservation_id, project_id)
 
     def delete_flavor_servers(self, reservation_id: str) -> int:
-        """Delete the servers of the reservation's flavor, whichever project they are of."""
+        """Delete the servers with the reservation's flavor, in all projects."""
         with translated_errors(f"servers of reservation {reservation_id}"):
-            # Of a flavor that is not there Nova would list nothing, and say nothing.
+            # For a flavor that does not exist, Nova lists no servers and reports no error.
             if self._find_flavor(reservation_id) is None:
                 return 0
             return self._delete(self._list_servers(flavor=reservation_id))
@@ -156,17 +157,17 @@ class NovaCompute(ComputeDriver):
             self._remove_flavor(reservation_id)
 
     def remove_server_group(self, reservation_id: str) -> None:
-        """Delete every server group of the reservation's name."""
+        """Delete the server groups that are named after the reservation."""
         with translated_errors(f"the server group of reservation {reservation_id}"):
             self._delete_server_groups(self._find_server_groups(reservation_id))
 
     # Aggregates ----------------------------------------------------------------
 
     def put_slot_aggregate(self, reservation_id: str, project_id: str | None) -> str | None:
-        """Have the aggregate that nova's filters match with the reservation's flavor.
+        """Create the aggregate that Nova's filters match with the reservation's flavor.
 
-        Its list of projects lets the project in where the freepool is closed to it, and does
-        not confine it to these hosts.
+        Its list of projects admits the project to hosts that the freepool closes to others. It
+        does not confine the project to these hosts.
         """
         tenants = project_id and f"{project_id},{self._get_own_project()}"
         with translated_errors(f"the aggregate of reservation {reservation_id}"):
@@ -174,9 +175,9 @@ class NovaCompute(ComputeDriver):
                 _RESERVATION: reservation_id, _TENANT: tenants, _AFFINITY: None})
 
     def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
-        """Have the aggregate that ReservationFilter matches with the hint.
+        """Create the aggregate that ReservationFilter matches with the scheduler hint.
 
-        Its owner is a whole value, so it must not have a list of projects as well.
+        The filter compares the owner with the whole value, so there must be no list of projects.
         """
         zone = f"{self._az_prefix}{reservation_id}" if self._az_prefix else None
         with translated_errors(f"the aggregate of reservation {reservation_id}"):
@@ -186,7 +187,7 @@ class NovaCompute(ComputeDriver):
     def add_host(self, reservation_id: str, host: str) -> str | None:
         """Add a host to the reservation's aggregate.
 
-        Nova tells Placement after it has noted it itself, and does not repeat it.
+        Nova updates Placement after its own database, and does not repeat an update that failed.
         """
         with translated_errors(f"host {host} of reservation {reservation_id}"):
             return self._add_host(reservation_id, host)
@@ -211,7 +212,7 @@ class NovaCompute(ComputeDriver):
     # Servers on hosts ----------------------------------------------------------
 
     def delete_preemptible_servers(self, host: str) -> int:
-        """Delete the servers of a host whose flavor says that they are preemptible."""
+        """Delete the servers on a host whose flavor marks them as preemptible."""
         with translated_errors(f"servers on host {host}"):
             return self._delete(
                 server for server in self._list_servers(compute_host=self._get_service_host(host))
@@ -219,7 +220,7 @@ class NovaCompute(ComputeDriver):
                 .get(_PREEMPTIBLE_SPEC, "").lower() == "true")
 
     def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
-        """Make images of servers; Nova shares them with the projects of the servers."""
+        """Create images of the servers; Nova shares each with the project of its server."""
         with translated_errors(f"images of servers on host {host}"):
             return sum(
                 self._has_unfinished_image(server, reservation_id)
@@ -250,10 +251,10 @@ class NovaCompute(ComputeDriver):
                     kinds_by_id.setdefault(aggregate.name, set()).add(AGGREGATE)
         return {id_: frozenset(kinds) for id_, kinds in kinds_by_id.items()}
 
-    # Nova, one thing at a time ---------------------------------------------------
+    # Single requests to Nova ------------------------------------------------------
 
     def _get_own_project(self) -> str:
-        """Return the project to which the freepool is open; nobody boots servers there."""
+        """Return the service's project, to which the freepool is open; it has no servers."""
         project_id = self._service_project_id or self._connection.session.get_project_id()
         if project_id is None:
             raise ComputeRefused(
@@ -282,7 +283,7 @@ class NovaCompute(ComputeDriver):
         return [group for group in self._list_server_groups() if group["name"] == name]
 
     def _list_server_groups(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the groups of this service's project; Nova gives no links to the next page."""
+        """Yield the groups of this service's project, page by page: Nova sends no links."""
         page_size = _PAGE
         offset = 0
         while page_size:
@@ -306,7 +307,7 @@ class NovaCompute(ComputeDriver):
     def _put_aggregate(
         self, name: str, metadata: Mapping[str, str | None], zone: str | None = None
     ) -> str:
-        """Have an aggregate with some metadata; None: without that key."""
+        """Create or update an aggregate with metadata; a value of None removes the key."""
         aggregate = self._find_aggregate(name)
         if aggregate is None:
             aggregate = self._nova.create_aggregate(
@@ -317,7 +318,7 @@ class NovaCompute(ComputeDriver):
         return str(aggregate.id)
 
     def _add_host(self, name: str, host: str) -> str:
-        """Have a host in an aggregate; return the aggregate's uuid."""
+        """Add a host to an aggregate; return the aggregate's uuid."""
         aggregate = self._find_aggregate(name)
         if aggregate is None:
             raise ComputeRefused(f"Nova has no aggregate {name}.")
@@ -326,7 +327,7 @@ class NovaCompute(ComputeDriver):
             try:
                 self._nova.add_host_to_aggregate(aggregate, service)
             except sdk_errors.ConflictException:
-                # Another process has added it in between, or it cannot be added.
+                # Either another process added it in the meantime, or it cannot be added.
                 if service not in self._list_hosts(name):
                     raise
         return str(aggregate.uuid)
@@ -343,7 +344,7 @@ class NovaCompute(ComputeDriver):
         return list(aggregate.hosts or ()) if aggregate is not None else []
 
     def _list_reserved_servers(self, reservation_id: str, host: str) -> list[servers.Server]:
-        """Return the servers on a host of the reservation's aggregate, of its project.
+        """Return the servers of the reservation's project on a host of its aggregate.
 
         Projects that had the host before may still have servers there.
         """
@@ -360,7 +361,7 @@ class NovaCompute(ComputeDriver):
                 if server.project_id == project_id]
 
     def _find_listed_host(self, aggregate: aggregates.Aggregate | None, host: str) -> str | None:
-        """Return Nova's name of a host, if it is in an aggregate."""
+        """Return the name by which an aggregate knows a host, or None if it is not in it."""
         if aggregate is None or not aggregate.hosts:
             return None
         service = self._find_service_host(host)
@@ -376,15 +377,15 @@ class NovaCompute(ComputeDriver):
     def _find_service_host(self, host: str) -> str | None:
         hypervisors = none_if_not_found(lambda: list(self._nova.hypervisors(
             details=True, hypervisor_hostname_pattern=host)))
-        # The pattern matches parts of other names too.
+        # Nova matches the pattern with parts of names, too.
         return next((node.service_details["host"] for node in hypervisors or ()
                      if node.name == host), None)
 
     def _list_servers(self, **filters: str) -> list[servers.Server]:
-        """Return servers of all projects, soft-deleted ones too.
+        """Return servers of all projects, including soft-deleted ones.
 
-        All pages are read before any server is deleted: the marker of a page is the last
-        server of the one before, which has to exist then.
+        All pages are read before a server is deleted: the marker of a page is the last server
+        of the previous page, which must still exist.
         """
         return [
             *self._nova.servers(all_projects=True, **filters),
@@ -392,9 +393,9 @@ class NovaCompute(ComputeDriver):
                 all_projects=True, status="SOFT_DELETED", deleted_only=True, **filters)]
 
     def _delete(self, to_delete: Iterable[servers.Server]) -> int:
-        """Delete servers at once, without the time for which users can restore them.
+        """Delete servers immediately, so that users cannot restore them.
 
-        :returns: how many there were.
+        :returns: the number of servers.
         """
         count = 0
         failure = None
@@ -406,13 +407,13 @@ class NovaCompute(ComputeDriver):
                 with ignore_not_found():
                     self._nova.delete_server(server, force=True)
             except sdk_errors.HttpException as error:
-                failure = error  # The other servers are deleted all the same.
+                failure = error  # Continue with the other servers.
         if failure is not None:
             raise failure
         return count
 
     def _has_unfinished_image(self, server: servers.Server, reservation_id: str) -> bool:
-        """Create an image of a server unless it has one; say whether it is not finished yet."""
+        """Create an image of a server unless it exists; return whether it is unfinished."""
         response = self._connection.image.get("/images", params={
             _IMAGE_RESERVATION: reservation_id, _IMAGE_SERVER: server.id})
         sdk_errors.raise_from_response(response)

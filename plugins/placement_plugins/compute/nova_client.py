@@ -1,4 +1,4 @@
-"""The connection to Nova, and what its errors mean: to be tried again, or not."""
+"""The connection to Nova, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRANSIENT = frozenset({401, 403, 408, 409, 413, 425, 429})
 
 
 def connect(conf: cfg.ConfigOpts) -> connection.Connection:
-    """Return a connection; no request is sent yet."""
+    """Return a connection, without sending a request."""
     name = options.GROUP.name
     try:
         auth = loading.load_auth_from_conf_options(conf, name)
@@ -50,10 +50,10 @@ def connect(conf: cfg.ConfigOpts) -> connection.Connection:
 
 
 def _require_document(response: Any, **settings: object) -> None:
-    """Refuse a page that is not Nova's, such as a proxy's, although its status is a success.
+    """Refuse a successful response that is not Nova's, such as the page of a proxy.
 
-    :param response: of requests.
-    :raises ValueError: it is no JSON.
+    :param response: a ``requests.Response``.
+    :raises ValueError: the body is not JSON.
     """
     type_ = response.headers.get("Content-Type", "")
     if response.ok and response.content and "json" not in type_:
@@ -62,7 +62,7 @@ def _require_document(response: Any, **settings: object) -> None:
 
 @contextlib.contextmanager
 def translated_errors(about: str) -> Iterator[None]:
-    """Translate errors: ``ComputeUnavailable`` may be tried again, ``ComputeRefused`` not."""
+    """Translate errors to ``ComputeUnavailable``, which is retried, or ``ComputeRefused``."""
     try:
         yield
     except errors.Error:
@@ -70,7 +70,7 @@ def translated_errors(about: str) -> Iterator[None]:
     except sdk_errors.HttpException as error:
         message = f"Nova, asked about {about}: {_format_error(error)}"
         status = error.status_code or 0
-        # A GET that is refused may be a list: its marker was deleted between two pages.
+        # The refused GET may be that of a list whose marker was deleted meanwhile.
         if (400 <= status < 500 and status not in _TRANSIENT and error.method != "GET"
                 and _is_of_nova(error)):
             raise ComputeRefused(message) from error
@@ -84,7 +84,7 @@ def translated_errors(about: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ignore_not_found() -> Iterator[None]:
-    """Ignore Nova's answer that there is nothing to remove."""
+    """Ignore a 404 of Nova for an object that is to be deleted."""
     try:
         yield
     except sdk_errors.NotFoundException as error:
@@ -93,7 +93,7 @@ def ignore_not_found() -> Iterator[None]:
 
 
 def none_if_not_found(get: Callable[[], Any]) -> Any:
-    """Return what ``get`` returns, or None where Nova says that there is no such thing."""
+    """Return what ``get`` returns, or None if Nova answers 404."""
     try:
         return get()
     except sdk_errors.NotFoundException as error:
@@ -103,7 +103,7 @@ def none_if_not_found(get: Callable[[], Any]) -> Any:
 
 
 def _is_of_nova(error: sdk_errors.HttpException) -> bool:
-    """Say whether a refusal is Nova's own: a proxy's 404 says nothing about a flavor."""
+    """Return whether an error response is Nova's; a proxy's 404 says nothing about a flavor."""
     if error.response is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The options of the compute driver ``nova``; they are known without openstacksdk too."""
+"""The options of the compute driver ``nova``, in a module that does not need openstacksdk."""
 
 from __future__ import annotations
 

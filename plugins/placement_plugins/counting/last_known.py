@@ -1,4 +1,4 @@
-"""The last answers of cells, for times when they do not answer."""
+"""A cache of the last answers of cells, used while a cell does not answer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import cachetools
 
 from placement_core.cells.counts import CellCount, InstanceTotals
 
-#: So many projects (and users in them) are kept for each cell, beside those of an answer
-#: about all projects.
+#: The number of projects, and users in them, that are cached for each cell, in addition to the
+#: last answer about all projects.
 _MOST_KEPT = 10_000
 
 
@@ -25,7 +25,7 @@ class Recalled:
 
 
 class LastKnown:
-    """Keeps the last answers of cells in this process; for any number of threads."""
+    """Caches the last answers of cells in this process. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -36,9 +36,9 @@ class LastKnown:
         self, cell_uuid: str, counted: CellCount, project_ids: Collection[str] | None,
         user_id: str | None,
     ) -> None:
-        """Keep an answer.
+        """Cache an answer.
 
-        :param project_ids: what was asked about; None: all.
+        :param project_ids: the projects of the query; None: all.
         """
         now = self._clock()
         with self._lock:
@@ -55,7 +55,7 @@ class LastKnown:
     def recall(
         self, cell_uuid: str, project_ids: Collection[str] | None, user_id: str | None
     ) -> Recalled | None:
-        """Return a cell's last answer about some projects; None: it lacks some of them."""
+        """Return a cell's last answer about some projects, or None if it lacks one of them."""
         with self._lock:
             of_cell = self._cells.get(cell_uuid, _OfCell())
             if project_ids is None:
@@ -87,7 +87,7 @@ class _All:
 
 
 class _OfCell:
-    """The last answers of one cell: about all projects at once, and about single ones."""
+    """The last answers of one cell, about all projects and about single ones."""
 
     def __init__(self) -> None:
         self.all: _All | None = None

@@ -1,4 +1,4 @@
-"""The driver ``legacy_cell``: what every cell's database says, summed up."""
+"""The driver ``legacy_cell``: adds up the usage in the databases of all cells."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAME = "legacy_cell"
 
 
 class NoCells(errors.Unavailable):
-    """There is no cell that could be asked."""
+    """No cell is mapped."""
 
     code = "quota.cells.none"
 
@@ -44,12 +44,12 @@ class NoCells(errors.Unavailable):
 
 
 class LegacyCellCounting(CountingDriver):
-    """Asks all cells at once, each with one query; disabled ones and cell0 too.
+    """Queries all cells concurrently, with one statement each, including disabled ones and cell0.
 
-    A cell that does not answer is named. With ``[quota] on_missing_cell = last_known``
-    its last answer in this process stands in for it; the caller decides whether an answer
-    that lacks a cell will do. ``vcpus`` of an instance is VCPU, its dedicated
-    processors included. Source: spec nova_quota §1.
+    The answer names the cells that did not answer. With ``[quota] on_missing_cell = last_known``
+    it contains their last answers in this process instead. The caller decides whether an
+    answer that lacks a cell is sufficient. The ``vcpus`` of an instance, including its
+    dedicated processors, count as VCPU. Source: spec nova_quota §1.
     """
 
     api_version = 1
@@ -65,26 +65,26 @@ class LegacyCellCounting(CountingDriver):
         self, ctx: Context, project_ids: Collection[str], *, units: Collection[str],
         user_id: str | None = None, without: Collection[str] = (),
     ) -> Count:
-        """Count what some projects use.
+        """Count the usage of some projects.
 
-        What stands in for a missing cell has the instances of ``without`` in it.
+        The last answer of a missing cell includes the instances of ``without``.
         """
         if user_id is not None and len(project_ids) != 1:
             raise ValueError("a user's share is counted in one project")
         return self._count(ctx, project_ids, units, user_id, without)
 
     def count_all(self, ctx: Context, *, units: Collection[str]) -> Count:
-        """Count what every project uses."""
+        """Count the usage of all projects."""
         return self._count(ctx, None, units, None, ())
 
     def server_group_members(
         self, ctx: Context, instance_uuids: Collection[str], user_id: str
     ) -> MemberCount:
-        """Count members by the mappings, and in the cell where one does not say it."""
+        """Count members by the instance mappings, or in the cell if a mapping lacks the user."""
         return members.count(self._cells, ctx, instance_uuids, user_id, NAME)
 
     def forget(self) -> None:
-        """Drop the last answers of cells."""
+        """Clear the cache of last answers."""
         self._last = LastKnown()
 
     def _count(
@@ -125,7 +125,7 @@ class LegacyCellCounting(CountingDriver):
         self, missing: MissingCell, answers: list[CellCount], project_ids: Collection[str] | None,
         user_id: str | None,
     ) -> MissingCell:
-        """Add the last answer of a missing cell; return the cell with the age of that answer."""
+        """Append the last answer of a missing cell; return the cell with the answer's age."""
         recalled = self._last.recall(missing.uuid, project_ids, user_id)
         if recalled is None:
             return missing

@@ -1,8 +1,8 @@
-"""Members of server groups: counted by the mappings, whatever driver counts the rest.
+"""Members of server groups, counted by the instance mappings with every counting driver.
 
-Only a member whose own mapping was not migrated is looked for in its cell, so that a
-cell that is down hides nobody else's. Source: requirement Q7; spec nova_quota §1
-differs: there one such mapping, of whatever project, sends all to the cells.
+A member is looked up in its cell only if its own mapping is not migrated, so a cell that is down
+hides no members of other cells. Source: requirement Q7. Differs from spec nova_quota §1, where
+one mapping of any project that is not migrated sends all queries to the cells.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def count(
     cells: CellDatabases, ctx: Context, instance_uuids: Collection[str], user_id: str,
     source: str,
 ) -> MemberCount:
-    """Count the living instances of a user among some instances.
+    """Count the instances of a user among some instances, without deleted ones.
 
     :param source: the driver's name.
     """

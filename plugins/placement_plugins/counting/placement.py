@@ -1,4 +1,4 @@
-"""The driver ``placement``: instances by their mappings, everything else by allocations."""
+"""The driver ``placement``: counts instances by their mappings, all else by allocations."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ NAME = "placement"
 
 _Projects: TypeAlias = dict[str, dict[str, int]]
 
-#: So many migrated projects are remembered.
+#: The number of migrated projects that are cached.
 _MOST_MIGRATED = 100_000
 
 
 class PlacementCounting(CountingDriver):
-    """Asks nova's API database and placement; a cell that is down changes nothing.
+    """Queries nova's API database and placement, so it works while a cell is down.
 
-    At most two questions go to placement for one project: its usage and, where a user is
-    asked about, that user's. A project with mappings that were not migrated is counted in
-    the cells instead, as far as cells can count. Whether a project is migrated is asked
-    until it is, and never again (``forget``).
+    A count of one project queries placement at most twice: for the usage of the project and, if
+    one is given, of the user. A project with mappings that are not migrated is counted in the
+    cells instead, as far as cells can count. Once all mappings of a project are migrated, the
+    driver does not check it again until ``forget``.
 
-    :ivar transactional: we are the placement.
-    Source: seed 000, spec nova_quota §1. Differs: a mapping that was not migrated sends
-    its own project to the cells, nobody else's.
+    :ivar transactional: whether placement is this service, not a remote one.
+    Source: seed 000, spec nova_quota §1. Differs: mappings that are not migrated send only
+    their own project to the cells.
     """
 
     api_version = 1
@@ -58,22 +58,22 @@ class PlacementCounting(CountingDriver):
         self._warned: set[str] = set()
 
     def use_index(self, index: UsageReader) -> None:
-        """Ask the service's usage index about many projects."""
+        """Count many projects with the service's usage index."""
         self._usages.use_index(index)
 
     def count(
         self, ctx: Context, project_ids: Collection[str], *, units: Collection[str],
         user_id: str | None = None, without: Collection[str] = (),
     ) -> Count:
-        """Count what some projects use."""
+        """Count the usage of some projects."""
         if user_id is not None and len(project_ids) != 1:
             raise ValueError("a user's share is counted in one project")
         return self._count(ctx, set(project_ids), units, user_id, without)
 
     def count_all(self, ctx: Context, *, units: Collection[str]) -> Count:
-        """Count what every project uses.
+        """Count the usage of all projects.
 
-        A remote placement is asked about those that have instances.
+        With a remote placement, these are the projects that have instances.
         """
         counted = self._count(ctx, None, units, None, ())
         return dataclasses.replace(counted, projects={
@@ -83,11 +83,11 @@ class PlacementCounting(CountingDriver):
     def server_group_members(
         self, ctx: Context, instance_uuids: Collection[str], user_id: str
     ) -> MemberCount:
-        """Count members by the mappings, and in the cell where one does not say it."""
+        """Count members by the instance mappings, or in the cell if a mapping lacks the user."""
         return members.count(self._cells, ctx, instance_uuids, user_id, NAME)
 
     def forget(self) -> None:
-        """Ask about every project again whether it is migrated."""
+        """Check again for each project whether it is migrated."""
         self._migrated.clear()
         self._warned = set()
         self._legacy.forget()
@@ -105,7 +105,7 @@ class PlacementCounting(CountingDriver):
             LOG.debug("counted by placement: %s", seconds)
             return Count(projects, NAME, user=user, seconds=seconds)
         self._warn(unmigrated)
-        # What cells cannot count, placement counts for these projects, too.
+        # Placement counts the units that cells cannot count, for these projects, too.
         remaining_units = set(units) - self._legacy.units
         projects, user = self._count_by_mappings(
             ctx, project_ids, remaining_units if project_ids == unmigrated else units, user_id,
@@ -128,7 +128,7 @@ class PlacementCounting(CountingDriver):
         self, ctx: Context, project_ids: set[str] | None, units: Collection[str],
         user_id: str | None, without: Collection[str], seconds: Seconds,
     ) -> tuple[_Projects, dict[str, int] | None]:
-        """Count by mappings and placement: all projects, and the user where one is asked."""
+        """Count projects, and the user if one is given, by mappings and placement."""
         projects: _Projects = {}
         user: dict[str, int] | None = None if user_id is None else {}
         if INSTANCES in units:
@@ -158,7 +158,7 @@ class PlacementCounting(CountingDriver):
         return projects, user
 
     def _find_unmigrated(self, ctx: Context, project_ids: set[str] | None) -> set[str]:
-        """Return those projects that cannot be counted by their mappings."""
+        """Return the projects that have mappings which are not migrated."""
         if project_ids is None:
             return counts.find_unmigrated(self._cells.api(ctx))
         unknown = project_ids - self._migrated.get_many(project_ids).keys()
@@ -197,9 +197,9 @@ def _select(amounts: Mapping[str, int], units: Collection[str]) -> dict[str, int
 def _merge(
     in_cells: Mapping[str, int], in_placement: Mapping[str, int], units: Collection[str]
 ) -> dict[str, int]:
-    """Return what cells counted, and what they cannot count as placement has it.
+    """Merge the count of cells with placement's count of the units that cells cannot count.
 
-    Cells do not tell dedicated processors from others, so VCPU has PCPU in it there.
+    Cells do not distinguish dedicated processors, so their VCPU includes PCPU.
     """
     merged = {**in_placement, **in_cells}
     if "PCPU" in in_placement:

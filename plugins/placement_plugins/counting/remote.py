@@ -1,4 +1,4 @@
-"""A placement that is somebody else's: what it says of projects' usages, over HTTP."""
+"""A remote placement: reads the usage of projects over HTTP."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _LONGEST_ID = 255
 _USAGES = "1.9"
 _OWNERS = "1.12"
 _CONSUMER_TYPES = "1.38"
-#: The type of consumers that hold what an instance leaves.
+#: The type of consumers that hold the old allocations of an instance that is moved.
 _MIGRATION = "MIGRATION"
 _COUNT = "consumer_count"
 
 
 class PlacementUnreachable(errors.Unavailable):
-    """The remote placement does not answer: nobody knows what is used."""
+    """The remote placement does not answer, so the usage is not known."""
 
     code = "quota.placement.unreachable"
 
 
 class PlacementRefuses(errors.Unavailable):
-    """The remote placement answers, but not to us: login or configuration is wrong."""
+    """The remote placement refuses the service's requests: login or configuration is wrong."""
 
     code = "quota.placement.refused"
 
@@ -64,7 +64,7 @@ def _connection_options() -> list[cfg.Opt]:
 
 
 def is_configured(conf: cfg.ConfigOpts) -> bool:
-    """Say whether ``[placement_client]`` names a placement; else we are it."""
+    """Return whether ``[placement_client]`` configures a remote placement."""
     _register(conf)
     group = conf[GROUP.name]
     return bool(group.auth_type or group.auth_section or group.endpoint_override)
@@ -78,7 +78,7 @@ def _register(conf: cfg.ConfigOpts) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsumerUsage:
-    """What a consumer holds, {resource class or CONSUMERS: amount}, and whose it is."""
+    """The allocations of a consumer, {resource class or CONSUMERS: amount}, and its owner."""
 
     project_id: str | None
     user_id: str | None
@@ -86,9 +86,9 @@ class ConsumerUsage:
 
 
 class RemotePlacement:
-    """Asks a remote placement; for any number of threads. Nothing is kept.
+    """Queries a remote placement, without caching. Thread-safe.
 
-    :raises errors.ConfigurationError: ``[placement_client]`` lacks something.
+    :raises errors.ConfigurationError: ``[placement_client]`` is incomplete.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -112,10 +112,10 @@ class RemotePlacement:
     def usages(
         self, project_id: str, user_id: str | None = None, *, consumers: bool
     ) -> dict[str, int]:
-        """Return what a project, or one user in it, uses: {resource class: amount}.
+        """Return the usage of a project, or of one user in it: {resource class: amount}.
 
-        :param consumers: count consumers too, but for migrations.
-        :raises errors.Unavailable: it is not known.
+        :param consumers: whether to count consumers, too, without migrations.
+        :raises errors.Unavailable: the remote placement does not answer.
         """
         parameters = {"project_id": project_id} | ({} if user_id is None else {"user_id": user_id})
         if not all(map(_is_possible_owner, parameters.values())):
@@ -130,10 +130,10 @@ class RemotePlacement:
             _refuse_answer(path, error)
 
     def held(self, consumer_uuid: str, *, consumers: bool) -> ConsumerUsage:
-        """Return what a consumer holds, and whose it is.
+        """Return the allocations and the owner of a consumer.
 
-        :param consumers: it counts itself too, unless it is a migration.
-        :raises errors.Unavailable: it is not known.
+        :param consumers: whether the consumer itself counts, too, unless it is a migration.
+        :raises errors.Unavailable: the remote placement does not answer.
         """
         if not keystone.is_uuid(consumer_uuid):
             return ConsumerUsage(None, None, {})
@@ -185,7 +185,7 @@ class RemotePlacement:
 
 
 def _sum_types(usages: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """Return amounts of consumers of every type together."""
+    """Return the sums of the amounts over all types of consumers."""
     total: dict[str, int] = {}
     for consumer_type, amounts in usages.items():
         for name, used in amounts.items():
@@ -197,7 +197,7 @@ def _sum_types(usages: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 
 
 def _is_possible_owner(id_: str) -> bool:
-    """Say whether a project or a user may have an id: placement refuses to look for others."""
+    """Return whether a project or user may have an id; placement answers 400 for others."""
     return 1 <= len(id_) <= _LONGEST_ID and texts.is_storable(id_)
 
 

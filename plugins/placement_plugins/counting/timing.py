@@ -1,4 +1,4 @@
-"""How long what a count is made of took."""
+"""How long the queries of a count took."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 
 class Seconds(dict[str, float]):
-    """{what was asked: how long it took together}."""
+    """{source: total seconds}."""
 
     @contextlib.contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Add the time that a block takes."""
+        """Add the time that a block takes to a source."""
         started = time.monotonic()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Where usages come from: our own placement, or a remote one."""
+"""The sources of usage: this service's own allocations, or a remote placement."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from placement_plugins.counting.remote import ConsumerUsage, RemotePlacement
 #: {project: {resource class or CONSUMERS: amount}}
 Usages = Mapping[str, Mapping[str, int]]
 
-#: How many projects a remote placement is asked about at once.
+#: How many projects are queried concurrently from a remote placement.
 _AT_ONCE = 8
 
 
 class UsageSource(Protocol):
-    """Answers what projects use.
+    """Reads the usage of projects.
 
-    :ivar knows_projects: it can be asked about all projects at once, and is for all
-        of them (None) in ``of_projects``.
+    :ivar knows_projects: whether ``of_projects`` takes None for all projects.
     """
 
     knows_projects: bool
 
     def use_index(self, index: UsageReader) -> None:
-        """Take the usage index of our own database."""
+        """Take the usage index of the service's own database."""
 
     def of_projects(
         self, ctx: Context, project_ids: Collection[str] | None, units: Collection[str],
         without: Collection[str],
     ) -> Usages:
-        """Return what projects use; units that were not asked for may be there."""
+        """Return the usage of projects, perhaps with units that were not requested."""
 
     def of_user(
         self, ctx: Context, project_id: str, user_id: str, units: Collection[str],
@@ -44,7 +43,7 @@ class UsageSource(Protocol):
 
 
 class LocalUsages:
-    """The usage counters of our own database; each answer is of one moment."""
+    """The usage counters in the service's own database; each answer is consistent."""
 
     knows_projects = True
 
@@ -53,14 +52,14 @@ class LocalUsages:
         self._index: UsageReader | None = None
 
     def use_index(self, index: UsageReader) -> None:
-        """Ask the index about many projects from now on."""
+        """Read the usage of many projects from the index from now on."""
         self._index = index
 
     def of_projects(
         self, ctx: Context, project_ids: Collection[str] | None, units: Collection[str],
         without: Collection[str],
     ) -> Usages:
-        """Return what projects use: of one by a statement, of many by the usage index."""
+        """Return the usage: of one project from the database, of many from the usage index."""
         is_one = project_ids is not None and len(project_ids) == 1
         if is_one or without or ctx.session is not None or self._index is None:
             return project_usage.read(
@@ -78,7 +77,7 @@ class LocalUsages:
 
 
 class RemoteUsages:
-    """A remote placement, asked anew each time: one question for each project."""
+    """A remote placement, with one request for each project."""
 
     knows_projects = False
 
@@ -86,7 +85,7 @@ class RemoteUsages:
         self._placement = placement
 
     def use_index(self, index: UsageReader) -> None:
-        """Do without it: it is about another database."""
+        """Ignore the index: it covers another database."""
 
     def of_projects(
         self, ctx: Context, project_ids: Collection[str] | None, units: Collection[str],
@@ -116,8 +115,8 @@ class RemoteUsages:
         consumers = CONSUMERS in units
         before = [self._placement.held(each, consumers=consumers) for each in without]
         used = self._placement.usages(project_id, user_id, consumers=consumers)
-        # What was given back before, or taken after the usages were read, is not in them:
-        # only what was held both times is certain to be.
+        # Allocations that were deleted before, or created after, the usages were read are not
+        # in them. Only those that existed both times are certain to be.
         after = [self._placement.held(each, consumers=consumers) for each in without]
         for name, amount in _list_held(project_id, user_id, zip(before, after, strict=True)):
             used[name] = max(0, used.get(name, 0) - amount)
@@ -127,7 +126,7 @@ class RemoteUsages:
 def _list_held(
     project_id: str, user_id: str | None, held: Iterable[tuple[ConsumerUsage, ConsumerUsage]]
 ) -> Iterable[tuple[str, int]]:
-    """Yield what of the holdings is a project's, or a user's in it, both times."""
+    """Yield the allocations of a project, or of a user in it, that existed both times."""
     for before, after in held:
         if all(each.project_id == project_id and user_id in (None, each.user_id)
                for each in (before, after)):
