@@ -1,8 +1,8 @@
-"""Limit enforcement as a library for other services, in the shape of oslo.limit.
+"""Limit enforcement as a library for other services, with the interface of oslo.limit.
 
-The modules have oslo.limit's names, so that a service moves over by changing its
-imports: ``limit`` (the ``Enforcer``), ``exception`` and ``opts``. Needs none of what
-the server needs: no Pyramid, no SQLAlchemy.
+The modules have oslo.limit's names, so that a service adopts the library by changing its imports:
+``limit`` (the ``Enforcer``), ``exception`` and ``opts``. It needs none of the server's
+dependencies, such as Pyramid and SQLAlchemy.
 """
 
 from placement_core.enforcer.connection import Connection

@@ -1,4 +1,4 @@
-"""Cache of answers, which are revalidated by their entity tags."""
+"""A cache of answers, which are revalidated by their entity tags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from placement_core.caches import BoundedCache
 
-#: The sum of their texts; in memory they are some three times as large.
+#: The total size of the cached texts, in bytes; parsed, they take about three times as much.
 MAX_BYTES = 16 * 2**20
 
 
@@ -17,10 +17,10 @@ MAX_BYTES = 16 * 2**20
 class CachedAnswer:
     """An answer about limits.
 
-    :ivar value: what was parsed from it; never modified.
-    :ivar etag: None: it cannot be revalidated, only fetched again.
-    :ivar asked_at: on the monotonic clock, before the request was sent.
-    :ivar size: of its text, in bytes.
+    :ivar value: the parsed answer; never modified.
+    :ivar etag: None: the answer cannot be revalidated, only fetched again.
+    :ivar asked_at: the time on the monotonic clock before the request was sent.
+    :ivar size: the size of its text, in bytes.
     """
 
     value: Any
@@ -30,8 +30,8 @@ class CachedAnswer:
 
 
 class CachedAnswers(BoundedCache[Hashable, CachedAnswer]):
-    """The answers that were used last, by question."""
+    """The answers that were used last, by request."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        """Begin empty."""
+        """Create an empty cache."""
         super().__init__(max_bytes, size=operator.attrgetter("size"))

@@ -1,8 +1,7 @@
-"""The connection to the service that has the limits: login, endpoint, cached answers.
+"""The connection to the service that has the limits: login, endpoint and cached answers.
 
-One ``Connection`` serves a whole process, so that a service which makes a new
-``Enforcer`` for each request (nova does) logs in once, and only revalidates
-what it has cached.
+One ``Connection`` serves a whole process, so that a service which creates an ``Enforcer`` for each
+request, as nova does, logs in once and revalidates cached answers.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ from placement_core.plugin_api.enforcement import EnforcementModel
 
 T = TypeVar("T")
 
-#: The path on which placement_core answers everything that binds a project at once.
+#: The path on which placement_core returns all limits that bind a project in one answer.
 EFFECTIVE = "/capacity/v1/limits/effective"
 
 
 class Connection:
-    """Asks the endpoint that ``[oslo_limit]`` describes; for any number of threads.
+    """A connection to the endpoint that ``[oslo_limit]`` describes. Thread-safe.
 
-    That is the identity endpoint of the cloud, unless ``endpoint_override`` (or
-    ``service_type``) says otherwise.
+    That is the identity endpoint of the cloud, unless ``endpoint_override`` or
+    ``service_type`` names another one.
 
-    :ivar place: for which service and region the limits count.
-    :ivar one_question: it is placement_core, which answers ``EFFECTIVE``.
+    :ivar place: the service and region whose limits count.
+    :ivar one_question: whether the endpoint is placement_core, which answers ``EFFECTIVE``.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """Log in, and find out for which endpoint limits count and which service answers.
+        """Log in, and determine which limits count and which service has them.
 
         :raises SessionInitError: that service cannot be reached.
-        :raises ValueError: there is no such endpoint, or Keystone has a model that only
-            placement_core can answer for.
+        :raises ValueError: the endpoint does not exist, or Keystone uses a model for which only
+            placement_core has the data.
         """
         opts.register_opts(conf)
         self._conf = conf
@@ -58,19 +57,19 @@ class Connection:
                 self._require_flat()
         except exceptions.ClientException as error:
             raise SessionInitError(f"[{opts.GROUP}]: cannot ask for limits: {error}") from error
-        # The names of models are few.
+        # There are few models, so this dictionary stays small.
         self.get_model = functools.cache(self._load_model)
 
     def read(
         self, path: str, query: Mapping[str, str], reader: Callable[[Any], T], *,
         keep: bool = True,
     ) -> T:
-        """Return what ``reader`` makes of a document, which is revalidated if it is cached.
+        """Return a document as ``reader`` parses it; a cached document is revalidated.
 
-        :param path: from the root of the API on.
-        :param reader: the same one for every document of this path.
-        :param keep: False fetches the whole document, without the cache.
-        :raises keystoneauth1.exceptions.ClientException: there is no answer.
+        :param path: relative to the root of the API.
+        :param reader: the parser, always the same one for a path.
+        :param keep: False: fetch the document without using the cache.
+        :raises keystoneauth1.exceptions.ClientException: the service does not answer.
         """
         question = (path, *sorted(query.items()))
         cached = self._answers.get(question) if keep else None

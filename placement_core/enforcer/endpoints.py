@@ -1,6 +1,6 @@
-"""The service and region whose limits count: those of this service's endpoint.
+"""Determine the service and region whose limits count: those of the calling service's endpoint.
 
-Source: oslo.limit, spec limits §4: what is asked, and what is refused.
+Source: oslo.limit, spec limits §4: the requests, and what is refused.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 from keystoneauth1 import exceptions
 from oslo_config import cfg
 
-#: Asks the identity API: (path, query) -> document.
+#: Sends a request to the identity API: (path, query) -> document.
 Ask = Callable[[str, Mapping[str, str]], Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceRegion:
-    """A service in a region; a region of None is a value of its own."""
+    """A service in a region; a region of None means limits without a region."""
 
     service_id: str
     region_id: str | None
@@ -27,7 +27,7 @@ class ServiceRegion:
 def find(ask: Ask, options: cfg.ConfigOpts.GroupAttr) -> ServiceRegion:
     """Return the service and region of the endpoint that ``[oslo_limit]`` describes.
 
-    :raises ValueError: there is not exactly one such endpoint, or it is not described.
+    :raises ValueError: not exactly one endpoint matches, or the options do not describe one.
     """
     if options.endpoint_id is not None:
         message = f"[oslo_limit] endpoint_id = {options.endpoint_id}: no such endpoint"

@@ -13,13 +13,13 @@ from placement_core.plugin_api.enforcement import Scope
 class OverLimitInfo:
     """A limit that a claim would exceed.
 
-    :ivar limit: never -1: what is unlimited is not exceeded.
-    :ivar current_usage: what counts against the limit now.
-    :ivar delta: what was requested in addition; 0 when the limit is exceeded already.
-    :ivar node_id: the project or domain whose limit it is; None for what belongs to
-        no project.
-    :ivar scope: ``own``: the usage of that project alone counts; ``subtree``: that of
-        all projects below it, too.
+    :ivar limit: never -1: an unlimited resource cannot be exceeded.
+    :ivar current_usage: the present usage that counts against the limit.
+    :ivar delta: the requested amount; 0 if the limit is exceeded already.
+    :ivar node_id: the project or domain that has the limit; None for usage that belongs to no
+        project.
+    :ivar scope: ``own``: only the usage of that project counts; ``subtree``: that of all
+        projects below it, too.
     Source: oslo.limit ``OverLimitInfo``, which has the first four.
     """
 
@@ -37,9 +37,9 @@ class OverLimitInfo:
 
 
 class ProjectOverLimit(errors.OverLimit):
-    """A claim would exceed limits: all of them in one exception.
+    """A claim would exceed limits; one exception lists all of them.
 
-    :ivar project_id: the claiming project; None: what belongs to no project.
+    :ivar project_id: the claiming project; None: the usage belongs to no project.
     :ivar over_limit_info_list: ordered by resource name; for one resource, the project's
         own limit first, then upwards.
     Source: oslo.limit ``ProjectOverLimit``.
@@ -50,9 +50,9 @@ class ProjectOverLimit(errors.OverLimit):
     def __init__(
         self, project_id: str | None, over_limit_info_list: Sequence[OverLimitInfo]
     ) -> None:
-        """Say which limits.
+        """Take the exceeded limits.
 
-        :raises ValueError: there is none.
+        :raises ValueError: the list is empty.
         """
         if not over_limit_info_list:
             raise ValueError("over_limit_info_list must not be empty")

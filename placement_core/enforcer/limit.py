@@ -1,4 +1,4 @@
-"""Deciding whether a project may use more."""
+"""The ``Enforcer``, which decides whether a project may use more."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from placement_core.plugin_api.enforcement import Binding, Excess, Scope
 
 
 class ProjectUsage(NamedTuple):
-    """What a project may use, and what counts against that.
+    """A limit of a project, and the usage that counts against it.
 
-    :ivar limit: -1: no bound.
+    :ivar limit: -1: unlimited.
     """
 
     limit: int
@@ -23,11 +23,11 @@ class ProjectUsage(NamedTuple):
 
 
 class Enforcer:
-    """Checks usage against limits; for any number of threads.
+    """Checks usage against limits. Thread-safe.
 
-    Source: oslo.limit 2.12 ``Enforcer``. Differs: knows models over trees of projects,
-    asks whether a limit changed before each decision (see ``[oslo_limit]
-    cache_seconds``), and never refuses what shrinks.
+    Source: oslo.limit 2.12 ``Enforcer``. Differs: supports models of limits in trees of
+    projects, checks before each decision whether limits have changed (see ``[oslo_limit]
+    cache_seconds``), and never refuses a negative delta.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Enforcer:
         tree_usage_callback: TreeUsageCallback | None = None,
         connection: Connection | None = None,
     ) -> None:
-        """Make one, for a request or for the process's life.
+        """Create an enforcer, for one request or for the life of the process.
 
         :param usage_callback: ``(project_id, names) -> {name: in use}``.
         :param cache: False: cached answers are neither used nor stored.
@@ -56,17 +56,16 @@ class Enforcer:
         self._connection = connection or connections.of_process()
 
     def enforce(self, project_id: str | None, deltas: Mapping[str, int]) -> None:
-        """Refuse what would exceed a limit.
+        """Raise an exception if a claim would exceed limits.
 
-        Limits are read first, then usage is counted, then all is compared. A resource
-        that is not registered has a limit of 0.
+        Limits are read first, then usage is counted, then they are compared. A resource that is
+        not registered has a limit of 0.
 
-        :param project_id: None: what belongs to no project; registered limits bind it.
-        :param deltas: {resource name: how much more}; 0 asks whether a limit is
-            exceeded already.
+        :param project_id: None: the usage belongs to no project; registered limits bind it.
+        :param deltas: {resource name: requested amount}; 0 checks whether a limit is exceeded
+            already.
         :raises ProjectOverLimit: with every limit that would be exceeded.
-        :raises ValueError: the arguments make no sense, or a callback left out a
-            resource.
+        :raises ValueError: the arguments are not valid, or a callback left out a resource.
         """
         _check_project(project_id)
         if not isinstance(deltas, dict) or not deltas:
@@ -93,13 +92,12 @@ class Enforcer:
     def calculate_usage(
         self, project_id: str | None, resources_to_check: Collection[str]
     ) -> dict[str, ProjectUsage]:
-        """Return a project's own limits, and what counts against them.
+        """Return a project's own limits and the usage that counts against them, for reports.
 
-        For reports. Limits of those above the project are not told: ``enforce`` with a
-        delta of 0 names the exceeded ones.
+        Limits of its ancestors are not included; ``enforce`` with a delta of 0 names those that
+        are exceeded.
 
-        :raises ValueError: the arguments make no sense, or a callback left out a
-            resource.
+        :raises ValueError: the arguments are not valid, or a callback left out a resource.
         """
         _check_project(project_id)
         expected = "resources_to_check must be names of resources, and at least one"
@@ -126,8 +124,8 @@ class Enforcer:
     ) -> list[tuple[str, int]]:
         """Return the registered defaults of resources, in their order.
 
-        :param resources_to_check: None: of all that are registered.
-        :returns: [(resource name, limit)]; -1: no bound; 0: not registered.
+        :param resources_to_check: None: all registered resources.
+        :returns: [(resource name, limit)]; -1: unlimited; 0: not registered.
         """
         defaults = questions.read_defaults(self._connection, keep=self._keep)
         names = defaults if resources_to_check is None else resources_to_check
@@ -138,8 +136,8 @@ class Enforcer:
     ) -> list[tuple[str, int]]:
         """Return a project's own limits, in the order of the names.
 
-        :param resource_names: None: the limits that were set for it, and no defaults.
-        :returns: [(resource name, limit)]; -1: no bound; 0: not registered.
+        :param resource_names: None: the limits that are set for the project, without defaults.
+        :returns: [(resource name, limit)]; -1: unlimited; 0: not registered.
         :raises ValueError: neither a project nor names are given.
         """
         if project_id is None and resource_names is None:
@@ -180,7 +178,7 @@ def _check_project(project_id: str | None) -> None:
 def _count(
     usage: Usage, limits: questions.Limits, bindings: Mapping[str, Sequence[Binding]]
 ) -> dict[str, dict[tuple[str, Scope], int]]:
-    """Return what counts against each bound, by resource name; each tree is counted once."""
+    """Return the usage for each limit, by resource name; each tree is counted once."""
     counted: dict[str, dict[tuple[str, Scope], int]] = {name: {} for name in bindings}
     names_by_bound: dict[tuple[str, Scope], list[str]] = {}
     for name, bounds in bindings.items():
@@ -204,7 +202,7 @@ def _make_info(excess: Excess) -> exception.OverLimitInfo:
 def _make_project_usage(
     own: Sequence[Binding], counted: Mapping[tuple[str, Scope], int], uses: int
 ) -> ProjectUsage:
-    """Return the first of a project's own bounds with its usage; without any, its own usage."""
+    """Return a project's first limit with its usage, or its own usage if it is unlimited."""
     if not own:
         return ProjectUsage(amounts.to_wire(amounts.UNLIMITED), uses)
     return ProjectUsage(

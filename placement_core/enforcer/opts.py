@@ -1,4 +1,4 @@
-"""Options of ``[oslo_limit]``: oslo.limit's, so that a service's section keeps working."""
+"""The options of ``[oslo_limit]``: those of oslo.limit, so that existing sections keep working."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ GROUP = "oslo_limit"
 
 
 class _SharedOpt(cfg.StrOpt):
-    """An option that oslo.limit may register too, in either order.
+    """An option that oslo.limit may register, too, before or after this library.
 
-    A process may hold both libraries while it moves over; options that
-    differ in their help alone would be refused as different ones.
+    A process may use both libraries during a transition, and oslo.config refuses a second option
+    of the same name even if only the help differs.
     """
 
     def __ne__(self, another: object) -> bool:
-        """Compare what matters to a value."""
+        """Compare the properties that affect the value."""
         return not (
             isinstance(another, cfg.Opt)
             and (self.dest, self.default) == (another.dest, another.default))
@@ -65,7 +65,7 @@ _OPTIONS: list[cfg.Opt] = [
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register the options of ``[oslo_limit]``, keystoneauth's among them."""
+    """Register the options of ``[oslo_limit]``, including those of keystoneauth."""
     loading.register_session_conf_options(conf, GROUP)
     loading.register_adapter_conf_options(conf, GROUP, include_deprecated=False)
     loading.register_auth_conf_options(conf, GROUP)

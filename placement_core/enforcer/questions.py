@@ -1,8 +1,8 @@
-"""Reading limits, and parsing the answers.
+"""Read limits from the service that has them, and parse the answers.
 
-placement_core answers with one document that has everything that binds a project
-(``EFFECTIVE``); Keystone is asked for a project's limits, and for the registered ones of other
-resources. Both understand ``/v3``.
+placement_core returns all limits that bind a project in one document (``EFFECTIVE``). Keystone is
+asked for the limits of the project, and for the registered limits of other resources. Both serve
+``/v3``.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from placement_core.amounts import Amount
 from placement_core.enforcer.connection import EFFECTIVE, Connection
 from placement_core.plugin_api.catalog import Node
 
-#: Stands for what belongs to no project: the registered defaults bind it.
+#: The id that stands for usage without a project, which the registered defaults bind.
 NO_PROJECT = Node("", None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What binds a project, in one service and region.
+    """The limits that bind a project, of one service in one region.
 
-    :ivar model: the name of the enforcement model to read them by.
-    :ivar lineage: the project and those above it, the root first.
+    :ivar model: the name of the enforcement model.
+    :ivar lineage: the project and its ancestors, the root first.
     :ivar defaults: {resource name: registered default}.
-    :ivar set: {node id: {resource name: the limit set for it}}; of the lineage.
+    :ivar set: {id of a node in the lineage: {resource name: limit}}.
     :ivar subtrees: {node id: ids of the projects whose usage counts against its limits}.
     """
 
@@ -41,11 +41,11 @@ class Limits:
 def read_limits(
     connection: Connection, project_id: str | None, names: Collection[str] | None, *, keep: bool
 ) -> Limits:
-    """Return what binds a project.
+    """Return the limits that bind a project.
 
-    :param project_id: None: what belongs to no project.
-    :param names: of the resources to read; None: those with a limit of the project itself.
-    :param keep: use the cache.
+    :param project_id: None: the limits of usage that belongs to no project.
+    :param names: the resources; None: those for which the project itself has a limit.
+    :param keep: whether to use the cache.
     """
     if project_id is None:
         return Limits("flat", (NO_PROJECT,), read_defaults(connection, keep=keep), {}, {})
@@ -71,7 +71,7 @@ def read_defaults(connection: Connection, *, keep: bool) -> Mapping[str, Amount]
 
 def _make_query(connection: Connection) -> dict[str, str]:
     place = connection.place
-    # Keystone has no filter for "no region": without one, it answers for all regions.
+    # Keystone has no filter for limits without a region: it then returns all regions.
     region = {} if place.region_id is None else {"region_id": place.region_id}
     return {"service_id": place.service_id, **region}
 

@@ -1,26 +1,26 @@
-"""Usage: a service's callbacks, each called at most once for the same."""
+"""Usage, counted by a service's callbacks; each is called at most once for the same arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-#: (project id, resource names) -> {resource name: in use}; None: what belongs to no project.
+#: (project id, resource names) -> {resource name: in use}; the id None means no project.
 UsageCallback = Callable[[str | None, Collection[str]], Mapping[str, int]]
 
-#: (project ids, resource names) -> {resource name: in use by all of them together}.
+#: (project ids, resource names) -> {resource name: sum of the usage of all these projects}.
 TreeUsageCallback = Callable[[Sequence[str], Collection[str]], Mapping[str, int]]
 
 
 class Usage:
-    """The usage of some resources, counted as a decision needs it."""
+    """The usage of some resources, counted when a decision needs it."""
 
     def __init__(
         self, names: Sequence[str], of_project: UsageCallback,
         of_projects: TreeUsageCallback | None,
     ) -> None:
-        """Count nothing yet.
+        """Take the callbacks, without calling them.
 
-        :param of_projects: None: ``of_project`` is called for each of them.
+        :param of_projects: None: ``of_project`` is called for each project.
         """
         self._names = names
         self._of_project = of_project
@@ -28,9 +28,9 @@ class Usage:
         self._counted: dict[str | None, Mapping[str, int]] = {}
 
     def own(self, project_id: str | None) -> Mapping[str, int]:
-        """Return what a project uses itself, of every resource.
+        """Return a project's own usage of every resource.
 
-        :raises ValueError: the callback left one out.
+        :raises ValueError: the callback left out a resource.
         """
         if project_id not in self._counted:
             self._counted[project_id] = _require_complete(
@@ -38,9 +38,9 @@ class Usage:
         return self._counted[project_id]
 
     def together(self, project_ids: Sequence[str], names: Sequence[str]) -> Mapping[str, int]:
-        """Return what projects use together, of some resources.
+        """Return the sum of the usage of projects, for some resources.
 
-        :raises ValueError: the callback left one out.
+        :raises ValueError: the callback left out a resource.
         """
         if self._of_projects is not None:
             return _require_complete(names, self._of_projects(project_ids, names))

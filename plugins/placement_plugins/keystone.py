@@ -1,7 +1,6 @@
-"""A remote Keystone: its options, and how it is asked.
+"""A remote Keystone: its options, and the client that reads from it.
 
-Its two drivers (limits, catalog) ask through a ``Client``, which caches the answers
-(``keystone_cache``).
+Both drivers (limits, catalog) use a ``Client``, which caches the answers (``keystone_cache``).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from placement_plugins.keystone_cache import AnswerCache, Clock, FetchResult, Ou
 
 T = TypeVar("T")
 
-#: Makes what is kept of one object of an answer.
+#: Creates the record that is cached for one object of an answer.
 Make = Callable[[Mapping[str, Any]], T]
 
 GROUP = cfg.OptGroup(
@@ -36,7 +35,7 @@ GROUP = cfg.OptGroup(
 
 _TIMEOUT_SECONDS = 10
 
-#: With one of these roles in a project, Keystone shows the limits of all.
+#: With one of these roles in a project, Keystone shows the limits of all projects.
 #: Source: keystone 30, ``LimitsResource.get``.
 _ROLES_THAT_SEE_ALL = frozenset({"admin", "service"})
 
@@ -45,26 +44,26 @@ _ID = re.compile(r"[a-zA-Z0-9-]{1,64}")
 
 
 class KeystoneRefuses(errors.Unavailable):
-    """Keystone answers, but not to us: the login or the configuration is wrong."""
+    """Keystone refuses the service's requests: the login or the configuration is wrong."""
 
     code = "placement.keystone.refused"
 
 
 def may_be_id(id_: str) -> bool:
-    """Say whether a service, an endpoint, a domain or a project may have an id.
+    """Return whether a service, an endpoint, a domain or a project may have an id.
 
-    Keystone refuses to look for others, or a URL cannot name them.
+    Keystone answers 400 for others, or a URL cannot contain them.
     """
     return _ID.fullmatch(id_) is not None
 
 
 def may_be_region(id_: str | None) -> bool:
-    """Say whether Keystone looks for a region of this id; it refuses others."""
+    """Return whether a region may have an id; Keystone answers 400 for others."""
     return id_ is None or 1 <= len(id_) <= _LONGEST_REGION_ID
 
 
 def is_uuid(text: str) -> bool:
-    """Say whether a text is a uuid, with or without dashes: some filters take no other."""
+    """Return whether a text is a uuid, with or without dashes; some filters accept no other."""
     try:
         uuid.UUID(text)
     except ValueError:
@@ -73,9 +72,9 @@ def is_uuid(text: str) -> bool:
 
 
 def freshness_options(what: str) -> list[cfg.Opt]:
-    """Return the options of how old answers may be.
+    """Return the options that bound the age of cached answers.
 
-    :param what: what the answers are about.
+    :param what: the kind of data in the answers, for the help.
     """
     return [
         cfg.IntOpt(
@@ -112,11 +111,11 @@ def _connection_options() -> list[cfg.Opt]:
 
 
 class Client:
-    """Asks one Keystone, and caches its answers; for any number of threads.
+    """Reads from one Keystone, with a cache. Thread-safe.
 
-    :param needed_by: the option and value that need it.
+    :param needed_by: the option and value that need Keystone, for errors.
     :param freshness: the group with ``cache_seconds`` and ``max_stale_seconds``.
-    :raises errors.ConfigurationError: ``[keystone_client]`` lacks something.
+    :raises errors.ConfigurationError: ``[keystone_client]`` is incomplete.
     """
 
     def __init__(
@@ -132,11 +131,11 @@ class Client:
     def one(
         self, collection: str, id_: str, make: Make[T], parameters: Mapping[str, str] | None = None
     ) -> T | None:
-        """Return one object, or None when Keystone says that there is none.
+        """Return one object, or None if Keystone answers that it does not exist.
 
         :param collection: such as ``services``.
-        :param id_: one that the path of a URL can carry.
-        :raises errors.Unavailable: it is not known.
+        :param id_: an id that the path of a URL can contain.
+        :raises errors.Unavailable: Keystone does not answer, and no cached answer is usable.
         """
         path = f"/{collection}/{urllib.parse.quote(id_, safe='')}"
         query = dict(parameters or {})
@@ -148,9 +147,9 @@ class Client:
         return record
 
     def all(self, collection: str, make: Make[T], **filters: str | None) -> tuple[T, ...]:
-        """Return the objects of a collection that pass every filter that is not None.
+        """Return the objects of a collection that match every filter that is not None.
 
-        :raises errors.Unavailable: it is not known.
+        :raises errors.Unavailable: Keystone does not answer, and no cached answer is usable.
         """
         path = f"/{collection}"
         query = {name: value for name, value in filters.items() if value is not None}
@@ -163,11 +162,11 @@ class Client:
 
 
 class KeystoneConnection:
-    """Sends questions to Keystone, as the user of ``[keystone_client]``.
+    """Sends requests to Keystone, as the user of ``[keystone_client]``.
 
-    Nothing is sent before the first question.
+    It logs in with the first request.
 
-    :raises errors.ConfigurationError: ``[keystone_client]`` lacks something.
+    :raises errors.ConfigurationError: ``[keystone_client]`` is incomplete.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, *, needed_by: str) -> None:
@@ -195,9 +194,10 @@ class KeystoneConnection:
         self, path: str, parameters: Mapping[str, str], member: str, make: Make[Any],
         tag: str | None,
     ) -> FetchResult | None:
-        """Fetch an object; None when it is what ``tag`` stands for.
+        """Fetch an object.
 
-        :returns: None as its value when Keystone says that there is none.
+        :returns: a result with the value None if the object does not exist; None if the answer
+            with this ``tag`` is still current.
         """
         reply = self._get(path, parameters, tag)
         if reply is None:
@@ -211,7 +211,7 @@ class KeystoneConnection:
         self, path: str, parameters: Mapping[str, str], collection: str, make: Make[Any],
         tag: str | None,
     ) -> FetchResult | None:
-        """Fetch a list, all its pages; None when it is what ``tag`` stands for."""
+        """Fetch all pages of a list; None: the answer with this ``tag`` is still current."""
         first = reply = self._get(path, parameters, tag)
         if reply is None:
             return None
@@ -220,7 +220,7 @@ class KeystoneConnection:
             page = _parse(reply, path, lambda document: {
                 row["id"]: make(row) for row in document[collection]})
             next_query = _parse(reply, path, _next_query)
-            # Keystone's limits give the same page again and again (spec limits, B2).
+            # Keystone returns the same page of limits repeatedly (spec limits, B2).
             is_new = not page.keys() <= rows.keys()
             rows.update(page)
             if next_query is None or not is_new:
@@ -237,10 +237,10 @@ class KeystoneConnection:
     def _get(
         self, path: str, parameters: Mapping[str, str], tag: str | None
     ) -> _Reply | None:
-        """Send one question; None: nothing has changed since the answer with ``tag``.
+        """Send a request; None: the answer with this ``tag`` is still current.
 
-        :raises Outage: nothing answers, or not Keystone.
-        :raises KeystoneRefuses: we may not ask.
+        :raises Outage: there is no answer, or it is not Keystone's.
+        :raises KeystoneRefuses: the service is not allowed to send the request.
         """
         try:
             url = self._get_url()
@@ -268,9 +268,9 @@ class KeystoneConnection:
         raise Outage(f"GET {url}{path} is answered with {status}")
 
     def _get_url(self) -> str:
-        """Return where Keystone's v3 API is.
+        """Return the URL of Keystone's v3 API.
 
-        A catalog may name it with or without its version; no discovery request is needed.
+        The catalog may list it with or without the version, so no discovery is needed.
         """
         self._require_overview()
         endpoint = self._adapter.get_endpoint(skip_discovery=True)
@@ -282,12 +282,12 @@ class KeystoneConnection:
         return url if url.endswith("/v3") else f"{url}/v3"
 
     def _require_overview(self) -> None:
-        """Refuse a login to which Keystone shows a part and says that it is all.
+        """Refuse a login for which Keystone returns incomplete lists without saying so.
 
         Source: keystone 30, ``LimitsResource.get``, ``ProjectsResource.get``.
         """
         if not isinstance(self._auth, identity.BaseIdentityPlugin):
-            return  # No token, so no roles: Keystone trusts this service as it is.
+            return  # Without a token there are no roles: Keystone trusts the service itself.
         access = self._auth.get_access(self._session)
         if access.system_scoped:
             return
@@ -301,7 +301,7 @@ class KeystoneConnection:
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Reply:
     status: int
-    #: None: the body is no JSON document.
+    #: None: the body is not JSON.
     document: Any
     tag: str | None
 
@@ -314,7 +314,7 @@ def _parse_document(content: bytes) -> Any:
 
 
 def _is_of_keystone(reply: _Reply) -> bool:
-    """Say whether a refusal is Keystone's own: a proxy's 404 says nothing."""
+    """Return whether an error response is Keystone's; a proxy's 404 says nothing."""
     try:
         return bool(reply.document["error"]["code"] == reply.status)
     except (KeyError, TypeError):
@@ -322,9 +322,9 @@ def _is_of_keystone(reply: _Reply) -> bool:
 
 
 def _parse(reply: _Reply, path: str, make: Callable[[Any], T]) -> T:
-    """Return what ``make`` makes of a document.
+    """Return a document as ``make`` parses it.
 
-    :raises Outage: the document is not what Keystone answers.
+    :raises Outage: the document is not one of Keystone's.
     """
     try:
         return make(reply.document)
@@ -333,9 +333,9 @@ def _parse(reply: _Reply, path: str, make: Callable[[Any], T]) -> T:
 
 
 def _next_query(document: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the parameters of the next page, if there is one.
+    """Return the query parameters of the next page, if there is one.
 
-    Of the link only these: the host in it may be one that is reached otherwise.
+    The rest of the link is ignored, because its host may not be reachable from here.
     """
     link = (document.get("links") or {}).get("next")
     return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(link).query)) if link else None

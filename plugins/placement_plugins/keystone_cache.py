@@ -1,10 +1,9 @@
-"""What is remembered of a remote Keystone's answers.
+"""A cache of the answers of a remote Keystone.
 
-Of each question the last answer is kept, an empty one like any other. Keystone is asked
-again only when that is ``cache_seconds`` old: once, with If-None-Match where the answer had a
-tag. While Keystone cannot be reached, the cached answer serves until it is
-``max_stale_seconds`` old. An answer that cannot be had is ``errors.Unavailable``, never "there
-is none".
+It holds the last answer to each request, also empty answers. After ``cache_seconds``, one thread
+sends the request again, with If-None-Match if the answer had an entity tag. While Keystone cannot
+be reached, a cached answer is used until it is ``max_stale_seconds`` old. After that, and without
+a cached answer, the cache raises ``errors.Unavailable``; it never returns an empty answer instead.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from placement_core.caches import BoundedCache
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds from any moment on.
+#: Returns seconds since an arbitrary moment.
 Clock = Callable[[], float]
 
-#: Answers that are kept; the least recently used one goes first.
+#: The number of cached answers; the least recently used one is dropped first.
 _MOST_ANSWERS = 10_000
 
 
 class KeystoneUnreachable(errors.Unavailable):
-    """Keystone does not answer, and what is known is too old, or nothing."""
+    """Keystone does not answer, and there is no cached answer, or it is too old."""
 
     code = "placement.keystone.unreachable"
 
@@ -45,20 +44,20 @@ class FetchResult:
 
 
 class Outage(Exception):
-    """Nothing answers, or not Keystone; the text says what happened."""
+    """There is no answer, or it is not Keystone's; the message says what happened."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _CachedAnswer:
     fetched: FetchResult
-    #: When the question was sent: nothing is known about later moments.
+    #: When the request was sent; the answer may lack later changes.
     asked_at: float
 
 
 class AnswerCache:
-    """The last answer to each question.
+    """The last answer to each request.
 
-    :param option: the name of the option ``max_stale_seconds``, for the sentence.
+    :param option: the name of the option ``max_stale_seconds``, for errors.
     """
 
     def __init__(
@@ -76,13 +75,13 @@ class AnswerCache:
         self._rests_until = -math.inf
 
     def ask(self, question: Hashable, fetch: Callable[[str | None], FetchResult | None]) -> Any:
-        """Return the answer to a question: the cached one, or what ``fetch`` brings.
+        """Return the cached answer to a request, or the one that ``fetch`` returns.
 
-        Of the threads that ask the same at once, one fetches.
+        If several threads ask for the same at once, one of them fetches.
 
-        :param fetch: is handed the tag of the cached answer, and returns None when that one is
-            still right. It raises ``Outage`` when Keystone does not answer.
-        :raises errors.Unavailable: an outage, and the cached answer is too old.
+        :param fetch: takes the entity tag of the cached answer, and returns None if that answer
+            is still current. It raises ``Outage`` if Keystone does not answer.
+        :raises errors.Unavailable: Keystone does not answer, and the cached answer is too old.
         """
         with self._lock:
             now = self._clock()
@@ -109,11 +108,11 @@ class AnswerCache:
                 del self._flights[question]
 
     def _is_good_enough(self, question: Hashable, age: float) -> bool:
-        """Say whether the cached answer does, so that Keystone need not be asked.
+        """Return whether the cached answer can be used without a request to Keystone.
 
-        An old one does while another thread asks: in an outage one thread is enough to
-        find out when it ends, and otherwise an answer that is wanted all the time does
-        not delay all threads whenever it gets old.
+        While another thread sends the request, an old answer is used, too: in an outage, one
+        thread is enough to notice its end, and otherwise an answer that many threads need does
+        not delay all of them whenever it expires.
         """
         if age < self._cache_seconds:
             return True
@@ -139,7 +138,7 @@ class AnswerCache:
         return fetched.value
 
     def _require_usable(self, cached: _CachedAnswer | None) -> Any:
-        """Return the cached answer in an outage, unless it is too old."""
+        """Return the cached answer during an outage, unless it is too old."""
         if cached is None:
             raise KeystoneUnreachable(
                 "Keystone does not answer, and what it would say is not known."
@@ -152,10 +151,10 @@ class AnswerCache:
         return cached.fetched.value
 
     def _note_outage(self, outage: Outage, asked_at: float) -> None:
-        """Let Keystone rest as long as it kept us waiting.
+        """Send no request to Keystone for as long as the failed one took.
 
-        One that refuses connections is asked again at once, so that its recovery shows
-        at once; one that hangs holds a thread no more than half the time.
+        If Keystone refuses connections, the next request follows at once and notices its
+        recovery. If it hangs, requests block a thread for at most half of the time.
         """
         if self._outage is None:
             LOG.warning(

@@ -1,4 +1,4 @@
-"""``ReservationFilter``: which requests may have which hosts, and are offered which.
+"""``ReservationFilter``: admits requests to hosts by the reservations that they carry.
 
 A host belongs to reservations by the aggregates it is in:
 
@@ -7,17 +7,17 @@ A host belongs to reservations by the aggregates it is in:
   ``reservation=<id>``;
 - of an instance reservation: an aggregate with the metadata key ``reservation``; a request
   carries it by its flavor's extra spec ``aggregate_instance_extra_specs:reservation``;
-- of none: the aggregate ``aggregate_freepool_name``, hosts that wait for reservations.
+- of none: the aggregate ``aggregate_freepool_name``, hosts that can be reserved.
 
-What Placement is asked for decides which hosts the filter sees at all, and a Placement that
-keeps reserved hosts for reservations offers them to requests that name one only. A flavor that
-takes slots does. The hint is unknown to Placement, and so is a flavor with the extra spec
-alone: for these ``require_reserved_hosts`` names the reservation's aggregate, as nova does for
-availability zones.
+The filter sees only the hosts that Placement returns, and a Placement that protects reserved
+hosts returns them only to requests that name a reservation. A flavor that takes slots does so.
+Placement does not know the hint, nor the extra spec alone: for these requests
+``require_reserved_hosts`` requires the reservation's aggregate, as nova does for availability
+zones.
 
-Source: spec blazar §4; differs from the reference's filter: a request with the flavor of an
-instance reservation is held to the hosts of that reservation here too, and a host is left
-to ordinary requests by its aggregates' metadata, not by the name of its availability zone.
+Source: spec blazar §4. Differs from Blazar's filter: a request with the flavor of an instance
+reservation is confined to the hosts of that reservation here, too, and a host is open to ordinary
+requests by the metadata of its aggregates, not by the name of its availability zone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TENANTS_KEY = "filter_tenant_id"
 
 
 def _list_old_names(name: str) -> list[cfg.DeprecatedOpt]:
-    """Let a nova.conf that was written for the reference's filter keep its word."""
+    """Return deprecated names, with which a nova.conf for Blazar's filter keeps working."""
     return [cfg.DeprecatedOpt(name, group=_REFERENCE)]
 
 
@@ -89,20 +89,20 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 class ReservationFilter(filters.BaseHostFilter):
     """Passes reserved hosts to requests that carry their reservation, and to no others."""
 
-    # Nothing that decides differs between the servers of one request.
+    # All servers of a request have the same project, hints and flavor.
     run_filter_once_per_request = True
 
-    # A server that is rebuilt stays where it is, whatever became of its reservation.
+    # A server that is rebuilt stays on its host, even if its reservation has ended.
     RUN_ON_REBUILD = False
 
     def __init__(self) -> None:
-        """Have the scheduler that enables this filter ask Placement for reserved hosts."""
+        """Add ``require_reserved_hosts`` to the request filters of the scheduler."""
         super().__init__()
         if require_reserved_hosts not in request_filter.ALL_REQUEST_FILTERS:
             request_filter.ALL_REQUEST_FILTERS.append(require_reserved_hosts)
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
-        """Say whether a request may have a host.
+        """Return whether a request may use a host.
 
         :param host_state: nova's HostState; its aggregates decide.
         :param spec_obj: nova's RequestSpec; its project, hints and flavor decide.
@@ -129,7 +129,7 @@ class ReservationFilter(filters.BaseHostFilter):
 
     @staticmethod
     def _suits_ordinary(host_state: Any, specs: dict[str, str]) -> bool:
-        """Say whether a host without any reservation suits a request without one."""
+        """Return whether a host without reservations is open to a request without one."""
         options = cfg.CONF[GROUP]
         in_freepool = any(
             each.name == options.aggregate_freepool_name for each in host_state.aggregates)
@@ -141,14 +141,14 @@ class ReservationFilter(filters.BaseHostFilter):
 
 
 def require_reserved_hosts(context: Any, spec_obj: Any) -> bool:
-    """Ask Placement for the hosts of the reservation that a request carries.
+    """Require the aggregate of the reservation that a request carries.
 
-    Not where the flavor takes slots, which Placement knows by themselves. Of a reservation that
-    there is not, ``ReservationFilter`` refuses every host.
+    Requests whose flavor takes slots need no aggregate, because Placement knows the slots. If a
+    reservation does not exist, ``ReservationFilter`` refuses every host.
 
     :param context: nova's RequestContext.
     :param spec_obj: nova's RequestSpec, whose requested destination is changed.
-    :returns: whether it was.
+    :returns: whether it was changed.
     """
     specs = _get_extra_specs(spec_obj)
     named, slots = _list_reservation_ids(spec_obj), specs.get(SLOTS_SPEC)
@@ -176,7 +176,7 @@ def _get_extra_specs(spec_obj: Any) -> dict[str, str]:
 
 
 def _list_reservation_ids(spec_obj: Any) -> list[str]:
-    """Return the ids of the host reservations that a request carries; mostly none or one."""
+    """Return the ids of the host reservations that a request carries, usually none or one."""
     hint = spec_obj.get_scheduler_hint(HINT)
     hints = hint if isinstance(hint, list) else [hint]
     return [each for each in hints if each]
@@ -187,7 +187,7 @@ def _is_of_host_reservation(aggregate: Any) -> bool:
 
 
 def _is_host_of(aggregates: Iterable[Any], named: list[str], project_id: str) -> bool:
-    """Say whether a host is of a named host reservation that is open to a project."""
+    """Return whether a host belongs to one of the host reservations, open to a project."""
     options = cfg.CONF[GROUP]
     return any(
         each.name in named and _is_of_host_reservation(each)
@@ -197,14 +197,14 @@ def _is_host_of(aggregates: Iterable[Any], named: list[str], project_id: str) ->
 
 
 def _has_slots(aggregates: Iterable[Any], reservation_id: str, project_id: str) -> bool:
-    """Say whether a host has slots of an instance reservation, open to a project."""
+    """Return whether a host has slots of an instance reservation that is open to a project."""
     return any(
         each.metadata.get(SLOTS_KEY) == reservation_id and _is_open_to(each, project_id)
         for each in aggregates) and not any(_is_of_host_reservation(each) for each in aggregates)
 
 
 def _is_open_to(aggregate: Any, project_id: str) -> bool:
-    """Say whether an aggregate's ``filter_tenant_id`` lets a project in."""
+    """Return whether an aggregate's ``filter_tenant_id`` admits a project."""
     listed = [value for key, value in aggregate.metadata.items() if key.startswith(_TENANTS_KEY)]
     return not listed or any(
         project_id in (each.strip() for each in value.split(",")) for value in listed)

@@ -1,4 +1,4 @@
-"""The catalog of a remote Keystone."""
+"""The catalog driver ``keystone``: reads the catalog of a remote Keystone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OPTIONS = keystone.freshness_options("the catalog (services, regions, endpoints
 
 _LONGEST_PROJECT_NAME = 64
 
-# The forms ..._as_list leave out projects in which the calling user has no role.
+# The parameters ..._as_list leave out projects in which the calling user has no role.
 _WITH_PARENTS = {"parents_as_ids": "1"}
 _WITH_SUBTREE = {"subtree_as_ids": "1"}
 
@@ -40,10 +40,10 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
-    """A node as Keystone shows it with its parents.
+    """A node with its ancestors.
 
     :ivar project: None for a domain.
-    :ivar lineage: the root first.
+    :ivar lineage: the node and its ancestors, the root first.
     """
 
     project: Project | None
@@ -51,11 +51,11 @@ class _Place:
 
 
 class KeystoneCatalog(CatalogDriver):
-    """Asks a remote Keystone.
+    """Reads from a remote Keystone, with a cache.
 
-    One object is one request, so that a new one is found at once. Lists of regions,
-    services, endpoints and domains are fetched whole and filtered here. A project
-    and its lineage are one request, so are all projects below a node.
+    Each record is read with a request of its own, so that a new one is found at once. Lists of
+    regions, services, endpoints and domains are fetched whole and filtered here. A project and
+    its lineage are read with one request, and so are all projects below a node.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class KeystoneCatalog(CatalogDriver):
     def region(self, ctx: Context, id_: str) -> Region | None:
         """Return a region, if it exists."""
         if "/" in id_ or not id_.strip("."):
-            # The path of a URL cannot carry it: operators choose the ids of regions.
+            # The path of a URL cannot contain it: operators choose the ids of regions freely.
             return next((region for region in self.regions(ctx) if region.id == id_), None)
         return self._keystone.one("regions", id_, _parse_region)
 
@@ -123,12 +123,12 @@ class KeystoneCatalog(CatalogDriver):
             return ()
         query = {"name": name, "domain_id": domain_id}
         if parent_id is not None:
-            # Keystone finds parents only by uuid; a node whose id is none is a domain.
+            # Keystone accepts only uuids as parent_id; a node with another id is a domain.
             key = "parent_id" if keystone.is_uuid(parent_id) else "domain_id"
             if query.get(key) not in (None, parent_id):
                 return ()  # The parent is another domain.
             query[key] = parent_id
-        # Databases differ in whether they tell a from A.
+        # Whether Keystone's comparison is case-sensitive depends on its database.
         return _filter(
             self._keystone.all("projects", _parse_project, **query),
             name=name, domain_id=domain_id, parent_id=parent_id)
@@ -184,9 +184,9 @@ def _filter(records: Iterable[Any], **filters: str | None) -> tuple[Any, ...]:
 
 
 def _may_exist(name: str | None, *ids: str | None) -> bool:
-    """Say whether a project may have this name, in a node with one of these ids.
+    """Return whether a project may have this name, in a node with one of these ids.
 
-    Keystone refuses to look for others.
+    Keystone answers 400 for others.
     """
     if name is not None and not (name.strip() and len(name) <= _LONGEST_PROJECT_NAME):
         return False

@@ -1,7 +1,7 @@
-"""Limits over a tree of projects: what the hierarchical models share.
+"""Functions on limits in a tree of projects, which the hierarchical models share.
 
-Trees may be damaged. The way up from a node ends at a parent that is missing, and
-where a loop closes; so each node of a loop is below the others.
+Trees may be damaged. The ancestors of a node end at a parent that is missing, and where a loop
+closes; so each node of a loop is a descendant of the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from placement_core.plugin_api.enforcement import Binding, Clash, LimitTree
 
 
 def walk_up(tree: LimitTree, node_id: str) -> Iterator[str]:
-    """Yield a node and those above it, the nearest first; the ids alone."""
+    """Yield the ids of a node and its ancestors, upwards."""
     passed: set[str] = set()
     current_id: str | None = node_id
     while current_id is not None and current_id not in passed:
@@ -26,13 +26,12 @@ def walk_up(tree: LimitTree, node_id: str) -> Iterator[str]:
 
 
 def find_pairs(tree: LimitTree, changed: Collection[str]) -> Iterator[tuple[str, str | None]]:
-    """Yield each node with a limit, and the nearest node above it that has one.
+    """Yield each node with a limit, and its nearest ancestor with a limit.
 
-    Left out are pairs that ``changed`` has nothing to do with: it holds neither
-    of the two nor a node between them. (A node between has just lost its limit,
-    or was moved: the two did not face each other before.)
+    Pairs are left out if neither of the two nodes, nor a node between them, is in ``changed``.
+    (A node between them has lost its limit or was moved, so the two are a new pair.)
 
-    :returns: (node id, id of the node above; None: none has a limit).
+    :returns: pairs of ids; the second is None if no ancestor has a limit.
     """
     changed = frozenset(changed)
     for node_id in tree.limits:
@@ -48,7 +47,7 @@ def find_pairs(tree: LimitTree, changed: Collection[str]) -> Iterator[tuple[str,
 
 
 def find_too_high(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
-    """Return the limits that are more than the nearest one above them."""
+    """Return the limits that exceed the nearest limit above them."""
     return [
         _make_clash(node_id, above_id, changed, (
             f"The limit of {title(tree, node_id)} ({describe(tree.limits[node_id])}) is more than "
@@ -60,9 +59,9 @@ def find_too_high(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
 def find_sums_too_high(
     tree: LimitTree, changed: Collection[str], allowed: Mapping[str, Amount]
 ) -> list[Clash]:
-    """Return where the limits next below a node are together more than it allows.
+    """Return the nodes where the sum of the nearest limits below exceeds what is allowed.
 
-    :param allowed: {node id: how much}, for each node that has a limit.
+    :param allowed: {node id: the allowed sum}, for each node that has a limit.
     """
     below: dict[str, list[str]] = {}
     for node_id, above_id in find_pairs(tree, tree.limits):
@@ -97,10 +96,10 @@ def find_too_deep(tree: LimitTree, changed: Collection[str], max_depth: int) -> 
 def bindings(
     lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount
 ) -> list[Binding]:
-    """Return the project's own limit or the default, and every limit set above it.
+    """Return the project's own limit or the default, and the limits of its ancestors.
 
-    What was set for a node is for its whole subtree; the default is for what the
-    project uses itself.
+    A limit that is set applies to the usage of the node's whole subtree, the default to the own
+    usage of the project.
     """
     project_id = lineage[-1].id
     bound = [Binding(node.id, limits[node.id], "subtree", "set")
@@ -111,7 +110,7 @@ def bindings(
 
 
 def title(tree: LimitTree, node_id: str) -> str:
-    """Return what people call a node."""
+    """Return the kind and id of a node, for messages."""
     node = tree.nodes.get(node_id)
     return f"{'domain' if node is not None and node.is_domain else 'project'} {node_id}"
 

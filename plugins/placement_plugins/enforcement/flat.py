@@ -1,4 +1,4 @@
-"""The model ``flat``: every project stands alone.
+"""The model ``flat``: limits of projects are independent of each other.
 
 Source: Keystone's and oslo.limit's model of the same name, spec limits §3 and §4.
 """
@@ -14,20 +14,20 @@ from placement_core.plugin_api.enforcement import Binding, Clash, EnforcementMod
 
 
 class Flat(EnforcementModel):
-    """Binds what a project uses itself by its own limit, or else by the default."""
+    """Binds the own usage of a project by its limit, or by the default if it has none."""
 
     api_version = 1
     name = "flat"
     description = "Each project has its own limit; where it stands in a tree does not matter."
 
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
-        """Return nothing: limits do not know of one another."""
+        """Return no clashes: any limits are consistent."""
         return []
 
     def bindings(
         self, lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount
     ) -> list[Binding]:
-        """Return the bound of the project itself."""
+        """Return the limit of the project itself."""
         project_id = lineage[-1].id
         limit = limits.get(project_id, default)
         if limit == amounts.UNLIMITED:

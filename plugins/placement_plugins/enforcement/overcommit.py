@@ -1,7 +1,7 @@
-"""The model ``overcommit``, an experiment: a node may promise more than it has.
+"""The experimental model ``overcommit``: the limits below a node may exceed its own by a factor.
 
-The limits next below a node may be more than its own together, by a factor; what the
-subtree uses is held to the same. No single project gets past the plain limit.
+The sum of the nearest limits below a node, and the usage of its subtree, may be as large as the
+node's limit times the factor. No single limit below it may exceed its plain limit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPTIONS: list[cfg.Opt] = [
 
 
 class Overcommit(EnforcementModel):
-    """Lets the limits below a node exceed its own together, up to a factor."""
+    """Lets the sum of the limits below a node exceed its own limit by a factor."""
 
     api_version = 1
     name = "overcommit"
@@ -51,7 +51,7 @@ class Overcommit(EnforcementModel):
         self._factor = _read_factor(conf)
 
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
-        """Return the limits that are too high, each or together."""
+        """Return the limits that are too high, alone or in sum."""
         allowed = {
             node_id: amounts.scale(limit, self._factor)
             for node_id, limit in tree.limits.items()}
@@ -63,7 +63,7 @@ class Overcommit(EnforcementModel):
     def bindings(
         self, lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount
     ) -> list[Binding]:
-        """Return the project's limit on itself, and for every subtree its limit × factor."""
+        """Return the project's limit on its own usage, and limit × factor of each subtree."""
         found = ancestry.bindings(lineage, limits, default)
         own = [dataclasses.replace(each, scope="own") for each in found
                if each.node_id == lineage[-1].id and each.source == "set"]
@@ -81,7 +81,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def _read_factor(conf: cfg.ConfigOpts) -> Fraction:
-    """Return the factor as it was written: 1.1 is eleven tenths, not the float next to it."""
+    """Return the factor as it was written: 1.1 is exactly 11/10, not the nearest float."""
     try:
         factor = conf[GROUP].factor
     except ValueError as error:

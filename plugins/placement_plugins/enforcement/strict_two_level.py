@@ -1,8 +1,8 @@
-"""The model ``strict_two_level``: a domain, its projects, and theirs.
+"""The model ``strict_two_level``: domains, their projects, and one more level.
 
-Source: Keystone's model of the same name, spec limits §3; differs: -1 is more than
-every number (B5, B6), 0 is a limit (B4), a project under a project is held to
-its parent project's limit (B7), and claims are judged at all (B13).
+Source: Keystone's model of the same name, spec limits §3. Differs: -1 is greater than every
+number (B5, B6), 0 is a limit (B4), the limit of a project below a project is compared with that
+of its parent project (B7), and claims are checked (B13).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from placement_plugins.enforcement import ancestry
 
 
 class StrictTwoLevel(EnforcementModel):
-    """Holds a limit to the nearest one above it, or else to the registered default.
+    """Compares a limit with the nearest limit above it or, if there is none, with the default.
 
-    A root may have any limit: a project gets more than the default once its domain has.
-    The limits below a node may be more than its own together; what its tree uses may not.
+    A root may have any limit, so a project can get more than the default once its domain has
+    more. The sum of the limits below a node may exceed the node's limit; the usage may not.
     """
 
     api_version = 1
@@ -32,7 +32,7 @@ class StrictTwoLevel(EnforcementModel):
     max_depth = 3
 
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
-        """Return limits above the nearest one over them or the default, and those too deep."""
+        """Return the limits that are too high, and those that are on too deep a level."""
         return [
             *ancestry.find_too_deep(tree, changed, self.max_depth),
             *ancestry.find_too_high(tree, changed),

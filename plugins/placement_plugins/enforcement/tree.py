@@ -1,4 +1,4 @@
-"""The model ``tree``: limits over trees of any depth."""
+"""The model ``tree``: limits in trees of any depth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placement_plugins.enforcement import ancestry
 
 
 class Tree(EnforcementModel):
-    """Holds a limit to the nearest one above it; where there is none, to nothing."""
+    """Compares a limit with the nearest limit above it; without one, any limit is allowed."""
 
     api_version = 1
     name = "tree"
@@ -22,7 +22,7 @@ class Tree(EnforcementModel):
     hierarchical = True
 
     def clashes(self, tree: LimitTree, changed: Collection[str]) -> list[Clash]:
-        """Return the limits that are above the nearest one over them."""
+        """Return the limits that exceed the nearest limit above them."""
         return ancestry.find_too_high(tree, changed)
 
     def bindings(

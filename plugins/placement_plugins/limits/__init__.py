@@ -1,1 +1,1 @@
-"""Limit drivers."""
+"""The limit drivers that come with the service."""

@@ -1,4 +1,4 @@
-"""Limits that a remote Keystone keeps."""
+"""The limit driver ``keystone``: reads limits from a remote Keystone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from placement_plugins import keystone, keystone_cache
 _GROUP = "limits"
 _OPTIONS = keystone.freshness_options("limits")
 
-#: A limit as far as it is kept: its region, its resource name and its value.
+#: The fields of a limit that are cached: region, resource name and value.
 _Value = tuple[str | None, str, Amount]
 
 
@@ -27,12 +27,11 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 class KeystoneLimits(LimitDriver):
-    """Asks a remote Keystone.
+    """Reads limits from a remote Keystone, with a cache.
 
-    When nothing is known or everything is too old, ``effective`` sends one question
-    for the defaults of the service in the region, one for each node, and one for
-    which nodes are domains: Keystone has to be told.
-    Keystone knows no limits of users.
+    Without cached answers, ``effective`` sends one request for the defaults of the service in
+    the region, one for each node, and one that lists the domains, because the request for a
+    node's limits has to say whether the node is a domain. Keystone has no limits of users.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class KeystoneLimits(LimitDriver):
     ) -> EffectiveLimits:
         """Return the defaults of a service in a region, and what was set for nodes."""
         if not keystone.is_uuid(service_id) or not keystone.may_be_region(region_id):
-            # Keystone refuses to look for these, so nothing can be registered.
+            # Keystone answers 400 for these, so nothing can be registered for them.
             return EffectiveLimits({}, {})
         defaults = self._keystone.all(
             "registered_limits", _parse_default, service_id=service_id, region_id=region_id)
@@ -65,7 +64,7 @@ class KeystoneLimits(LimitDriver):
         self, ctx: Context, node_ids: Collection[str], *, service_id: str,
         region_id: str | None,
     ) -> EffectiveLimits:
-        """Return the same with two questions, however many nodes."""
+        """Return the limits of many nodes with two requests."""
         if not keystone.is_uuid(service_id) or not keystone.may_be_region(region_id):
             return EffectiveLimits({}, {})
         of_service = {"service_id": service_id, "region_id": region_id}
@@ -79,18 +78,18 @@ class KeystoneLimits(LimitDriver):
         self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
         region_id: str | None,
     ) -> Mapping[str, Amount]:
-        """Return nothing: Keystone's limits are projects' and domains'."""
+        """Return nothing: Keystone has limits of projects and domains only."""
         return {}
 
     def registered(self, ctx: Context) -> Collection[RegisteredName]:
-        """Return what every service registers, with one question."""
+        """Return all registered limits, with one request."""
         return self._keystone.all("registered_limits", _parse_name)
 
 
 def _select_region(region_id: str | None, values: Iterable[_Value]) -> dict[str, Amount]:
     """Return the values of exactly this region.
 
-    Keystone cannot be asked for what has no region: it then returns every region's.
+    Keystone has no filter for limits without a region: it then returns those of all regions.
     Source: spec limits §2.
     """
     return {name: amount for region, name, amount in values if region == region_id}

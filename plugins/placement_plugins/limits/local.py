@@ -1,4 +1,4 @@
-"""Limits that are kept in the service's own database."""
+"""The limit driver ``local``: reads limits from the service's own database."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from placement_core.plugin_api.limits import EffectiveLimits, LimitDriver, Regis
 
 
 class LocalLimits(LimitDriver):
-    """Answers from our tables, each question with one statement; inside the
-    transaction of ``ctx`` if it has one.
-    """
+    """Reads limits with one statement for each call, in the transaction of ``ctx`` if any."""
 
     api_version = 1
     transactional = True
@@ -22,24 +20,24 @@ class LocalLimits(LimitDriver):
         self, ctx: Context, node_ids: Collection[str], *, service_id: str,
         region_id: str | None,
     ) -> EffectiveLimits:
-        """Return the defaults of a service in a region, and what was set for nodes."""
+        """Return the defaults of a service in a region, and the limits of some nodes."""
         return effective.read(ctx, node_ids, service_id=service_id, region_id=region_id)
 
     def effective_of_many(
         self, ctx: Context, node_ids: Collection[str], *, service_id: str,
         region_id: str | None,
     ) -> EffectiveLimits:
-        """Return the defaults, and everything that was set."""
+        """Return the defaults, and the limits of all nodes."""
         return effective.read_all(ctx, service_id=service_id, region_id=region_id)
 
     def user_limits(
         self, ctx: Context, project_id: str, user_id: str, *, service_id: str,
         region_id: str | None,
     ) -> Mapping[str, Amount]:
-        """Return what was set for one user in a project, by resource name."""
+        """Return the limits of one user in a project, by resource name."""
         return effective.read_user_limits(
             ctx, project_id, user_id, service_id=service_id, region_id=region_id)
 
     def registered(self, ctx: Context) -> Collection[RegisteredName]:
-        """Return what every service registers."""
+        """Return all registered limits."""
         return effective.registered_names(ctx)

@@ -1,1 +1,1 @@
-"""Reservation plugins."""
+"""The reservation plugins that come with the service."""

@@ -1,7 +1,7 @@
-"""Fields that reservation plugins have in common: their schemas and their spellings.
+"""Schemas and parsers of fields that reservation plugins share.
 
-python-blazarclient sends numbers as numbers where they look like some, and everything
-else as text, so numbers are taken as text too. Floats and booleans are no numbers.
+python-blazarclient sends values that look like numbers as numbers, and all others as strings, so
+numbers are accepted as strings, too. Floats and booleans are refused.
 """
 
 from __future__ import annotations

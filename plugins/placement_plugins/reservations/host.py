@@ -28,7 +28,7 @@ _FIELDS: Mapping[str, Any] = {
 
 
 class HostReservations(ReservationPlugin):
-    """``physical:host``: as many hosts as there are up to ``max``, at least ``min``.
+    """``physical:host``: at least ``min`` and at most ``max`` hosts, as many as are free.
 
     A reservation in force keeps its hosts; its requirements then apply to additional hosts only.
     """
