@@ -1,7 +1,7 @@
-"""The service's options, one module for each group, and how they are read.
+"""The service's options, with one module for each group, and how they are read.
 
-Names and defaults follow upstream Placement where it has the same option, so
-that an existing placement.conf works. Sources, the later wins: the defaults,
+Names and defaults are those of upstream Placement where it has the same option, so that an
+existing placement.conf works. A later source overrides an earlier one: the defaults,
 ``placement.conf``, the files in ``placement.conf.d`` beside it, and the
 environment (``OS_PLACEMENT_DATABASE__CONNECTION`` sets ``connection`` of
 ``[placement_database]``).

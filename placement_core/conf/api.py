@@ -1,4 +1,4 @@
-"""Options of ``[api]``: who may call, and how much they may send."""
+"""Options of ``[api]``: authentication, and the sizes of requests."""
 
 from oslo_config import cfg
 

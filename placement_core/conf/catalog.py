@@ -1,4 +1,4 @@
-"""Options of ``[catalog]``: who knows which regions, services and projects exist."""
+"""Options of ``[catalog]``: the source of regions, services and projects."""
 
 from oslo_config import cfg
 

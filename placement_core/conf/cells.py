@@ -1,4 +1,4 @@
-"""Options of ``[api_database]`` and ``[cells]``: nova's databases, and how long they may take."""
+"""Options of ``[api_database]`` and ``[cells]``: nova's databases and their timeouts."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""Options of ``[compute]``: what the inventories of compute nodes are made of."""
+"""Options of ``[compute]``: the inventories of compute nodes."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""Options of ``[placement_database]``: where the data is and how it is reached."""
+"""Options of ``[placement_database]``: the database and its connections."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""Options of ``[enforcement]``: by which rules leases are refused, with Blazar's names."""
+"""Options of ``[enforcement]``: the rules that refuse leases, with Blazar's names."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""Options of ``[limits]``: who keeps limits, and what they mean in a tree of projects."""
+"""Options of ``[limits]``: the source of limits, and the model of limits in project trees."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""Reading the options from files, environment and command line."""
+"""Read the options from files, the environment and the command line."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from placement_core.conf import options
 _CONFIG_DIR_VARIABLE = "OS_PLACEMENT_CONFIG_DIR"
 _DEFAULT_DIR = "/etc/placement"
 _FILE = "placement.conf"
-#: The database that ``make serve`` makes.
+#: The database that ``make serve`` creates.
 _EMBEDDED = "placement.sqlite"
 
-#: What oslo.config puts before its reason; only where the value stood is of use.
+#: The prefix of oslo.config's messages about bad values, with the option and the source.
 _LOCATION = re.compile(
     r"^Value for option (\S+) from LocationInfo\(.*?detail='(.*?)'\) is not valid: ")
 
-#: What oslo.config says of a line that it cannot read, before it repeats the line, which
-#: may hold a password.
+#: The part of oslo.config's message about a line that it cannot parse, and the line itself, which
+#: may contain a password.
 _LINE = re.compile(r"( at \S+:[0-9]+, [^:]*).*")
 
 
@@ -40,9 +40,10 @@ def load(
     :param config_files: instead of ``placement.conf`` in
         ``$OS_PLACEMENT_CONFIG_DIR`` or ``/etc/placement``.
     :param config_dirs: instead of ``placement.conf.d`` beside it.
-    :param embedded: where no file configures anything, the database is
-        ``placement.sqlite`` in the working directory, if it is there.
-    :raises errors.ConfigurationError: one line: option, value, expectation.
+    :param embedded: whether to use ``placement.sqlite`` in the working directory, if it exists
+        and no configuration file is read.
+    :raises errors.ConfigurationError: an option is missing or not valid; the message is one
+        line with option, value and expectation.
     """
     folder = pathlib.Path(os.environ.get(_CONFIG_DIR_VARIABLE, "").strip() or _DEFAULT_DIR)
     if config_files is None:
@@ -55,7 +56,7 @@ def load(
     if embedded and not (config_files or config_dirs) and pathlib.Path(_EMBEDDED).is_file():
         conf.set_default(
             "connection", f"sqlite:///{pathlib.Path(_EMBEDDED).absolute()}", "placement_database")
-        # There is no nova whose cells could be asked.
+        # Without a configuration there are no cells to count in.
         conf.set_default("count_usage_from_placement", True, "quota")
     try:
         conf(
@@ -80,7 +81,7 @@ def describe_bad_value(error: cfg.ConfigSourceValueError) -> str:
 
 
 def uses_embedded(conf: cfg.ConfigOpts) -> bool:
-    """Return whether the database is the embedded one, for want of a configuration."""
+    """Return whether the database is the embedded one, used without a configuration."""
     location = conf.get_location("connection", "placement_database")
     return location is not None and location.location is cfg.Locations.set_default
 
@@ -94,7 +95,7 @@ def _describe_missing(error: cfg.RequiredOptError) -> str:
 
 
 def _read_everything(conf: cfg.ConfigOpts) -> None:
-    """Read each of our options once: a bad value in the environment shows only then."""
+    """Read each option once, because bad values in the environment are only detected then."""
     for group, group_options in options.list_opts():
         for option in group_options:
             values = conf if group is None else conf[group.name]

@@ -1,4 +1,4 @@
-"""Options of ``[metrics]``: whether what happens is counted for monitoring."""
+"""Options of ``[metrics]``: counters for monitoring."""
 
 from oslo_config import cfg
 

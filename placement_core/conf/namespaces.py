@@ -1,7 +1,7 @@
-"""Every option that may stand in placement.conf: ours, of libraries, of drivers of others.
+"""All options that placement.conf may have: of the service, of libraries and of drivers.
 
-Most are registered only by what uses them. Here they are found by the entry points with which
-each distribution lists its options (``oslo.config.opts``).
+Most options are registered only by the code that uses them. This module finds all of them by the
+entry points with which distributions list their options (``oslo.config.opts``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from oslo_config import cfg
 
 _GROUP = "oslo.config.opts"
 _DISTRIBUTION = "placement-core"
-#: The options of other services, which use the library.
+#: The options of the enforcer library, which belong in the configuration of other services.
 _ELSEWHERE = "placement_core.enforcer"
-#: Entry points of every kind of driver are in groups that begin with this.
+#: The prefix of the entry point groups of all kinds of drivers.
 _DRIVERS = "placement_core."
-#: Libraries whose options belong into placement.conf.
+#: Libraries whose options belong in placement.conf.
 LIBRARIES = (
     "oslo.log", "oslo.policy", "oslo.middleware.cors", "oslo.middleware.healthcheck",
     "oslo.middleware.http_proxy_to_wsgi", "keystonemiddleware.auth_token",
@@ -25,7 +25,7 @@ LIBRARIES = (
 
 
 def list_own() -> list[str]:
-    """Return the namespaces of this distribution's options, its plugins included."""
+    """Return the namespaces of this distribution's options, including its plugins."""
     entry_points = metadata.distribution(_DISTRIBUTION).entry_points
     return sorted({entry.name for entry in entry_points.select(group=_GROUP)} - {_ELSEWHERE})
 

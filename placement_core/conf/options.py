@@ -1,4 +1,4 @@
-"""All groups of options together: for the service and for the sample file."""
+"""All groups of options, for the service and for the sample file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (workarounds.GROUP, workarounds.OPTIONS),
 )
 
-#: What a browser application may send and see; used once an origin is allowed.
+#: The headers that a browser application may send and read, if its origin is allowed.
 _CORS_DEFAULTS = {
     "allow_headers": ["X-Auth-Token", "X-OpenStack-Request-Id", "OpenStack-API-Version"],
     "expose_headers": ["X-OpenStack-Request-Id", "OpenStack-API-Version"],
@@ -50,7 +50,7 @@ _CORS_DEFAULTS = {
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register every option of the service, its libraries' included."""
+    """Register all options of the service and of its libraries."""
     for group, options in _GROUPS:
         if group is None:
             conf.register_opts(options)

@@ -1,4 +1,4 @@
-"""Options of ``[DEFAULT]``: names that other values may refer to."""
+"""Options of ``[DEFAULT]``: paths that other values may refer to."""
 
 from oslo_config import cfg
 

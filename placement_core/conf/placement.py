@@ -1,4 +1,4 @@
-"""Options of ``[placement]``: how the Placement API behaves."""
+"""Options of ``[placement]``: the behaviour of the Placement API."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""Options of ``[quota]``: what is counted, and whether claims are held to it."""
+"""Options of ``[quota]``: how usage is counted, and whether limits bind claims."""
 
 from oslo_config import cfg
 

@@ -1,4 +1,4 @@
-"""Options of ``[reservations]``: what can be leased, how, and what happens when."""
+"""Options of ``[reservations]``: plugins, the compute service, and the manager."""
 
 from oslo_config import cfg
 

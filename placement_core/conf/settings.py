@@ -1,6 +1,6 @@
-"""What files and the environment set, and which of it no option reads.
+"""The settings in files and the environment, and those that no option reads.
 
-oslo.config passes over what it does not know, so a typo leaves the default in force.
+oslo.config ignores names that it does not know, so a typo leaves the default in force.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _Names = dict[str, set[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One line of a file, or a variable of the environment.
+    """One line of a file, or one environment variable.
 
-    :ivar source: the file's path, or the name of the variable.
+    :ivar source: the path of the file, or the name of the variable.
     """
 
     source: str
@@ -41,15 +41,15 @@ class Setting:
 
 
 def find_unknown(conf: cfg.ConfigOpts) -> list[str]:
-    """Return a line for each setting that no option reads, with the nearest name there is.
+    """Return a line for each setting that no option reads, with the most similar name.
 
-    :param conf: loaded; it knows the files that were read.
+    :param conf: the loaded options, which know the files that were read.
     """
     settings = read_settings(conf)
     suspects = [setting for setting in settings if not _is_registered(conf, setting)]
     lines = _find_single_underscores()
     if suspects:
-        # Only now: libraries that are seldom needed take half a second to load.
+        # Imported only if needed: some of these libraries take half a second to load.
         names = _collect_names(namespaces.load_options(), settings)
         lines += [
             f"{_describe(setting)}: {_explain(setting, names)}" for setting in suspects
@@ -66,13 +66,13 @@ def list_auth_options(settings: Iterable[Setting]) -> dict[str, list[cfg.Opt]]:
                 auth_options[setting.group] = list(
                     auth_loading.get_auth_plugin_conf_options(setting.value))
             except auth_exceptions.NoMatchingPlugin:
-                # Whoever logs in says so.
+                # The login reports the missing plugin.
                 continue
     return auth_options
 
 
 def read_settings(conf: cfg.ConfigOpts) -> list[Setting]:
-    """Return what the files that were read, and the environment, set."""
+    """Return the settings in the files that were read, and in the environment."""
     return [*_read_files(conf), *_read_environment()]
 
 
@@ -87,7 +87,7 @@ def _read_files(conf: cfg.ConfigOpts) -> Iterator[Setting]:
 
 
 def list_files(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Return the paths of the files that were read, in their order."""
+    """Return the paths of the files that were read, in the order of reading."""
     yield from conf.config_file or ()
     for folder in conf.config_dir or ():
         yield from sorted(map(str, pathlib.Path(folder).glob("*.conf")))

@@ -1,8 +1,7 @@
-"""The database's schema and how it comes about.
+"""The schema of the database, its upgrades and data migrations.
 
-``sync`` makes or upgrades it, ``adoption`` takes over a database of upstream
-Placement and ``release`` gives one back, ``online`` moves rows while the service
-runs, ``checks`` says what an upgrade still needs. ``versions`` holds the Alembic
-revisions; their version table is ``placement_core_version``, beside upstream's
-``alembic_version``.
+``sync`` creates or upgrades the schema. ``adoption`` takes over a database of upstream Placement,
+or gives one back. ``online`` migrates rows while the service runs. ``checks`` reports what an
+upgrade still needs. ``versions`` contains the Alembic revisions; their version table is
+``placement_core_version``, beside upstream's ``alembic_version``.
 """

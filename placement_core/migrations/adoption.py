@@ -1,13 +1,12 @@
-"""Taking over a database of upstream Placement, in place.
+"""Take over a database of upstream Placement in place, or give it back.
 
-Upstream's tables stay what they are; columns of ours join them, tables of ours
-are put beside them, and what they hold is counted from upstream's rows under a
-lock. Nothing upstream wrote is changed, but for two things it should have
-written: ``root_provider_id`` where it is missing, and on MariaDB the collation
-of names and uuids, which compare as text from then on.
+Upstream's tables stay as they are. Adoption adds columns and tables, and fills them from
+upstream's rows while these are locked. Upstream's data changes in two respects only: missing
+values of ``root_provider_id`` are filled, and on MariaDB names and uuids get another collation, so
+that they compare as text.
 
-A row of ours is NOT NULL without a default, so that an upstream process that
-still inserts allocations or inventories fails; ``fence`` stops the rest.
+Some added columns are NOT NULL without a default, so that an upstream process that still inserts
+allocations or inventories fails; ``fence`` refuses its other writes.
 Source: design §4, "Adoption".
 """
 
@@ -35,19 +34,19 @@ from placement_core.migrations.versions import (
 )
 from placement_core.placement import inventories, records, tables
 
-#: The revision of upstream's schema that can be taken over (placement 9.0.0 on).
+#: The revision of upstream's schema that can be adopted (placement 9.0.0 and later).
 UPSTREAM_HEAD = "a082b8bb98d0"
-#: The revisions before it, oldest first.
+#: The revisions before it, the oldest first.
 UPSTREAM_OLDER = ("b4ed3a175331", "611cd6dffd7b", "b5c396305c25", "422ece571366")
 
-#: Every table of upstream's, all of which are locked while we count.
+#: All tables of upstream, which are locked while sums are computed.
 UPSTREAM_TABLES = (
     "resource_providers", "inventories", "allocations", "consumers", "consumer_types",
     "projects", "users", "resource_classes", "traits", "resource_provider_traits",
     "placement_aggregates", "resource_provider_aggregates",
 )
 
-#: Every table of ours beside them, at the newest revision: what ``release`` drops.
+#: All other tables at the newest revision, which ``release`` drops.
 OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES, *limits.OWN_TABLES,
               *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES,
               *usage_sums.OWN_TABLES)
@@ -62,17 +61,17 @@ _inventories, _allocations, _consumers = (
 
 
 class NotAdoptable(errors.Conflict):
-    """The database cannot be taken over as it is; the message says what to do."""
+    """The database cannot be adopted in its present state; the message says what to do."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Oddities:
-    """What an adopted database held that a clean one would not.
+    """Inconsistencies in an adopted database, as numbers of rows.
 
-    :ivar roots_filled: providers that lacked their root, and have it now.
-    :ivar without_consumer: consumers that hold allocations and have no record.
-    :ivar without_inventory: allocations of a class their provider lacks.
-    :ivar over_committed: inventories that more is used of than fits.
+    :ivar roots_filled: providers that had no root, which adoption has filled.
+    :ivar without_consumer: consumers that have allocations, but no record.
+    :ivar without_inventory: allocations of a class of which the provider has no inventory.
+    :ivar over_committed: inventories whose usage exceeds their capacity.
     """
 
     roots_filled: int
@@ -82,9 +81,9 @@ class Oddities:
 
 
 def refuse_unless_adoptable(connection: sa.Connection) -> None:
-    """Check that upstream's schema is the one we know.
+    """Check that upstream's schema has the supported revision.
 
-    :raises NotAdoptable: naming the revision found and the one expected.
+    :raises NotAdoptable: it has not; the message has both revisions.
     """
     revision = revisions.current(connection, revisions.UPSTREAM_VERSION_TABLE)
     if revision == UPSTREAM_HEAD:
@@ -105,12 +104,12 @@ def refuse_unless_adoptable(connection: sa.Connection) -> None:
 
 
 def adopt(connection: sa.Connection, say: Say, report: Report = no_report) -> Oddities:
-    """Make a database of upstream Placement one of ours at the first revision.
+    """Convert a database of upstream Placement to the first revision of this schema.
 
-    Called with the exclusive lock held. Every step may be repeated, and counts
-    everything anew, so an adoption that died half-way is simply run again.
+    Called with the exclusive lock held. Every step is idempotent and computes its sums again, so
+    an adoption that was interrupted can be repeated.
 
-    :param report: is told how many rows of each kind were brought up to date.
+    :param report: called with the numbers of rows that were updated, by kind.
     """
     context = migration.MigrationContext.configure(connection)
     alter = operations.Operations(context)
@@ -132,11 +131,11 @@ def adopt(connection: sa.Connection, say: Say, report: Report = no_report) -> Od
 
 
 def release(connection: sa.Connection, say: Say) -> None:
-    """Take away what ``adopt`` and later revisions added.
+    """Remove what ``adopt`` and later revisions added.
 
-    Called with the exclusive lock held; may be repeated. First goes our version,
-    so that no service of ours starts on what is left, last come upstream's
-    marks: a release that died half-way is run again.
+    Called with the exclusive lock held; idempotent. The version of this schema is removed first,
+    so that this service does not start on an incomplete schema, and upstream's version is
+    restored last, so that a release that was interrupted can be repeated.
     """
     alter = operations.Operations(migration.MigrationContext.configure(connection))
     revisions.stamp(connection, UPSTREAM_HEAD, revisions.UPSTREAM_VERSION_TABLE)
@@ -155,7 +154,7 @@ def release(connection: sa.Connection, say: Say) -> None:
 
 
 def remarks(oddities: Oddities) -> list[str]:
-    """Say in sentences what was odd about an adopted database."""
+    """Return a sentence about each kind of inconsistency in an adopted database."""
     obstacles = (
         (oddities.roots_filled, "providers lacked their root provider; it was filled in"),
         (oddities.without_consumer, "consumers hold allocations without a consumer record: "
@@ -169,7 +168,7 @@ def remarks(oddities: Oddities) -> list[str]:
 
 
 def _compare_as_text(connection: sa.Connection, report: Report) -> None:
-    """Give MariaDB's tables our collation; elsewhere text compares as text."""
+    """Change the collation of MariaDB's tables; other databases compare text as it is."""
     if connection.dialect.name not in ("mysql", "mariadb"):
         return
     status = sa.text(
@@ -189,7 +188,7 @@ def _add_columns(connection: sa.Connection, alter: operations.Operations) -> Non
         present = {column["name"] for column in sa.inspect(connection).get_columns(table)}
         for name in columns:
             if name not in present:
-                # With a default for the rows that are there; dropped at the end.
+                # With a default for existing rows, which is dropped at the end.
                 alter.add_column(
                     table, sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
                 )
@@ -204,7 +203,7 @@ def _drop_defaults(alter: operations.Operations) -> None:
 
 
 def _fill_roots(connection: sa.Connection, report: Report) -> int:
-    """Find the root of every provider that lacks one, by way of its parents."""
+    """Fill the root of every provider that lacks one, from its ancestors."""
     providers = tables.resource_providers
     rows = connection.execute(
         sa.select(providers.c.id, providers.c.parent_provider_id, providers.c.root_provider_id)
@@ -271,9 +270,9 @@ def _fill_inventories(connection: sa.Connection, report: Report) -> None:
 
 
 def _fill_counters(connection: sa.Connection, report: Report) -> None:
-    """Sum usage by project, user, type and class; count the consumers too.
+    """Fill the usage counters: sums by project, user, type and class, and numbers of consumers.
 
-    And the same of everybody in a project.
+    Also the sums over all users of a project.
     """
     held = _allocations.join(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
     owner = (

@@ -1,4 +1,4 @@
-"""Every table of our database: importing this module registers them all on ``metadata``."""
+"""All tables of the database; importing this module registers them on ``metadata``."""
 
 from placement_core.catalog import tables as catalog_tables  # noqa: F401  (registers)
 from placement_core.cells import tables as cell_tables  # noqa: F401  (registers)

@@ -1,6 +1,6 @@
-"""What still prevents an upgrade: the checks of the database.
+"""Read the state of a database, for the checks before and after an upgrade.
 
-Each works on upstream's schema too, so that they can run before adoption.
+All of it works on upstream's schema, too, so the checks can run before adoption.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from placement_core.placement import tables
 class SchemaState:
     """The state of a database.
 
-    :ivar revision: of our schema; None without.
-    :ivar upstream_revision: of upstream's schema; None without.
-    :ivar has_tables: whether Placement's tables are there at all.
-    :ivar rootless: providers without a root provider.
-    :ivar fenced: whether upstream's processes are kept from writing.
-    :ivar unrecorded: consumers that hold allocations and have no record.
-    :ivar behind_sequences: those that would give ids that are taken.
+    :ivar revision: the revision of this schema; None: it has none.
+    :ivar upstream_revision: the revision of upstream's schema; None: it has none.
+    :ivar has_tables: whether it has Placement's tables.
+    :ivar rootless: the number of providers without a root provider.
+    :ivar fenced: whether triggers refuse the writes of upstream's processes.
+    :ivar unrecorded: the number of consumers that have allocations, but no record.
+    :ivar behind_sequences: the sequences that would return ids which are in use.
     """
 
     revision: str | None
@@ -40,17 +40,17 @@ class SchemaState:
 
     @property
     def behind(self) -> bool:
-        """Whether ``db sync`` has something to do."""
+        """Whether the schema is older than this version of the code."""
         return self.revision != revisions.head()
 
     @property
     def open_to_upstream(self) -> bool:
-        """Whether a forgotten process of upstream's could still update and delete."""
+        """Whether a process of upstream that still runs could update and delete rows."""
         return not self.behind and self.upstream_revision is not None and not self.fenced
 
     @property
     def adoptable(self) -> bool:
-        """Whether ``db sync`` would take over upstream's schema."""
+        """Whether ``db sync`` would adopt upstream's schema."""
         return self.revision is None and self.upstream_revision == adoption.UPSTREAM_HEAD
 
 
@@ -78,7 +78,7 @@ def read_state(settings: Settings) -> SchemaState:
 
 @db.retry_writes
 def count_unfilled(ctx: Context, cells: CellDatabases) -> tuple[int, int]:
-    """Return how many instance mappings lack something, and how many of them a cell."""
+    """Return how many instance mappings lack values, and how many of these lack a cell."""
     with db.read_once(cells.api(ctx)) as session:
         row = session.execute(contract.select_unfilled()).one()
     return row.rows, row.without_cell

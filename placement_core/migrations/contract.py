@@ -1,7 +1,7 @@
-"""The step that takes what older versions left open away: columns become NOT NULL.
+"""The contract step: columns that older versions left empty become NOT NULL.
 
-It is not part of ``db sync``: it is taken when everything is migrated, and refused while
-something is not. Nova's own databases are left as they are. Safe to repeat.
+It is not part of ``db sync``. It runs when all rows are migrated, and refuses otherwise. It does
+not change nova's own databases. Safe to repeat.
 Source: requirements Q6 and I7.
 """
 
@@ -27,18 +27,18 @@ _mappings = cells_tables.instance_mappings
 _nodes = cell_tables.compute_nodes
 _migrated = compute_tables.migrated_nodes
 
-#: Tables that only nova makes, in the databases that we have some tables of, too.
+#: Tables that only nova creates, in the databases of which this service knows some tables.
 _NOVAS_API, _NOVAS_CELL = "build_requests", "block_device_mapping"
 _UUID_INDEX = "compute_nodes_uuid_idx"
 _MIGRATE = "run `placement-core db online-data-migrations`"
 
 
 class NotReady(errors.Conflict):
-    """Rows are left that older versions wrote."""
+    """Rows of older versions are not migrated yet."""
 
 
 def select_unfilled() -> sa.Select[Any]:
-    """Return the statement that counts mappings that lack something, and those without a cell."""
+    """Return the statement that counts mappings that lack values, and those without a cell."""
     return sa.select(
         sa.func.count().label("rows"),
         sa.func.coalesce(sa.func.sum(sa.case(
@@ -48,9 +48,9 @@ def select_unfilled() -> sa.Select[Any]:
 
 
 def contract_own(connection: sa.Connection, say: Say) -> None:
-    """Contract the tables of our own database.
+    """Contract the tables of the service's own database.
 
-    :raises NotReady: something is not migrated; nothing was changed.
+    :raises NotReady: rows are not migrated; nothing was changed.
     """
     inspector = sa.inspect(connection)
     mappings = not inspector.has_table(_NOVAS_API)
@@ -134,7 +134,7 @@ def _contract_nodes(connection: sa.Connection, say: Say) -> None:
 def _require_values(
     connection: sa.Connection, table: sa.Table, names: Collection[str], say: Say
 ) -> None:
-    """Make columns NOT NULL that are not."""
+    """Make nullable columns NOT NULL."""
     is_nullable = {column["name"]: column["nullable"]
                    for column in sa.inspect(connection).get_columns(table.name)}
     nullable = [name for name in names if is_nullable[name]]

@@ -1,7 +1,7 @@
-"""What Alembic runs: our metadata, on the connection that ``sync`` opened.
+"""The environment of Alembic: runs revisions on the connection that ``sync`` opened.
 
-Run by the ``alembic`` command instead (to write a new revision), it reads the
-service's configuration for the database.
+If the ``alembic`` command runs it instead, to write a new revision, it reads the service's
+configuration to find the database.
 """
 
 from __future__ import annotations

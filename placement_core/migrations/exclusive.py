@@ -1,13 +1,11 @@
-"""The lock of schema changes.
-
-Two syncs never run at once on any database. How far the lock goes:
+"""The exclusive lock of schema changes: two syncs never run at once on a database.
 
 PostgreSQL, SQLite
-    DDL is transactional: everything is one transaction and a sync that dies
-    leaves nothing behind.
+    DDL is transactional. The whole sync is one transaction, so a sync that is interrupted changes
+    nothing.
 MariaDB, MySQL
-    DDL commits by itself, so every step can be repeated: a sync that died
-    half-way is run again. On a Galera cluster the lock holds on one node only.
+    Each DDL statement commits. All steps are idempotent, so a sync that was interrupted can be
+    repeated. On a Galera cluster the lock holds on one node only.
 """
 
 from __future__ import annotations
@@ -23,19 +21,19 @@ from placement_core import errors
 from placement_core.changes.journal import Journal
 from placement_core.db.database import Database, Settings
 
-#: Names the lock among the advisory locks of a PostgreSQL database.
+#: The key of the advisory lock in a PostgreSQL database.
 _ADVISORY_KEY = 0x706C6163656D6E74
-#: ... and of a MariaDB server, whose names are not separate for each database.
+#: The name of the lock on a MariaDB server, on which all databases share the names.
 _LOCK_NAME = "placement_core.sync"
 
 
 class Busy(errors.Unavailable):
-    """Another process holds the lock, or uses the tables."""
+    """Another process holds the lock or uses the tables."""
 
 
 @contextlib.contextmanager
 def database(settings: Settings) -> Iterator[Database]:
-    """Open a database for a schema change: statements may take any time."""
+    """Return a database for a schema change, without a timeout for statements."""
     opened = Database(
         dataclasses.replace(
             settings,
@@ -52,7 +50,7 @@ def database(settings: Settings) -> Iterator[Database]:
 
 @contextlib.contextmanager
 def transaction(settings: Settings) -> Iterator[sa.Connection]:
-    """Open the transaction of a schema change, alone.
+    """Open the transaction of a schema change, with the exclusive lock.
 
     :raises Busy: another sync holds the lock longer than the lock timeout.
     """
@@ -100,10 +98,9 @@ def _lock(connection: sa.Connection, patience: int) -> Iterator[None]:
 
 
 def lock_tables(connection: sa.Connection, names: Sequence[str]) -> None:
-    """Lock all other connections, readers too, out of tables until the end.
+    """Lock tables against all other connections, including readers, until the end.
 
-    On MariaDB statements see no other table from here on; ``unlock_tables``
-    ends that early.
+    On MariaDB, statements can then use no other tables until ``unlock_tables``.
     """
     quote = connection.dialect.identifier_preparer.quote
     quoted = [quote(name) for name in names]
@@ -118,7 +115,7 @@ def lock_tables(connection: sa.Connection, names: Sequence[str]) -> None:
 
 
 def unlock_tables(connection: sa.Connection) -> None:
-    """End ``lock_tables`` where that is not the end of the transaction."""
+    """Release the locks of ``lock_tables`` on databases that keep them beyond the transaction."""
     if _is_mysql(connection):
         connection.exec_driver_sql("COMMIT")
         connection.exec_driver_sql("UNLOCK TABLES")

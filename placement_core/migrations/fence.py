@@ -1,12 +1,11 @@
-"""Keeps an old upstream process from writing into a database we took over.
+"""Keep processes of upstream Placement from writing to an adopted database.
 
-Its inserts of allocations and inventories fail by themselves: columns of ours
-are NOT NULL without a default. (Not quite on MariaDB: upstream takes the
-connection that inserted the standard classes out of strict mode, and keeps it.)
-Its updates and deletes would pass unseen and leave ``used``, ``capacity`` and
-the change log wrong, so triggers refuse every write of a connection that does not
-have our mark (``db.database`` sets it on each connection). Only databases that
-upstream created are fenced.
+Their inserts of allocations and inventories fail without it, because added columns are NOT NULL
+without a default. (Not always on MariaDB: upstream takes the connection that inserted the standard
+classes out of strict mode, and keeps it.) Their updates and deletes would make ``used``,
+``capacity`` and the change log wrong, so triggers refuse every write of a connection without the
+mark that ``db.database`` sets on each connection of this service. Only databases that upstream
+created are fenced.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from oslo_db import exception as db_exception
 
 from placement_core.db import drivers
 
-#: Tables that upstream writes, and of which we keep copies or sums.
+#: Tables that upstream writes, and of which this service keeps copies or sums.
 TABLES = (
     "allocations", "inventories", "resource_providers", "resource_provider_traits",
     "resource_provider_aggregates", "resource_classes", "traits",
@@ -46,11 +45,11 @@ END $$
 
 
 def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
-    """Refuse the writes of connections without our mark, from now on.
+    """Create the triggers that refuse writes of connections without the mark.
 
-    MariaDB allows triggers only with the TRIGGER privilege and, where it keeps
-    a binary log, with ``log_bin_trust_function_creators`` or SUPER. Without
-    them the NOT NULL columns are the whole fence, and ``say`` tells so.
+    MariaDB requires the TRIGGER privilege and, with a binary log, either
+    ``log_bin_trust_function_creators`` or SUPER. Without them only the NOT NULL columns protect
+    the database, and ``say`` is called with a line about it.
     """
     remove(connection)
     try:
@@ -68,7 +67,7 @@ def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
 
 
 def remove(connection: sa.Connection) -> None:
-    """Let all connections write again."""
+    """Drop the triggers, so that all connections can write."""
     if connection.dialect.name == "postgresql":
         for table in TABLES:
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_NAME} ON {table}")
@@ -80,12 +79,12 @@ def remove(connection: sa.Connection) -> None:
 
 
 def is_up(connection: sa.Connection) -> bool:
-    """Say whether the fence stands."""
+    """Return whether the triggers exist."""
     return bool(_list_triggers(connection))
 
 
 def _list_triggers(connection: sa.Connection) -> list[str]:
-    """Return the names of our triggers, one for each table they stand on."""
+    """Return the names of the triggers, one for each fenced table."""
     query = _TRIGGERS.get(connection.dialect.name, _MYSQL_TRIGGERS)
     return [name for name in connection.scalars(sa.text(query)) if name.startswith(_NAME)]
 

@@ -1,9 +1,9 @@
-"""Data migrations that run beside the service, in batches.
+"""Data migrations that run in batches while the service runs.
 
-A migration changes at most ``max_count`` rows, may be repeated, and returns how many waiting
-rows it found, and how many of them it finished. Rows that were found and not finished
-cannot be migrated. These numbers are checked while migrations run: the rows that wait are
-counted again, and have to be fewer.
+A migration changes at most ``max_count`` rows and is idempotent. It returns how many rows it found
+that need the migration, and how many of them it migrated; the difference are rows that cannot be
+migrated. The numbers are verified: from time to time the remaining rows are counted, and there
+have to be fewer.
 Source: spec placement_api §7.
 """
 
@@ -23,10 +23,10 @@ from placement_core.services import Services
 
 LOG = logging.getLogger(__name__)
 
-#: Is told (what, how many are done, how many there are).
+#: Called with (name of the migration, number of migrated rows, number of all rows).
 Report = Callable[[str, int, int], None]
 
-#: Rows in one batch when the operator sets no bound.
+#: The number of rows in a batch if the operator sets no bound.
 BATCH = 50
 
 #: How many more rows than waited may be finished before they are counted again: the service
@@ -39,7 +39,7 @@ DONE, MORE, FAILED, INVALID = 0, 1, 2, 127
 
 
 class NoProgress(errors.Error):
-    """A migration reports finished rows, and as many wait as before."""
+    """A migration reports migrated rows, but the number of remaining rows has not decreased."""
 
     def __init__(self, done: int, waiting: int) -> None:
         super().__init__(f"it makes no progress: {done} rows were migrated, and {waiting} "
@@ -48,10 +48,10 @@ class NoProgress(errors.Error):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Migration:
-    """One data migration.
+    """A data migration.
 
     :ivar migrate: (ctx, max_count) -> (found, done).
-    :ivar count: how many rows wait for it.
+    :ivar count: returns the number of rows that need it.
     """
 
     migrate: Callable[[Context, int], tuple[int, int]]
@@ -59,12 +59,12 @@ class Migration:
 
 
 class ProgressGuard:
-    """Checks that fewer rows wait after a migration says that it finished some.
+    """Checks that a migration which reports migrated rows leaves fewer of them.
 
-    It counts rarely: when as many were finished as had waited.
+    It counts rarely: when as many rows are reported as there were at the last count.
 
-    :param count: returns how many rows wait.
-    :ivar waiting: how many waited when they were counted last.
+    :param count: returns the number of rows that remain.
+    :ivar waiting: the result of the last count.
     """
 
     def __init__(self, count: Callable[[], int]) -> None:
@@ -74,10 +74,10 @@ class ProgressGuard:
         self._fell = True
 
     def add(self, done: int) -> None:
-        """Note that so many rows were finished.
+        """Add a number of migrated rows.
 
-        :raises NoProgress: as many wait as before, twice in a row: once may be a cell
-            that is back.
+        :raises NoProgress: the count did not decrease, twice in a row. Once can be the effect
+            of a cell that answers again.
         """
         self._done += done
         if self._done <= self.waiting + _SLACK:
@@ -91,9 +91,9 @@ class ProgressGuard:
 
 @dataclasses.dataclass(slots=True)
 class RunResult:
-    """What a run did.
+    """The result of a run.
 
-    :ivar counts: {migration: (found, done)}, summed over its batches.
+    :ivar counts: {migration: (found, done)}, summed over all batches.
     """
 
     counts: dict[str, tuple[int, int]]
@@ -101,7 +101,7 @@ class RunResult:
 
 
 def list_migrations(services: Services) -> Mapping[str, Migration]:
-    """Return every migration by the name operators see, in the order they run."""
+    """Return all migrations by the name that operators see, in the order in which they run."""
     cells, compute_nodes = services.cells, services.compute_nodes
     return {
         "create_incomplete_consumers": Migration(
@@ -128,14 +128,16 @@ def run(
     migrations: Mapping[str, Migration],
     report: Report = lambda name, done, waiting: None,
 ) -> RunResult:
-    """Run the migrations until nothing moves any more, or ``max_count`` rows did.
+    """Run the migrations until no row is migrated any more, or ``max_count`` rows were.
 
-    One that makes no progress is stopped, and the others go on; the run has failed then.
+    A migration that makes no progress is stopped while the others continue; the run has then
+    failed.
 
-    :param max_count: None runs batches of ``BATCH`` until the end.
-    :param say: called with a line for each batch that found something.
-    :param report: called after each batch with the name of its migration, how many rows it
-        migrated in this run, and how many had waited; not if ``max_count`` bounds the run.
+    :param max_count: None: run batches of ``BATCH`` rows until the end.
+    :param say: called with a line for each batch that found rows.
+    :param report: called after each batch with the name of its migration, the number of rows
+        that it migrated in this run, and the number of rows at the start; not called if
+        ``max_count`` bounds the run.
     """
     if max_count is None:
         say(f"Running batches of {BATCH} until complete")
@@ -154,8 +156,8 @@ def run(
 class _Run:
     """A run of migrations.
 
-    :param counts: look whether they make progress.
-    :ivar stopped: whether one of them made none.
+    :param counts: whether to check the progress by counting rows.
+    :ivar stopped: whether a migration was stopped because it made no progress.
     """
 
     def __init__(
@@ -173,9 +175,9 @@ class _Run:
         self._waited: dict[str, int] = {}
 
     def batch(self, size: int) -> tuple[int, bool]:
-        """Run each migration once, ``size`` rows between them.
+        """Run each migration once, for ``size`` rows in total.
 
-        :returns: how many rows were migrated, and whether one of them failed.
+        :returns: the number of migrated rows, and whether a migration failed.
         """
         ran, failed = 0, False
         for name in list(self._migrations):
@@ -217,7 +219,7 @@ class _Run:
 
 
 def render_table(outcome: RunResult) -> Iterator[str]:
-    """Render what was done, one line for each migration that ran."""
+    """Return a table with one line for each migration that ran."""
     rows = [("Migration", "Total Found", "Completed")]
     rows += [(name, str(found), str(done)) for name, (found, done) in outcome.counts.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

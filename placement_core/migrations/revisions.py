@@ -1,4 +1,4 @@
-"""Our Alembic revisions: which are there, and which one a database has."""
+"""The Alembic revisions: those of this version of the code, and that of a database."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import command, config, migration, script
 
-#: Our version table; upstream's is ``alembic_version``, in the same database.
+#: The version table of this schema; upstream's is ``alembic_version``, in the same database.
 VERSION_TABLE = "placement_core_version"
-#: Is told (what is being done, how much of it is, how much there is).
+#: Called with (a description of the step, the amount that is done, the total amount).
 Report = Callable[[str, int, int], None]
 #: Upstream Placement's own version table.
 UPSTREAM_VERSION_TABLE = "alembic_version"
@@ -24,7 +24,7 @@ def no_report(_what: str, _done: int, _total: int) -> None:
 
 
 def is_ours(name: str | None, kind: str, _parents: Any) -> bool:
-    """Say whether Alembic should look at a name it found in the database."""
+    """Return whether Alembic should compare an object that it found in the database."""
     return kind != "table" or name != UPSTREAM_VERSION_TABLE
 
 
@@ -38,31 +38,31 @@ def alembic_config(connection: sa.Connection | None = None) -> config.Config:
 
 @functools.cache
 def scripts() -> script.ScriptDirectory:
-    """Return the revisions this version of the code brings."""
+    """Return the revisions of this version of the code."""
     return script.ScriptDirectory.from_config(alembic_config())
 
 
 def head() -> str:
-    """Return the newest revision there is."""
+    """Return the newest revision of this version of the code."""
     return str(scripts().get_current_head())
 
 
 def current(connection: sa.Connection, table: str = VERSION_TABLE) -> str | None:
-    """Return the revision a database has; None without a version table or row."""
+    """Return the revision of a database; None: it has no version table, or no row in it."""
     if not sa.inspect(connection).has_table(table):
         return None
     return connection.scalar(sa.select(sa.column("version_num")).select_from(sa.table(table)))
 
 
 def is_known(revision: str) -> bool:
-    """Say whether this version of the code knows ``revision``."""
+    """Return whether this version of the code has ``revision``."""
     return any(script.revision == revision for script in scripts().walk_revisions())
 
 
 def upgrade(connection: sa.Connection, report: Report = no_report) -> None:
-    """Run the revisions that ``connection``'s database lacks, in its transaction.
+    """Run the revisions that the database lacks, in the transaction of ``connection``.
 
-    :param report: is told how many of them have run.
+    :param report: called with the number of revisions that have run.
     """
     settings = alembic_config(connection)
     lacking = sum(1 for _ in scripts().iterate_revisions("head", current(connection) or "base"))
@@ -73,9 +73,9 @@ def upgrade(connection: sa.Connection, report: Report = no_report) -> None:
 
 
 def stamp(connection: sa.Connection, revision: str | None, table: str = VERSION_TABLE) -> None:
-    """Write down that the database has ``revision``, without running anything.
+    """Record that the database has ``revision``, without running it.
 
-    :param revision: None removes the note.
+    :param revision: None: remove the record.
     """
     context = migration.MigrationContext.configure(connection, opts={"version_table": table})
     context._ensure_version_table()  # Alembic has no public name for it

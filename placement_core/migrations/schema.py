@@ -1,4 +1,4 @@
-"""A new database, and the same one emptied: for tests and embedders."""
+"""Create the schema of a new database, or empty one, for tests and embedders."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _KEPT = {"resource_classes", "traits", "change_heads", "revisions", "online_migr
 
 
 def create(connection_url: str) -> None:
-    """Make the schema in an empty database, with standard classes and traits."""
+    """Create the schema in an empty database, with standard classes and traits."""
     sync.sync(Settings(connection_url, sqlite_synchronous=False))
 
 
 def empty(connection_url: str) -> None:
-    """Remove every row that ``create`` did not make."""
+    """Delete all rows that ``create`` did not insert."""
     engine = sa.create_engine(connection_url, poolclass=sa.NullPool)
     with engine.begin() as connection:
         connection.execute(

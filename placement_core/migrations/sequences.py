@@ -1,7 +1,7 @@
-"""Sequences that are behind their table (see ``db.sequences``): finding and setting them.
+"""Find and repair sequences that are behind their tables (see ``db.sequences``).
 
-PostgreSQL has a sequence for each table that it numbers, which an INSERT that brings an id
-leaves where it is. MariaDB, MySQL and SQLite raise their counters then.
+PostgreSQL has a sequence for each table with generated ids. An INSERT with an explicit id does not
+advance it. MariaDB, MySQL and SQLite advance their counters in this case.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from placement_core.migrations.all_tables import metadata
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaggingSequence:
-    """A sequence that would give an id that is taken, or that has been.
+    """A sequence whose next id is, or was, in use.
 
-    :ivar name: of the sequence, for SQL.
-    :ivar following: the next id that it gives.
+    :ivar name: the name of the sequence, for SQL.
+    :ivar following: the next id that it returns.
     :ivar largest: the largest id in the table.
     """
 
@@ -43,9 +43,9 @@ def find_behind(connection: sa.Connection) -> list[LaggingSequence]:
 
 
 def repair(connection: sa.Connection, say: Callable[[str], None]) -> None:
-    """Set the sequences that are behind; their tables are locked against inserts meanwhile.
+    """Set the sequences that are behind, while their tables are locked against inserts.
 
-    Called with the exclusive lock held; may be repeated.
+    Called with the exclusive lock held; idempotent.
 
     :param say: called with one line for each of them.
     """

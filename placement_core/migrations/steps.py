@@ -1,4 +1,4 @@
-"""Steps of a revision that look before they act (see ``versions``)."""
+"""Idempotent steps of revisions (see ``versions``)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def create_table(
     times: bool = True,
     **options: bool,
 ) -> None:
-    """Create a table and its indexes unless they are there.
+    """Create a table and its indexes unless they exist.
 
     :param indexes: {name: columns}.
-    :param times: with the two columns of times that upstream's tables have.
-    :param options: of the table, for one dialect.
+    :param times: whether to add the columns ``created_at`` and ``updated_at``, as upstream does.
+    :param options: options of the table, for one dialect.
     """
     stamps = (sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime))
     if not sa.inspect(on.get_bind()).has_table(name):
@@ -35,7 +35,7 @@ def create_table(
 def create_index(
     on: operations.Operations, name: str, table: str, columns: list[str]
 ) -> None:
-    """Create an index of a table unless it is there."""
+    """Create an index of a table unless it exists."""
     if name not in {index["name"] for index in sa.inspect(on.get_bind()).get_indexes(table)}:
         on.create_index(name, table, columns)
 

@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 class SchemaError(errors.ConfigurationError):
-    """The database's schema is not the one this version of the code works on."""
+    """The schema of the database does not have the revision that this version needs."""
 
 
 def _silent(_line: str) -> None:
@@ -36,20 +36,20 @@ def sync(
     settings: Settings, say: Say = _silent, report: Report = no_report, *,
     contracted: bool = False,
 ) -> str:
-    """Make the schema, take over upstream's, or upgrade ours to the newest.
+    """Create the schema, adopt upstream's, or upgrade the schema to the newest revision.
 
-    Sequences that are behind their tables are set. Safe to repeat, and safe to run on
+    Sequences that are behind their tables are repaired. Safe to repeat, and safe to run on
     several machines at once.
 
-    :param say: called with one line for each thing done.
-    :param report: called with what is being done, how much of it is, and how much there is.
-    :param contracted: take the contract step, too: columns that older versions left
+    :param say: called with one line for each change.
+    :param report: called with the progress of long steps: description, amount done, total.
+    :param contracted: whether to run the contract step, too: columns that older versions left
         empty become NOT NULL.
-    :returns: the revision the database has now.
-    :raises contract.NotReady: something is not migrated yet, so that it is not contracted.
-    :raises adoption.NotAdoptable: upstream's schema is not one we can take over.
+    :returns: the revision of the database.
+    :raises contract.NotReady: rows are not migrated yet, so the contract step cannot run.
+    :raises adoption.NotAdoptable: upstream's schema cannot be adopted.
     :raises SchemaError: a newer version of placement-core wrote the schema.
-    :raises exclusive.Busy: the database is in use.
+    :raises exclusive.Busy: another process uses the database.
     """
     with exclusive.transaction(settings) as connection:
         revision = _sync(connection, say, report)
@@ -59,15 +59,15 @@ def sync(
 
 
 def version(settings: Settings) -> str | None:
-    """Return the revision of the database's schema; None: it has none of ours."""
+    """Return the revision of the database's schema; None: it has no version of this schema."""
     with exclusive.database(settings) as database, database.snapshot.connect() as connection:
         return revisions.current(connection)
 
 
 def require_newest(database: Database) -> None:
-    """Check that the schema is the one this version of the code works on.
+    """Check that the schema has the newest revision.
 
-    :raises SchemaError: naming the revision revision and what to run.
+    :raises SchemaError: it has not; the message names the revision and the command to run.
     """
     with database.snapshot.connect() as connection:
         revision = revisions.current(connection)
@@ -82,13 +82,13 @@ def require_newest(database: Database) -> None:
 
 
 def release(settings: Settings, say: Say = _silent) -> None:
-    """Give a database back to upstream Placement: the way back from adoption.
+    """Give a database back to upstream Placement; the reverse of adoption.
 
-    Takes our columns, tables and fence away; what was written meanwhile into
-    upstream's tables stays, what only ours can hold (catalog, limits) goes.
-    Works on a database we made ourselves as well.
+    The added columns, tables and triggers are dropped. Data in upstream's tables stays; data in
+    other tables (catalog, limits, leases) is lost. Works on a database that this service created,
+    too.
 
-    :raises SchemaError: it is not one of ours, or not at a revision we know.
+    :raises SchemaError: the database has no version of this schema, or an unknown one.
     """
     with exclusive.transaction(settings) as connection:
         revision = revisions.current(connection)
@@ -120,7 +120,7 @@ def _sync(connection: sa.Connection, say: Say, report: Report) -> str:
     else:
         revisions.upgrade(connection, report)
         if upstreams:
-            # A revision may have made a fenced table anew (SQLite).
+            # On SQLite, a revision may have created a fenced table anew, without its trigger.
             fence.put_up(connection, say)
         say(f"the schema is at {revisions.head()}")
     sequences.repair(connection, say)
@@ -132,7 +132,7 @@ def _sync(connection: sa.Connection, say: Say, report: Report) -> str:
 
 
 def _is_half_released(connection: sa.Connection) -> bool:
-    """Say whether a release died half-way (on MariaDB) after it gave up the version."""
+    """Return whether a release was interrupted on MariaDB after it removed the version."""
     inspected = sa.inspect(connection)
     return inspected.has_table(revisions.UPSTREAM_VERSION_TABLE) and any(
         inspected.has_table(name) for name in adoption.OWN_TABLES
