@@ -1,7 +1,6 @@
-"""What every order of allocation candidates has to do: a suite for its author to run.
+"""The contract of orders of allocation candidates, as tests for their authors.
 
-``class TestX(CandidateOrderContract, unittest.TestCase)`` with ``make_order`` written for the
-order.
+Write ``class TestX(CandidateOrderContract, unittest.TestCase)`` with ``make_order``.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class MemoryTrees:
 
 
 class CandidateOrderContract(_Mixin):
-    """The trees that an order is asked to rank, and what is right to answer."""
+    """Tests that every order of allocation candidates has to pass."""
 
     def make_order(self) -> CandidateOrder:
         """Return the order to test."""
@@ -75,7 +74,7 @@ class CandidateOrderContract(_Mixin):
         return [float(rank) for rank in ranks]
 
     def test_version(self) -> None:
-        """It says itself for which version it was written, and that is the present one."""
+        """The class of the order has its own ``api_version``, which is the present one."""
         order = self.make_order()
         self.assertTrue(
             any("api_version" in vars(class_) for class_ in type(order).__mro__
@@ -84,13 +83,13 @@ class CandidateOrderContract(_Mixin):
         self.assertEqual(CandidateOrder.api_version, order.api_version)
 
     def test_every_tree_has_a_rank(self) -> None:
-        """Whatever is requested and free, also of classes that no tree has."""
+        """Ranks are finite for any requested and free amounts, also of classes no tree has."""
         order = self.make_order()
         for trees in _draw_trees():
             self._rank(order, trees)
 
     def test_it_is_pure(self) -> None:
-        """The same trees have the same ranks each time, and from any thread."""
+        """Repeated calls return the same ranks, in any thread."""
         order = self.make_order()
         drawn = list(_draw_trees())
         expected = [self._rank(order, trees) for trees in drawn]
@@ -100,7 +99,7 @@ class CandidateOrderContract(_Mixin):
                     expected, list(threads.map(lambda trees: self._rank(order, trees), drawn)))
 
     def test_equal_trees_have_equal_ranks(self) -> None:
-        """So the service can choose among them at random."""
+        """Trees with the same free amounts get the same rank."""
         order = self.make_order()
         for free in (0, 1, 17, _LARGEST):
             trees = MemoryTrees({"VCPU": [free] * 5, "MEMORY_MB": [2 * free] * 5}, {"VCPU": 1})

@@ -1,7 +1,7 @@
-"""What every catalog driver has to pass.
+"""The contract of catalog drivers, as tests for their authors.
 
-A driver's author writes ``class TestMine(CatalogContract, unittest.TestCase)`` and says
-how a driver is made and how its catalog comes to hold ``WORLD``.
+Write ``class TestX(CatalogContract, unittest.TestCase)`` with methods that create the driver, and
+fill its catalog with ``WORLD``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from placement_core.plugin_api.catalog import (
 if TYPE_CHECKING:
     _Base = unittest.TestCase
 else:
-    # So that the suite itself is no test case where an author imports it.
+    # Not a test case itself, so that importing the class does not run its tests.
     _Base = object
 
 R = TypeVar("R", bound=Region | Service | Endpoint | Domain | Project)
@@ -34,7 +34,7 @@ R = TypeVar("R", bound=Region | Service | Endpoint | Domain | Project)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CatalogWorld:
-    """What a catalog holds; everything stands behind what it refers to."""
+    """The records of a catalog; each comes after those that it refers to."""
 
     regions: Sequence[Region]
     services: Sequence[Service]
@@ -43,7 +43,7 @@ class CatalogWorld:
     projects: Sequence[Project]
 
 
-#: alpha has projects on three levels below it; one in beta has a name that is in alpha too.
+#: The domain alpha has projects on three levels; a project in beta has the name of one in alpha.
 WORLD = CatalogWorld(
     regions=(
         Region("RegionOne", None, "the first"),
@@ -80,47 +80,47 @@ WORLD = CatalogWorld(
 _TEAM, _OTHER, _WEB, _DATA, _TEST, _TEAM_OF_BETA = (each.id for each in WORLD.projects)
 _ALPHA, _BETA, _GAMMA = (each.id for each in WORLD.domains)
 _NOVA, _EDGE, _IMAGE = (each.id for each in WORLD.services)
-#: What no catalog has, some of it in the way of a URL.
+#: Ids that do not exist, some of which need quoting in a URL.
 _NOBODY = ("f" * 32, "f/../x", "a b", "x?y=z", "ü", "")
 
 
 class CatalogContract(_Base):
-    """What the base class promises, asked of a driver that knows ``WORLD``.
+    """Tests that every catalog driver has to pass, with a catalog that contains ``WORLD``.
 
-    Catalogs may hold more than that, but nothing below it, and no tree that is
-    deeper.
+    The catalog may contain more records, but not below those of ``WORLD``, and no deeper tree.
     """
 
     @abc.abstractmethod
     def make_driver(self) -> CatalogDriver:
-        """Return the driver under test; called for each test."""
+        """Return the driver to test; called for each test."""
 
     @abc.abstractmethod
     def make_context(self) -> Context:
-        """Return the context that the driver is called with."""
+        """Return the context with which the driver is called."""
 
     @abc.abstractmethod
     def make_catalog(self, world: CatalogWorld) -> Mapping[str, str]:
-        """Make a catalog hold ``world``; called for each test, which changes nothing.
+        """Create the records of ``world`` in the catalog; called for each test.
 
-        :returns: {id in ``world``: id that the catalog gave it}; nothing for ids that
-            could be chosen.
+        Tests do not change the catalog.
+
+        :returns: {id in ``world``: id in the catalog}, without ids that are the same.
         """
 
     def setUp(self) -> None:
-        """Make the catalog and the driver."""
+        """Create the catalog and the driver."""
         super().setUp()
         self._ids = dict(self.make_catalog(WORLD))
         self._ctx = self.make_context()
         self._driver = self.make_driver()
 
     def test_is_a_catalog_driver(self) -> None:
-        """The loader will ask."""
+        """The driver derives from ``CatalogDriver`` and has its version."""
         self.assertIsInstance(self._driver, CatalogDriver)
         self.assertEqual(CatalogDriver.api_version, self._driver.api_version)
 
     def test_by_id(self) -> None:
-        """Everything is found by its id, with all of its fields."""
+        """All records are found by id, with all fields."""
         for find, records in (
             (self._driver.region, WORLD.regions), (self._driver.service, WORLD.services),
             (self._driver.endpoint, WORLD.endpoints), (self._driver.domain, WORLD.domains),
@@ -132,12 +132,12 @@ class CatalogContract(_Base):
                 self.assertIsNone(find(self._ctx, id_), (find, id_))
 
     def test_a_domain_is_no_project(self) -> None:
-        """Ids of one kind find nothing of the other."""
+        """``project`` does not find domains, and ``domain`` does not find projects."""
         self.assertIsNone(self._driver.project(self._ctx, self._id(_ALPHA)))
         self.assertIsNone(self._driver.domain(self._ctx, self._id(_TEAM)))
 
     def test_lists(self) -> None:
-        """Without a filter, everything is there."""
+        """Without filters, all records are listed once."""
         for list_, records in (
             (self._driver.regions, WORLD.regions), (self._driver.services, WORLD.services),
             (self._driver.endpoints, WORLD.endpoints), (self._driver.domains, WORLD.domains),
@@ -149,14 +149,14 @@ class CatalogContract(_Base):
             self.assertEqual(len(records), len({record.id for record in records}))
 
     def test_regions_below(self) -> None:
-        """Only those right below one."""
+        """A parent selects its direct children only."""
         for parent_id, wanted in (("RegionOne", [1]), ("RegionTwo", []), ("no", [])):
             self._assert_found(
                 [WORLD.regions[place] for place in wanted],
                 self._driver.regions(self._ctx, parent_region_id=self._id(parent_id)))
 
     def test_services_by_type_and_name(self) -> None:
-        """Filters are joined by "and"; upper and lower case differ."""
+        """All filters have to match, exactly."""
         for filters, wanted in (
             ({"service_type": "compute"}, [0, 1]),
             ({"service_type": "image", "name": None}, [2]),
@@ -171,7 +171,7 @@ class CatalogContract(_Base):
                 self._driver.services(self._ctx, **filters))
 
     def test_endpoints_by_service_region_and_interface(self) -> None:
-        """As ``Enforcer`` asks for its own."""
+        """All filters have to match, as the enforcer library uses them."""
         for service_id, region_id, interface, wanted in (
             (_NOVA, "RegionOne", "public", [0]),
             (_NOVA, "RegionOne", None, [0, 1]),
@@ -189,14 +189,14 @@ class CatalogContract(_Base):
                     interface=interface))
 
     def test_domains_by_name(self) -> None:
-        """Whether or not it is enabled."""
+        """A name selects one domain, also a disabled one."""
         for name, wanted in (("alpha", [0]), ("gamma", [2]), ("Alpha", []), ("team", [])):
             self._assert_found(
                 [WORLD.domains[place] for place in wanted],
                 self._driver.domains(self._ctx, name=name))
 
     def test_projects_by_name_domain_and_parent(self) -> None:
-        """A name is one project's only within a domain."""
+        """All filters have to match; projects of different domains may have the same name."""
         for name, domain_id, parent_id, wanted in (
             ("team", None, None, [0, 5]),
             ("team", _BETA, None, [5]),
@@ -215,7 +215,7 @@ class CatalogContract(_Base):
                     parent_id=self._id(parent_id)))
 
     def test_lineage(self) -> None:
-        """The root comes first, the node itself last."""
+        """The lineage of a node begins with the root and ends with the node."""
         for node_id, above in (
             (_TEST, (_ALPHA, _TEAM, _WEB)), (_OTHER, (_ALPHA,)), (_ALPHA, ()),
             (_TEAM_OF_BETA, (_BETA,)),
@@ -225,7 +225,7 @@ class CatalogContract(_Base):
                 tuple(self._driver.lineage(self._ctx, self._id(node_id))))
 
     def test_subtree(self) -> None:
-        """Everything below, once, and behind its parent."""
+        """The subtree of a node has every descendant once, after its parent."""
         for node_id, below in (
             (_ALPHA, {_TEAM, _OTHER, _WEB, _DATA, _TEST}), (_TEAM, {_WEB, _DATA, _TEST}),
             (_TEST, set()), (_GAMMA, set()),
@@ -241,14 +241,14 @@ class CatalogContract(_Base):
                 seen.add(node.id)
 
     def test_unknown_nodes_stand_alone(self) -> None:
-        """They have limits all the same: those of a project that nobody knows."""
+        """A node that is not in the catalog has neither ancestors nor descendants."""
         for id_ in _NOBODY:
             alone = (Node(id_, None, is_domain=False),)
             self.assertEqual(alone, tuple(self._driver.lineage(self._ctx, id_)))
             self.assertEqual(alone, tuple(self._driver.subtree(self._ctx, id_)))
 
     def test_depth(self) -> None:
-        """A domain is level 1."""
+        """The depth counts the domain as level 1."""
         self.assertEqual(4, self._driver.depth(self._ctx))
 
     def _id(self, id_: Any) -> Any:

@@ -1,8 +1,8 @@
-"""What every compute driver has to do: a suite for its author to run.
+"""The contract of compute drivers, as tests for their authors.
 
-``class TestX(ComputeContract, testtools.TestCase)`` with ``given`` and the methods after it
-written for the driver: they look at the compute service past the driver. For one that does
-not act (``ComputeDriver.acts``) ``given`` is enough.
+Write ``class TestX(ComputeContract, unittest.TestCase)`` with ``given`` and the methods after it,
+which look at the compute service without the driver. If the driver does not act
+(``ComputeDriver.acts``), ``given`` is enough.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from placement_core.plugin_api.compute import (
     ComputeRefused,
 )
 
-#: Names of hosts of which some are the beginning or the end of others.
+#: Names of hosts, some of which are parts of others.
 HOSTS = ("node1.example", "node10.example", "x-node1.example")
 HOST, OTHER_HOST, THIRD_HOST = HOSTS
 LEASE = "0d4bf6f6-4ab9-4b41-8fd5-0f5f9d2a5f01"
@@ -34,29 +34,29 @@ else:
 
 
 class ComputeContract(_Mixin):
-    """What is made once and twice, removed once and twice, and what stays."""
+    """Tests that every compute driver has to pass."""
 
     driver: ComputeDriver
 
     def given(self, hosts: Collection[str]) -> ComputeDriver:
-        """Return a driver for a compute service with hosts, and nothing on or about them."""
+        """Return a driver for a compute service that has these hosts, and nothing else."""
         raise NotImplementedError
 
     def boot(
         self, host: str, *, project_id: str, lease: str | None = None, preemptible: bool = False
     ) -> str:
-        """Put a server on a host, past every scheduler; return its id.
+        """Create a server on a host, without the scheduler; return its id.
 
-        :param lease: the reservation whose flavor it has.
+        :param lease: the reservation whose flavor the server has.
         """
         raise NotImplementedError
 
     def servers(self) -> set[str]:
-        """Return the ids of the servers that there are."""
+        """Return the ids of all servers."""
         raise NotImplementedError
 
     def images(self) -> list[str]:
-        """Return the servers of which there are images, as often as there are."""
+        """Return the id of the server of each image."""
         raise NotImplementedError
 
     def freepool(self) -> set[str]:
@@ -76,20 +76,20 @@ class ComputeContract(_Mixin):
         raise NotImplementedError
 
     def server_group(self, lease: str) -> None:
-        """Have a server group of a reservation, as earlier releases made one."""
+        """Create a server group of a reservation, as earlier releases did."""
         raise NotImplementedError
 
     def setUp(self) -> None:
-        """Make the driver."""
+        """Create the driver."""
         super().setUp()
         self.driver = self.given(HOSTS)
 
     def _twice(self, call: Callable[..., object], *values: object, **named: object) -> None:
-        """Make a call and make it again: its result is the same."""
+        """Make a call twice; both return the same."""
         self.assertEqual(call(*values, **named), call(*values, **named))
 
     def _expect(self, expected: object, found: Callable[[], object]) -> None:
-        """Compare what is in the compute service, if there is one."""
+        """Compare the state of the compute service, if the driver acts."""
         if self.driver.acts:
             self.assertEqual(expected, found())
 
@@ -110,7 +110,7 @@ class ComputeContract(_Mixin):
         self.fail("There is no end of servers.")
 
     def test_nothing(self) -> None:
-        """Where nothing was made there is nothing, and removing it is no error."""
+        """Deleting what does not exist is no error, and there are no servers."""
         self._made()
         driver = self.driver
         for call in (
@@ -131,7 +131,7 @@ class ComputeContract(_Mixin):
         self._made()
 
     def test_freepool(self) -> None:
-        """Hosts come and go; the freepool is nobody's reservation."""
+        """Hosts are added to the freepool and removed, which does not affect reservations."""
         self.assertEqual(frozenset(), self.driver.freepool_hosts())
         self._twice(self.driver.add_to_freepool, HOST)
         self._twice(self.driver.add_to_freepool, THIRD_HOST)
@@ -143,7 +143,7 @@ class ComputeContract(_Mixin):
         self._made()
 
     def test_flavor(self) -> None:
-        """One flavor, of the size last asked for, for the projects that were let in."""
+        """A flavor has the size of the last call, and the projects with access."""
         self._twice(self._put_flavor)
         self.assertEqual(self.driver.acts, self._put_flavor() is not None)
         self._made(lease={FLAVOR})
@@ -161,7 +161,7 @@ class ComputeContract(_Mixin):
         self._made()
 
     def test_server_group(self) -> None:
-        """Those of earlier releases are removed."""
+        """Server groups of earlier releases are deleted."""
         if self.driver.acts:
             for lease in (LEASE, LEASE, OTHER_LEASE):
                 self.server_group(lease)
@@ -170,7 +170,7 @@ class ComputeContract(_Mixin):
         self._made(other_lease={SERVER_GROUP})
 
     def test_aggregates(self) -> None:
-        """An aggregate of either kind has its hosts, which may be in the freepool too."""
+        """Hosts are added to both kinds of aggregates, and may be in the freepool, too."""
         self.driver.add_to_freepool(HOST)
         self._twice(self.driver.put_slot_aggregate, LEASE, PROJECT)
         self._twice(self.driver.put_host_aggregate, OTHER_LEASE, PROJECT)
@@ -188,7 +188,7 @@ class ComputeContract(_Mixin):
         self._expect({HOST}, self.freepool)
 
     def test_what_is_not_there(self) -> None:
-        """What cannot be done is refused for good."""
+        """Calls for hosts, aggregates and flavors that do not exist raise ComputeRefused."""
         if not self.driver.acts:
             return
         self.driver.put_slot_aggregate(LEASE, PROJECT)
@@ -202,7 +202,7 @@ class ComputeContract(_Mixin):
         self._expect((set(), set()), lambda: (self.hosts(LEASE), self.freepool()))
 
     def test_servers_of_a_flavor(self) -> None:
-        """They are deleted wherever they are, and nobody else's are."""
+        """The servers with a reservation's flavor are deleted on all hosts, and no others."""
         for lease in (LEASE, OTHER_LEASE):
             self._put_flavor(lease)
         stays = [] if not self.driver.acts else [
@@ -216,7 +216,7 @@ class ComputeContract(_Mixin):
         self._expect(set(stays), self.servers)
 
     def test_servers_of_a_host(self) -> None:
-        """They go while the reservation has the host, and not a moment longer."""
+        """Servers on a host are deleted only while the reservation has the host."""
         self.driver.put_host_aggregate(LEASE, PROJECT)
         for host in (HOST, THIRD_HOST):
             self.driver.add_host(LEASE, host)
@@ -241,7 +241,7 @@ class ComputeContract(_Mixin):
         self._expect(4, lambda: len(self.images()))
 
     def test_servers_of_others_on_a_host(self) -> None:
-        """They stay: they may be of one who had the host before."""
+        """Servers of other projects on a reserved host are not deleted."""
         self.driver.put_host_aggregate(LEASE, PROJECT)
         self.driver.add_host(LEASE, HOST)
         stays = set()
@@ -253,7 +253,7 @@ class ComputeContract(_Mixin):
         self._expect(stays, self.servers)
 
     def test_preemptible_servers(self) -> None:
-        """They make room for a reservation; others do not."""
+        """Only preemptible servers are deleted for a reservation."""
         stays = set()
         if self.driver.acts:
             stays = {self.boot(HOST, project_id=PROJECT),
@@ -263,7 +263,7 @@ class ComputeContract(_Mixin):
         self._expect(stays, self.servers)
 
     def test_a_life_of_slots(self) -> None:
-        """The whole way of an instance reservation, each step twice, leaves nothing."""
+        """All calls of an instance reservation, each made twice, leave no objects."""
         for host in HOSTS:
             self.driver.add_to_freepool(host)
         self._twice(
@@ -284,7 +284,7 @@ class ComputeContract(_Mixin):
         self._expect((set(), set(HOSTS)), lambda: (self.servers(), self.freepool()))
 
     def test_a_life_of_hosts(self) -> None:
-        """The whole way of a host reservation, each step twice, leaves nothing."""
+        """All calls of a host reservation, each made twice, leave no objects."""
         for host in HOSTS:
             self.driver.add_to_freepool(host)
         self._twice(self.driver.put_host_aggregate, LEASE, PROJECT)

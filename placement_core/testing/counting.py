@@ -1,7 +1,7 @@
-"""What every counting driver has to do: a suite for its author to run.
+"""The contract of counting drivers, as tests for their authors.
 
-``class TestX(CountingContract, testtools.TestCase)`` with ``given`` written for the
-driver. Names of projects and users, and uuids of instances in here exist nowhere else.
+Write ``class TestX(CountingContract, unittest.TestCase)`` with ``given``. The ids of projects,
+users and instances are used nowhere else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from placement_core.plugin_api.counting import INSTANCES, Count, CountingDriver
 
 PROJECT = "a0" * 16
 OTHER_PROJECT = "a1" * 16
-#: A project that never has anything.
+#: A project without usage in most tests.
 IDLE_PROJECT = "a2" * 16
 USER = "e0" * 16
 OTHER_USER = "e1" * 16
@@ -25,10 +25,9 @@ OTHER_USER = "e1" * 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Running:
-    """An instance that runs: it is mapped to its cell, is in it, and has its allocation.
+    """An instance that is mapped to its cell, exists there, and has an allocation.
 
-    :ivar amounts: {resource class: amount}; every instance has some of each class that
-        is counted.
+    :ivar amounts: {resource class: amount}, with all classes that are counted.
     """
 
     uuid: str
@@ -40,7 +39,7 @@ class Running:
 def running(
     number: int, project_id: str, user_id: str, amounts: Mapping[str, int]
 ) -> Running:
-    """Return an instance; the same number is the same uuid."""
+    """Return an instance; the number determines the uuid."""
     return Running(f"00000000-0000-4000-8000-{number:012x}", project_id, user_id, amounts)
 
 
@@ -51,12 +50,12 @@ else:
 
 
 class CountingContract(_Mixin):
-    """The questions a counting driver is asked, and what is right to answer.
+    """Tests that every counting driver has to pass.
 
     :cvar classes: the resource classes that the driver counts; at least one.
-    :cvar counts_instances: whether it counts ``INSTANCES``, too.
-    :cvar counts_members: whether it counts members of server groups; one that does not
-        answers 0.
+    :cvar counts_instances: whether the driver counts ``INSTANCES``, too.
+    :cvar counts_members: whether the driver counts members of server groups; otherwise it
+        returns 0.
     """
 
     classes: Sequence[str] = ("VCPU", "MEMORY_MB")
@@ -64,9 +63,9 @@ class CountingContract(_Mixin):
     counts_members = True
 
     def given(self, instances: Sequence[Running]) -> tuple[CountingDriver, Context]:
-        """Return a driver that finds just these instances, and a context to ask it in.
+        """Return a driver that counts exactly these instances, and a context to call it with.
 
-        Called once in a test.
+        Called once in each test.
         """
         raise NotImplementedError
 
@@ -80,7 +79,7 @@ class CountingContract(_Mixin):
         return [*self.classes, *([INSTANCES] if self.counts_instances else [])]
 
     def _world(self) -> list[Running]:
-        """Two users in one project, one of them in another, too."""
+        """Return instances of two users in a project, and of one of them in another project."""
         return [
             running(1, PROJECT, USER, self._amounts(1)),
             running(2, PROJECT, USER, self._amounts(2)),
@@ -96,7 +95,7 @@ class CountingContract(_Mixin):
         return {unit: amount for unit, amount in total.items() if amount}
 
     def _told(self, count: Count) -> dict[str, dict[str, int]]:
-        """Return what was counted, without what is nothing."""
+        """Return the counted amounts without zeros; check the other fields of the answer."""
         self.assertTrue(count.source)
         self.assertEqual([], list(count.missing_cells))
         self.assertTrue(all(seconds >= 0 for seconds in count.seconds.values()))
@@ -116,7 +115,7 @@ class CountingContract(_Mixin):
     # Projects -----------------------------------------------------------------
 
     def test_it_says_what_it_counts(self) -> None:
-        """``units`` has what the suite asks for; what is folded goes into one of them."""
+        """``units`` has the units of the suite, and ``folded`` maps to units among them."""
         driver, _ = self.given([])
         if driver.units is None:
             self.assertEqual({}, dict(driver.folded))
@@ -126,22 +125,22 @@ class CountingContract(_Mixin):
         self.assertTrue(set(driver.folded).isdisjoint(driver.units))
 
     def test_nothing_is_used(self) -> None:
-        """Nothing is an answer."""
+        """A project without instances has no usage."""
         self.assertEqual({}, self._told(self._ask([], [PROJECT])))
 
     def test_no_project(self) -> None:
-        """So it is when nobody is asked about."""
+        """A count of no projects is empty."""
         self.assertEqual({}, self._told(self._ask(self._world(), [])))
 
     def test_one_project(self) -> None:
-        """All that its users have counts; what others have does not."""
+        """The usage of a project is that of all its users, without other projects."""
         one, two, three, _ = world = self._world()
         count = self._ask(world, [PROJECT])
         self.assertEqual({PROJECT: self._sum(one, two, three)}, self._told(count))
         self.assertIsNone(count.user)
 
     def test_some_projects(self) -> None:
-        """Several are told apart; those that were not asked about are not told."""
+        """A count of several projects has the usage of each, and of no others."""
         one, two, three, four = world = self._world()
         elsewhere = running(5, IDLE_PROJECT, USER, self._amounts(16))
         self.assertEqual(
@@ -149,7 +148,7 @@ class CountingContract(_Mixin):
             self._told(self._ask([*world, elsewhere], [PROJECT, OTHER_PROJECT])))
 
     def test_all_projects(self) -> None:
-        """Who uses nothing is left out."""
+        """A count of all projects has only those with usage."""
         one, two, three, four = world = self._world()
         driver, ctx = self.given(world)
         count = driver.count_all(ctx, units=self._units)
@@ -160,7 +159,7 @@ class CountingContract(_Mixin):
         self.assertIsNone(count.user)
 
     def test_only_units_that_were_asked_for(self) -> None:
-        """Others are not told."""
+        """The answer has no other units than those requested."""
         unit = self._units[-1]
         count = self._ask(self._world(), [OTHER_PROJECT], units=[unit], user_id=USER)
         assert count.user is not None
@@ -168,7 +167,7 @@ class CountingContract(_Mixin):
         self.assertEqual({unit}, set(count.user))
 
     def test_any_text(self) -> None:
-        """What nobody has heard of has nothing; any text may stand for it."""
+        """Ids may be any text; unknown ids have no usage."""
         one, two, three, _ = world = self._world()
         driver, ctx = self.given(world)
         for text in ("nobody", "", "\u2603" * 100, "x\0y", "\ud800", "x" * 1000, "' OR 1=1 --"):
@@ -183,14 +182,14 @@ class CountingContract(_Mixin):
     # Users --------------------------------------------------------------------
 
     def test_a_user(self) -> None:
-        """What a user has in the project counts, not what the user has elsewhere."""
+        """The usage of a user is that in the project, without other projects."""
         one, two, three, _ = world = self._world()
         count = self._ask(world, [PROJECT], user_id=USER)
         self.assertEqual({PROJECT: self._sum(one, two, three)}, self._told(count))
         self.assertEqual(self._sum(one, two), _some(count.user))
 
     def test_a_user_without_anything(self) -> None:
-        """There is an answer for who was asked about, and it is nothing."""
+        """The answer about a user without usage is empty, not None."""
         driver, ctx = self.given(self._world())
         for user_id in (OTHER_USER, "nobody"):
             count = driver.count(ctx, [OTHER_PROJECT], units=self._units, user_id=user_id)
@@ -200,14 +199,14 @@ class CountingContract(_Mixin):
     # Without ------------------------------------------------------------------
 
     def test_without(self) -> None:
-        """What shall not count does not, neither for the project nor for the user."""
+        """Instances in ``without`` count neither for the project nor for the user."""
         one, two, three, _ = world = self._world()
         count = self._ask(world, [PROJECT], user_id=USER, without=[two.uuid, three.uuid])
         self.assertEqual({PROJECT: self._sum(one)}, self._told(count))
         self.assertEqual(self._sum(one), _some(count.user))
 
     def test_without_what_does_not_count_anyway(self) -> None:
-        """Instances of other projects, and unknown ones, change nothing."""
+        """Instances of other projects and unknown ones in ``without`` have no effect."""
         one, two, three, four = world = self._world()
         count = self._ask(
             world, [PROJECT], user_id=USER,
@@ -216,7 +215,7 @@ class CountingContract(_Mixin):
         self.assertEqual(self._sum(one, two), _some(count.user))
 
     def test_without_all(self) -> None:
-        """Nothing may be left, and never less than that."""
+        """With all instances in ``without``, nothing is used."""
         world = self._world()
         count = self._ask(
             world, [PROJECT], user_id=USER, without=[each.uuid for each in world])
@@ -226,7 +225,7 @@ class CountingContract(_Mixin):
     # Server groups ------------------------------------------------------------
 
     def test_server_group_members(self) -> None:
-        """A user's instances among the members count, in whatever project they are."""
+        """Members of a user count in all projects."""
         one, two, three, four = world = self._world()
         driver, ctx = self.given(world)
         gone = running(99, PROJECT, USER, {}).uuid
@@ -242,7 +241,7 @@ class CountingContract(_Mixin):
     # Being asked ----------------------------------------------------------------
 
     def test_asked_again(self) -> None:
-        """What was kept of earlier answers changes none, and may be forgotten."""
+        """Repeated counts return the same, also after ``forget``."""
         one, two, three, _ = world = self._world()
         driver, ctx = self.given(world)
         expected = {PROJECT: self._sum(one, two, three)}
@@ -253,7 +252,7 @@ class CountingContract(_Mixin):
             driver.forget()
 
     def test_asked_by_many_threads(self) -> None:
-        """Every thread, with a context of its own, is given the whole answer."""
+        """Concurrent counts, each with its own context, return complete answers."""
         one, two, three, four = world = self._world()
         driver, ctx = self.given(world)
         expected = {PROJECT: self._sum(one, two, three), OTHER_PROJECT: self._sum(four)}
@@ -270,5 +269,5 @@ class CountingContract(_Mixin):
 
 
 def _some(amounts: Mapping[str, int] | None) -> dict[str, int]:
-    """Return what is not nothing."""
+    """Return the amounts that are not 0."""
     return {unit: amount for unit, amount in (amounts or {}).items() if amount}

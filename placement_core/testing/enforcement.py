@@ -1,4 +1,4 @@
-"""What every enforcement model keeps: a test class for authors of models.
+"""The contract of enforcement models, as tests for their authors.
 
 ::
 
@@ -6,7 +6,7 @@
         def make_model(self):
             return Mine(cfg.ConfigOpts())
 
-Most properties are tried on random trees; they are the same ones in every run.
+Most tests use random trees, the same ones in every run.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from placement_core.plugin_api.enforcement import (
 
 T = TypeVar("T")
 
-#: As many random trees are made for each property.
+#: The number of random trees in each test.
 _CASES = 300
-#: How deep trees are for a model that reads any depth; a domain is level 1.
+#: The depth of trees for a model without ``max_depth``; a domain is level 1.
 _DEPTH = 5
 _MOST_NODES = 7
 _AMOUNTS: Sequence[Amount] = (0, 1, 2, 3, 5, 8, 13, 20, amounts.UNLIMITED)
-#: No model needs as long for a tree of seven nodes.
+#: A timeout that no model needs for a tree of seven nodes.
 _FOREVER_SECONDS = 10
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ else:
 
 
 class ModelContract(_Mixin):
-    """Tests for a model: name it before your test runner's ``TestCase``."""
+    """Tests that every enforcement model has to pass."""
 
     def make_model(self) -> EnforcementModel:
         """Return the model to test."""
@@ -57,7 +57,7 @@ class ModelContract(_Mixin):
     # What it is -------------------------------------------------------------
 
     def test_it_says_what_it_is(self) -> None:
-        """There are a name and a description to show, and it is known what it was made for."""
+        """The model has a name, a description and its own ``api_version``."""
         model = self.make_model()
         self.assertRegex(model.name, r"\A[a-z0-9_]+\Z")
         self.assertTrue(model.description.strip(), "there is no description")
@@ -70,7 +70,7 @@ class ModelContract(_Mixin):
     # What binds a claim -------------------------------------------------------
 
     def test_the_own_bound_comes_first(self) -> None:
-        """Then those of the nodes above, upwards."""
+        """``bindings`` returns the project's own limit first, then those of its ancestors."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
             bindings = model.bindings(lineage, tree.limits, tree.default)
@@ -81,7 +81,7 @@ class ModelContract(_Mixin):
                 self.assertEqual(lineage[-1].id, bindings[0].node_id, case)
 
     def test_what_is_unlimited_is_left_out(self) -> None:
-        """So that nobody has to count for it."""
+        """``bindings`` returns no unlimited ones, for which usage need not be counted."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
             bindings = model.bindings(lineage, tree.limits, tree.default)
@@ -90,7 +90,7 @@ class ModelContract(_Mixin):
             self.assertEqual([], model.bindings(lineage, unlimited, amounts.UNLIMITED), case)
 
     def test_zero_is_zero(self) -> None:
-        """Whether it was set for the project or is the default, nothing can be claimed."""
+        """A limit of 0 allows nothing, whether it is set or is the default."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
             others = {key: limit for key, limit in tree.limits.items() if key != lineage[-1].id}
@@ -101,7 +101,7 @@ class ModelContract(_Mixin):
                 self.assertEqual([], model.judge("vcpus", bindings, _unused(bindings), 0), case)
 
     def test_the_default_binds_who_has_no_limit(self) -> None:
-        """A project's own limit takes its place, and it is for projects alone."""
+        """The default binds the project if it has no limit of its own, and no other node."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
             for binding in model.bindings(lineage, tree.limits, tree.default):
@@ -112,7 +112,7 @@ class ModelContract(_Mixin):
                     self.assertNotIn(binding.node_id, tree.limits, case)
 
     def test_each_bound_is_named_once(self) -> None:
-        """Usages are handed over by node and scope."""
+        """``bindings`` returns at most one limit for each node and scope."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
             keys = [(binding.node_id, binding.scope)
@@ -120,7 +120,7 @@ class ModelContract(_Mixin):
             self.assertEqual(len(keys), len(set(keys)), case)
 
     def test_hierarchical_is_true_of_it(self) -> None:
-        """A model that is not hierarchical is not handed what stands above a project."""
+        """A model that is not hierarchical does not depend on ancestors."""
         model = self.make_model()
         if model.hierarchical:
             return
@@ -134,14 +134,14 @@ class ModelContract(_Mixin):
     # Whether a claim fits -----------------------------------------------------
 
     def test_what_shrinks_is_never_refused(self) -> None:
-        """However far over its limit a project is."""
+        """A negative delta exceeds nothing, whatever the usage is."""
         model = self.make_model()
         for case, bindings, usages in self._usages(model):
             for delta in (-1, -1000):
                 self.assertEqual([], model.judge("vcpus", bindings, usages, delta), case)
 
     def test_every_broken_bound_is_named(self) -> None:
-        """With what counts against it; a delta of 0 asks which are broken already."""
+        """``judge`` returns every exceeded limit, for a delta of 0 those exceeded already."""
         model = self.make_model()
         for case, bindings, usages in self._usages(model):
             for delta in (0, 1, 7):
@@ -156,7 +156,7 @@ class ModelContract(_Mixin):
     # Whether limits may stand side by side --------------------------------------
 
     def test_trees_without_limits_are_fine(self) -> None:
-        """The empty one too."""
+        """Trees without limits have no clashes, also the empty tree."""
         model = self.make_model()
         empty = LimitTree({}, {}, 0)
         self.assertEqual([], model.clashes(empty, ()))
@@ -166,7 +166,7 @@ class ModelContract(_Mixin):
             self.assertEqual([], model.clashes(bare, tree.nodes), case)
 
     def test_unlimited_clashes_with_nothing_unlimited(self) -> None:
-        """It is more than every number, and not more than itself."""
+        """Trees in which all limits are unlimited have no clashes."""
         model = self.make_model()
         for case, tree in self._trees(model):
             limits = dict.fromkeys(tree.limits, amounts.UNLIMITED)
@@ -175,7 +175,7 @@ class ModelContract(_Mixin):
                 case)
 
     def test_only_what_changes_is_reported(self) -> None:
-        """Nothing when nothing does; of a valid tree nothing, whatever changes."""
+        """Without changes there are no clashes, and none in a valid tree."""
         model = self.make_model()
         for case, tree in self._trees(model):
             self.assertEqual([], model.clashes(tree, ()), case)
@@ -184,21 +184,21 @@ class ModelContract(_Mixin):
                     self.assertEqual([], model.clashes(tree, [node_id]), (node_id, case))
 
     def test_a_fault_concerns_the_node_it_names(self) -> None:
-        """It is also bindings when only that node's limit changes."""
+        """A clash is also reported if only the node that it names changes."""
         model = self.make_model()
         for case, tree in self._trees(model):
             for clash in model.clashes(tree, tree.nodes):
                 self.assertNotEqual([], model.clashes(tree, [clash.node_id]), (clash, case))
 
     def test_a_fault_says_who(self) -> None:
-        """It names nodes of the tree, in the sentence too."""
+        """A clash names nodes of the tree, also in its sentence."""
         model = self.make_model()
         for case, tree in self._trees(model):
             for clash in model.clashes(tree, tree.nodes):
                 self._assert_names_nodes(clash, tree, case)
 
     def test_limits_below_the_deepest_level_are_named(self) -> None:
-        """And those on it are fine."""
+        """Only limits below the deepest level clash for this reason."""
         model = self.make_model()
         if model.max_depth is None:
             return
@@ -211,7 +211,7 @@ class ModelContract(_Mixin):
             self.assertEqual([] if level <= model.max_depth else [str(level)], named)
 
     def test_damaged_trees_are_survived(self) -> None:
-        """Parents that are missing, and loops."""
+        """Missing parents and loops raise no exceptions and cause no endless loops."""
         model = self.make_model()
         chance = _chance(0)
         for case, tree in self._trees(model):
@@ -220,7 +220,7 @@ class ModelContract(_Mixin):
                 self._assert_names_nodes(clash, damaged, case)
 
     def test_valid_trees_can_be_written(self) -> None:
-        """One limit after the other in some order, as a client writes them."""
+        """The limits of a valid tree can be set one after the other, in some order."""
         model = self.make_model()
         written = 0
         for case, tree in self._trees(model):
@@ -247,7 +247,7 @@ class ModelContract(_Mixin):
     def _lineages(
         self, model: EnforcementModel
     ) -> Iterator[tuple[str, Sequence[Node], LimitTree]]:
-        """Yield claims: whose (the last node of a lineage), and what is set in that lineage."""
+        """Yield claims: the lineage of the claiming node, and the limits in that lineage."""
         chance = _chance(2)
         for case, tree in self._trees(model):
             lineage = [tree.nodes[chance.choice(list(tree.nodes))]]
@@ -276,7 +276,7 @@ def _tree(chance: random.Random, depth: int) -> LimitTree:
     """Return some trees of projects in which limits mostly fit those above them."""
     nodes: dict[str, Node] = {}
     levels: dict[str, int] = {}
-    # What is likely to be accepted for a node: at most so much.
+    # For each node, the largest limit that is likely to be accepted.
     bounds: dict[str, Amount] = {}
     limits: dict[str, Amount] = {}
     for number in range(chance.randint(1, _MOST_NODES)):
@@ -298,7 +298,7 @@ def _tree(chance: random.Random, depth: int) -> LimitTree:
 
 
 def _damaged(chance: random.Random, tree: LimitTree) -> LimitTree:
-    """Return ``tree`` with some parents that are others, itself or nobody."""
+    """Return ``tree`` with some parents replaced by another node, the node itself, or none."""
     nodes = {
         node.id: Node(node.id, chance.choice([*tree.nodes, "gone"]), node.is_domain)
         if chance.random() < 0.5 else node
@@ -307,7 +307,7 @@ def _damaged(chance: random.Random, tree: LimitTree) -> LimitTree:
 
 
 def _can_be_written(model: EnforcementModel, tree: LimitTree) -> bool:
-    """Say whether the limits of a tree can be set one by one, in any order that works."""
+    """Return whether there is an order in which the limits of a tree can be set."""
     reached = {frozenset[str]()}
     for _ in tree.limits:
         reached = {
@@ -327,7 +327,7 @@ def _unused(bindings: Sequence[Binding]) -> Mapping[tuple[str, Scope], int]:
 
 
 def _within_time(call: Callable[..., T], *arguments: object) -> T:
-    """Return what a call returns; one without an end fails, and does not hang the tests."""
+    """Return the result of a call, or fail after a timeout instead of hanging the tests."""
     answer: futures.Future[T] = futures.Future()
 
     def run() -> None:

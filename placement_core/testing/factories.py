@@ -1,7 +1,7 @@
-"""Things to test with, made through the domain functions.
+"""Create records for tests, with the domain functions.
 
-Every function takes a context first, fills in what a test does not care about,
-and returns what the domain function returned.
+Every function takes a context first, chooses values that a test does not give, and returns what
+the domain function returns.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ def provider(
     inventory: Mapping[str, int | InventoryValues] | None = None,
     traits: Collection[str] = (), aggregates: Collection[str] = (),
 ) -> Provider:
-    """Create a provider with all it has; custom classes and traits on the fly.
+    """Create a provider with inventories, traits and aggregates.
+
+    Custom classes and traits are created if they do not exist.
 
     :param parent: a provider or its uuid.
     :param inventory: {resource class: total, or all values}.
     :param aggregates: uuids.
-    :returns: the provider as it is in the end.
+    :returns: the provider in its final state.
     """
     parent_uuid = parent.uuid if isinstance(parent, Provider) else parent
     made = providers.create(

@@ -1,4 +1,4 @@
-"""Stand-ins for what is outside: drivers that answer from memory."""
+"""Drivers for tests, which keep their state in memory."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from placement_core.plugin_api.compute import (
 
 
 class MemoryCatalog(CatalogDriver):
-    """A catalog that is what it was given; like a remote one, it is not ours.
+    """A catalog with the given records; like a remote catalog, it is not ``local``.
 
     :ivar asked: the names of the methods that were called, in order.
-    :ivar down: whether it refuses to answer.
+    :ivar down: whether calls raise ``errors.Unavailable``.
     """
 
     api_version = 1
@@ -52,7 +52,7 @@ class MemoryCatalog(CatalogDriver):
         self._projects = {project.id: project for project in projects}
 
     def forget(self, id_: str) -> None:
-        """Let a region, service, endpoint, domain or project be gone."""
+        """Delete a region, service, endpoint, domain or project."""
         for known in (self._regions, self._services, self._endpoints, self._domains,
                       self._projects):
             known.pop(id_, None)
@@ -165,7 +165,7 @@ class MemoryCatalog(CatalogDriver):
 
 @dataclasses.dataclass
 class MemoryFlavor:
-    """A flavor of a reservation, as ``MemoryCompute`` has it."""
+    """A flavor in ``MemoryCompute``."""
 
     size: tuple[int, int, int]
     in_aggregate: bool
@@ -175,7 +175,7 @@ class MemoryFlavor:
 
 @dataclasses.dataclass
 class MemoryServer:
-    """A server, as ``MemoryCompute`` has it."""
+    """A server in ``MemoryCompute``."""
 
     host: str
     project_id: str
@@ -185,13 +185,13 @@ class MemoryServer:
 
 
 class MemoryCompute(ComputeDriver):
-    """A compute service in memory, for any number of threads.
+    """A compute service in memory. Thread-safe.
 
     :ivar calls: (method, arguments…) of each call, in order.
-    :ivar before: is called with (method, arguments…) before a call does anything;
-        raise there, or wait.
-    :ivar after: the same after it did; what is raised there is an answer that is lost.
-    :ivar patience: how often a server is asked to go before it goes.
+    :ivar before: called with (method, arguments…) before a call does anything; it may raise an
+        exception or wait.
+    :ivar after: called likewise after the call; an exception simulates an answer that is lost.
+    :ivar patience: how many calls to delete a server it survives.
     """
 
     api_version = 2
@@ -225,7 +225,7 @@ class MemoryCompute(ComputeDriver):
 
     def boot(self, host: str, *, project_id: str, lease: str | None = None,
              preemptible: bool = False) -> str:
-        """Put a server on a host; return its id."""
+        """Create a server on a host; return its id."""
         with self._lock:
             id_ = f"server-{next(self._count)}"
             self.servers[id_] = MemoryServer(host, project_id, lease, preemptible)
@@ -243,7 +243,7 @@ class MemoryCompute(ComputeDriver):
             self.freepool.discard(host)
 
     def freepool_hosts(self) -> frozenset[str]:
-        """Return what is in it."""
+        """Return the hosts in the freepool."""
         with self._call("freepool_hosts"):
             return frozenset(self.freepool)
 
@@ -251,7 +251,7 @@ class MemoryCompute(ComputeDriver):
         self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
         in_aggregate: bool, resource_class: str | None = None,
     ) -> str | None:
-        """Have a flavor."""
+        """Create or replace a flavor."""
         with self._call("put_flavor", reservation_id, vcpus, memory_mb, disk_gb):
             flavor = MemoryFlavor((vcpus, memory_mb, disk_gb), in_aggregate, resource_class)
             known = self.flavors.get(reservation_id)
@@ -261,14 +261,14 @@ class MemoryCompute(ComputeDriver):
             return reservation_id
 
     def grant_flavor(self, reservation_id: str, project_id: str) -> None:
-        """Let a project in."""
+        """Grant a project access to a flavor."""
         with self._call("grant_flavor", reservation_id, project_id):
             if reservation_id not in self.flavors:
                 raise ComputeRefused("There is no such flavor.")
             self.flavors[reservation_id].projects.add(project_id)
 
     def revoke_flavor(self, reservation_id: str, project_id: str) -> None:
-        """Shut a project out."""
+        """Revoke a project's access to a flavor."""
         with self._call("revoke_flavor", reservation_id, project_id):
             if reservation_id in self.flavors:
                 self.flavors[reservation_id].projects.discard(project_id)
@@ -280,22 +280,22 @@ class MemoryCompute(ComputeDriver):
                 lambda each: each.lease == reservation_id and reservation_id in self.flavors)
 
     def remove_flavor(self, reservation_id: str) -> None:
-        """Have no flavor."""
+        """Delete a flavor."""
         with self._call("remove_flavor", reservation_id):
             self.flavors.pop(reservation_id, None)
 
     def remove_server_group(self, reservation_id: str) -> None:
-        """Have no group."""
+        """Delete a server group."""
         with self._call("remove_server_group", reservation_id):
             self.groups.discard(reservation_id)
 
     def put_slot_aggregate(self, reservation_id: str, project_id: str | None) -> str | None:
-        """Have an aggregate."""
+        """Create an aggregate."""
         with self._call("put_slot_aggregate", reservation_id, project_id):
             return self._put_aggregate("slot", reservation_id, project_id)
 
     def put_host_aggregate(self, reservation_id: str, project_id: str) -> str | None:
-        """Have an aggregate."""
+        """Create an aggregate."""
         with self._call("put_host_aggregate", reservation_id, project_id):
             return self._put_aggregate("host", reservation_id, project_id)
 
@@ -314,7 +314,7 @@ class MemoryCompute(ComputeDriver):
             self._hosts(reservation_id).discard(host)
 
     def remove_aggregate(self, reservation_id: str) -> None:
-        """Have no aggregate."""
+        """Delete an aggregate."""
         with self._call("remove_aggregate", reservation_id):
             self.aggregates.pop(reservation_id, None)
 
@@ -324,7 +324,7 @@ class MemoryCompute(ComputeDriver):
             return self._delete(lambda each: each.host == host and each.preemptible)
 
     def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
-        """Make images, which are finished at the second look."""
+        """Create images, which the next call reports as finished."""
         with self._call("snapshot_host_servers", reservation_id, host):
             wanted = {(reservation_id, id_) for id_, each in self.servers.items()
                       if self._is_reserved(each, reservation_id, host)}
@@ -339,7 +339,7 @@ class MemoryCompute(ComputeDriver):
                 lambda each: self._is_reserved(each, reservation_id, host))
 
     def made(self) -> Mapping[str, frozenset[str]]:
-        """Return all there is."""
+        """Return all objects."""
         with self._call("made"):
             kinds: dict[str, Collection[str]] = {
                 FLAVOR: self.flavors, SERVER_GROUP: self.groups, AGGREGATE: self.aggregates}
@@ -351,7 +351,7 @@ class MemoryCompute(ComputeDriver):
             raise ComputeRefused(f"There is no host {host}.")
 
     def _is_reserved(self, server: MemoryServer, reservation_id: str, host: str) -> bool:
-        """Say whether a server is on a host of a reservation, and of its project."""
+        """Return whether a server is on a host of a reservation and belongs to its project."""
         return (server.host == host and host in self._hosts(reservation_id)
                 and server.project_id == self.aggregates[reservation_id][1])
 

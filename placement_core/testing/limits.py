@@ -1,7 +1,7 @@
-"""What every limit driver has to do: a suite for its author to run.
+"""The contract of limit drivers, as tests for their authors.
 
-``class TestX(LimitsContract, testtools.TestCase)`` with ``given`` written for the
-driver. Names of services, regions, projects and users in here exist nowhere else.
+Write ``class TestX(LimitsContract, unittest.TestCase)`` with ``given``. The ids of services,
+regions, projects and users are used nowhere else.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ DOMAIN = "d0" * 16
 PROJECT = "b0" * 16
 #: A project below ``PROJECT``.
 CHILD = "c1" * 16
-#: A project right below ``DOMAIN``.
+#: A project directly below ``DOMAIN``.
 OTHER_PROJECT = "b1" * 16
 USER = "f0" * 16
 OTHER_USER = "f1" * 16
 
-#: {(service, region, resource): default as the APIs spell it}
+#: {(service, region, resource): default, where -1 is unlimited}
 Registered = Mapping[tuple[str, str | None, str], int]
-#: {(project or domain, service, region, resource): what is set for it}
+#: {(project or domain, service, region, resource): its limit}
 Set = Mapping[tuple[str, str, str | None, str], int]
-#: {(project, user, service, region, resource): what is set for the user}
+#: {(project, user, service, region, resource): the limit of the user}
 SetForUsers = Mapping[tuple[str, str, str, str | None, str], int]
 
 
@@ -43,18 +43,17 @@ else:
 
 
 class LimitsContract(_Mixin):
-    """The questions a limit driver is asked, and what is right to answer."""
+    """Tests that every limit driver has to pass."""
 
-    #: Whether the driver knows limits of users at all.
+    #: Whether the driver has limits of users.
     knows_users = True
 
     def given(
         self, registered: Registered, limits: Set, user_limits: SetForUsers
     ) -> tuple[LimitDriver, Context]:
-        """Return a driver that finds just these limits, and a context to ask it in.
+        """Return a driver that reads exactly these limits, and a context to call it with.
 
-        Called once in a test. Everything named in it exists: two services, two
-        regions, the domain, its projects.
+        Called once in each test. All services, regions, domains and projects exist.
         """
         raise NotImplementedError
 
@@ -75,19 +74,19 @@ class LimitsContract(_Mixin):
         return {node: dict(limits) for node, limits in found.overrides.items() if limits}
 
     def test_nothing_is_registered(self) -> None:
-        """An answer that holds nothing is an answer."""
+        """Without registered limits, defaults and overrides are empty."""
         found = self._ask({}, {}, [PROJECT])
         self.assertEqual(({}, {}), (dict(found.defaults), self._overrides(found)))
 
     def test_defaults(self) -> None:
-        """Where nothing is set there are the defaults alone."""
+        """Without limits of nodes, the answer has the defaults only."""
         found = self._ask(
             {(SERVICE, REGION, "servers"): 10, (SERVICE, REGION, "class:VCPU"): 20}, {}, [PROJECT])
         self.assertEqual({"servers": 10, "class:VCPU": 20}, dict(found.defaults))
         self.assertEqual({}, self._overrides(found))
 
     def test_overrides(self) -> None:
-        """What was set is told by node and resource, beside the defaults."""
+        """The answer has the limits of nodes beside the defaults."""
         found = self._ask(
             {(SERVICE, REGION, "servers"): 10, (SERVICE, REGION, "cores"): 20},
             {(PROJECT, SERVICE, REGION, "cores"): 5}, [PROJECT])
@@ -95,7 +94,7 @@ class LimitsContract(_Mixin):
         self.assertEqual({PROJECT: {"cores": 5}}, self._overrides(found))
 
     def test_a_lineage(self) -> None:
-        """Limits of all nodes that were asked for come together; those of others never."""
+        """The answer has the limits of all requested nodes, and of no others."""
         found = self._ask(
             {(SERVICE, REGION, "cores"): 20},
             {(DOMAIN, SERVICE, REGION, "cores"): 100, (PROJECT, SERVICE, REGION, "cores"): 20,
@@ -106,25 +105,25 @@ class LimitsContract(_Mixin):
             self._overrides(found))
 
     def test_no_nodes(self) -> None:
-        """Without nodes there are the defaults."""
+        """Without nodes, the answer has the defaults only."""
         found = self._ask({(SERVICE, REGION, "cores"): 20},
                           {(PROJECT, SERVICE, REGION, "cores"): 5}, [])
         self.assertEqual(({"cores": 20}, {}), (dict(found.defaults), self._overrides(found)))
 
     def test_unknown_nodes(self) -> None:
-        """A node that nobody knows has no limits."""
+        """Unknown nodes have no limits."""
         found = self._ask({(SERVICE, REGION, "cores"): 20},
                           {(PROJECT, SERVICE, REGION, "cores"): 5}, ["ee" * 16, PROJECT])
         self.assertEqual({PROJECT: {"cores": 5}}, self._overrides(found))
 
     def test_unknown_service(self) -> None:
-        """A service that registered nothing has no limits."""
+        """A service without registered limits has no defaults."""
         found = self._ask({(SERVICE, REGION, "cores"): 20}, {}, [PROJECT],
                           service_id=OTHER_SERVICE)
         self.assertEqual({}, dict(found.defaults))
 
     def test_another_service(self) -> None:
-        """Limits of another service in the same region are not told."""
+        """The answer has no limits of other services in the region."""
         found = self._ask(
             {(SERVICE, REGION, "cores"): 20, (OTHER_SERVICE, REGION, "cores"): 30,
              (OTHER_SERVICE, REGION, "images"): 3},
@@ -139,19 +138,19 @@ class LimitsContract(_Mixin):
         (PROJECT, SERVICE, None, "cores"): 4}
 
     def test_a_region(self) -> None:
-        """A region's limits are its own; those without a region are no fallback."""
+        """The answer has the limits of the region only, not those without a region."""
         found = self._ask(self._REGIONS, self._REGIONS_SET, [PROJECT])
         self.assertEqual(({"cores": 20}, {PROJECT: {"cores": 2}}),
                          (dict(found.defaults), self._overrides(found)))
 
     def test_no_region(self) -> None:
-        """No region is a value of its own, not any region."""
+        """The region None selects limits without a region, not those of any region."""
         found = self._ask(self._REGIONS, self._REGIONS_SET, [PROJECT], region_id=None)
         self.assertEqual(({"cores": 40, "servers": 4}, {PROJECT: {"cores": 4}}),
                          (dict(found.defaults), self._overrides(found)))
 
     def test_unlimited_and_zero(self) -> None:
-        """-1 is more than every number, 0 is zero; as a default and as a limit."""
+        """-1 is unlimited and 0 allows nothing, as a default and as a limit."""
         found = self._ask(
             {(SERVICE, REGION, "free"): -1, (SERVICE, REGION, "closed"): 0},
             {(PROJECT, SERVICE, REGION, "free"): 0, (PROJECT, SERVICE, REGION, "closed"): -1},
@@ -162,7 +161,7 @@ class LimitsContract(_Mixin):
         self.assertEqual(True, amounts.is_over(found.defaults["closed"], 0, 1))
 
     def test_names_are_told_to_the_letter(self) -> None:
-        """Cores are not cores."""
+        """Names of resources are case-sensitive."""
         found = self._ask(
             {(SERVICE, REGION, "cores"): 1, (SERVICE, REGION, "Cores"): 2},
             {(PROJECT, SERVICE, REGION, "Cores"): 3}, [PROJECT])
@@ -170,7 +169,7 @@ class LimitsContract(_Mixin):
         self.assertEqual({PROJECT: {"Cores": 3}}, self._overrides(found))
 
     def test_registered_names(self) -> None:
-        """What is registered is told with its service and region; None: the driver cannot."""
+        """``registered`` returns all registered limits, or None if the driver cannot list them."""
         given: Registered = {
             **self._REGIONS, (OTHER_SERVICE, None, "images"): 3}
         driver, ctx = self.given(given, {}, {})
@@ -182,7 +181,7 @@ class LimitsContract(_Mixin):
     # Users -------------------------------------------------------------------
 
     def test_user_limits(self) -> None:
-        """A user's limits are told for the user, project, service and region asked for."""
+        """The limits of a user are those of the project, service and region."""
         mine: SetForUsers = {
             (PROJECT, USER, SERVICE, REGION, "servers"): 2,
             (PROJECT, USER, SERVICE, REGION, "cores"): -1}

@@ -1,7 +1,7 @@
-"""What every reservation plugin has to do: a suite for its author to run.
+"""The contract of reservation plugins, as tests for their authors.
 
-``class TestX(ReservationsContract, testtools.TestCase)`` with ``plugin``, ``fields``
-and ``refused`` written for the plugin.
+Write ``class TestX(ReservationsContract, unittest.TestCase)`` with ``plugin``, ``fields`` and
+``refused``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from placement_core.reservations.scheduling import planner
 from placement_core.reservations.scheduling.planner import Grant, ReservationRequest
 from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 
-#: The hosts that reservations are planned on, and what requirements may ask of them.
+#: The hosts on which reservations are planned, and their properties.
 HOSTS = Hosts.of(
     [(3, 8, 8192, 100, True, False), (5, 16, 16384, 200, True, True),
      (8, 8, 8192, 100, True, False)],
@@ -39,7 +39,7 @@ HOSTS = Hosts.of(
 
 WINDOW = Window.of(1_800_000_000, 1_800_003_600)
 
-#: How many reservations are made at most until one does not fit.
+#: At most so many reservations are planned until one does not fit.
 _MANY = 256
 
 if TYPE_CHECKING:
@@ -49,36 +49,36 @@ else:
 
 
 class ReservationsContract(_Mixin):
-    """The questions a reservation plugin is asked, and what is right to answer."""
+    """Tests that every reservation plugin has to pass."""
 
-    #: What a client sends for a reservation of which at least one fits, and fewer than
-    #: ``_MANY``, on ``HOSTS`` or in what the plugin has of its own.
+    #: The fields of a reservation that fits at least once, and fewer than ``_MANY`` times, on
+    #: ``HOSTS`` or in the capacities of the plugin.
     fields: Mapping[str, Any]
 
-    #: Fields that are wrong: {what is changed in ``fields``}, each refused.
+    #: Changes of ``fields`` that the plugin has to refuse.
     refused: Sequence[Mapping[str, Any]] = ()
 
-    #: Fields whose numbers may be 0.
+    #: The numeric fields that may be 0.
     may_be_zero: Collection[str] = ()
 
     def plugin(self) -> ReservationPlugin:
-        """Return the plugin with the options that it is tested with."""
+        """Return the plugin to test, with its options."""
         raise NotImplementedError
 
     # What it says of itself --------------------------------------------------
 
     def test_version(self) -> None:
-        """It says itself for which version it was written, and that is the present one."""
+        """The class of the plugin has its own ``api_version``, which is the present one."""
         plugin = self.plugin()
         self.assertIn("api_version", vars(type(plugin)))
         self.assertEqual(ReservationPlugin.api_version, plugin.api_version)
 
     def test_resource_type(self) -> None:
-        """Clients can name it."""
+        """The resource type has the form that clients can name."""
         self.assertRegex(self.plugin().resource_type, r"\A[a-z0-9_]+:[a-z0-9_.]+\Z")
 
     def test_schemas(self) -> None:
-        """They are schemas of objects, and refuse fields that are not the plugin's."""
+        """The schemas accept objects only, and refuse unknown fields."""
         plugin = self.plugin()
         for schema in (plugin.create_schema, plugin.update_schema):
             jsonschema.Draft7Validator.check_schema(schema)
@@ -89,7 +89,7 @@ class ReservationsContract(_Mixin):
         self.assertTrue(_accepts(plugin.update_schema, {}))
 
     def test_capacities(self) -> None:
-        """What it has of its own are whole numbers from 0 on."""
+        """Capacities are integers from 0 on."""
         for what, amount in self.plugin().capacities().items():
             self.assertIsInstance(what, str)
             self.assertIs(int, type(amount))
@@ -98,7 +98,7 @@ class ReservationsContract(_Mixin):
     # Fields ------------------------------------------------------------------
 
     def test_values(self) -> None:
-        """They can be kept as JSON, are in one spelling, and a change keeps the others."""
+        """``values`` returns normalized JSON values, and an update keeps the other fields."""
         plugin = self.plugin()
         given = json.loads(json.dumps(self.fields))
         values = plugin.values(given)
@@ -111,7 +111,7 @@ class ReservationsContract(_Mixin):
             self.assertEqual(values, plugin.values(values, values, started=started))
 
     def test_what_is_required(self) -> None:
-        """A field without which nothing can be planned is asked for, not missed."""
+        """The schema requires every field without which ``need`` would fail."""
         plugin = self.plugin()
         for field in self.fields:
             given = {key: value for key, value in self.fields.items() if key != field}
@@ -119,10 +119,7 @@ class ReservationsContract(_Mixin):
                 plugin.need(_spec(plugin, plugin.values(given)), HOSTS)
 
     def test_numbers(self) -> None:
-        """What is a number is a whole one, not a boolean, from 1 on, and not too large.
-
-        Of some fields, it is from 0 on.
-        """
+        """Numeric fields accept integers from 1 on (some from 0 on) up to the largest amount."""
         numbers = [field for field, value in self.fields.items() if type(value) is int]
         for field in numbers:
             if field not in self.may_be_zero:
@@ -132,7 +129,7 @@ class ReservationsContract(_Mixin):
                 self._assert_refused({field: value})
 
     def test_refused(self) -> None:
-        """What the author says is wrong is refused."""
+        """The changes in ``refused`` are refused."""
         for change in self.refused:
             self._assert_refused(change)
 
@@ -151,7 +148,7 @@ class ReservationsContract(_Mixin):
     # Needs -------------------------------------------------------------------
 
     def test_properties(self) -> None:
-        """It looks at those that it says; the others may be missing."""
+        """``need`` reads only the host properties that ``properties`` names."""
         plugin = self.plugin()
         spec = _spec(plugin, plugin.values(self.fields))
         named = plugin.properties(spec.values)
@@ -160,7 +157,7 @@ class ReservationsContract(_Mixin):
         self.assertEqual(_plain(plugin.need(spec, HOSTS)), _plain(plugin.need(spec, fewer)))
 
     def test_need_is_pure(self) -> None:
-        """The same answer each time, from any thread, and the hosts stay what they are."""
+        """``need`` returns the same each time, in any thread, and does not change the hosts."""
         plugin = self.plugin()
         spec = _spec(plugin, plugin.values(self.fields))
         before = HOSTS.sizes.tolist()
@@ -176,9 +173,9 @@ class ReservationsContract(_Mixin):
         self.assertEqual(before, HOSTS.sizes.tolist())
 
     def test_until_nothing_is_left(self) -> None:
-        """Reservations are made until one does not fit; never is more promised than is there.
+        """Reservations are planned until one does not fit, and never exceed the capacity.
 
-        What did not fit does so right after the others have ended.
+        After their end, the same reservation fits again.
         """
         taken: list[Grant] = []
         for grant in self._one_after_the_other():
@@ -189,7 +186,7 @@ class ReservationsContract(_Mixin):
         self.assertEqual(taken[0], self._plan(taken, after))
 
     def test_in_force(self) -> None:
-        """A reservation that is in force keeps what it holds when it lasts longer."""
+        """A reservation in force keeps its shares when it is prolonged."""
         plugin = self.plugin()
         values = plugin.values(self.fields)
         first = self._plan([])
