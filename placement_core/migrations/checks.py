@@ -40,7 +40,7 @@ class SchemaState:
 
     @property
     def behind(self) -> bool:
-        """Whether the schema is older than this version of the code."""
+        """Whether the schema does not have the newest revision."""
         return self.revision != revisions.head()
 
     @property

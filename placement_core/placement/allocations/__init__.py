@@ -1,11 +1,11 @@
-"""Allocations: what consumers hold on providers, and the one road for every write of them.
+"""Allocations of consumers on providers, and the single code path that writes them.
 
-``write`` and ``reshaper`` are lists of the steps of a ``unit_of_work``: ``loaded`` reads
-the rows that a write names, ``plan`` computes what it changes, ``applying`` writes that, and
-``refusals`` finds out why it does not fit. ``gates`` are whoever may refuse; ``usage_delta``
-tells them how much more is used, ``reserved_trees`` who claims of what is kept for others.
-``consumers``, ``moves``, ``reserved_trees`` and ``usage_counters`` own the rows they are
-named for; ``queries`` only read. Source: design §4.
+``write`` and ``reshaper`` list the steps of a ``unit_of_work``: ``loaded`` reads the rows that a
+write names, ``plan`` computes the changes, ``applying`` writes them, and ``refusals`` finds the
+reason if they do not fit. ``gates`` may refuse a write; ``usage_delta`` computes for them how much
+the usage grows, and ``reserved_trees`` which reserved trees are claimed. ``consumers``, ``moves``,
+``reserved_trees`` and ``usage_counters`` own the rows that they are named after; ``queries`` only
+reads. Source: design §4.
 """
 
 from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest

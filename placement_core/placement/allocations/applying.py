@@ -1,7 +1,7 @@
-"""Writes a plan, in the one lock order.
+"""Write a plan, in the order of locks.
 
-Allocations of consumers that are locked, then (``locks.lock_providers``) the providers, then the
-inventories' ``used``, then pairs and usage counters.
+That is: allocations of locked consumers, providers (``locks.lock_providers``), ``used`` of the
+inventories, pairs, usage counters.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _BATCH = 50
 
 
 def write_allocations(session: Session, plan: WritePlan) -> None:
-    """End and begin allocations, and put consumers to their new owners.
+    """Delete and insert allocations, and update the owners of consumers.
 
-    :raises CapacityShort: an amount is larger than any inventory allows.
+    :raises CapacityShort: an amount is larger than any inventory can have.
     """
     for start in range(0, len(plan.ended), _MOST_IDS):
         ids = plan.ended[start:start + _MOST_IDS]
         if session.execute_write(_DELETE, {"ids": ids}) != len(ids):
-            raise TransactionConflict  # a consumer without a record: somebody else was first
+            raise TransactionConflict  # another writer was first, for a consumer without a record
     if any(row.used > locks.LARGEST_INTEGER for row in plan.begun):
         raise CapacityShort(plan)
     if plan.begun:
@@ -57,13 +57,13 @@ def write_allocations(session: Session, plan: WritePlan) -> None:
 def change_used(
     session: Session, plan: WritePlan, let_in: Collection[int] | None = None
 ) -> None:
-    """Change ``used`` of the inventories, if every one of them allows it.
+    """Change ``used`` of the inventories if all of them allow it.
 
-    The providers' rows must be locked.
+    The rows of the providers must be locked.
 
-    :param let_in: providers of reserved trees (``reserved_trees``) that may be given more
-        of; None: all of them.
-    :raises CapacityShort: one does not. Some may have been changed all the same.
+    :param let_in: providers in reserved trees (``reserved_trees``) whose usage may grow; None:
+        all of them.
+    :raises CapacityShort: an inventory does not allow it. Others may have been changed.
     """
     amounts: dict[Cell, list[int]] = collections.defaultdict(list)
     for row in plan.begun:
@@ -77,9 +77,9 @@ def change_used(
 
 
 def count(ctx: Context, session: Session, plan: WritePlan) -> None:
-    """Write what quota counts: pairs and usage counters.
+    """Write pairs and usage counters, from which quota is counted.
 
-    After a guard, which judges by what is committed.
+    It runs after the quota guard, which decides by committed usage.
     """
     moves.write_pairs(session, plan.pairs)
     usage_counters.add(ctx, session, plan.counters)
@@ -91,7 +91,7 @@ def _make_change(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, in
 
 
 def _change_inventories(session: Session, changes: Sequence[Mapping[str, int]]) -> int:
-    """Change the inventories that allow it; return how many did."""
+    """Change the inventories that allow it; return their number."""
     # PostgreSQL takes any number of inventories as arrays; the others have none.
     if session.dialect == "postgresql":
         return session.execute_write(_CHANGE_ARRAYS, arrays.columns(changes))
@@ -105,11 +105,11 @@ def _change_inventories(session: Session, changes: Sequence[Mapping[str, int]]) 
 
 
 def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:
-    """Build the condition under which an inventory gives what is asked.
+    """Build the condition under which an inventory allows a change of its usage.
 
-    The amounts are within its bounds and their sum fits, or its usage does not
-    grow (it may be over-committed already). ``most`` = 0: amounts only end
-    here, there are no bounds to respect. ``let_in`` = 0: nothing of a pooled tree.
+    Either the amounts are within its bounds and the sum fits, or the usage does not grow (the
+    inventory may be over-committed already). ``most`` = 0: allocations are only deleted, so no
+    bounds apply. ``let_in`` = 0: the usage of a pooled tree may not grow.
     """
     columns = _inventories.c
     # A value and no EXISTS, which PostgreSQL may answer by reading all pooled trees.
@@ -145,7 +145,7 @@ _CHANGE_ARRAYS = _build_array_update()
 
 @functools.cache
 def _build_batch_update(count: int) -> sa.Update:
-    """Build the same for ``count`` inventories as parameters one by one."""
+    """Build the statement for ``count`` inventories with a parameter for each value."""
     columns = _inventories.c
     changes, conditions = [], []
     for place in range(count):

@@ -1,7 +1,7 @@
 """Consumers: their rows, and the locks on them.
 
-A consumer's row is the lock of everything it holds: a write takes it first,
-then reads what the consumer holds. Whom it belongs to: ``owners``.
+The row of a consumer is the lock of its allocations: a write locks it before it reads the
+allocations. ``owners`` has the projects and users of consumers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from placement_core.placement.allocations.owners import TABLES, OwnerMissing, Ow
 
 _consumers, _allocations = tables.consumers, tables.allocations
 
-#: How many consumers are made in one transaction, or removed by one statement.
+#: How many consumers are inserted in one transaction, or deleted by one statement.
 _BATCH = 100
 
 
@@ -33,10 +33,10 @@ def _select_id(kind: str) -> sa.ScalarSelect[Any]:
 
 
 def _insert(*, typed: bool) -> sa.Insert:
-    """Build the statement that makes a consumer; no row where its owners are unknown.
+    """Build the statement that inserts a consumer, unless its owners are unknown.
 
-    The ids come from the tables themselves, so they cannot be stale. A consumer
-    that exists already makes no row either (one made this moment: an error).
+    The statement reads the ids of the owners, so they cannot be stale. It inserts no row for a
+    consumer that exists; if another transaction is inserting the consumer, it fails.
     """
     there = _consumers.alias()
     exists = sa.exists(sa.select(there.c.id).where(there.c.uuid == sa.bindparam("uuid")))
@@ -57,11 +57,11 @@ def _insert(*, typed: bool) -> sa.Insert:
 
 
 def _insert_values(*, typed: bool) -> sa.Insert:
-    """Build the same for MySQL, where INSERT … SELECT locks the table's counter.
+    """Build the statement for MySQL, where INSERT … SELECT locks the table's counter.
 
-    That lock is held while waiting for another writer of the same consumer, and
-    would make every new consumer wait. Instead of making no row, this fails, or
-    leaves a missing type out.
+    That lock would be held while waiting for another writer of the same consumer, and block the
+    insertion of all other consumers. Where the other statement inserts no row, this one fails,
+    or leaves out a missing type.
     """
     return sa.insert(_consumers).inline().values(
         uuid=sa.bindparam("uuid"), project_id=_select_id("projects"), user_id=_select_id("users"),
@@ -72,7 +72,7 @@ def _insert_values(*, typed: bool) -> sa.Insert:
 def _insert_arrays() -> sa.Executable:
     """Build ``_insert`` for any number of consumers, for PostgreSQL.
 
-    :returns: the statement; it returns the uuids of those that it made.
+    :returns: the statement; it returns the uuids of the inserted consumers.
     """
     new = arrays.rows("given", {
         "uuid": _consumers.c.uuid.type, "project": sa.String, "user": sa.String,
@@ -104,7 +104,7 @@ _RAISE_SEEN = _RAISE.where(_consumers.c.generation == sa.bindparam("seen"))
 _GENERATION = sa.select(_consumers.c.generation).where(_consumers.c.uuid == sa.bindparam("uuid"))
 _HAS_ALLOCATIONS = sa.select(_allocations.c.id).where(
     _allocations.c.consumer_id == sa.bindparam("uuid")).limit(1)
-#: ``updated_at`` moves: a lock has to change something.
+#: It changes ``updated_at``, because only an update of a value locks the row.
 _LOCK = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
@@ -135,7 +135,7 @@ _HELD = (
 
 
 def is_consumer_uuid(text: str) -> bool:
-    """Say whether a row can hold ``text`` as the uuid of a consumer."""
+    """Return whether a row can store ``text`` as the uuid of a consumer."""
     return 0 < len(text) <= 36 and texts.is_storable(text)
 
 
@@ -145,14 +145,14 @@ def is_consumer_uuid(text: str) -> bool:
 def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite]) -> set[str]:
     """Lock the rows of the consumers, in the order of their uuids.
 
-    Generations rise by one; a consumer that does not exist yet is made, with
-    generation 1, unless it shall hold nothing.
+    Generations are incremented. A consumer that does not exist is inserted with generation 1,
+    unless the write gives it no allocations.
 
-    :returns: the uuids of those that existed.
-    :raises errors.MalformedConsumer: no row can hold its uuid.
-    :raises errors.ConsumerGenerationConflict: one has another generation than
-        its writer saw.
-    :raises TransactionConflict: somebody else made one of them this moment.
+    :returns: the uuids of the consumers that existed.
+    :raises errors.MalformedConsumer: no row can store the uuid.
+    :raises errors.ConsumerGenerationConflict: a consumer has another generation than its
+        writer expects.
+    :raises TransactionConflict: another transaction inserted one of them in the meantime.
     """
     for write in writes:
         if not is_consumer_uuid(write.consumer_uuid):
@@ -171,12 +171,12 @@ def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite
 
 
 def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bool:
-    """Lock the row of a consumer that exists; say whether it does."""
+    """Lock the row of a consumer and increment its generation; return whether it exists."""
     uuid, seen = write.consumer_uuid, write.expected_generation
     if seen == records.ANY_GENERATION:
         return session.execute_write(_RAISE, {"of_uuid": uuid}) == 1
     if seen is None:
-        # With allocations, ``_insert_consumer`` finds out by the statement it needs anyway.
+        # With allocations, the statement of ``_insert_consumer`` shows whether it exists.
         return not write.allocations and _lock_unused(session, uuid)
     if (0 <= seen <= locks.LARGEST_INTEGER
             and session.execute_write(_RAISE_SEEN, {"of_uuid": uuid, "seen": seen}) == 1):
@@ -188,9 +188,9 @@ def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bo
 
 
 def lock(session: db.Session, uuid: str) -> bool:
-    """Lock the row of a consumer as it is; say whether there is one.
+    """Lock the row of a consumer without changing its generation; return whether it exists.
 
-    For who decides by what the consumer holds, and perhaps changes nothing.
+    For callers that decide by the allocations of the consumer, and may change nothing.
     """
     return session.execute_write(_LOCK, {"of_uuid": uuid}) == 1
 
@@ -198,9 +198,9 @@ def lock(session: db.Session, uuid: str) -> bool:
 def _insert_together(
     session: db.Session, writes: Sequence[records.AllocationWrite]
 ) -> set[str]:
-    """Make those of many new consumers that can be made, before any other is taken.
+    """Insert those of many consumers that do not exist, before other rows are locked.
 
-    :returns: their uuids.
+    :returns: the uuids of the inserted consumers.
     """
     if session.dialect != "postgresql" or len(writes) < 2:
         return set()
@@ -216,7 +216,7 @@ def _insert_together(
 
 
 def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> bool:
-    """Make a consumer; say whether it existed all the same (and held nothing)."""
+    """Insert a consumer; return whether it existed nevertheless, without allocations."""
     values = {"uuid": write.consumer_uuid, "project": write.project_id,
               "user": write.user_id, "generation": 1}
     if write.consumer_type is not None:
@@ -227,13 +227,13 @@ def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> boo
         return True
     if session.execute(_GENERATION, {"uuid": write.consumer_uuid}).first() is None:
         raise OwnerMissing
-    raise TransactionConflict  # somebody else made it since we asked
+    raise TransactionConflict  # another transaction has inserted it since
 
 
 def _insert_row(
     session: db.Session, values: Mapping[str, object], *, typed: bool
 ) -> bool:
-    """Insert a consumer; say whether that made a row."""
+    """Insert a consumer; return whether a row was inserted."""
     if session.dialect == "mysql":
         # A statement that fails leaves the rest of a transaction as it is there.
         try:
@@ -252,12 +252,12 @@ def _insert_row(
 
 
 def _lock_unused(session: db.Session, uuid: str) -> bool:
-    """Lock the row of a consumer that should not exist; say whether it does.
+    """Lock the row of a consumer that should not exist; return whether it exists.
 
-    Upstream leaves records of consumers that hold nothing. Nobody can see their
-    generation, so they count as new.
+    Upstream leaves rows of consumers without allocations. Clients cannot see their generation,
+    so they count as new.
 
-    :raises errors.ConsumerGenerationConflict: it holds something.
+    :raises errors.ConsumerGenerationConflict: the consumer has allocations.
     """
     actual = session.execute(_GENERATION, {"uuid": uuid}).scalar()
     if actual is None:
@@ -274,13 +274,13 @@ def _lock_unused(session: db.Session, uuid: str) -> bool:
 def set_owner(
     session: db.Session, uuid: str, *, project_id: int, user_id: int, type_id: int | None
 ) -> None:
-    """Give a consumer whose row the session holds to other owners (database ids)."""
+    """Set the owners (database ids) of a consumer whose row the session has locked."""
     session.execute_write(_SET_OWNER, {
         "of_uuid": uuid, "to_project": project_id, "to_user": user_id, "to_type": type_id})
 
 
 def remove(session: db.Session, uuids: Sequence[str]) -> None:
-    """Remove consumers whose rows the session holds."""
+    """Delete consumers whose rows the session has locked."""
     for start in range(0, len(uuids), _BATCH):
         session.execute_write(_DELETE, {"uuids": list(uuids[start:start + _BATCH])})
 
@@ -291,12 +291,12 @@ def remove(session: db.Session, uuids: Sequence[str]) -> None:
 def create_incomplete(
     ctx: Context, max_count: int, owners: Owners | None = None
 ) -> tuple[int, int]:
-    """Record consumers that hold allocations but have no record (online migration).
+    """Insert the rows of consumers that have allocations but no row (online migration).
 
     They get the configured incomplete project and user, and generation 0.
 
-    :param owners: None: nothing is configured, and nothing remembered.
-    :returns: (how many were missing, how many of them were made now).
+    :param owners: None: no incomplete owner is configured, and no ids are cached.
+    :returns: (the number of missing rows that were found, the number that was inserted).
     Source: seed 004; upstream's ``create_incomplete_consumers``.
     """
     with db.read(ctx) as session:
@@ -307,15 +307,15 @@ def create_incomplete(
 
 @db.retry_writes
 def count_missing(ctx: Context) -> int:
-    """Return how many consumers hold allocations but have no record."""
+    """Return the number of consumers that have allocations but no row."""
     with db.read_once(ctx) as session:
         return int(session.execute(_COUNT_MISSING).scalar_one())
 
 
 def record_missing(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
-    """Record those of these consumers that hold allocations without a record.
+    """Insert the missing rows of those of some consumers that have allocations.
 
-    :returns: how many were recorded now.
+    :returns: the number of inserted rows.
     """
     return sum(_insert_records(ctx, uuids[start:start + _BATCH], owners)
                for start in range(0, len(uuids), _BATCH))
@@ -347,7 +347,7 @@ def _insert_records(ctx: Context, uuids: Sequence[str], owners: Owners) -> int:
 def _read_holdings(
     session: db.Session, uuids: Sequence[str]
 ) -> tuple[set[str], dict[usage_counters.Key, int]]:
-    """Return which of these untyped consumers hold anything, and what they add up to."""
+    """Return which of these untyped consumers have allocations, and the sums of these."""
     holders: set[str] = set()
     changes: collections.Counter[usage_counters.Key] = collections.Counter()
     for row in session.execute(_HELD, {"uuids": list(uuids)}):

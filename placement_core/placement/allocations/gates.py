@@ -1,8 +1,8 @@
-"""Gates: whoever may refuse a write of allocations, or has to be told of it.
+"""Gates: the interface of code that may refuse a write of allocations, or reacts to it.
 
-Who they are this room does not know: quota, access to reserved hosts, held claims. They
-are made once; each attempt at a write gets a check of its own from each of them
-(``prepare``), so nothing is left of an attempt that was undone.
+Quota, access to reserved hosts and held claims are gates, which this room does not know. Each gate
+is created once. For each attempt at a write it creates a check (``Gate.prepare``), which has the
+state of this attempt, so an attempt that is rolled back leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from placement_core.placement.records import AllocationWrite, NewInventories
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """What a caller asks for.
+    """The request of a caller.
 
     :ivar writes: at most one for each consumer.
-    :ivar inventories: of a reshape: all that the named providers shall have.
+    :ivar inventories: for a reshape, the new inventories of the providers that it names.
     """
 
     writes: Sequence[AllocationWrite]
@@ -32,7 +32,7 @@ class WriteRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlannedWrite:
-    """An attempt whose allocations are written, and whose locks are all taken."""
+    """An attempt whose allocations are written, and whose consumers and providers are locked."""
 
     session: Session
     writes: Sequence[AllocationWrite]
@@ -41,38 +41,38 @@ class PlannedWrite:
 
 
 class Check:
-    """A gate's part in one attempt; what it does not override does nothing.
+    """The state of a gate in one attempt; methods that are not overridden do nothing.
 
-    :cvar judges_reserved_trees: it decides who may claim of reserved trees. The roots of
-        those that the write names are locked too then, and nothing is given of a tree
-        that was reserved since they were read.
+    :cvar judges_reserved_trees: whether the check decides who may claim from reserved trees.
+        Then the roots of the reserved trees that the write names are locked, too, and claims
+        from a tree that was reserved since they were read fail.
     """
 
     judges_reserved_trees = False
 
     def consumers_locked(self, session: Session, writes: Sequence[AllocationWrite]) -> None:
-        """Look at what the consumers hold, before it is written anew."""
+        """React after the consumers are locked, before their allocations are replaced."""
 
     def decide(self, ctx: Context, write: PlannedWrite) -> None:
-        """Decide, with consumers and providers locked.
+        """Decide whether the write is allowed, with consumers and providers locked.
 
-        May take locks of its own (limit nodes). Capacity and usage counters are not
-        written yet.
+        The check may take locks of its own (limit nodes). The usage of inventories and the usage
+        counters are not written yet.
 
-        :raises errors.Error: the write is refused, and the transaction undone.
+        :raises errors.Error: the write is refused, and the transaction is rolled back.
         """
 
     def applied(self, session: Session) -> None:
-        """Write what belongs to it; capacity was given."""
+        """Write the gate's own rows, after the usage of the inventories was changed."""
 
 
 class Gate:
-    """Somebody who may refuse, or has to be told; what it does not override does nothing."""
+    """May refuse a write, or react to it; methods that are not overridden do nothing."""
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
-        """Fetch what it needs, outside of the transaction; return its part in this attempt."""
+        """Read what the gate needs, outside of the transaction; return the check of an attempt."""
         return Check()
 
     def make_room(self, ctx: Context, request: WriteRequest, refusal: errors.Error) -> bool:
-        """Say whether a write that was refused is worth another attempt, after making room."""
+        """Make room for a write that was refused; return whether to try it again."""
         return False

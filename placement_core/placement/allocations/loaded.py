@@ -1,8 +1,8 @@
-"""What a write has to know about the rows it names, read in one statement (or few).
+"""Load the rows that a write names, with one statement (or a few).
 
-Read after the consumers' rows were locked: what they hold stands still then.
-Providers are not locked yet: only ids are taken from here, and what is decided about
-providers is decided later, under their locks.
+They are read after the rows of the consumers were locked, so the allocations of the consumers
+cannot change any more. Providers are not locked yet: only their ids are used, and decisions about
+providers are made later, under their locks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Cell: TypeAlias = tuple[int, int]
 Owner: TypeAlias = tuple[int, int, int]
 
 _PROVIDER, _CLASS, _CONSUMER, _HELD, _PROJECT, _USER, _TYPE, _PAIR = range(8)
-#: Between the two uuids of a pair.
+#: The separator between the two uuids of a pair.
 _BETWEEN = "/"
-#: How many writes one statement is about: databases bound its parameters.
+#: How many writes one statement covers, because databases limit the number of parameters.
 _BATCH = 500
 _NO_NUMBER = sa.literal_column("0")
 
@@ -34,7 +34,7 @@ _NO_NUMBER = sa.literal_column("0")
 def _build_branch(
     what: int, text: sa.ColumnElement[Any], *numbers: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Build one part of the statement: its label, a text and five numbers."""
+    """Build one part of the statement: a label, a text and five numbers."""
     padded = [*numbers, *[_NO_NUMBER] * (5 - len(numbers))]
     return sa.select(
         sa.literal_column(str(what)).label("what"), text.label("text"),
@@ -48,7 +48,7 @@ def _select_named(
 
 
 def _select_providers() -> sa.Select[Any]:
-    """Build the part about providers, with the roots of their trees where these are pooled."""
+    """Build the part that reads providers, with the roots of pooled trees."""
     providers, pooled = tables.resource_providers, tables.pooled_trees
     joined = providers.outerjoin(
         pooled, pooled.c.root_provider_id == providers.c.root_provider_id)
@@ -76,7 +76,7 @@ def _select_consumers() -> tuple[sa.Select[Any], sa.Select[Any]]:
 
 
 def _select_pairs() -> tuple[sa.Select[Any], sa.Select[Any]]:
-    """Build the parts about pairs that one of the consumers belongs to (``moves``)."""
+    """Build the parts that read the pairs to which the consumers belong (``moves``)."""
     columns = tables.moves.c
     both = columns.consumer_uuid.concat(_BETWEEN).concat(columns.moved_from)
     pairs = _build_branch(_PAIR, both).where(columns.resource_class_id == tables.CONSUMERS_ID)
@@ -109,21 +109,21 @@ _READ_NEW, _READ_EXISTING = _prepare(*_NAMES), _prepare(*_NAMES, *_OWNERS)
 
 @dataclasses.dataclass(slots=True)
 class LoadedRows:
-    """What the rows say.
+    """The rows that a write names; a cell is a pair of provider id and class id.
 
-    :ivar providers: {uuid: id}, those that exist.
-    :ivar reserved_roots: {provider id: the id of its root}, of those in reserved trees
-        (``reserved_trees``). Not locked.
-    :ivar classes: {name: id}, those that exist.
-    :ivar owners: {consumer uuid: its owner, as its row says}.
+    :ivar providers: {uuid: id}, without those that do not exist.
+    :ivar reserved_roots: {provider id: id of its root}, of providers in reserved trees
+        (``reserved_trees``). The roots are not locked.
+    :ivar classes: {name: id}, without those that do not exist.
+    :ivar owners: {consumer uuid: the owner in its row}.
     :ivar held: {consumer uuid: {cell: amount}}, before the write.
-    :ivar held_rows: the ids of the allocations that ``held`` sums up.
+    :ivar held_rows: the ids of the allocations in ``held``.
     :ivar uncounted: cells with allocations but no inventory (adopted data).
-    :ivar paired: {consumer uuid: moved from}, of pairs that one of the consumers
-        belongs to. Not locked.
-    :ivar pairs: the same once they are locked (``moves.lock_pairs``).
-    :ivar others: what the partners hold that are not written.
-    :ivar projects: {external id: id}, and so on; for consumers that existed.
+    :ivar paired: {consumer uuid: moved from}, of the pairs to which the consumers belong. The
+        pairs are not locked.
+    :ivar pairs: these pairs after they are locked (``moves.lock_pairs``).
+    :ivar others: the allocations of consumers in these pairs that the write does not name.
+    :ivar projects: {external id: id}; likewise for users and types. For consumers that existed.
     """
 
     providers: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -141,11 +141,11 @@ class LoadedRows:
     types: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def cell(self, provider_uuid: str, resource_class: str) -> Cell:
-        """Return the ids of a provider and a class; -1 is that of what does not exist."""
+        """Return the ids of a provider and a class; -1 for one that does not exist."""
         return self.providers.get(provider_uuid, -1), self.classes.get(resource_class, -1)
 
     def unknown_classes(self, write: records.AllocationWrite) -> list[str]:
-        """Return the classes that ``write`` names and that do not exist."""
+        """Return the classes in ``write`` that do not exist."""
         return [name for resources in write.allocations.values() for name in resources
                 if name not in self.classes]
 
@@ -154,7 +154,7 @@ def read(
     session: Session, writes: Sequence[records.AllocationWrite], *,
     existed: bool, more_providers: Iterable[str] = (), more_classes: Iterable[str] = (),
 ) -> LoadedRows:
-    """Read what ``writes`` need to know.
+    """Read the rows that ``writes`` name.
 
     :param existed: whether some of the consumers existed before the write.
     """
@@ -168,9 +168,9 @@ def read(
 def lock_pairs(
     session: Session, rows: LoadedRows, writes: Sequence[records.AllocationWrite]
 ) -> None:
-    """Take the pairs that the consumers belong to, and read what their partners hold.
+    """Lock the pairs to which the consumers belong, and read the partners' allocations.
 
-    :raises TransactionConflict: one of them ended meanwhile.
+    :raises TransactionConflict: one of the pairs was deleted meanwhile.
     """
     if rows.paired:
         rows.pairs = moves.lock_pairs(session, sorted(rows.paired))
@@ -203,9 +203,9 @@ def _read_batch(
 
 
 def _sort_out(rows: LoadedRows, labelled: Iterable[Any], uuids: set[str]) -> None:
-    """Put what the statement returns to what is known already.
+    """Add the rows of the statement to the loaded rows.
 
-    :param labelled: its rows, each with what it is about (``_build_branch``).
+    :param labelled: the rows of the statement, with their labels (``_build_branch``).
     :param uuids: the consumers, as the writes spell them.
     """
     # An adopted MySQL table compares without regard to case.

@@ -1,14 +1,14 @@
-"""Moves: consumers that hold the same thing twice for a while.
+"""Moves: pairs of allocations for one instance, during a resize, migration or evacuation.
 
-A resize or a migration gives what an instance holds to another consumer (the
-migration), and lets the instance claim anew: until one of the two is given up, both
-hold. An evacuation adds the new host to what the instance holds on the old one.
-Quota counts the larger of both, not the sum: so what moves is never refused for
-quota, and nobody else is given the room that a revert will need.
+A resize or migration transfers the allocations of an instance to another consumer (the migration),
+and the instance claims again: until one of the two is deleted, both have allocations. An
+evacuation adds allocations on the new host to those on the old one. Quota counts the larger of
+both, not their sum. So a move is never refused by quota, and no other claim gets the room that a
+revert needs.
 
-A pair is recognised by what nova writes (``find_new_pairs``), and kept in the table ``moves``
-until the second holding ends. Its rows are locked after the consumers and before
-everything else. Source: design §5; spec nova_quota N5.
+A pair is recognised by the writes of nova (``find_new_pairs``), and stored in the table ``moves``
+until one half is deleted. Its row is locked after the consumers, before all other rows.
+Source: design §5; spec nova_quota N5.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ Range: TypeAlias = tuple[str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pair:
-    """Two holdings of one thing.
+    """Two sets of allocations for one instance.
 
-    :ivar consumer_uuid: who holds the second one (the migration; an evacuated
-        instance itself).
-    :ivar moved_from: who held it before, and may hold another one since.
-    :ivar used: what both hold: the smaller of both by class.
+    :ivar consumer_uuid: the consumer of the second set: the migration, or an evacuated
+        instance itself.
+    :ivar moved_from: the consumer that had these allocations before, and may have others now.
+    :ivar used: the amounts that are counted twice: by class, the smaller of both sets.
     """
 
     consumer_uuid: str
@@ -60,14 +60,14 @@ class Pair:
 
 
 class PairChange(NamedTuple):
-    """What becomes of a pair; one of both is None where it begins or ends."""
+    """A pair before and after a write; one of both is None if it is created or deleted."""
 
     before: Pair | None
     after: Pair | None
 
     @property
     def pair(self) -> Pair:
-        """Return the pair, as it is or was."""
+        """Return the pair after the write or, if it is deleted, before."""
         pair = self.after or self.before
         assert pair is not None
         return pair
@@ -75,9 +75,9 @@ class PairChange(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConsumerChange:
-    """A consumer before and after a write, and whose it is afterwards.
+    """The allocations of a consumer before and after a write, and its owner afterwards.
 
-    :ivar project_id: 0 for a consumer that nobody recorded.
+    :ivar project_id: 0 for a consumer without a row.
     """
 
     before: Held
@@ -118,10 +118,10 @@ _END = sa.delete(_moves).where(lists.among(_moves.c.consumer_uuid, "uuids"))
 
 
 def lock_pairs(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
-    """Take the rows of pairs, in the order of their uuids; return the pairs.
+    """Lock the rows of pairs, in the order of their uuids; return the pairs.
 
     :param uuids: the ``consumer_uuid`` of each.
-    :raises TransactionConflict: one of them ended meanwhile.
+    :raises TransactionConflict: one of the pairs was deleted meanwhile.
     """
     if not uuids:
         return {}
@@ -137,7 +137,7 @@ def lock_pairs(session: Session, uuids: Sequence[str]) -> dict[str, Pair]:
 
 
 def read_holdings(session: Session, uuids: Sequence[str]) -> dict[str, dict[tuple[int, int], int]]:
-    """Return what consumers hold whose pairs the session holds."""
+    """Return the allocations of consumers whose pairs the session has locked."""
     holdings: dict[str, dict[tuple[int, int], int]] = {}
     if uuids:
         for row in session.execute(_HELD, {"uuids": sorted(uuids)}):
@@ -147,7 +147,7 @@ def read_holdings(session: Session, uuids: Sequence[str]) -> dict[str, dict[tupl
 
 
 def list_ranges(ctx: Context, size: int) -> Iterator[Range]:
-    """Yield ranges that together have all pairs, each with so many of them at most."""
+    """Yield ranges of uuids that cover all pairs, each with a bounded number of pairs."""
     uuid = _moves.c.consumer_uuid
     following = (sa.select(uuid).distinct().where(uuid > sa.bindparam("after"))
                  .order_by(uuid).limit(size).subquery())
@@ -166,7 +166,7 @@ def _read_last(ctx: Context, statement: sa.Select[tuple[str]], after: str) -> st
 
 
 def read_recounted(session: Session, uuids: Range) -> list[tuple[Pair, Pair | None]]:
-    """Return the pairs of a range, each as it is kept and as it should be; of one moment."""
+    """Return the pairs of a range, each as stored and as computed, consistently."""
     amounts: dict[str, dict[int, int]] = collections.defaultdict(dict)
     owners: dict[str, tuple[str, int, int]] = {}
     sums: dict[str, dict[int, int]] = collections.defaultdict(dict)
@@ -186,14 +186,13 @@ def plan_pairs(
     pairs: Mapping[str, Pair], written: Mapping[str, ConsumerChange],
     others: Mapping[str, Held], memory: int | None,
 ) -> list[PairChange]:
-    """Work out what becomes of pairs.
+    """Compute the changes of pairs.
 
-    :param pairs: those that one of the written consumers is part of, by
-        ``consumer_uuid``.
+    :param pairs: the pairs to which written consumers belong, by ``consumer_uuid``.
     :param written: the consumers that are written.
-    :param others: what the partners hold that are not.
-    :param memory: the id of MEMORY_MB; None where the write does not name it.
-    :returns: those that stay as they are are left out.
+    :param others: the allocations of the other consumers in these pairs.
+    :param memory: the id of MEMORY_MB; None if the write does not name it.
+    :returns: the changes, without pairs that do not change.
     """
     changed = []
     for pair in pairs.values():
@@ -222,7 +221,7 @@ def _update_pair(
 
 
 def recount(pair: Pair, first: Amounts, second: Amounts) -> Pair | None:
-    """Return a pair by what both hold; None: it is none any more."""
+    """Return a pair with its amounts computed again; None: it is no pair any more."""
     if pair.consumer_uuid != pair.moved_from:
         return dataclasses.replace(pair, used=_take_smaller(first, second)) if second else None
     twice = all(2 * used <= second.get(resource_class, 0)
@@ -231,11 +230,11 @@ def recount(pair: Pair, first: Amounts, second: Amounts) -> Pair | None:
 
 
 def find_new_pairs(written: Mapping[str, ConsumerChange], memory: int | None) -> Iterator[Pair]:
-    """Find the moves that begin with a write.
+    """Return the moves that begin with a write.
 
-    A consumer that is emptied, and one that holds just as much from now on and held
-    nothing: a resize, or a migration. What a machine holds (memory), kept and had
-    once more elsewhere: an evacuation.
+    A resize or migration: one consumer loses all its allocations, and a consumer that had none
+    gets the same amounts. An evacuation: a consumer keeps its memory on one provider, and gets
+    the same amount on another.
     """
     emptied = {
         uuid: sum_by_class(holding.before) for uuid, holding in written.items()
@@ -270,7 +269,7 @@ def _is_evacuation(holding: ConsumerChange, memory: int | None) -> bool:
 
 
 def sum_by_class(held: Held) -> dict[int, int]:
-    """Return the sums of what is held, by resource class."""
+    """Return the sums of allocations by resource class."""
     sums: dict[int, int] = collections.defaultdict(int)
     for (_, resource_class), amount in held.items():
         sums[resource_class] += amount
@@ -291,7 +290,7 @@ def _take_smaller(first: Amounts, second: Amounts) -> dict[int, int]:
 
 
 def write_pairs(session: Session, changes: Sequence[PairChange]) -> None:
-    """Write what ``plan_pairs`` worked out; the projects' usage is counted otherwise then."""
+    """Write the changes of ``plan_pairs``, which change the counted usage of projects."""
     if not changes:
         return
     ended = [change.before.consumer_uuid for change in changes if change.before is not None]

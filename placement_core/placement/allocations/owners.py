@@ -1,7 +1,6 @@
-"""Projects, users and types: whom consumers belong to.
+"""The projects, users and types of consumers.
 
-Their rows are only ever added, in short transactions of their own; one that nobody uses is
-harmless.
+Their rows are only inserted, in short transactions; a row that is not used is harmless.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ TABLES = {
     "types": (tables.consumer_types, tables.consumer_types.c.name),
 }
 
-#: Where no owner of incomplete consumers is configured.
+#: The owner of incomplete consumers if none is configured.
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 _MOST_KNOWN = 100_000
 
 
 class OwnerMissing(TransactionConflict):
-    """A project, user or type that was there is gone; the next attempt makes it."""
+    """A cached project, user or type does not exist any more; the next attempt inserts it."""
 
 
 def _build_insert(table: sa.Table, name: sa.Column[str]) -> sa.Insert:
@@ -47,30 +46,29 @@ _PROJECT_IDS: sa.Select[Any] = sa.select(
 
 
 class Owners:
-    """Makes the rows of owners in one database, and remembers which are there.
+    """Inserts the rows of owners in one database, and caches which exist. Thread-safe.
 
-    Any thread may ask. Rows are never removed while we run; should one be missing all the
-    same (the database was restored), the consumer's INSERT finds nothing and we forget.
+    Rows are never deleted while the service runs. If one is missing nevertheless (the database
+    was restored), the INSERT of the consumer inserts nothing, and the cache is cleared.
 
-    :ivar incomplete: the (project, user) of consumers that were written by clients too old
-        to name theirs.
+    :ivar incomplete: the (project, user) of consumers whose clients are too old to name them.
     """
 
     def __init__(self, incomplete: tuple[str, str] = (_NOBODY, _NOBODY)) -> None:
         self.incomplete = incomplete
-        # Plain, and emptied when full, as every claim looks at one or both of them: locks and
-        # the order of use would cost more than making some rows anew. Replaced, not emptied,
-        # so that a thread that looks at the old one sees it whole.
-        #: Names that were seen: {(kind, name), …}.
+        # Plain containers, emptied when full: every claim reads them, and an LRU cache with a
+        # lock would cost more than reading some rows again. They are replaced, not cleared, so
+        # that other threads keep a complete one.
+        #: Names whose rows exist: {(kind, name), …}.
         self._known: set[tuple[str, str]] = set()
         #: {project: id of its row}.
         self._project_ids: dict[str, int] = {}
 
     def ensure(self, ctx: Context, writes: Iterable[records.AllocationWrite]) -> None:
-        """Make the rows of projects, users and types that ``writes`` name, where missing.
+        """Insert the missing rows of the projects, users and types in ``writes``.
 
-        Before the transaction of the write, so that two writers that both need a new
-        row do not wait for each other's capacity checks.
+        This happens before the transaction of the write, so that two writers that need the same
+        new row do not wait for each other's whole transaction.
         """
         names: set[tuple[str, str]] = set()
         for write in writes:
@@ -94,7 +92,7 @@ class Owners:
 
     @contextlib.contextmanager
     def forgetting(self) -> Iterator[None]:
-        """Forget which owners are known to exist when one turns out to be missing."""
+        """Clear the cache of existing owners if one turns out to be missing."""
         try:
             yield
         except OwnerMissing:
@@ -102,11 +100,12 @@ class Owners:
             raise
 
     def project_ids(self, ctx: Context, names: Collection[str]) -> dict[str, int]:
-        """Return the ids of the rows of projects; those that are missing are made.
+        """Return the ids of the rows of projects, inserting missing rows.
 
-        Before the transaction that needs them, as ``ensure``.
+        Call it before the transaction that needs them, like ``ensure``.
 
-        :returns: none of a name that no row can hold, or that a row has in another spelling.
+        :returns: {project: id}, without names that no row can store, or that a row has in
+            another case.
         """
         known = self._project_ids
         missing = sorted(name for name in names if name not in known and texts.is_storable(name))
@@ -123,7 +122,7 @@ class Owners:
         return {name: known[name] for name in names if name in known}
 
     def forget_projects(self) -> None:
-        """Forget the rows of projects, because the database is another one now."""
+        """Clear the cache of project ids, because the database was replaced."""
         self._project_ids = {}
 
 

@@ -1,4 +1,4 @@
-"""What a write of allocations changes: planned without a session (``applying`` writes it)."""
+"""Compute the changes of a write of allocations, without a session; ``applying`` writes them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from placement_core.placement.allocations.loaded import Cell, LoadedRows, Owner
 from placement_core.placement.allocations.owners import OwnerMissing
 from placement_core.placement.records import AllocationWrite
 
-#: The owner of a consumer that nobody recorded.
+#: The owner of a consumer without a row.
 _NOBODY: Owner = (0, 0, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewAllocation:
-    """An allocation to be: one consumer's amount of one class on one provider."""
+    """An allocation to insert: the amount of one class for one consumer on one provider."""
 
     consumer_uuid: str
     cell: Cell
@@ -30,17 +30,17 @@ class NewAllocation:
 
 @dataclasses.dataclass(slots=True)
 class WritePlan:
-    """What a write changes.
+    """The changes of a write.
 
-    :ivar ended: ids of allocations that end.
-    :ivar begun: allocations that begin.
-    :ivar deltas: {cell: change of its ``used``}, also 0 where amounts are judged.
-    :ivar steps: {provider id: how far its generation rises}.
+    :ivar ended: ids of the allocations to delete.
+    :ivar begun: the allocations to insert.
+    :ivar deltas: {cell: change of ``used``}, with 0 where only the bounds are checked.
+    :ivar steps: {provider id: increment of its generation}.
     :ivar counters: changes of the usage counters.
     :ivar moved: {consumer uuid: its new owner}.
-    :ivar emptied: consumers that hold nothing from now on.
-    :ivar owners: {consumer uuid: whose it is}, of those that hold something.
-    :ivar pairs: what becomes of pairs.
+    :ivar emptied: consumers without allocations after the write.
+    :ivar owners: {consumer uuid: its owner}, of consumers with allocations after the write.
+    :ivar pairs: changes of pairs.
     """
 
     ended: list[int] = dataclasses.field(default_factory=list)
@@ -56,7 +56,7 @@ class WritePlan:
 
 
 class CapacityShort(Exception):
-    """The inventories do not give what a plan asks; somebody has to say why."""
+    """The inventories do not allow the changes of a plan; ``refusals`` finds the reason."""
 
     def __init__(self, plan: WritePlan) -> None:
         super().__init__("an inventory is short")
@@ -67,12 +67,12 @@ def plan_writes(
     writes: Sequence[AllocationWrite], rows: LoadedRows, existed: set[str], *,
     raise_generations: bool = True,
 ) -> WritePlan:
-    """Compute what ``writes`` change, given the rows and who existed before.
+    """Compute the changes of ``writes``, from the loaded rows and the consumers that existed.
 
-    Every provider and class that the writes name must be among the rows.
+    The loaded rows must contain all providers and classes of the writes.
 
-    :param raise_generations: whether the generations of providers rise (DELETE:
-        they do not).
+    :param raise_generations: whether the generations of providers are incremented; not for
+        DELETE.
     """
     plan = WritePlan(ended=rows.held_rows)
     holdings = {}
@@ -118,7 +118,7 @@ def _plan_steps(
     plan: WritePlan, before: Mapping[Cell, int], after: Mapping[Cell, int],
     raise_generations: bool,
 ) -> None:
-    """Note which providers are locked: those that are named now count as changed."""
+    """Add the providers that are locked; those in the new allocations count as changed."""
     named = {provider for provider, _ in (after or before)}
     for provider, _ in (*after, *before):
         step = 1 if raise_generations and provider in named else 0
@@ -129,7 +129,7 @@ def _plan_owner(
     plan: WritePlan, write: AllocationWrite, rows: LoadedRows, existed: bool,
     before: Mapping[Cell, int], after: Mapping[Cell, int],
 ) -> None:
-    """Work out the consumer's owner and its share of the usage counters."""
+    """Compute the consumer's owner and its changes of the usage counters."""
     uuid = write.consumer_uuid
     owner = rows.owners.get(uuid)
     if existed:

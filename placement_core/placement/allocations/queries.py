@@ -1,4 +1,4 @@
-"""What consumers hold, and what is held on providers: read with generations, for clients."""
+"""Read the allocations of consumers and on providers, with generations, for clients."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _ON_PROVIDER = (
 def list_for_consumer(
     ctx: Context, consumer_uuid: str, owners: Owners | None = None
 ) -> records.ConsumerAllocations | None:
-    """Return all that a consumer holds; None: it holds nothing.
+    """Return the allocations of a consumer; None: it has none.
 
-    A consumer that holds something without being recorded is recorded in passing.
+    If a consumer has allocations but no row, the row is inserted.
 
-    :param owners: whom such a consumer is given to; None: nobody is configured.
+    :param owners: the owners of such a consumer; None: none are configured.
     """
     if not consumers.is_consumer_uuid(consumer_uuid):
         return None
@@ -82,10 +82,10 @@ def list_for_consumer(
 def list_for_provider(
     ctx: Context, provider_uuid: str, owners: Owners | None = None
 ) -> records.ProviderAllocations:
-    """Return all allocations on a provider, and the generation they were read at.
+    """Return all allocations on a provider, and the provider's generation.
 
-    :param owners: as ``list_for_consumer``.
-    :raises errors.ProviderNotFound:
+    :param owners: as in ``list_for_consumer``.
+    :raises errors.ProviderNotFound: the provider does not exist.
     """
     with db.read(ctx) as session:
         provider = lookups.get_provider(session, provider_uuid)

@@ -1,4 +1,4 @@
-"""Why a write is refused: names that nobody has, and inventories that do not give enough."""
+"""Find the reason why a write is refused: unknown names, or inventories without room."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BOUNDS = sa.select(
 def check_providers(writes: Sequence[AllocationWrite], rows: LoadedRows) -> None:
     """Refuse allocations on providers that do not exist.
 
-    :raises errors.AllocationForUnknownProvider:
+    :raises errors.AllocationForUnknownProvider: one does not exist.
     """
     for write in writes:
         for uuid in write.allocations:
@@ -40,7 +40,7 @@ def check_providers(writes: Sequence[AllocationWrite], rows: LoadedRows) -> None
 def check_classes(writes: Sequence[AllocationWrite], rows: LoadedRows) -> None:
     """Refuse allocations of resource classes that do not exist.
 
-    :raises errors.UnknownResourceClass:
+    :raises errors.UnknownResourceClass: one does not exist.
     """
     for write in writes:
         for name in rows.unknown_classes(write):
@@ -53,13 +53,12 @@ def check_classes(writes: Sequence[AllocationWrite], rows: LoadedRows) -> None:
 def explaining_refusals(
     ctx: Context, writes: Sequence[AllocationWrite], new: NewInventories | None,
 ) -> Iterator[None]:
-    """Turn ``CapacityShort`` into the refusal that says why.
+    """Replace ``CapacityShort`` by the error with the reason.
 
-    The reason is looked for after the transaction was undone: writes that
-    succeed do not pay for it. If by then there is no reason left, the write is
-    tried again.
+    The reason is determined after the rollback, so writes that succeed do not pay for it. If
+    there is no reason any more by then, the write is tried again.
 
-    :param new: the inventories that the transaction was about to make.
+    :param new: the inventories that the transaction was about to create.
     """
     try:
         # Inside a larger transaction only this write is undone, so that the
@@ -77,7 +76,7 @@ def explaining_refusals(
 
 
 class _InventoryBounds(NamedTuple):
-    """What an inventory allows, and how much of it is used."""
+    """The bounds and the usage of an inventory."""
 
     used: int
     capacity: int
@@ -106,7 +105,7 @@ def _explain(
     writes: Sequence[AllocationWrite], rows: LoadedRows, bounds: Mapping[Cell, _InventoryBounds],
     deltas: Mapping[Cell, int],
 ) -> errors.CannotAllocate | None:
-    """Find the first amount, in the order of the request, that cannot be had."""
+    """Return the error for the first amount, in the order of the request, that does not fit."""
     amounts = [
         (uuid, name, amount, rows.cell(uuid, name))
         for write in writes

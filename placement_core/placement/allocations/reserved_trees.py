@@ -1,10 +1,10 @@
-"""Reserved trees: providers that are kept for those whom somebody lets in.
+"""Reserved trees: provider trees from which only admitted consumers may claim.
 
-Who lets consumers in, and why, this room does not know: a gate whose check judges reserved
-trees (``gates.Check``) asks for those that a write enters. A tree is marked and unmarked
-with the rows of all its providers held (``locks``), and whether it is marked is decided by
-what is read under the rows of a claim: so of a mark and a claim that come at once, one sees
-the other. Source: design §6.
+This room does not know who is admitted. The gate whose check has ``judges_reserved_trees``
+(``gates.Check``) decides, and asks which reserved trees a write claims more of. A tree is marked
+and unmarked with the rows of all its providers locked (``locks``), and a claim reads the mark
+while it has the provider's row locked. So of a mark and a concurrent claim, one sees the other.
+Source: design §6.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from placement_core.placement.allocations.gates import PlannedWrite
 from placement_core.placement.allocations.loaded import LoadedRows
 from placement_core.placement.allocations.plan import WritePlan
 
-#: Who names a resource class that begins so names the trees that have inventory of it.
+#: A request that names a resource class with this prefix names the trees with inventory of it.
 PASSES = "CUSTOM_RESERVATION_"
 
 _pooled, _providers = tables.pooled_trees, tables.resource_providers
@@ -46,9 +46,9 @@ _HELD = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Held:
-    """What a consumer has of one class on a provider.
+    """The amount of one class that a consumer has on a provider.
 
-    :ivar project_id: None for a consumer that nobody recorded.
+    :ivar project_id: None for a consumer without a row.
     """
 
     provider_id: int
@@ -60,11 +60,11 @@ class Held:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReservedTree:
-    """A reserved tree as a write would leave it.
+    """A reserved tree after a write.
 
-    :ivar held: all that anybody has of it.
-    :ivar entrants: {consumer uuid: its project}, of those who would have more of it than
-        before: not merely what another one gave up.
+    :ivar held: all allocations in the tree.
+    :ivar entrants: {consumer uuid: its project}, of the consumers that have more than before,
+        beyond what they take over from another consumer.
     """
 
     root_id: int
@@ -73,27 +73,27 @@ class ReservedTree:
 
 
 def mark(session: Session, root_id: int) -> None:
-    """Keep a tree for those who are let in, from the commit on.
+    """Mark a tree as reserved, from the commit on.
 
-    :param root_id: of a tree that is not marked, all of whose rows the session holds.
+    :param root_id: the root of a tree that is not marked, and all of whose rows are locked.
     """
     session.execute(_MARK, {"root_provider_id": root_id})
     session.record_change(kinds.PROVIDER, root_id)
 
 
 def unmark(session: Session, root_id: int) -> None:
-    """Give a tree back to everybody; one that is not marked stays as it is.
+    """Remove the mark of a tree, if it has one.
 
-    :param root_id: of a tree all of whose rows the session holds.
+    :param root_id: the root of a tree all of whose rows are locked.
     """
     session.execute(_UNMARK, {"of_root": root_id})
     session.record_change(kinds.PROVIDER, root_id)
 
 
 def find_entered(write: PlannedWrite) -> list[ReservedTree]:
-    """Return the trees, reserved before their rows were locked, that somebody claims more of.
+    """Return the trees of which a write claims more, and that were reserved before the lock.
 
-    Of those that became so since, ``applying.change_used`` gives nothing.
+    Claims from trees that were reserved since then fail in ``applying.change_used``.
     """
     roots = set(write.rows.reserved_roots.values())
     if not roots:
@@ -115,10 +115,10 @@ def find_entered(write: PlannedWrite) -> list[ReservedTree]:
 def _find_entrants(
     providers: Collection[int], rows: LoadedRows, plan: WritePlan
 ) -> Iterator[str]:
-    """Return who would have more of a tree than before.
+    """Return the consumers that have more of a tree than before.
 
-    Who takes over just what another one of the project gives up altogether has not more:
-    that is how machines are moved.
+    A consumer that takes over all allocations of another consumer of the project does not have
+    more: this is how nova moves instances.
     """
     before: dict[str, dict[int, int]] = {
         uuid: moves.sum_by_class({cell: used for cell, used in held.items()

@@ -1,7 +1,7 @@
-"""Reshaping: inventories and the allocations on them move together.
+"""The reshaper: moves inventories and their allocations in one transaction.
 
-For example VGPU inventory that moves from a host to a child provider, with the
-allocations of every instance, without a moment in which either is wrong.
+For example, VGPU inventory and the allocations of all instances move from a host to a child
+provider, without a moment in which they are inconsistent.
 Source: spec placement_api §3.12.
 """
 
@@ -35,16 +35,16 @@ def reshape(
     ctx: Context, inventories: NewInventories, writes: Sequence[AllocationWrite],
     gates: Sequence[Gate] = (), owners: Owners | None = None,
 ) -> None:
-    """Give providers these inventories and consumers these allocations, as one.
+    """Replace inventories of providers and allocations of consumers in one transaction.
 
-    Amounts are judged by the new inventories, and by the old ones of classes
-    that the new ones lack; those must be free of allocations in the end.
+    Amounts are checked against the new inventories, and against the old ones of classes that are
+    not among the new ones; the latter must have no allocations at the end.
 
-    :param inventories: all inventories that each named provider shall have.
-    :param owners: None: whom consumers belong to is not remembered.
+    :param inventories: the complete new inventories of each named provider.
+    :param owners: None: ids of owners are not cached.
     :raises errors.InvalidInventory, errors.ReshapedProviderNotFound,
-        errors.ReshapedProviderConflict, errors.InventoryInUse, and what ``replace``
-        raises: nothing was changed.
+        errors.ReshapedProviderConflict, errors.InventoryInUse, and the errors of ``replace``:
+        nothing was changed.
     """
     carry_out(_reshape, ctx, WriteRequest(writes, {
         uuid: (generation, _check_range(uuid, new_values))
@@ -92,9 +92,9 @@ def _check_range(
 def _check_generations(
     session: db.Session, seen: Mapping[str, int], raised: Mapping[str, int] | None = None
 ) -> None:
-    """Compare the providers' generations with what the caller saw.
+    """Compare the providers' generations with those that the caller expects.
 
-    :param raised: how far this transaction raised each already.
+    :param raised: the increments of this transaction.
     """
     generations = {row.uuid: row.generation
                    for row in session.execute(_GENERATIONS, {"uuids": sorted(seen)})}

@@ -1,7 +1,7 @@
-"""The unit of work of every write of allocations: its steps, in the one order of locks.
+"""The unit of work of every write of allocations: its steps, in the order of locks.
 
-Consumers and pairs, providers by id, whatever the gates lock, inventories, usage counters
-(``locks``). ``replace``, ``delete`` and ``reshape`` are lists of these steps.
+The order is: consumers and pairs, providers by id, the rows that gates lock, inventories, usage
+counters (``locks``). ``replace``, ``delete`` and ``reshape`` are lists of these steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from placement_core.placement.allocations.plan import WritePlan, plan_writes
 from placement_core.placement.allocations.refusals import explaining_refusals
 from placement_core.placement.records import AllocationWrite
 
-#: A list of steps; returns the checks of the gates, in their order.
+#: A list of steps; returns the checks of the gates, in the order of the gates.
 Attempt: TypeAlias = Callable[
     [Context, WriteRequest, Sequence[Gate], Owners | None], Sequence[Check]]
 
@@ -31,7 +31,7 @@ def carry_out(
     attempt: Attempt, ctx: Context, request: WriteRequest, gates: Sequence[Gate],
     owners: Owners | None,
 ) -> Sequence[Check]:
-    """Make an attempt, and another one if a gate makes room for what was refused.
+    """Make an attempt, and another one if it is refused and a gate makes room.
 
     :returns: the checks of the attempt that was committed.
     """
@@ -49,7 +49,7 @@ def unit_of_work(
 ) -> Iterator[UnitOfWork]:
     """Prepare an attempt, and open its transaction.
 
-    :param owners: None: whom consumers belong to is asked again.
+    :param owners: None: ids of owners are not cached.
     """
     owners = owners or Owners()
     owners.ensure(ctx, request.writes)
@@ -60,7 +60,7 @@ def unit_of_work(
 
 
 class UnitOfWork:
-    """One attempt at a write. Each step needs those above it."""
+    """One attempt at a write. Each step requires the previous ones."""
 
     def __init__(
         self, ctx: Context, session: db.Session, writes: Sequence[AllocationWrite],
@@ -78,7 +78,7 @@ class UnitOfWork:
     def load(self, *, providers: Iterable[str] = (), classes: Iterable[str] = ()) -> LoadedRows:
         """Lock the consumers, and read the rows that the writes name.
 
-        :param providers: uuids of others that are wanted too; ``classes``: names.
+        :param providers: uuids of further providers to read; ``classes``: names of classes.
         """
         self._existed = consumers.lock_or_insert(self.session, self._writes)
         self._rows = loaded.read(
@@ -87,9 +87,9 @@ class UnitOfWork:
         return self._rows
 
     def plan(self, *, raise_generations: bool = True) -> WritePlan:
-        """Lock the pairs that the consumers belong to, and compute what changes.
+        """Lock the pairs to which the consumers belong, and compute the changes.
 
-        :param raise_generations: those of the providers.
+        :param raise_generations: whether the generations of providers are incremented.
         """
         loaded.lock_pairs(self.session, self._rows, self._writes)
         self._plan = plan_writes(
@@ -103,14 +103,14 @@ class UnitOfWork:
     ) -> Mapping[int, int]:
         """Write the allocations, lock the providers, and let the gates decide.
 
-        :param steps: {provider id: how far its generation rises beside the plan's step}.
-        :returns: how far they rose.
+        :param steps: {provider id: increment of its generation in addition to the plan's}.
+        :returns: {provider id: increment}.
         """
         applying.write_allocations(self.session, self._plan)
         steps = {**steps, **{provider: steps.get(provider, 0) + step
                              for provider, step in self._plan.steps.items()}}
         if self._judged:
-            # The roots of reserved trees, too: one write decides about each at a time.
+            # The roots of reserved trees are locked, too, so that claims on each are serialized.
             steps = {**dict.fromkeys(self._rows.reserved_roots.values(), 0), **steps}
         locks.lock_providers(self.session, steps)
         write = PlannedWrite(self.session, self._writes, self._rows, self._plan)
@@ -119,12 +119,12 @@ class UnitOfWork:
         return steps
 
     def apply(self) -> None:
-        """Take what the plan wants of the inventories, if every one of them allows it."""
+        """Change the usage of the inventories, if all of them allow it."""
         applying.change_used(
             self.session, self._plan, self._rows.reserved_roots if self._judged else None)
         for check in self.checks:
             check.applied(self.session)
 
     def count(self) -> None:
-        """Write what quota counts; after the gates, who judge by what is committed."""
+        """Write the usage counters, after the gates, which decide by committed usage."""
         applying.count(self._ctx, self.session, self._plan)

@@ -1,13 +1,12 @@
-"""Usage counters: how much projects and users use, kept by the claims themselves.
+"""Usage counters: the usage of projects and users, updated by each claim.
 
 A counter is split over slots, so that the claims of one project do not queue on
 one row; its value is the sum over the slots, and a slot alone may be negative.
 Counters are a transaction's last locks before the change log. Source: design §4.
 
-Beside the counters of each user are those of everybody in a project, so that who asks
-for projects reads no more rows than there are classes, however many users came and went.
-Databases of older versions have them once they were summed up (``sum_up``); until then
-the counters of the users are read (``PARTS``).
+Beside the counters of each user, there are the sums over all users of a project, so that a query
+for projects reads as many values as there are classes, whatever the number of users. Databases of
+older versions have them after ``sum_up``; until then the counters of users are read (``PARTS``).
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _counters, _migrations, _projects = (
 #: of everybody: (the project's id with a minus, EVERYBODY, …).
 Key: TypeAlias = tuple[int, int, int, int]
 
-#: How many rows one counter is split over. Whoever asks for usage reads all of them: the
-#: guard does with each claim. A row is held for two statements and the commit.
+#: How many rows a counter has. A query reads all of them, as the guard does with each claim. A
+#: row is locked for two statements and the commit.
 SLOTS = 8
 
 
@@ -41,17 +40,17 @@ SLOTS = 8
 SUMS = "usage_sums"
 
 _of_sums = _migrations.c.name == SUMS
-#: Whether the counters of everybody are there. Asked by the statement that reads them, so
-#: that no process has to be told.
+#: Whether the sums over all users exist. The statement that reads counters checks it, so that no
+#: process needs a notification.
 SUMMED_UP = sa.exists(sa.select(_migrations.c.name).where(_of_sums, _migrations.c.finished))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """Some of the counters; what projects use is in just one part at a time.
+    """One kind of counters; at any time, one kind contains the usage of projects.
 
-    :ivar sign: -1: a project goes by its id with a minus (``number``).
-    :ivar condition: whether this is the part, and its rows.
+    :ivar sign: -1: the rows have the negative id of the project (``number``).
+    :ivar condition: selects the rows of this kind, if it is the one to read.
     :ivar parameter: the name of the parameter with the ids of projects (``ids``).
     """
 
@@ -60,7 +59,7 @@ class Part:
     parameter: str
 
     def number(self, project_id: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-        """Return what a project of some id goes by, or the id of what goes by that."""
+        """Return the number of a project in the rows for its id, or the id for the number."""
         return -project_id if self.sign < 0 else project_id
 
 
@@ -71,13 +70,13 @@ PARTS = (
 
 
 def ids(project_ids: Collection[int]) -> dict[str, list[int]]:
-    """Return the parameters of a statement that reads the parts of some projects."""
+    """Return the parameters of a statement that reads the counters of some projects."""
     ordered = sorted(project_ids)
     return {part.parameter: [part.sign * id_ for id_ in ordered] for part in PARTS}
 
 
 def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
-    """Add ``changes`` to the counters of users, and of everybody."""
+    """Add ``changes`` to the counters of users, and to the sums over all users."""
     sums: collections.Counter[Key] = collections.Counter()
     for (project, _, consumer_type, resource_class), change in changes.items():
         sums[-project, tables.EVERYBODY, consumer_type, resource_class] += change
@@ -85,7 +84,7 @@ def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
 
 
 def put(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
-    """Add ``changes`` to just these counters, in the thread's own slot."""
+    """Add ``changes`` to these counters only, in the slot of the thread."""
     slot = ctx.database.journal.slot() % SLOTS
     added = [
         {"project_id": project, "user_id": user, "consumer_type_id": consumer_type,
@@ -119,7 +118,7 @@ _COUNT_FOLLOWING = (
 
 
 def _build_differences() -> sa.Select[Any]:
-    """Build what the counters of some projects' users have more than those of everybody."""
+    """Build the differences between the counters of users and the sums over all users."""
     counted = sa.union_all(*(
         sa.select(part.number(_counters.c.project_id).label("project_id"),
                   _counters.c.consumer_type_id, _counters.c.resource_class_id,
@@ -136,12 +135,12 @@ _DIFFERENCES = _build_differences()
 
 @db.retry_writes
 def sum_up(ctx: Context, max_count: int) -> tuple[int, int]:
-    """Make the counters of everybody in some more projects (an online migration).
+    """Fill the sums over all users for more projects (an online migration).
 
-    Claims may go on: they change both sides by the same amount, and the difference is
-    read in one statement. Only versions that know the sums may be running.
+    Claims may continue: they change both sides by the same amount, and one statement reads the
+    difference. All running processes must have a version that knows the sums.
 
-    :returns: how many projects were looked at, twice.
+    :returns: the number of projects that were processed, twice.
     """
     with db.write(ctx) as session:
         position, finished = tuple(session.execute(_STATE).one())
@@ -157,31 +156,31 @@ def sum_up(ctx: Context, max_count: int) -> tuple[int, int]:
             "before": position, "after": batch[-1] if batch else position,
             "is_last": not batch}).rowcount
         if moved != 1:
-            raise TransactionConflict  # somebody else did the same
+            raise TransactionConflict  # another process did the same
     return len(batch), len(batch)
 
 
 def count_not_summed_up(ctx: Context) -> int:
-    """Return in how many projects the counters of everybody are still to be made."""
+    """Return the number of projects without sums over all users."""
     with db.read_once(ctx) as session:
         return int(session.execute(_COUNT_FOLLOWING).scalar_one())
 
 
 @db.retry_writes
 def are_summed_up(ctx: Context) -> bool:
-    """Say whether ``sum_up`` is through."""
+    """Return whether ``sum_up`` is finished."""
     with db.read_once(ctx) as session:
         return bool(session.execute(sa.select(SUMMED_UP)).scalar())
 
 
 def declare_summed_up(connection: sa.Connection) -> None:
-    """Note that the counters of everybody are there: the database is new, or was counted."""
+    """Record that the sums over all users exist, because the database is new or was counted."""
     connection.execute(sa.update(_migrations).where(_of_sums).values(finished=True))
 
 
 # Folding ----------------------------------------------------------------------
 
-#: How many projects are looked at together, and how many counters removed.
+#: How many projects are read together, and how many counters are deleted together.
 _PROJECTS_AT_ONCE, _COUNTERS_AT_ONCE = 100, 100
 
 _key = (_counters.c.project_id, _counters.c.user_id, _counters.c.consumer_type_id,
@@ -203,12 +202,12 @@ _REMOVE = sa.delete(_counters).where(
 
 
 def fold(ctx: Context) -> int:
-    """Remove counters that are 0: of users, classes and types that are used no more.
+    """Delete counters that are 0, of users, classes and types that are not used any more.
 
-    Safe beside claims and other managers: the slots of a counter go together, and each
-    only while it is what it was when they were added up.
+    Safe beside claims and other managers: all slots of a counter are deleted together, and only
+    if none has changed since they were added up.
 
-    :returns: how many counters were removed.
+    :returns: the number of deleted counters.
     """
     removed = 0
     for first, last in _list_ranges(ctx):
@@ -221,7 +220,7 @@ def fold(ctx: Context) -> int:
 
 
 def _list_ranges(ctx: Context) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of some projects that are counted, then of the next."""
+    """Yield ranges (first, last) of projects with counters."""
     after = -2**31
     while True:
         with db.read(ctx) as session:

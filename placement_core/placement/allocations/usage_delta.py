@@ -1,7 +1,7 @@
-"""How much more a write uses: what quota judges.
+"""Compute by how much a write increases usage; quota decides by it.
 
-What moves counts once (``moves``), and what does not use more than before is no
-growth: so no shrink, move or revert is ever judged.
+Instances that are moved count once (``moves``), and decreases do not count. So quota never refuses
+to shrink, move or revert.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Amounts = Mapping[str, int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UsageDelta:
-    """What projects, and users in them, use more than before.
+    """By how much projects, and users in them, use more than before.
 
-    :ivar projects: {project id: amounts}, of those that use more of something.
-        Where they use less of something else, that is negative.
+    :ivar projects: {project id: amounts}, of projects that use more of at least one resource;
+        amounts of which they use less are negative.
     :ivar users: {(project id, user id): amounts}, likewise.
     """
 
@@ -46,7 +46,7 @@ class UsageDelta:
 
 
 def measure(write: PlannedWrite) -> UsageDelta:
-    """Return how much more a write uses."""
+    """Return by how much a write increases usage."""
     changes = find_judged_changes(write.plan)
     if max(changes.values(), default=0) <= 0:
         return UsageDelta({}, {})
@@ -56,7 +56,7 @@ def measure(write: PlannedWrite) -> UsageDelta:
 
 
 def find_judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
-    """Return what changes of the usage of users, what moves counted once."""
+    """Return the changes of the usage of users, where moved instances count once."""
     counted: collections.Counter[OwnerClass] = collections.Counter()
     for (project, user, _, resource_class), change in plan.counters.items():
         counted[project, user, resource_class] += change
@@ -66,7 +66,7 @@ def find_judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
             if pair is not None:
                 for resource_class, used in pair.used.items():
                     counted[pair.project_id, pair.user_id, resource_class] += sign * used
-    # Who gives back a second holding does not grow by counting the first one again.
+    # The end of a move increases nothing: the remaining half was counted already.
     return {key: min(change, raw.get(key, 0)) for key, change in counted.items()}
 
 
@@ -104,7 +104,7 @@ def _read_class_names(session: Session, rows: LoadedRows, class_ids: set[int]) -
     names[tables.CONSUMERS_ID] = CONSUMERS
     missing = class_ids - names.keys()
     if missing:
-        # Of classes that somebody gives up while growing in others.
+        # Classes of which a project uses less while it uses more of others.
         names |= {row.id: row.name
                   for row in session.execute(_NAMES, {"ids": sorted(missing)})}
     return names

@@ -1,6 +1,6 @@
-"""PUT, POST and DELETE of allocations, step by step.
+"""PUT, POST and DELETE of allocations, as lists of steps.
 
-Every write replaces the whole of what its consumers hold, in one transaction.
+A write replaces all allocations of its consumers, in one transaction.
 Source: spec placement_api §3.10, design §4.
 """
 
@@ -22,18 +22,18 @@ def replace(
     ctx: Context, writes: Sequence[AllocationWrite], gates: Sequence[Gate] = (),
     owners: Owners | None = None,
 ) -> Sequence[Check]:
-    """Make consumers hold exactly what ``writes`` say, all of them or none.
+    """Replace the allocations of all consumers in ``writes``, or of none.
 
-    Capacity is judged on the sum, without what the same consumers held before;
-    so resources can move between consumers in one call. A consumer that holds
-    nothing afterwards ceases to exist.
+    Capacity is checked for the sum of the new allocations, without the old ones of the same
+    consumers, so resources can move between consumers in one call. A consumer without
+    allocations afterwards is deleted.
 
     :param writes: at most one for each consumer.
-    :param owners: None: whom they belong to is not remembered.
-    :returns: the gates' parts in the attempt that was committed, in their order.
+    :param owners: None: ids of owners are not cached.
+    :returns: the checks of the attempt that was committed, in the order of the gates.
     :raises errors.ConsumerGenerationConflict, errors.AllocationForUnknownProvider,
         errors.UnknownResourceClass, errors.InventoryMissing,
-        errors.ConstraintsViolated, errors.CapacityExceeded, and what the gates raise:
+        errors.ConstraintsViolated, errors.CapacityExceeded, and the errors of gates:
         nothing was changed.
     """
     return carry_out(_replace, ctx, WriteRequest(writes), gates, owners)
@@ -56,11 +56,11 @@ def _replace(
 
 @db.retry_writes
 def delete(ctx: Context, consumer_uuid: str, gates: Sequence[Gate] = ()) -> None:
-    """Take everything away from a consumer, whatever its generation.
+    """Delete all allocations of a consumer, whatever its generation.
 
-    The generations of its providers stay as they are.
+    The generations of its providers do not change.
 
-    :raises errors.NoAllocations: it holds nothing.
+    :raises errors.NoAllocations: the consumer has none.
     """
     if not consumers.is_consumer_uuid(consumer_uuid):
         raise errors.NoAllocations(consumer_uuid)
