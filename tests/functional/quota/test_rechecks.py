@@ -20,6 +20,8 @@ from tests import nova_databases, races
 from tests.functional.quota import cases
 
 _mappings = cell_tables.instance_mappings
+#: Above the ids that a database gives, which go on from test to test.
+_PLACED = 10**6
 
 
 class RechecksTestCase(cases.QuotaTestCase):
@@ -38,7 +40,9 @@ class RechecksTestCase(cases.QuotaTestCase):
         return uuid
 
     def place(self, uuid, number):
-        self.api(sa.update(_mappings).where(_mappings.c.instance_uuid == uuid).values(id=number))
+        """Let a mapping come after those that were not placed, in the order of numbers."""
+        self.api(sa.update(_mappings).where(_mappings.c.instance_uuid == uuid).values(
+            id=_PLACED + number))
 
     def remove(self, project, *uuids):
         """Undo what a loser has to undo."""
