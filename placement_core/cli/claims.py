@@ -38,7 +38,7 @@ class _Claims(base.Lister):
         return _COLUMNS, [
             (claim.consumer_uuid, claim.project_id, names.node(claim.project_id), claim.user_id,
              claim.state, _format_time(claim.expires_at),
-             _Allocations((claim.allocations, hosts)))
+             Allocations((claim.allocations, hosts)))
             for claim in listed]
 
 
@@ -153,7 +153,7 @@ def _format_time(moment: datetime.datetime | None) -> str | None:
     return None if moment is None else moment.replace(tzinfo=datetime.UTC).isoformat()
 
 
-class _Allocations(base.FormattableColumn):
+class Allocations(base.FormattableColumn):
     """What is held on which provider, and the names of providers."""
 
     def human_readable(self) -> str:

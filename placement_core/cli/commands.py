@@ -31,6 +31,7 @@ COMMANDS = {
     "claims show": "claims:ShowClaim",
     "claims release": "claims:ReleaseClaim",
     "claims sweep": "claims:SweepClaims",
+    "consumers list": "consumers:ListConsumers",
     "events list": "events:ListEvents",
     "events retry": "events:RetryEvent",
     "leases list": "leases:ListLeases",

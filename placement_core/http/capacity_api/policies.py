@@ -31,6 +31,8 @@ CELLS_DELETE = "capacity:cells:delete"
 COMPUTE_NODES_LIST = "capacity:compute_nodes:list"
 COMPUTE_NODES_SHOW = "capacity:compute_nodes:show"
 
+CONSUMERS_LIST = "capacity:consumers:list"
+
 INSTANCES_LIST = "capacity:instances:list"
 INSTANCES_SHOW = "capacity:instances:show"
 INSTANCES_REGISTER = "capacity:instances:register"
@@ -94,6 +96,7 @@ RULES: list[policy.DocumentedRuleDefault] = [
     _rule(CELLS_DELETE, "Remove a cell.", "DELETE /cells/{cell}", roles.ADMIN),
     _rule(COMPUTE_NODES_LIST, "List compute nodes.", "GET /compute_nodes"),
     _rule(COMPUTE_NODES_SHOW, "Show a compute node.", "GET /compute_nodes/{uuid}"),
+    _rule(CONSUMERS_LIST, "List consumers with their allocations.", "GET /consumers"),
     _rule(INSTANCES_LIST, "List instances.", "GET /instances"),
     _rule(INSTANCES_SHOW, "Show an instance.", "GET /instances/{uuid}"),
     _rule(INSTANCES_REGISTER, "Register an instance.", "POST /instances"),

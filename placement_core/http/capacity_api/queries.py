@@ -23,6 +23,8 @@ _SCHEMAS: dict[str, Any] = {
     "domain_id": bodies.NODE_ID,
     "user_id": _TEXT,
     "limit_id": _TEXT,
+    "consumer_type": _TEXT,
+    "resource_provider": _TEXT,
     "cell": _TEXT,
     "queued_for_delete": _FLAG,
     "check": _FLAG,
@@ -63,6 +65,9 @@ EFFECTIVE = _make_schema(("service_id", "region_id", "project_id"), ("service_id
 USER_LIMITS = _make_schema((*USER_LIMIT_FIELDS, "limit", "marker"))
 HISTORY = _make_schema((*HISTORY_FIELDS, "limit", "marker"), marker=_NUMBER)
 CELLS = _make_schema(("check",))
+CONSUMERS = _make_schema(
+    ("project_id", "user_id", "consumer_type", "resource_provider", "limit", "marker"),
+    project_id=_TEXT)
 COMPUTE_NODES = _make_schema(("cell", "name", "limit", "marker"))
 INSTANCES = _make_schema(
     ("project_id", "user_id", "cell", "queued_for_delete", "limit", "marker"), project_id=_TEXT)

@@ -9,6 +9,7 @@ from placement_core.http.capacity_api.views import (
     cells,
     claims,
     compute_nodes,
+    consumers,
     effective_limits,
     explain,
     instances,
@@ -74,6 +75,9 @@ OPERATIONS = (
     Operation("PATCH", "/cells/{cell}", cells.update, policies.CELLS_UPDATE,
               body=bodies.CELL_UPDATE),
     Operation("DELETE", "/cells/{cell}", cells.delete, policies.CELLS_DELETE),
+
+    Operation("GET", "/consumers", consumers.list_, policies.CONSUMERS_LIST,
+              query=queries.CONSUMERS, json_only=True),
 
     Operation("GET", "/compute_nodes", compute_nodes.list_, policies.COMPUTE_NODES_LIST,
               query=queries.COMPUTE_NODES, json_only=True),

@@ -1,0 +1,47 @@
+"""GET /capacity/v1/consumers: consumers with their owners and allocations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placement_core.http import pages
+from placement_core.http.operations import Call, Reply
+from placement_core.http.placement_api.representations import UNKNOWN_TYPE
+from placement_core.placement.allocations import consumer_list
+from placement_core.placement.allocations.consumer_list import Consumer
+
+_PATH = "/capacity/v1/consumers"
+#: The default size of a page: there are very many consumers.
+_PAGE = 1000
+
+
+def list_(call: Call) -> Reply:
+    """Return the consumers that match every filter of the query, by uuid."""
+    page = pages.parse_page(call.query)
+    size = page.size or _PAGE
+    records = consumer_list.list_(
+        call.ctx, project_id=pages.get_last(call.query, "project_id"),
+        user_id=pages.get_last(call.query, "user_id"),
+        consumer_type=pages.get_last(call.query, "consumer_type"),
+        provider_uuid=pages.get_last(call.query, "resource_provider"),
+        marker=page.marker, limit=size + 1)
+    next_url = None
+    if len(records) > size:
+        records = records[:size]
+        next_url = pages.make_next_url(f"{call.prefix}{_PATH}", call.query, records[-1].uuid)
+    return Reply(body={
+        "consumers": [_render(consumer) for consumer in records], "links": {"next": next_url}})
+
+
+def _render(consumer: Consumer) -> dict[str, Any]:
+    return {
+        "uuid": consumer.uuid,
+        "consumer_type": consumer.consumer_type or UNKNOWN_TYPE,
+        "consumer_generation": consumer.generation,
+        "project_id": consumer.project_id,
+        "user_id": consumer.user_id,
+        "created_at": consumer.created_at,
+        "updated_at": consumer.updated_at,
+        "allocations": {
+            uuid: {"resources": resources} for uuid, resources in consumer.allocations.items()},
+    }
