@@ -12,7 +12,7 @@ from placement_core.context import Context
 from placement_core.placement import providers
 from placement_core.placement.allocations import consumer_list
 from placement_core.placement.allocations.consumer_list import Consumer
-from placement_core.placement.usage.usages import UNKNOWN_TYPE
+from placement_core.placement.records import UNKNOWN_TYPE
 
 #: How many consumers are read at a time.
 _PAGE = 1000

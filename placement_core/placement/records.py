@@ -7,6 +7,9 @@ import datetime
 from collections.abc import Mapping
 from typing import TypeAlias
 
+#: The type under which clients see consumers without one.
+UNKNOWN_TYPE = "unknown"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Provider:

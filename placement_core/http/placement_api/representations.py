@@ -30,9 +30,6 @@ _PROVIDER_LINKS: Ladder[tuple[str, ...]] = Ladder({
     mv.ALLOCATIONS_LINK: ("inventories", "usages", "aggregates", "traits", "allocations"),
 })
 
-#: How a consumer whose type was never set is shown (1.38).
-UNKNOWN_TYPE = "unknown"
-
 
 class _Dated(Protocol):
     @property
@@ -189,7 +186,7 @@ def render_usages_by_type(items: Iterable[records.TypeUsage]) -> Document:
     """Return what a project uses, by type of consumer."""
     return {
         "usages": {
-            item.consumer_type or UNKNOWN_TYPE: {
+            item.consumer_type or records.UNKNOWN_TYPE: {
                 **item.resources, "consumer_count": item.consumer_count}
             for item in items
         },
@@ -242,7 +239,7 @@ def render_consumer_allocations(
     if version >= mv.CONSUMER_GENERATION:
         document["consumer_generation"] = item.generation
     if version >= mv.CONSUMER_TYPES:
-        document["consumer_type"] = item.consumer_type or UNKNOWN_TYPE
+        document["consumer_type"] = item.consumer_type or records.UNKNOWN_TYPE
     return document
 
 

@@ -13,7 +13,7 @@ from placement_core.context import Context
 from placement_core.db import Session, lists, texts
 from placement_core.placement import lookups, tables
 from placement_core.placement.allocations import consumers
-from placement_core.placement.usage.usages import UNKNOWN_TYPE
+from placement_core.placement.records import UNKNOWN_TYPE
 
 _consumers, _allocations, _providers, _classes = (
     tables.consumers, tables.allocations, tables.resource_providers, tables.resource_classes)

@@ -18,8 +18,6 @@ from placement_core.placement.allocations import usage_counters
 
 #: As ``consumer_type``: consumers of every type, and those without one.
 ALL_TYPES = "all"
-#: As ``consumer_type``: only consumers without a type.
-UNKNOWN_TYPE = "unknown"
 
 _inventories, _classes, _counters = (
     tables.inventories, tables.resource_classes, tables.usage_counters)
@@ -83,7 +81,7 @@ def for_project(
 ) -> list[records.TypeUsage]:
     """Return what a project (or one user in it) uses, one record for each type.
 
-    :param consumer_type: ``ALL_TYPES``, ``UNKNOWN_TYPE`` or the name of one type.
+    :param consumer_type: ``ALL_TYPES``, ``records.UNKNOWN_TYPE`` or the name of one type.
     :returns: no record for a type without consumers; empty for an unknown project.
     """
     if not texts.is_storable(project_id) or not texts.is_storable(user_id or ""):
@@ -98,7 +96,7 @@ def for_project(
             consumers.append(int(used))
         else:
             resources[class_name] = int(used)
-    type_names = {ALL_TYPES: by_type.keys(), UNKNOWN_TYPE: {None}}.get(
+    type_names = {ALL_TYPES: by_type.keys(), records.UNKNOWN_TYPE: {None}}.get(
         consumer_type, {consumer_type})
     return [
         records.TypeUsage(name, sum(consumers), resources)

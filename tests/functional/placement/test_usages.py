@@ -1,4 +1,4 @@
-from placement_core.placement import errors, tables
+from placement_core.placement import errors, records, tables
 from placement_core.placement.records import TypeUsage
 from placement_core.placement.usage import usages
 from placement_core.testing import factories
@@ -40,7 +40,7 @@ class TestUsages(claims.ClaimsTestCase):
         self.assertEqual({"MIGRATION": expected["MIGRATION"]},
                          self.of_project(consumer_type="MIGRATION"))
         self.assertEqual({None: expected[None]},
-                         self.of_project(consumer_type=usages.UNKNOWN_TYPE))
+                         self.of_project(consumer_type=records.UNKNOWN_TYPE))
         self.assertEqual({}, self.of_project(consumer_type="NOBODY"))
         self.assertEqual({"INSTANCE": (1, {"VCPU": 1})}, self.of_project("other"))
         self.assertEqual({}, self.of_project("nobody"))

@@ -6,9 +6,9 @@ from typing import Any
 
 from placement_core.http import pages
 from placement_core.http.operations import Call, Reply
-from placement_core.http.placement_api.representations import UNKNOWN_TYPE
 from placement_core.placement.allocations import consumer_list
 from placement_core.placement.allocations.consumer_list import Consumer
+from placement_core.placement.records import UNKNOWN_TYPE
 
 _PATH = "/capacity/v1/consumers"
 #: The default size of a page: there are very many consumers.
