@@ -64,7 +64,9 @@ class Connection:
         self, path: str, query: Mapping[str, str], reader: Callable[[Any], T], *,
         keep: bool = True,
     ) -> T:
-        """Return a document as ``reader`` parses it; a cached document is revalidated.
+        """Return a document as ``reader`` parses it.
+
+        A cached document is revalidated if it is older than ``[oslo_limit] cache_seconds``.
 
         :param path: relative to the root of the API.
         :param reader: the parser, always the same one for a path.

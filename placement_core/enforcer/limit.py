@@ -122,7 +122,7 @@ class Enforcer:
     def get_registered_limits(
         self, resources_to_check: Collection[str] | None
     ) -> list[tuple[str, int]]:
-        """Return the registered defaults of resources, in their order.
+        """Return the registered defaults of resources, in the order of the names.
 
         :param resources_to_check: None: all registered resources.
         :returns: [(resource name, limit)]; -1: unlimited; 0: not registered.

@@ -16,7 +16,7 @@ from placement_core.amounts import Amount
 from placement_core.enforcer.connection import EFFECTIVE, Connection
 from placement_core.plugin_api.catalog import Node
 
-#: The id that stands for usage without a project, which the registered defaults bind.
+#: The node that stands for usage without a project, which the registered defaults bind.
 NO_PROJECT = Node("", None)
 
 

@@ -1,4 +1,4 @@
-"""Usage, counted by a service's callbacks; each is called at most once for the same arguments."""
+"""Usage, counted by a service's callbacks; a project's own usage is counted at most once."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class AnswerCache:
 
         :param fetch: takes the entity tag of the cached answer, and returns None if that answer
             is still current. It raises ``Outage`` if Keystone does not answer.
-        :raises errors.Unavailable: Keystone does not answer, and the cached answer is too old.
+        :raises errors.Unavailable: Keystone does not answer, and no cached answer is usable.
         """
         with self._lock:
             now = self._clock()
@@ -110,9 +110,9 @@ class AnswerCache:
     def _is_good_enough(self, question: Hashable, age: float) -> bool:
         """Return whether the cached answer can be used without a request to Keystone.
 
-        While another thread sends the request, an old answer is used, too: in an outage, one
-        thread is enough to notice its end, and otherwise an answer that many threads need does
-        not delay all of them whenever it expires.
+        An older answer is used, too, while another thread sends a request: in an outage any
+        request, because one thread is enough to notice its end; otherwise this request, so that
+        an answer which many threads need does not delay all of them when it expires.
         """
         if age < self._cache_seconds:
             return True
@@ -151,7 +151,7 @@ class AnswerCache:
         return cached.fetched.value
 
     def _note_outage(self, outage: Outage, asked_at: float) -> None:
-        """Send no request to Keystone for as long as the failed one took.
+        """Suspend requests to Keystone for as long as the failed one took.
 
         If Keystone refuses connections, the next request follows at once and notices its
         recovery. If it hangs, requests block a thread for at most half of the time.

@@ -1,17 +1,18 @@
 """``ReservationFilter``: admits requests to hosts by the reservations that they carry.
 
-A host belongs to reservations by the aggregates it is in:
+The aggregates of a host determine the reservations it belongs to:
 
-- of a host reservation: an aggregate that is named after the reservation and has the
-  metadata key ``owner_key``; a request carries it by the scheduler hint
-  ``reservation=<id>``;
-- of an instance reservation: an aggregate with the metadata key ``reservation``; a request
-  carries it by its flavor's extra spec ``aggregate_instance_extra_specs:reservation``;
-- of none: the aggregate ``aggregate_freepool_name``, hosts that can be reserved.
+- The aggregate of a host reservation is named after the reservation and has the metadata key
+  ``owner_key``. A request carries the reservation by the scheduler hint ``reservation=<id>``.
+- The aggregate of an instance reservation has the metadata key ``reservation``. A request
+  carries the reservation by its flavor's extra spec
+  ``aggregate_instance_extra_specs:reservation``.
+- The aggregate ``aggregate_freepool_name`` belongs to no reservation; it has the hosts that can
+  be reserved.
 
 The filter sees only the hosts that Placement returns, and a Placement that protects reserved
-hosts returns them only to requests that name a reservation. A flavor that takes slots does so.
-Placement does not know the hint, nor the extra spec alone: for these requests
+hosts returns them only to requests that name a reservation, as a flavor that takes slots does.
+Placement knows neither the hint nor the extra spec: for requests with only these,
 ``require_reserved_hosts`` requires the reservation's aggregate, as nova does for availability
 zones.
 
@@ -42,11 +43,11 @@ HINT = "reservation"
 SLOTS_KEY = "reservation"
 #: The extra spec that carries an instance reservation.
 SLOTS_SPEC = f"aggregate_instance_extra_specs:{SLOTS_KEY}"
-#: Extra specs that carry one of which Placement's inventories say where its slots are.
+#: The prefix of extra specs that request slots of which Placement has inventories.
 SLOTS_CLASS_PREFIX = "resources:CUSTOM_RESERVATION_"
-#: The extra spec of servers that make room for a reservation when it starts.
+#: The extra spec of servers that are deleted when a host reservation starts on their host.
 PREEMPTIBLE_SPEC = "blazar:preemptible"
-#: What nova's AggregateMultiTenancyIsolation goes by: keys that begin so.
+#: The prefix of the metadata keys that nova's AggregateMultiTenancyIsolation reads.
 _TENANTS_KEY = "filter_tenant_id"
 
 
@@ -122,7 +123,7 @@ class ReservationFilter(filters.BaseHostFilter):
         if any(_is_of_host_reservation(each) for each in aggregates):
             return _refuse(host_state, "reserved")
         if any(key.startswith(SLOTS_CLASS_PREFIX) for key in specs):
-            return True  # Only hosts with such slots became candidates at all.
+            return True  # Placement returned only hosts with such slots.
         if any(SLOTS_KEY in each.metadata for each in aggregates):
             return _refuse(host_state, "reserved slots")
         return self._suits_ordinary(host_state, specs)
@@ -187,7 +188,7 @@ def _is_of_host_reservation(aggregate: Any) -> bool:
 
 
 def _is_host_of(aggregates: Iterable[Any], named: list[str], project_id: str) -> bool:
-    """Return whether a host belongs to one of the host reservations, open to a project."""
+    """Return whether a host belongs to one of these reservations that is open to a project."""
     options = cfg.CONF[GROUP]
     return any(
         each.name in named and _is_of_host_reservation(each)
@@ -197,7 +198,10 @@ def _is_host_of(aggregates: Iterable[Any], named: list[str], project_id: str) ->
 
 
 def _has_slots(aggregates: Iterable[Any], reservation_id: str, project_id: str) -> bool:
-    """Return whether a host has slots of an instance reservation that is open to a project."""
+    """Return whether a host has slots of an instance reservation that is open to a project.
+
+    Hosts of host reservations have none.
+    """
     return any(
         each.metadata.get(SLOTS_KEY) == reservation_id and _is_open_to(each, project_id)
         for each in aggregates) and not any(_is_of_host_reservation(each) for each in aggregates)

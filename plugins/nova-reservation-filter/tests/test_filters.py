@@ -1,4 +1,4 @@
-"""The filter on nova's own requests and hosts, alone and with the filters it goes with."""
+"""Tests of the filter on nova's own requests and hosts, alone and with nova's filters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ HOSTS = {
     "our slots": [FREEPOOL, _slots(SLOTS, OURS)],
     "their slots": [FREEPOOL, _slots(THEIR_SLOTS, THEIRS)],
     "slots of both": [FREEPOOL, _slots(SLOTS, OURS), _slots(THEIR_SLOTS, THEIRS)],
-    # The step between the freepool and the reservation's aggregate.
+    # Added to the reservation's aggregate, and not yet removed from the freepool.
     "our host, still in freepool": [FREEPOOL, _whole(HOST_LEASE, OURS)],
 }
 _FREE = {"ordinary", "in an aggregate"}
@@ -130,14 +130,14 @@ def _hosts(table: dict[str, list[objects.Aggregate]] = HOSTS) -> list[host_manag
 
 
 def _passed(request: objects.RequestSpec, *others: object, hosts: object = None) -> set[str]:
-    """Send hosts through filters as nova's scheduler does."""
+    """Return the names of the hosts that pass the filters, run as nova's scheduler does."""
     found = nova_filters.HostFilterHandler().get_filtered_objects(
         [filters.ReservationFilter(), *others], hosts or _hosts(), request)
     return {each.host for each in found}
 
 
 class FilterTestCase(unittest.TestCase):
-    """Puts options back."""
+    """A test case that restores the option ``allow_preemptibles``."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -150,20 +150,20 @@ class FilterTestCase(unittest.TestCase):
 
 
 class TestAlone(FilterTestCase):
-    """The filter's own answers."""
+    """The filter without nova's filters."""
 
     def test_requests_and_hosts(self) -> None:
-        """Each kind of request on each kind of host."""
+        """Each kind of request passes the expected hosts only."""
         for name, (project, hints, extra_specs, expected) in REQUESTS.items():
             with self.subTest(request=name):
                 self.assertEqual(expected, _passed(_request(project, hints, extra_specs)))
 
     def test_flavor_without_extra_specs(self) -> None:
-        """Nova may not have loaded them."""
+        """A request whose extra specs nova has not loaded is an ordinary one."""
         self.assertEqual(_FREE, _passed(_request(OURS, {}, None)))
 
     def test_another_project_let_in(self) -> None:
-        """An operator lets a project use hosts that another one reserved."""
+        """An operator can let a project use hosts that another project reserved."""
         hosts = _hosts({
             "let in": [_whole(HOST_LEASE, THEIRS, **{OURS: "blazar:tenant"})],
             "something else": [_whole(HOST_LEASE, THEIRS, **{OURS: "no"})]})
@@ -171,7 +171,7 @@ class TestAlone(FilterTestCase):
         self.assertEqual({"let in"}, _passed(request, hosts=hosts))
 
     def test_slots_of_several_projects(self) -> None:
-        """filter_tenant_id may list projects, and may be split over several keys."""
+        """A ``filter_tenant_id`` may list projects, and may be split over several keys."""
         hosts = _hosts({
             "listed": [_aggregate("a", reservation=SLOTS, filter_tenant_id=f"{THEIRS}, {OURS}")],
             "second key": [_aggregate("b", reservation=SLOTS, filter_tenant_id=THEIRS,
@@ -183,14 +183,14 @@ class TestAlone(FilterTestCase):
                          _passed(_request(OURS, {}, _flavor(SLOTS)), hosts=hosts))
 
     def test_a_host_of_a_lease_has_no_slots_for_others(self) -> None:
-        """Slots that are left behind on a host that somebody has reserved whole are shut."""
+        """Slots that remain on a host of a host reservation cannot be used."""
         hosts = _hosts({"h": [_slots(SLOTS, OURS), _whole(THEIR_HOST_LEASE, THEIRS)]})
         self.assertEqual(set(), _passed(_request(OURS, {}, _flavor(SLOTS)), hosts=hosts))
         theirs = _request(THEIRS, {"reservation": [THEIR_HOST_LEASE]}, {})
         self.assertEqual({"h"}, _passed(theirs, hosts=hosts))
 
     def test_preemptibles(self) -> None:
-        """They run in the freepool only, where no reservation is."""
+        """Without a reservation, preemptible servers run only on unreserved freepool hosts."""
         self._set(allow_preemptibles=True)
         for spec, expected in (("true", {"freepool"}), ("false", _FREE)):
             request = _request(OURS, {}, {"blazar:preemptible": spec})
@@ -200,12 +200,12 @@ class TestAlone(FilterTestCase):
             expected, _passed(_request(project, hints, specs | {"blazar:preemptible": "true"})))
 
     def test_rebuild(self) -> None:
-        """A server on a host whose reservation has ended may be rebuilt there."""
+        """A server may be rebuilt on its host after the reservation has ended."""
         request = _request(OURS, {"reservation": [EXPIRED], "_nova_check_type": ["rebuild"]}, {})
         self.assertEqual(set(HOSTS), _passed(request))
 
     def test_options_of_the_reference(self) -> None:
-        """What a nova.conf says to the reference's filter holds for this one."""
+        """The options of Blazar's filter in a nova.conf apply to this filter."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write("[blazar:physical:host]\naggregate_freepool_name = pool\n"
                        "blazar_owner = o\nproject_id_key = p\nallow_preemptibles = true\n")
@@ -220,10 +220,10 @@ class TestAlone(FilterTestCase):
 
 
 class TestWhatPlacementIsAsked(FilterTestCase):
-    """Which aggregates nova's scheduler requires of Placement, from its own database."""
+    """The aggregates that nova's scheduler requires of Placement, from nova's database."""
 
     def setUp(self) -> None:
-        """Have nova's API database with the aggregates of each kind of host."""
+        """Create nova's API database with the aggregates of each kind of host."""
         super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -254,7 +254,7 @@ class TestWhatPlacementIsAsked(FilterTestCase):
                         aggregate_id=row.id, key=key, value=value))
 
     def _required(self, request: objects.RequestSpec) -> list[str] | None:
-        """Return the aggregates that are required after nova's filters and this one."""
+        """Return the aggregates that a request requires after nova's request filter and ours."""
         filters.ReservationFilter()
         for each in (request_filter.require_tenant_aggregate, filters.require_reserved_hosts):
             self.assertIn(each, request_filter.ALL_REQUEST_FILTERS)
@@ -264,7 +264,7 @@ class TestWhatPlacementIsAsked(FilterTestCase):
         return request.requested_destination.aggregates
 
     def test_host_reservations(self) -> None:
-        """A hint asks for the hosts of its reservation, beside what is asked for already."""
+        """A hint adds its reservation's aggregate to those that the request requires already."""
         request = _request(OURS, {"reservation": [HOST_LEASE]}, {})
         self.assertEqual([self.uuids[HOST_LEASE]], self._required(request))
         zone = _request(OURS, {"reservation": [HOST_LEASE]}, {})
@@ -272,13 +272,16 @@ class TestWhatPlacementIsAsked(FilterTestCase):
         self.assertEqual(["zone", self.uuids[HOST_LEASE]], self._required(zone))
 
     def test_slots_that_placement_does_not_know(self) -> None:
-        """Their flavor has the aggregate's extra spec alone."""
+        """A flavor with only the aggregate's extra spec requires the aggregate, if it exists."""
         request = _request(OURS, {}, {_SPEC: SLOTS})
         self.assertEqual([self.uuids[SLOTS]], self._required(request))
         self.assertIsNone(self._required(_request(OURS, {}, {_SPEC: EXPIRED})))
 
     def test_nobody_is_confined(self) -> None:
-        """Also with limit_tenants_to_placement_aggregate, which many clouds have."""
+        """Requests that carry no host reservation, or an unknown one, require no aggregate.
+
+        Not even with ``limit_tenants_to_placement_aggregate``, which many clouds have.
+        """
         for name in ("ordinary", "ordinary, no hints at all", "our slots", "an empty hint",
                      "an expired host lease", "an aggregate as a lease",
                      "the freepool as a lease"):
@@ -286,7 +289,7 @@ class TestWhatPlacementIsAsked(FilterTestCase):
             self.assertIsNone(self._required(_request(OURS, hints, specs)), name)
 
     def test_once(self) -> None:
-        """However many schedulers a process has."""
+        """Creating the filter twice adds its request filter once."""
         for _ in range(2):
             filters.ReservationFilter()
         self.assertEqual(
@@ -294,7 +297,7 @@ class TestWhatPlacementIsAsked(FilterTestCase):
 
 
 class TestWithNovasOwn(FilterTestCase):
-    """The filters that an operator configures beside it."""
+    """The filter with those of nova that operators configure beside it."""
 
     def _passed_by_all(self, request: objects.RequestSpec) -> set[str]:
         return _passed(
@@ -304,19 +307,20 @@ class TestWithNovasOwn(FilterTestCase):
             affinity_filter.ServerGroupAntiAffinityFilter())
 
     def test_requests_and_hosts(self) -> None:
-        """The rightful requests still get their hosts, nobody else does."""
+        """Requests get the same hosts as from the filter alone, with two exceptions."""
         for name, (project, hints, extra_specs, expected) in REQUESTS.items():
             if name == "slots that Placement knows":
-                # The freepool is closed to it: without aggregates, hosts stay out of it.
+                # AggregateMultiTenancyIsolation closes the freepool to projects, except for
+                # hosts with an aggregate that admits the project.
                 expected = {*_FREE, "our slots", "slots of both"}
-            # For the moment between two calls, the freepool is closed to its owner, too.
+            # Until the host is removed from the freepool, the owner cannot use it either.
             expected = expected - {"our host, still in freepool"}
             with self.subTest(request=name):
                 self.assertEqual(
                     expected, self._passed_by_all(_request(project, hints, extra_specs)))
 
     def test_without_ours(self) -> None:
-        """Nova's own filters let a project's ordinary servers onto its reserved hosts."""
+        """Nova's filters alone admit a project's ordinary servers to its reserved hosts."""
         others = [aggregate_instance_extra_specs.AggregateInstanceExtraSpecsFilter(),
                   aggregate_multitenancy_isolation.AggregateMultiTenancyIsolation()]
         found = nova_filters.HostFilterHandler().get_filtered_objects(
@@ -324,7 +328,7 @@ class TestWithNovasOwn(FilterTestCase):
         self.assertLess({"our slots", "our host"}, {each.host for each in found})
 
     def test_anti_affinity(self) -> None:
-        """With the group as a hint, the second server goes to another host."""
+        """The second server of an anti-affinity group goes to another host with slots."""
         request = _request(OURS, {"group": [GROUP]}, _flavor(SLOTS))
         request.instance_group = objects.InstanceGroup(
             policy="anti-affinity", rules={}, members=[], hosts=["our slots"])
@@ -339,7 +343,7 @@ class TestWithNovasOwn(FilterTestCase):
         self.assertEqual({"slots of both"}, found)
 
     def test_configured(self) -> None:
-        """Nova's scheduler finds it as the documentation has it configured."""
+        """Nova's scheduler loads the filter and its own as the documentation configures them."""
         loaded = nova_filters.HostFilterHandler().get_matching_classes(
             ["nova.scheduler.filters.all_filters",
              "nova_reservation_filter.filters.ReservationFilter"])

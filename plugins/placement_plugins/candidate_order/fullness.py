@@ -13,7 +13,7 @@ from placement_core.plugin_api.candidate_order import (
 
 
 class Pack(CandidateOrder):
-    """Fills hosts one after the other: those with room for the fewest more come first."""
+    """Fills hosts one after the other: those with room for the fewest such requests come first."""
 
     api_version = 1
 
@@ -23,7 +23,7 @@ class Pack(CandidateOrder):
 
 
 class Spread(CandidateOrder):
-    """Fills all hosts evenly: those with room for the most more come first."""
+    """Fills all hosts evenly: those with room for the most such requests come first."""
 
     api_version = 1
 
@@ -35,8 +35,8 @@ class Spread(CandidateOrder):
 def _count_copies(trees: CandidateTrees) -> Amounts:
     """Return how often the free amounts of each tree contain the request.
 
-    Resources that another provider shares do not count: the request fits, so the tree cannot
-    lack them.
+    Classes that a tree has nothing free of are left out: if it is a candidate, a provider that
+    shares its resources has them.
     """
     copies = np.full(len(trees), np.iinfo(np.int64).max)
     for resource_class, amount in trees.requested.items():

@@ -28,7 +28,7 @@ from placement_core.plugin_api.candidate_order import (
 )
 
 GROUP = "least_stranded"
-#: The key of a shape that is no resource class.
+#: The only key of a shape that is not a resource class.
 _WEIGHT = "weight"
 
 OPTIONS: list[cfg.Opt] = [
@@ -73,7 +73,7 @@ class LeastStranded(CandidateOrder):
         before = {name: trees.free(name) for name in self._demand}
         after = {name: np.maximum(free - trees.requested.get(name, 0), 0)
                  for name, free in before.items()}
-        # Differences below the noise of floats are none: equal trees keep their order.
+        # Rounded, so that errors of floats do not order trees that are equal.
         return np.round(self._measure_usable(before) - self._measure_usable(after), 6)
 
     def _measure_usable(self, free: Mapping[str, Amounts]) -> npt.NDArray[np.float64]:
@@ -96,7 +96,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 def _parse(text: str) -> Shape:
     """Return the shape that a value of the option describes.
 
-    :raises errors.ConfigurationError: it describes none.
+    :raises errors.ConfigurationError: the value is malformed.
     """
     pairs = [part.partition(":") for part in text.split(",")]
     try:

@@ -6,7 +6,7 @@ from placement_core.plugin_api.candidate_order import CandidateOrder, CandidateT
 
 
 class Rotate(CandidateOrder):
-    """Ranks no tree before another."""
+    """Gives all trees the same rank."""
 
     api_version = 1
 

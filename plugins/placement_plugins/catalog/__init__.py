@@ -1,1 +1,1 @@
-"""Catalog drivers: who says which services, domains and projects exist."""
+"""The catalog drivers that come with the service."""

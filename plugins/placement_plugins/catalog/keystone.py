@@ -53,9 +53,10 @@ class _Place:
 class KeystoneCatalog(CatalogDriver):
     """Reads from a remote Keystone, with a cache.
 
-    Each record is read with a request of its own, so that a new one is found at once. Lists of
-    regions, services, endpoints and domains are fetched whole and filtered here. A project and
-    its lineage are read with one request, and so are all projects below a node.
+    Each record is read with a request of its own, so that a new one is found although cached
+    lists lack it. Lists of regions, services, endpoints and domains are fetched whole and
+    filtered here. A project and its lineage are read with one request, and so are all projects
+    below a node.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class KeystoneCatalog(CatalogDriver):
         return nodes if nodes is not None else (Node(node_id, None),)
 
     def depth(self, ctx: Context) -> int:
-        """Return how many levels the deepest tree has; a domain is level 1, 0: no domains."""
+        """Return the number of levels of the deepest tree: 1 for a domain alone, 0 for none."""
         if not self._keystone.all("domains", _parse_domain):
             return 0
         parents = {project.id: project.parent_id

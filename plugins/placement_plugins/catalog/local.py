@@ -22,9 +22,7 @@ T = TypeVar("T")
 
 
 class LocalCatalog(CatalogDriver):
-    """Reads our tables, one statement for each call; inside the transaction of ``ctx`` if it
-    has one.
-    """
+    """Reads the catalog with one statement for each call, in the transaction of ``ctx`` if any."""
 
     local = True
 
@@ -89,7 +87,7 @@ class LocalCatalog(CatalogDriver):
         return _read(ctx, tree.subtree, node_id)
 
     def depth(self, ctx: Context) -> int:
-        """Return how many levels the deepest tree has."""
+        """Return the number of levels of the deepest tree."""
         return _read(ctx, tree.depth)
 
 

@@ -35,19 +35,20 @@ from placement_plugins.compute.nova_client import (
     translated_errors,
 )
 
-#: For AggregateMultiTenancyIsolation. Nova's ``limit_tenants_to_placement_aggregate`` confines
-#: a project to the aggregates that have such a key, and the project's id as a whole value.
+#: The metadata key for AggregateMultiTenancyIsolation. Nova's
+#: ``limit_tenants_to_placement_aggregate`` confines a project to the aggregates that have such
+#: a key, and the project's id as a whole value.
 _TENANT = "filter_tenant_id"
 _RESERVATION = "reservation"
-#: Of releases that made server groups.
+#: The metadata key of earlier releases, which created server groups; it is removed.
 _AFFINITY = "affinity_id"
 _SLOTS_SPEC = f"aggregate_instance_extra_specs:{_RESERVATION}"
 _PREEMPTIBLE_SPEC = "blazar:preemptible"
 
-#: Properties of an image: which reservation's end it was made for, and of which server.
+#: Properties of an image: the reservation at whose end it was created, and the server.
 _IMAGE_RESERVATION = "reservation_id"
 _IMAGE_SERVER = "reserved_server_id"
-#: Nova makes images of servers in these states only.
+#: Nova creates images of servers in these states only.
 _SNAPSHOT_STATES = frozenset({"ACTIVE", "SHUTOFF", "PAUSED", "SUSPENDED"})
 _UNFINISHED = frozenset({"queued", "saving", "uploading", "importing"})
 _FAILED = frozenset({"killed", "deleted", "pending_delete"})
@@ -105,7 +106,7 @@ class NovaCompute(ComputeDriver):
         self, reservation_id: str, *, vcpus: int, memory_mb: int, disk_gb: int,
         in_aggregate: bool, resource_class: str | None = None,
     ) -> str | None:
-        """Create a private flavor whose id is the reservation's."""
+        """Create or update the private flavor whose id is the reservation's."""
         specs = {}
         if in_aggregate:
             specs[_SLOTS_SPEC] = reservation_id
@@ -198,7 +199,7 @@ class NovaCompute(ComputeDriver):
             self._remove_host(reservation_id, host)
 
     def remove_aggregate(self, reservation_id: str) -> None:
-        """Delete the reservation's aggregate, after its hosts were removed from it."""
+        """Remove the hosts from the reservation's aggregate, and delete it."""
         with translated_errors(f"the aggregate of reservation {reservation_id}"):
             aggregate = self._find_aggregate(reservation_id)
             if aggregate is None:
@@ -220,7 +221,10 @@ class NovaCompute(ComputeDriver):
                 .get(_PREEMPTIBLE_SPEC, "").lower() == "true")
 
     def snapshot_host_servers(self, reservation_id: str, host: str) -> int:
-        """Create images of the servers; Nova shares each with the project of its server."""
+        """Create the missing images of the servers; return how many images are unfinished.
+
+        Nova shares each image with the project of its server.
+        """
         with translated_errors(f"images of servers on host {host}"):
             return sum(
                 self._has_unfinished_image(server, reservation_id)
@@ -232,10 +236,10 @@ class NovaCompute(ComputeDriver):
         with translated_errors(f"servers on host {host}"):
             return self._delete(self._list_reserved_servers(reservation_id, host))
 
-    # What there is -------------------------------------------------------------
+    # Existing objects ----------------------------------------------------------
 
     def made(self) -> Mapping[str, frozenset[str]]:
-        """Find flavors, groups and aggregates by their names."""
+        """Find flavors and server groups by their names, and aggregates by their metadata."""
         kinds_by_id: dict[str, set[str]] = {}
         with translated_errors("what was made"):
             for flavor in self._nova.flavors(is_public=False):

@@ -14,11 +14,11 @@ from placement_core import errors
 from placement_core.plugin_api.compute import ComputeRefused, ComputeUnavailable
 from placement_plugins.compute import options
 
-#: Of Rocky: flavors come with their extra specs, servers with their flavor, groups have
-#: one policy; and a hypervisor's details do not wait for its host, as since 2.88.
+#: That of Rocky: flavors contain their extra specs, servers their flavor, and groups have one
+#: policy. From 2.88 on, Nova asks the host for a hypervisor's details and waits for it.
 _MICROVERSION = "2.64"
 
-#: Refusals that time, or an operator who frees something, can end.
+#: Refusals that may end with time, or when an operator frees something.
 _TRANSIENT = frozenset({401, 403, 408, 409, 413, 425, 429})
 
 

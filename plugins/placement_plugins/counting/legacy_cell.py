@@ -47,9 +47,9 @@ class LegacyCellCounting(CountingDriver):
     """Queries all cells concurrently, with one statement each, including disabled ones and cell0.
 
     The answer names the cells that did not answer. With ``[quota] on_missing_cell = last_known``
-    it contains their last answers in this process instead. The caller decides whether an
-    answer that lacks a cell is sufficient. The ``vcpus`` of an instance, including its
-    dedicated processors, count as VCPU. Source: spec nova_quota §1.
+    it includes their last answers in this process, if any, and the age of these. The caller
+    decides whether an answer that lacks a cell is sufficient. The ``vcpus`` of an instance,
+    including its dedicated processors, count as VCPU. Source: spec nova_quota §1.
     """
 
     api_version = 1

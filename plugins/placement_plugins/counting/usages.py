@@ -59,7 +59,11 @@ class LocalUsages:
         self, ctx: Context, project_ids: Collection[str] | None, units: Collection[str],
         without: Collection[str],
     ) -> Usages:
-        """Return the usage: of one project from the database, of many from the usage index."""
+        """Return the usage of projects, from the usage index or from the database.
+
+        The index is read, if there is one, for several or all projects, outside of a transaction
+        and with an empty ``without``.
+        """
         is_one = project_ids is not None and len(project_ids) == 1
         if is_one or without or ctx.session is not None or self._index is None:
             return project_usage.read(

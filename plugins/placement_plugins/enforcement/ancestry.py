@@ -59,7 +59,7 @@ def find_too_high(tree: LimitTree, changed: Collection[str]) -> list[Clash]:
 def find_sums_too_high(
     tree: LimitTree, changed: Collection[str], allowed: Mapping[str, Amount]
 ) -> list[Clash]:
-    """Return the nodes where the sum of the nearest limits below exceeds what is allowed.
+    """Return a clash for each node where the sum of the nearest limits below is too high.
 
     :param allowed: {node id: the allowed sum}, for each node that has a limit.
     """
@@ -72,7 +72,7 @@ def find_sums_too_high(
     for above_id in filter(None, parent_ids):
         total = sum(tree.limits[child_id] for child_id in below[above_id])
         if total > allowed[above_id]:
-            # Of so many, the one to speak of: about to change, or else the highest.
+            # The clash names one of these limits: the highest that changes, if one does.
             node_id = max(below[above_id], key=lambda child_id: (
                 child_id in changed, tree.limits[child_id], child_id))
             clashes.append(_make_clash(node_id, above_id, changed, (

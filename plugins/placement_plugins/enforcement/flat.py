@@ -27,7 +27,7 @@ class Flat(EnforcementModel):
     def bindings(
         self, lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount
     ) -> list[Binding]:
-        """Return the limit of the project itself."""
+        """Return the project's own limit, or else the default."""
         project_id = lineage[-1].id
         limit = limits.get(project_id, default)
         if limit == amounts.UNLIMITED:

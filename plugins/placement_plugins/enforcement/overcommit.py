@@ -63,7 +63,7 @@ class Overcommit(EnforcementModel):
     def bindings(
         self, lineage: Sequence[Node], limits: Mapping[str, Amount], default: Amount
     ) -> list[Binding]:
-        """Return the project's limit on its own usage, and limit × factor of each subtree."""
+        """Return the plain limit of the project's own usage, and limit × factor of subtrees."""
         found = ancestry.bindings(lineage, limits, default)
         own = [dataclasses.replace(each, scope="own") for each in found
                if each.node_id == lineage[-1].id and each.source == "set"]
