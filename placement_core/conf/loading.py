@@ -42,8 +42,8 @@ def load(
     :param config_dirs: instead of ``placement.conf.d`` beside it.
     :param embedded: whether to use ``placement.sqlite`` in the working directory, if it exists
         and no configuration file is read.
-    :raises errors.ConfigurationError: an option is missing or not valid; the message is one
-        line with option, value and expectation.
+    :raises errors.ConfigurationError: an option is missing or not valid, or a file or ``argv``
+        cannot be parsed; the message is one line.
     """
     folder = pathlib.Path(os.environ.get(_CONFIG_DIR_VARIABLE, "").strip() or _DEFAULT_DIR)
     if config_files is None:

@@ -87,7 +87,7 @@ def _read_files(conf: cfg.ConfigOpts) -> Iterator[Setting]:
 
 
 def list_files(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Return the paths of the files that were read, in the order of reading."""
+    """Yield the paths of the files that were read, in the order of reading."""
     yield from conf.config_file or ()
     for folder in conf.config_dir or ():
         yield from sorted(map(str, pathlib.Path(folder).glob("*.conf")))
@@ -134,7 +134,7 @@ def _collect_names(
                 names.setdefault(group, set()).update((option.name, option.dest))
                 for old in option.deprecated_opts:
                     names.setdefault(old.group or group, set()).add(old.name or option.name)
-    # A section that several groups log in with.
+    # Several groups may share one section with the options of their login.
     for setting in settings:
         if setting.name == "auth_section":
             names.setdefault(setting.value, set()).update(("auth_type", "auth_section"))
@@ -148,7 +148,7 @@ def _describe(setting: Setting) -> str:
 
 
 def _explain(setting: Setting, names: _Names) -> str:
-    """Say what may be meant: a name in this section, another section, or nothing."""
+    """Return why no option reads a setting, with a similar name or the right section."""
     group, name = setting.group, setting.name
     if group not in names:
         near = difflib.get_close_matches(group, names, n=1)

@@ -30,6 +30,7 @@ from placement_core.migrations.versions import (
     limits,
     quota,
     reservations,
+    unused_names,
     usage_sums,
 )
 from placement_core.placement import inventories, records, tables
@@ -49,7 +50,7 @@ UPSTREAM_TABLES = (
 #: All other tables at the newest revision, which ``release`` drops.
 OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES, *limits.OWN_TABLES,
               *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES,
-              *usage_sums.OWN_TABLES)
+              *usage_sums.OWN_TABLES, *unused_names.OWN_TABLES)
 
 _COLLATION = "utf8mb4_bin"
 _BATCH = 1000
@@ -83,7 +84,8 @@ class Oddities:
 def refuse_unless_adoptable(connection: sa.Connection) -> None:
     """Check that upstream's schema has the supported revision.
 
-    :raises NotAdoptable: it has not; the message has both revisions.
+    :raises NotAdoptable: it has not; the message has the expected revision, and the present one
+        if there is one.
     """
     revision = revisions.current(connection, revisions.UPSTREAM_VERSION_TABLE)
     if revision == UPSTREAM_HEAD:
@@ -109,7 +111,9 @@ def adopt(connection: sa.Connection, say: Say, report: Report = no_report) -> Od
     Called with the exclusive lock held. Every step is idempotent and computes its sums again, so
     an adoption that was interrupted can be repeated.
 
-    :param report: called with the numbers of rows that were updated, by kind.
+    :param say: called with a line for each long step, and for warnings.
+    :param report: called with the progress of each step: what is updated, amount done, total.
+    :raises NotAdoptable: a provider is its own ancestor.
     """
     context = migration.MigrationContext.configure(connection)
     alter = operations.Operations(context)
@@ -168,7 +172,7 @@ def remarks(oddities: Oddities) -> list[str]:
 
 
 def _compare_as_text(connection: sa.Connection, report: Report) -> None:
-    """Change the collation of MariaDB's tables; other databases compare text as it is."""
+    """Change the collation of MariaDB's tables; other databases need no change."""
     if connection.dialect.name not in ("mysql", "mariadb"):
         return
     status = sa.text(
@@ -272,7 +276,7 @@ def _fill_inventories(connection: sa.Connection, report: Report) -> None:
 def _fill_counters(connection: sa.Connection, report: Report) -> None:
     """Fill the usage counters: sums by project, user, type and class, and numbers of consumers.
 
-    Also the sums over all users of a project.
+    The sums over all users of a project are filled, too.
     """
     held = _allocations.join(_consumers, _consumers.c.uuid == _allocations.c.consumer_id)
     owner = (

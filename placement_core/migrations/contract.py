@@ -34,7 +34,7 @@ _MIGRATE = "run `placement-core db online-data-migrations`"
 
 
 class NotReady(errors.Conflict):
-    """Rows of older versions are not migrated yet."""
+    """A table cannot be contracted: rows are not migrated, for example."""
 
 
 def select_unfilled() -> sa.Select[Any]:
@@ -50,7 +50,8 @@ def select_unfilled() -> sa.Select[Any]:
 def contract_own(connection: sa.Connection, say: Say) -> None:
     """Contract the tables of the service's own database.
 
-    :raises NotReady: rows are not migrated; nothing was changed.
+    :raises NotReady: rows are not migrated, or several nodes have the same uuid; nothing was
+        changed.
     """
     inspector = sa.inspect(connection)
     mappings = not inspector.has_table(_NOVAS_API)
@@ -70,7 +71,8 @@ def contract_own(connection: sa.Connection, say: Say) -> None:
 def contract_cell(ctx: Context, cells: CellDatabases, which: Cell, say: Say) -> None:
     """Contract ``compute_nodes`` in the database of a cell that is not nova's.
 
-    :raises NotReady: a node is not migrated, or the table is nova's; nothing was changed.
+    :raises NotReady: a node is not migrated, several have the same uuid, or the table is nova's
+        or does not exist; nothing was changed.
     :raises errors.Unavailable: its database does not answer.
     """
     with db.read_once(ctx) as session:
@@ -142,7 +144,7 @@ def _require_values(
         if name not in nullable:
             say(f"{table.name}.{name} is NOT NULL already")
     if nullable:
-        # SQLite makes the table anew: once for all its columns.
+        # A single batch, because SQLite copies the table for each.
         with _make_operations(connection).batch_alter_table(table.name) as batch:
             for name in nullable:
                 batch.alter_column(name, existing_type=table.c[name].type, nullable=False)

@@ -33,7 +33,7 @@ class Busy(errors.Unavailable):
 
 @contextlib.contextmanager
 def database(settings: Settings) -> Iterator[Database]:
-    """Return a database for a schema change, without a timeout for statements."""
+    """Open a database for a schema change, without timeouts of statements and idleness."""
     opened = Database(
         dataclasses.replace(
             settings,
@@ -52,7 +52,8 @@ def database(settings: Settings) -> Iterator[Database]:
 def transaction(settings: Settings) -> Iterator[sa.Connection]:
     """Open the transaction of a schema change, with the exclusive lock.
 
-    :raises Busy: another sync holds the lock longer than the lock timeout.
+    :raises Busy: another sync holds the lock, or another process uses the tables, for longer
+        than the lock timeout (an hour, if none is set).
     """
     patience = settings.lock_timeout_seconds or 3600
     try:
@@ -83,24 +84,25 @@ def _lock(connection: sa.Connection, patience: int) -> Iterator[None]:
     name = sa.func.concat(_LOCK_NAME, ".", sa.func.database())
     if connection.scalar(sa.select(sa.func.get_lock(name, patience))) != 1:
         raise Busy(f"another db sync held the lock for {patience} seconds; try again later")
-    # DDL waits for the tables' metadata locks, for a day unless told.
+    # DDL waits for the tables' metadata locks; the default timeout is a day.
     connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {int(patience)}")
-    # Ids start at 0 (VCPU), which AUTO_INCREMENT takes for "the next one".
+    # Ids start at 0 (VCPU), for which AUTO_INCREMENT would insert the next id.
     connection.exec_driver_sql(
         "SET SESSION sql_mode = CONCAT_WS(',', @@sql_mode, 'NO_AUTO_VALUE_ON_ZERO')"
     )
     try:
         yield
     finally:
-        # What was set goes with the connection: it is not used again.
+        # The variables need no reset, because the connection is not used again.
         connection.exec_driver_sql("UNLOCK TABLES")
         connection.execute(sa.select(sa.func.release_lock(name)))
 
 
 def lock_tables(connection: sa.Connection, names: Sequence[str]) -> None:
-    """Lock tables against all other connections, including readers, until the end.
+    """Lock tables against all other connections, including readers, for the transaction.
 
-    On MariaDB, statements can then use no other tables until ``unlock_tables``.
+    On MariaDB, statements can then use no other tables until ``unlock_tables``. On SQLite,
+    the transaction already keeps other writers out, and readers are not locked out.
     """
     quote = connection.dialect.identifier_preparer.quote
     quoted = [quote(name) for name in names]
@@ -115,7 +117,7 @@ def lock_tables(connection: sa.Connection, names: Sequence[str]) -> None:
 
 
 def unlock_tables(connection: sa.Connection) -> None:
-    """Release the locks of ``lock_tables`` on databases that keep them beyond the transaction."""
+    """On MariaDB, commit and release the locks; elsewhere they end with the transaction."""
     if _is_mysql(connection):
         connection.exec_driver_sql("COMMIT")
         connection.exec_driver_sql("UNLOCK TABLES")

@@ -73,7 +73,7 @@ def remove(connection: sa.Connection) -> None:
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_NAME} ON {table}")
         connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {_NAME}()")
         return
-    # Only what is there: on MariaDB even DROP ... IF EXISTS needs the privilege.
+    # Drop existing triggers only: on MariaDB even DROP ... IF EXISTS needs the privilege.
     for name in _list_triggers(connection):
         connection.exec_driver_sql(f"DROP TRIGGER {name}")
 
@@ -84,7 +84,7 @@ def is_up(connection: sa.Connection) -> bool:
 
 
 def _list_triggers(connection: sa.Connection) -> list[str]:
-    """Return the names of the triggers, one for each fenced table."""
+    """Return the names of the triggers: one for each table, or for each table and event."""
     query = _TRIGGERS.get(connection.dialect.name, _MYSQL_TRIGGERS)
     return [name for name in connection.scalars(sa.text(query)) if name.startswith(_NAME)]
 

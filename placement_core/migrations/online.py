@@ -29,12 +29,12 @@ Report = Callable[[str, int, int], None]
 #: The number of rows in a batch if the operator sets no bound.
 BATCH = 50
 
-#: How many more rows than waited may be finished before they are counted again: the service
-#: goes on meanwhile, and may add some.
+#: How many rows beyond the last count may be migrated before the next count: the running
+#: service may have added rows.
 _SLACK = 4 * BATCH
 
-#: Exit codes: nothing is left, a bound was reached, errors and no progress,
-#: and a bound that is no bound.
+#: Exit codes: nothing is left; a run with ``max_count`` migrated rows; a migration failed while no
+#: rows were migrated, or made no progress; ``max_count`` is not valid.
 DONE, MORE, FAILED, INVALID = 0, 1, 2, 127
 
 
@@ -61,7 +61,7 @@ class Migration:
 class ProgressGuard:
     """Checks that a migration which reports migrated rows leaves fewer of them.
 
-    It counts rarely: when as many rows are reported as there were at the last count.
+    It counts rarely: when more rows are reported than there were at the last count.
 
     :param count: returns the number of rows that remain.
     :ivar waiting: the result of the last count.
@@ -128,16 +128,16 @@ def run(
     migrations: Mapping[str, Migration],
     report: Report = lambda name, done, waiting: None,
 ) -> RunResult:
-    """Run the migrations until no row is migrated any more, or ``max_count`` rows were.
+    """Run the migrations until no row is migrated any more, or once for ``max_count`` rows.
 
     A migration that makes no progress is stopped while the others continue; the run has then
     failed.
 
     :param max_count: None: run batches of ``BATCH`` rows until the end.
-    :param say: called with a line for each batch that found rows.
+    :param say: called with a line for each batch that found rows, and for each error.
     :param report: called after each batch with the name of its migration, the number of rows
-        that it migrated in this run, and the number of rows at the start; not called if
-        ``max_count`` bounds the run.
+        that it migrated in this run, and the number of rows at the start; not called if that
+        is 0, or if ``max_count`` bounds the run.
     """
     if max_count is None:
         say(f"Running batches of {BATCH} until complete")
@@ -175,7 +175,7 @@ class _Run:
         self._waited: dict[str, int] = {}
 
     def batch(self, size: int) -> tuple[int, bool]:
-        """Run each migration once, for ``size`` rows in total.
+        """Run each migration once, until ``size`` rows in total are migrated.
 
         :returns: the number of migrated rows, and whether a migration failed.
         """
@@ -206,7 +206,7 @@ class _Run:
     def _migrate(self, name: str, size: int) -> tuple[int, int]:
         """Run one batch of a migration.
 
-        :raises NoProgress: those before it changed nothing.
+        :raises NoProgress: the batches so far did not reduce the number of rows.
         """
         migration = self._migrations[name]
         if self._counts and name not in self._progress:
@@ -219,7 +219,7 @@ class _Run:
 
 
 def render_table(outcome: RunResult) -> Iterator[str]:
-    """Return a table with one line for each migration that ran."""
+    """Yield the lines of a table with a row for each migration that ran."""
     rows = [("Migration", "Total Found", "Completed")]
     rows += [(name, str(found), str(done)) for name, (found, done) in outcome.counts.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]

@@ -20,7 +20,7 @@ UPSTREAM_VERSION_TABLE = "alembic_version"
 
 
 def no_report(_what: str, _done: int, _total: int) -> None:
-    """Report nothing."""
+    """Ignore the progress."""
 
 
 def is_ours(name: str | None, kind: str, _parents: Any) -> bool:
@@ -62,7 +62,7 @@ def is_known(revision: str) -> bool:
 def upgrade(connection: sa.Connection, report: Report = no_report) -> None:
     """Run the revisions that the database lacks, in the transaction of ``connection``.
 
-    :param report: called with the number of revisions that have run.
+    :param report: called after each revision with the number of those that have run.
     """
     settings = alembic_config(connection)
     lacking = sum(1 for _ in scripts().iterate_revisions("head", current(connection) or "base"))
@@ -78,7 +78,7 @@ def stamp(connection: sa.Connection, revision: str | None, table: str = VERSION_
     :param revision: None: remove the record.
     """
     context = migration.MigrationContext.configure(connection, opts={"version_table": table})
-    context._ensure_version_table()  # Alembic has no public name for it
+    context._ensure_version_table()  # Alembic has no public method for this
     version = context._version
     connection.execute(sa.delete(version))
     if revision is not None:

@@ -1,4 +1,4 @@
-"""Create the schema of a new database, or empty one, for tests and embedders."""
+"""Create the schema of a new database, or empty a database, for tests and embedders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def create(connection_url: str) -> None:
 
 
 def empty(connection_url: str) -> None:
-    """Delete all rows that ``create`` did not insert."""
+    """Delete all rows that ``create`` did not insert, and reset the serials of changes."""
     engine = sa.create_engine(connection_url, poolclass=sa.NullPool)
     with engine.begin() as connection:
         connection.execute(

@@ -16,7 +16,7 @@ from placement_core.migrations.all_tables import metadata
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaggingSequence:
-    """A sequence whose next id is, or was, in use.
+    """A sequence whose next id does not exceed the largest id in its table.
 
     :ivar name: the name of the sequence, for SQL.
     :ivar following: the next id that it returns.
@@ -43,7 +43,7 @@ def find_behind(connection: sa.Connection) -> list[LaggingSequence]:
 
 
 def repair(connection: sa.Connection, say: Callable[[str], None]) -> None:
-    """Set the sequences that are behind, while their tables are locked against inserts.
+    """Advance the sequences that are behind, while their tables are locked against inserts.
 
     Called with the exclusive lock held; idempotent.
 
@@ -53,7 +53,7 @@ def repair(connection: sa.Connection, say: Callable[[str], None]) -> None:
     for behind in find_behind(connection):
         connection.exec_driver_sql(
             f"LOCK TABLE {quote(behind.table)} IN SHARE ROW EXCLUSIVE MODE")
-        # Once more under the lock, which keeps inserts out.
+        # Read again under the lock, because rows may have been inserted before it.
         for now in _find_lag(connection, metadata.tables[behind.table]):
             connection.execute(sa.select(sa.func.setval(now.name, now.largest)))
         say(f"{behind}; it was set")
@@ -68,7 +68,7 @@ def _find_lag(connection: sa.Connection, table: sa.Table) -> Iterator[LaggingSeq
     name: str | None = connection.scalar(
         sa.select(sa.func.pg_get_serial_sequence(quote(table.name), column.name)))
     if name is None:
-        return  # its ids come from elsewhere
+        return  # no sequence generates its ids
     row = connection.execute(
         sa.select(sa.column("last_value"), sa.column("is_called"))
         .select_from(sa.text(name))).one()

@@ -32,6 +32,12 @@ def create_table(
         create_index(on, index, name, columns)
 
 
+def add_column(on: operations.Operations, table: str, column: sa.Column[Any]) -> None:
+    """Add a column to a table unless it has it."""
+    if column.name not in {each["name"] for each in sa.inspect(on.get_bind()).get_columns(table)}:
+        on.add_column(table, column)
+
+
 def create_index(
     on: operations.Operations, name: str, table: str, columns: list[str]
 ) -> None:
@@ -41,7 +47,7 @@ def create_index(
 
 
 def add_revision(on: operations.Operations, name: str) -> None:
-    """Give writers of a body of records a row to wait for, unless there is one."""
+    """Insert the row of ``revisions`` that serializes writers of ``name``, unless it exists."""
     revisions = sa.table(
         "revisions", sa.column("name"), sa.column("serial"), sa.column("txn"))
     connection = on.get_bind()

@@ -29,7 +29,7 @@ class SchemaError(errors.ConfigurationError):
 
 
 def _silent(_line: str) -> None:
-    """Say nothing."""
+    """Ignore the line."""
 
 
 def sync(
@@ -67,7 +67,8 @@ def version(settings: Settings) -> str | None:
 def require_newest(database: Database) -> None:
     """Check that the schema has the newest revision.
 
-    :raises SchemaError: it has not; the message names the revision and the command to run.
+    :raises SchemaError: it has not; the message names the revisions and, if the schema is not
+        newer, the command to run.
     """
     with database.snapshot.connect() as connection:
         revision = revisions.current(connection)
@@ -89,6 +90,7 @@ def release(settings: Settings, say: Say = _silent) -> None:
     too.
 
     :raises SchemaError: the database has no version of this schema, or an unknown one.
+    :raises exclusive.Busy: another process uses the database.
     """
     with exclusive.transaction(settings) as connection:
         revision = revisions.current(connection)
@@ -120,7 +122,7 @@ def _sync(connection: sa.Connection, say: Say, report: Report) -> str:
     else:
         revisions.upgrade(connection, report)
         if upstreams:
-            # On SQLite, a revision may have created a fenced table anew, without its trigger.
+            # On SQLite, a revision may have re-created a fenced table, without its triggers.
             fence.put_up(connection, say)
         say(f"the schema is at {revisions.head()}")
     sequences.repair(connection, say)

@@ -2,7 +2,7 @@
 
 A request with a limit receives the first candidates only, and clients such as nova prefer what
 comes first. So the order decides which hosts fill up, and what room is left for later requests.
-Without a limit, the order changes nothing but the order of the answer.
+Without a limit, the answer has the same candidates in another order.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class CandidateOrder(abc.ABC):
     api_version = 1
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:  # noqa: B027
-        """Take the service's options; an order with some of its own registers them here.
+        """Take the service's options; an order registers its own options here.
 
-        :raises errors.ConfigurationError: one of them makes no sense.
+        :raises errors.ConfigurationError: an option of the order is not valid.
         """
 
     @abc.abstractmethod

@@ -57,7 +57,7 @@ class ComputeUnavailable(errors.Unavailable):
 
 
 class ComputeRefused(errors.Conflict):
-    """The compute service refused a call, and will until somebody changes something."""
+    """The compute service refused a call, and will again until the cause is removed."""
 
     code = "reservations.compute.refused"
 
@@ -212,7 +212,7 @@ class ComputeDriver(abc.ABC):
         :returns: as ``delete_flavor_servers``.
         """
 
-    # What there is -------------------------------------------------------------
+    # Audit ---------------------------------------------------------------------
 
     @abc.abstractmethod
     def made(self) -> Mapping[str, frozenset[str]]:

@@ -1,7 +1,7 @@
 """Construct the drivers that options choose, and name them in their errors.
 
-Errors of the domain (``errors.Error``) and of the database pass unchanged. Any other exception is
-a defect of the driver, and is raised again with the name of the driver.
+Errors of the domain (``errors.Error``) pass unchanged; so do those of the database, except in a
+constructor. Any other exception is a defect of the driver, and is raised again with its name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def make(conf: cfg.ConfigOpts, choice: DriverChoice, base: type[T]) -> T:
     """Load and construct a driver.
 
     :raises errors.ConfigurationError: the driver cannot be loaded (``loader.load``), or its
-        constructor raised an exception.
+        constructor raised an exception. An ``errors.Error`` of the constructor is not wrapped.
     """
     namespace = f"{loader.PREFIX}{choice.kind}"
     # Drivers of every kind are constructed from the options, which ``base`` does not declare.

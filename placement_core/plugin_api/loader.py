@@ -90,7 +90,7 @@ def find_distribution(namespace: str, name: str) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the type of an exception and the first line of what it says."""
+    """Return the type of an exception and the first line of its message."""
     first_line, _, _ = str(error).strip().partition("\n")
     return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
 

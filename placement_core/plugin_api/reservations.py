@@ -2,7 +2,7 @@
 
 The resource type that a client names, such as ``physical:host``, selects the plugin. The plugin
 says what a reservation needs: whole hosts, slots on hosts, or amounts of something that is on no
-host. The room ``reservations`` decides whether everything that a lease needs fits next to the
+host. The package ``reservations`` decides whether everything that a lease needs fits next to the
 bookings of other leases. Plugins allocate nothing themselves, so reservations of different
 plugins in one lease do not compete: a lease is refused only if no arrangement of them fits.
 Windows are half-open: a host whose lease ends at noon is free at noon.

@@ -83,7 +83,7 @@ class CandidateOrderContract(_Mixin):
         self.assertEqual(CandidateOrder.api_version, order.api_version)
 
     def test_every_tree_has_a_rank(self) -> None:
-        """Ranks are finite for any requested and free amounts, also of classes no tree has."""
+        """Each tree has a finite rank, unless all have the same; free amounts may be 0."""
         order = self.make_order()
         for trees in _draw_trees():
             self._rank(order, trees)

@@ -85,7 +85,7 @@ class ComputeContract(_Mixin):
         self.driver = self.given(HOSTS)
 
     def _twice(self, call: Callable[..., object], *values: object, **named: object) -> None:
-        """Make a call twice; both return the same."""
+        """Make a call twice; both have to return the same."""
         self.assertEqual(call(*values, **named), call(*values, **named))
 
     def _expect(self, expected: object, found: Callable[[], object]) -> None:
@@ -253,7 +253,7 @@ class ComputeContract(_Mixin):
         self._expect(stays, self.servers)
 
     def test_preemptible_servers(self) -> None:
-        """Only preemptible servers are deleted for a reservation."""
+        """Only the preemptible servers on the host are deleted."""
         stays = set()
         if self.driver.acts:
             stays = {self.boot(HOST, project_id=PROJECT),
@@ -263,7 +263,7 @@ class ComputeContract(_Mixin):
         self._expect(stays, self.servers)
 
     def test_a_life_of_slots(self) -> None:
-        """All calls of an instance reservation, each made twice, leave no objects."""
+        """The calls of an instance reservation, most of them repeated, leave no objects."""
         for host in HOSTS:
             self.driver.add_to_freepool(host)
         self._twice(
@@ -284,7 +284,7 @@ class ComputeContract(_Mixin):
         self._expect((set(), set(HOSTS)), lambda: (self.servers(), self.freepool()))
 
     def test_a_life_of_hosts(self) -> None:
-        """All calls of a host reservation, each made twice, leave no objects."""
+        """The calls of a host reservation, most of them repeated, leave no objects."""
         for host in HOSTS:
             self.driver.add_to_freepool(host)
         self._twice(self.driver.put_host_aggregate, LEASE, PROJECT)

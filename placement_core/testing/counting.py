@@ -69,7 +69,7 @@ class CountingContract(_Mixin):
         """
         raise NotImplementedError
 
-    # What there is ------------------------------------------------------------
+    # Helpers ------------------------------------------------------------------
 
     def _amounts(self, factor: int) -> dict[str, int]:
         return {name: factor * (place + 1) for place, name in enumerate(self.classes)}
@@ -115,7 +115,7 @@ class CountingContract(_Mixin):
     # Projects -----------------------------------------------------------------
 
     def test_it_says_what_it_counts(self) -> None:
-        """``units`` has the units of the suite, and ``folded`` maps to units among them."""
+        """``units`` has the units of the suite; ``folded`` maps units outside it into it."""
         driver, _ = self.given([])
         if driver.units is None:
             self.assertEqual({}, dict(driver.folded))
@@ -225,7 +225,7 @@ class CountingContract(_Mixin):
     # Server groups ------------------------------------------------------------
 
     def test_server_group_members(self) -> None:
-        """Members of a user count in all projects."""
+        """Members that belong to the user count once each, in all projects."""
         one, two, three, four = world = self._world()
         driver, ctx = self.given(world)
         gone = running(99, PROJECT, USER, {}).uuid
@@ -238,7 +238,7 @@ class CountingContract(_Mixin):
             self.assertEqual([], list(count.missing_cells))
             self.assertTrue(count.source)
 
-    # Being asked ----------------------------------------------------------------
+    # Repeated and concurrent counts -------------------------------------------
 
     def test_asked_again(self) -> None:
         """Repeated counts return the same, also after ``forget``."""

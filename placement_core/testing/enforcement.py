@@ -54,7 +54,7 @@ class ModelContract(_Mixin):
         """Return the model to test."""
         raise NotImplementedError
 
-    # What it is -------------------------------------------------------------
+    # Attributes -------------------------------------------------------------
 
     def test_it_says_what_it_is(self) -> None:
         """The model has a name, a description and its own ``api_version``."""
@@ -81,7 +81,7 @@ class ModelContract(_Mixin):
                 self.assertEqual(lineage[-1].id, bindings[0].node_id, case)
 
     def test_what_is_unlimited_is_left_out(self) -> None:
-        """``bindings`` returns no unlimited ones, for which usage need not be counted."""
+        """``bindings`` returns no unlimited limits, so that no usage is counted for them."""
         model = self.make_model()
         for case, lineage, tree in self._lineages(model):
             bindings = model.bindings(lineage, tree.limits, tree.default)
@@ -153,7 +153,7 @@ class ModelContract(_Mixin):
                             for excess in model.judge("vcpus", bindings, usages, delta)]
                 self.assertEqual(broken, reported, case)
 
-    # Whether limits may stand side by side --------------------------------------
+    # Whether limits are consistent ----------------------------------------------
 
     def test_trees_without_limits_are_fine(self) -> None:
         """Trees without limits have no clashes, also the empty tree."""
@@ -333,7 +333,7 @@ def _within_time(call: Callable[..., T], *arguments: object) -> T:
     def run() -> None:
         try:
             answer.set_result(call(*arguments))
-        except Exception as error:  # noqa: BLE001 (raised again by whoever waits)
+        except Exception as error:  # noqa: BLE001 (``result`` raises it again)
             answer.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()

@@ -69,7 +69,7 @@ def sharing_provider(
 
 
 def new_uuid() -> str:
-    """Return a uuid that nothing has."""
+    """Return a random uuid."""
     return str(uuid.uuid4())
 
 

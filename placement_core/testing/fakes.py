@@ -65,7 +65,7 @@ class MemoryCatalog(CatalogDriver):
     def regions(
         self, ctx: Context, *, parent_region_id: str | None = None
     ) -> Sequence[Region]:
-        """Return regions: all, or those below one."""
+        """Return all regions, or the direct children of one region."""
         self._answer("regions")
         return [each for each in self._regions.values()
                 if parent_region_id in (None, each.parent_region_id)]
@@ -79,7 +79,7 @@ class MemoryCatalog(CatalogDriver):
         self, ctx: Context, *, service_type: str | None = None,
         name: str | None = None,
     ) -> Sequence[Service]:
-        """Return the services of a type and name."""
+        """Return the services of a type and a name."""
         self._answer("services")
         return [each for each in self._services.values()
                 if service_type in (None, each.type) and name in (None, each.name)]
@@ -93,7 +93,7 @@ class MemoryCatalog(CatalogDriver):
         self, ctx: Context, *, service_id: str | None = None, region_id: str | None = None,
         interface: str | None = None,
     ) -> Sequence[Endpoint]:
-        """Return the endpoints of a service in a region."""
+        """Return the endpoints of a service, a region and an interface."""
         self._answer("endpoints")
         return [each for each in self._endpoints.values()
                 if service_id in (None, each.service_id)
@@ -126,12 +126,12 @@ class MemoryCatalog(CatalogDriver):
                 and parent_id in (None, each.parent_id)]
 
     def lineage(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
-        """Return a node and those above it, the root first."""
+        """Return a node and its ancestors, the root first."""
         self._answer("lineage")
         return tuple(self._node(each) for each in reversed(self._upwards(node_id)))
 
     def subtree(self, ctx: Context, node_id: str) -> tuple[Node, ...]:
-        """Return a node and those below it, parents before children."""
+        """Return a node and its descendants, parents before children."""
         self._answer("subtree")
         found, level = [node_id], [node_id]
         while level:
@@ -141,7 +141,7 @@ class MemoryCatalog(CatalogDriver):
         return tuple(self._node(each) for each in found)
 
     def depth(self, ctx: Context) -> int:
-        """Return how many levels the deepest tree has."""
+        """Return the number of levels of the deepest tree."""
         self._answer("depth")
         return max((len(self._upwards(each)) for each in (*self._domains, *self._projects)),
                    default=0)

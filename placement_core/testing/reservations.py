@@ -65,7 +65,7 @@ class ReservationsContract(_Mixin):
         """Return the plugin to test, with its options."""
         raise NotImplementedError
 
-    # What it says of itself --------------------------------------------------
+    # Attributes --------------------------------------------------------------
 
     def test_version(self) -> None:
         """The class of the plugin has its own ``api_version``, which is the present one."""
@@ -89,7 +89,7 @@ class ReservationsContract(_Mixin):
         self.assertTrue(_accepts(plugin.update_schema, {}))
 
     def test_capacities(self) -> None:
-        """Capacities are integers from 0 on."""
+        """Capacities are integers, not negative."""
         for what, amount in self.plugin().capacities().items():
             self.assertIsInstance(what, str)
             self.assertIs(int, type(amount))
@@ -119,7 +119,7 @@ class ReservationsContract(_Mixin):
                 plugin.need(_spec(plugin, plugin.values(given)), HOSTS)
 
     def test_numbers(self) -> None:
-        """Numeric fields accept integers from 1 on (some from 0 on) up to the largest amount."""
+        """Numeric fields refuse all but integers from 1 (some from 0) to the largest amount."""
         numbers = [field for field, value in self.fields.items() if type(value) is int]
         for field in numbers:
             if field not in self.may_be_zero:

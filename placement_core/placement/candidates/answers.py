@@ -11,8 +11,7 @@ Source: spec placement_api §4.4.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -63,16 +62,17 @@ def _render_requests(
     snapshot: CapacitySnapshot, candidates: Candidates, form: ResponseFormat
 ) -> list[str]:
     parts, columns = candidates.parts, candidates.columns
-    entries: Sequence[Any] = snapshot.entries
+    entries = snapshot.entries
     if all(column is columns[0] for column in columns):
         template, _ = _make_template(snapshot, parts, (0,) * len(parts), form)
         pieces = template.split("%s")
-        return [entries[row].provider.uuid.join(pieces) for row in columns[0]]
+        return [entry.provider.uuid.join(pieces) for entry in entries.select(columns[0])]
     texts = [""] * len(candidates)
     for pattern, places in _group_by_pattern(columns).items():
         template, gaps = _make_template(snapshot, parts, pattern, form)
         uuids = {
-            gap: [entries[columns[gap][place]].provider.uuid for place in places]
+            gap: [entry.provider.uuid
+                  for entry in entries.select(map(columns[gap].__getitem__, places))]
             for gap in set(gaps)}
         filled = map(template.__mod__, zip(*[uuids[gap] for gap in gaps], strict=True))
         for place, text in zip(places, filled, strict=True):
@@ -150,14 +150,15 @@ def _render_summaries(
     for part, column in zip(candidates.parts, candidates.columns, strict=True):
         if part.resources and (column is not candidates.columns[0] or not used):
             used.update(dict.fromkeys(column))
-    entries: Sequence[Any] = snapshot.entries
     classes = None if form.all_classes else frozenset(
         class_id for part in candidates.parts for class_id in part.resources)
     if not request.nested:
-        return [_render_summary(snapshot, entries[row], form, classes) for row in used]
+        return [_render_summary(snapshot, entry, form, classes)
+                for entry in snapshot.entries.select(used)]
     tops = _find_roots(snapshot, used)
     if form.all_classes and form.traits and form.trees:
-        return [entries[top].summary or _keep_summary(snapshot, top) for top in tops]
+        return [entry.summary or _keep_summary(snapshot, top)
+                for top, entry in zip(tops, snapshot.entries.select(tops), strict=True)]
     return [_render_tree_summary(snapshot, top, form, classes) for top in tops]
 
 

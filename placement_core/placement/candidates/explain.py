@@ -115,7 +115,7 @@ def explain_candidates(
     """
     trace = Trace()
     choices = search.choose(snapshot, request, trace, exclude_reserved=exclude_reserved)
-    combinations = _examine(choices)
+    combinations = examine(choices)
     limit = min((most for most in (request.limit, max_candidates) if most is not None),
                 default=None)
     found, cut = _count_candidates(snapshot, request, limit, exclude_reserved=exclude_reserved)
@@ -163,7 +163,7 @@ def _count_candidates(
 def _summarize_steps(
     snapshot: CapacitySnapshot, steps: Iterable[FilterStep], group: str | None
 ) -> list[FilterResult]:
-    return [FilterResult(*_describe_filter(snapshot, step), int(np.count_nonzero(step.mask)))
+    return [FilterResult(*describe_filter(snapshot, step), int(np.count_nonzero(step.mask)))
             for step in steps if step.group == group]
 
 
@@ -174,11 +174,11 @@ def _count_trait_bearers(plan: Plan, steps: Iterable[FilterStep]) -> list[Filter
         if step.filter == filters.TRAITS:
             count = np.count_nonzero(
                 reasons.find_trait_bearers(plan.snapshot, plan.parts, before.mask, step.wanted))
-            found.append(FilterResult(*_describe_filter(plan.snapshot, step), int(count)))
+            found.append(FilterResult(*describe_filter(plan.snapshot, step), int(count)))
     return found
 
 
-def _describe_filter(snapshot: CapacitySnapshot, step: FilterStep) -> tuple[str, str]:
+def describe_filter(snapshot: CapacitySnapshot, step: FilterStep) -> tuple[str, str]:
     """Return the parameter and the value that make a filter."""
     name, form = _WORDS[step.filter]
     if step.filter == filters.RESOURCES:
@@ -214,7 +214,7 @@ _WORDS: dict[str, tuple[str, Callable[..., str]]] = {
 }
 
 
-def _examine(choices: Choices) -> CombinationsExplanation:
+def examine(choices: Choices) -> CombinationsExplanation:
     """Judge the combinations, trees taking turns, as many as ``MOST_EXAMINED``."""
     plan = choices.plan
     sharing = plan.snapshot.sharing_providers().keys()

@@ -333,7 +333,7 @@ def find_anchors(
         mask &= ~forbidden
         trace.note(None, NO_ROOT_TRAITS, request.root_traits.forbidden, mask)
     for part in parts:
-        mask &= _find_reached_roots(snapshot, part, part.home, part.away)
+        mask &= find_reached_roots(snapshot, part, part.home, part.away)
         trace.note(None, PART, part, mask)
     for group in request.groups:
         for names in () if group.suffix else group.traits.required:
@@ -342,7 +342,7 @@ def find_anchors(
             met = np.zeros(snapshot.size, dtype=bool)
             for part in parts:
                 if not part.granular:
-                    met |= _find_reached_roots(snapshot, part, part.home & having,
+                    met |= find_reached_roots(snapshot, part, part.home & having,
                                                [row for row in part.away if having[row]])
             mask &= met
             trace.note(None, TRAITS, names, mask)
@@ -360,7 +360,7 @@ def _list_sharing(snapshot: CapacitySnapshot, reserved: Mask | None) -> Iterable
     return sharing if reserved is None else [row for row in sharing if not reserved[row]]
 
 
-def _find_reached_roots(
+def find_reached_roots(
     snapshot: CapacitySnapshot, part: RequestPart, home: Mask, away: list[int]
 ) -> Mask:
     """Return the rows of roots of the trees that these providers can serve."""

@@ -196,7 +196,7 @@ class Choices:
                     if (roots[after] == batch)[after > at].any():
                         return None
                     columns[number] = rows[at]
-            keep = _judge(plan, columns)
+            keep = judge(plan, columns)
             for rows_found, column in zip(found, columns, strict=False):
                 legal = column if keep is None else column[keep]
                 rows_found.extend(legal[:left].tolist())
@@ -218,7 +218,7 @@ class Choices:
             batch.trees() for batch in self.batches(randomize=randomize))
 
 
-def _judge(plan: Plan, columns: list[Rows]) -> Mask | None:
+def judge(plan: Plan, columns: list[Rows]) -> Mask | None:
     """Judge combinations given as one column for each part; None: all are legal."""
     keep: Mask | None = None
 
