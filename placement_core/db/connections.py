@@ -10,12 +10,17 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
+import threading
 import time
 from typing import Any
 
 import sqlalchemy as sa
 
 from placement_core.db.availability import Availability
+
+#: How long who finds ``most`` connections in use waits for one before it connects. A read takes
+#: less than a millisecond, and connecting several.
+_PATIENCE_SECONDS = 0.05
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ class ReadConnections:
 
     :param engine: connects; its connections commit each statement.
     :param availability: is told which connections are in use.
-    :param most: so many are kept for whoever reads next.
+    :param most: so many are kept for whoever reads next. While so many are in use, others wait
+        a little before they connect, too.
     :param recycle_seconds: for how long one is used.
     """
 
@@ -58,9 +64,23 @@ class ReadConnections:
         self._most = most
         self._recycle_seconds = recycle_seconds
         self._idle: collections.deque[ReadConnection] = collections.deque()
+        self._in_use = 0
+        self._returned = threading.Condition(threading.Lock())
 
     def check_out(self) -> ReadConnection:
         """Return a connection that nobody else has."""
+        with self._returned:
+            if self._in_use >= self._most:
+                self._returned.wait_for(
+                    lambda: self._in_use < self._most, timeout=_PATIENCE_SECONDS)
+            self._in_use += 1
+        try:
+            return self._find_or_connect()
+        except BaseException:
+            self._end_use()
+            raise
+
+    def _find_or_connect(self) -> ReadConnection:
         while True:
             try:
                 connection = self._idle.pop()
@@ -82,11 +102,18 @@ class ReadConnections:
             self._idle.append(connection)
         else:
             connection.close()
+        self._end_use()
 
     def discard(self, connection: ReadConnection) -> None:
         """Close a connection that does not work."""
         self._availability.end_use(connection.of_driver)
         connection.close()
+        self._end_use()
+
+    def _end_use(self) -> None:
+        with self._returned:
+            self._in_use -= 1
+            self._returned.notify()
 
     def close(self) -> None:
         """Close those that nobody has."""

@@ -10,6 +10,10 @@ from placement_core.context import Context
 from placement_core.db import transactions
 from placement_core.db.database import Database
 from placement_core.placement import allocations, tables
+from placement_core.placement.allocations import grouped_writes
+from placement_core.placement.allocations.gates import Undecided, WriteRequest
+from placement_core.placement.allocations.grouped_writes import GroupedWrite
+from placement_core.testing import factories
 from tests import databases
 from tests.functional.db import proxy
 from tests.functional.placement import claims
@@ -121,6 +125,57 @@ class TestLostCommits(LostTestCase):
         threading.Thread(target=come_back, daemon=True).start()
         self.claim({self.host: {"VCPU": 2}}, ctx=self.far, seen=None)
         self.assert_once()
+
+
+@databases.on_each_database
+class TestLostCommitsOfGroups(LostTestCase):
+    """The COMMIT of two writes that share a transaction."""
+
+    def write_together(self):
+        self.others = factories.new_uuid()
+        requests = [WriteRequest([self.write({self.host: {"VCPU": 2}}, consumer=uuid, seen=None)])
+                    for uuid in (self.consumer, self.others)]
+        return grouped_writes.apply_together(
+            self.far, [GroupedWrite(request, []) for request in requests], [], self.owners)
+
+    def assert_made(self, outcomes, made):
+        self.assertTrue(self.proxy.happened.wait(20))
+        self.assertEqual(["applied"] * 2, outcomes)
+        for uuid in (self.consumer, self.others):
+            self.assertEqual({self.host.uuid: {"VCPU": 2}} if made else {}, self.held(uuid))
+
+    def test_the_answer_is_lost(self):
+        self.proxy.arm("cut_answer")
+        self.assert_made(self.write_together(), made=True)
+
+    def test_the_commit_is_late(self):
+        self.proxy.arm("delay", seconds=1.0)
+        self.assert_made(self.write_together(), made=True)
+
+    def test_the_commit_is_lost(self):
+        self.proxy.arm("cut_request")
+        self.assertEqual([Undecided()] * 2, self.write_together())
+        self.assertEqual([{}, {}], [self.held(), self.held(self.others)])
+
+    def test_the_connection_is_lost_before(self):
+        self.proxied.dispose()
+        self.proxy.arm("cut_answer", word=b"UPDATE inventories")
+        self.assertEqual([Undecided()] * 2, self.write_together())
+
+    def test_the_database_stays_away(self):
+        self.addCleanup(setattr, transactions, "_LOOK_UP_PAUSES_SECONDS",
+                        transactions._LOOK_UP_PAUSES_SECONDS)
+        transactions._LOOK_UP_PAUSES_SECONDS = (0.05, 0.05)
+        for loss, made in (("cut_answer", True), ("cut_request", False)):
+            self.proxy.arm(loss, then_refuse=True)
+            for outcome in self.write_together():
+                self.assertIsInstance(outcome, errors.Unavailable)
+                self.assertIn("whether it was made is not known yet", str(outcome))
+            self.proxy.refusing = False
+            self.assertEqual([made] * 2, [bool(self.held()), bool(self.held(self.others))])
+            self.wait_until_it_answers()
+            self.claim({}, ctx=self.far)
+            self.claim({}, ctx=self.far, consumer=self.others)
 
 
 @databases.on_each_database

@@ -1,6 +1,8 @@
 import dataclasses
 import datetime
 import os
+import threading
+from unittest import mock
 
 import sqlalchemy as sa
 
@@ -143,6 +145,16 @@ class TestReadConnections(base.DatabaseTestCase):
             found.check_in(connection)
         again = [found.check_out() for _ in range(3)]
         self.assertEqual(2, len([connection for connection in again if connection in taken]))
+
+    def test_who_finds_all_in_use_waits_for_one(self):
+        found = self.connections()
+        first, second = found.check_out(), found.check_out()
+        threading.Timer(0.01, found.check_in, [first]).start()
+        with mock.patch.object(connections, "_PATIENCE_SECONDS", 30):
+            self.assertIs(first, found.check_out())
+        third = found.check_out()  # nobody gives one back
+        self.assertNotIn(third, (first, second))
+        self.assertTrue(self.works(third))
 
     def test_what_is_old_or_a_parents_is_not_used(self):
         found = self.connections(recycle_seconds=0)
