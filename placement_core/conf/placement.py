@@ -41,6 +41,14 @@ OPTIONS: list[cfg.Opt] = [
         "client is told.",
     ),
     cfg.IntOpt(
+        "max_grouped_consumers",
+        default=32,
+        min=1,
+        help="Writes of allocations that wait in one process at the same moment share a "
+        "transaction: those of at most so many consumers. 1 gives each write a transaction of "
+        "its own.",
+    ),
+    cfg.IntOpt(
         "max_allocation_candidates",
         default=-1,
         min=-1,

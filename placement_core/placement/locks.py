@@ -17,12 +17,13 @@ Source: design §4.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping
 
 import sqlalchemy as sa
 
 from placement_core.changes import kinds
-from placement_core.db import Session, arrays, failures, lists
+from placement_core.db import Session, arrays, failures, lists, row_locks
 from placement_core.placement import tables
 
 _providers = tables.resource_providers
@@ -38,8 +39,17 @@ _LOCK = (
 )
 
 
+#: The same for any number of rows with one step.
+_LOCK_MANY = (
+    sa.update(_providers)
+    .where(row_locks.locked_in_order(_providers.c.id, lists.among(_providers.c.id, "ids")))
+    .values(revision=_providers.c.revision + 1,
+            generation=_providers.c.generation + sa.bindparam("step"))
+)
+
+
 def _lock_arrays() -> sa.Update:
-    """Build the same for any number of rows, for PostgreSQL.
+    """Build the same for any number of rows, each with its own step, for PostgreSQL.
 
     An UPDATE alone would take them in the order of its plan.
     """
@@ -60,6 +70,9 @@ def _lock_arrays() -> sa.Update:
 
 
 _LOCK_ARRAYS = _lock_arrays()
+_RAISE_MANY = (
+    sa.update(_providers).where(lists.among(_providers.c.id, "ids"))
+    .values(generation=_providers.c.generation + sa.bindparam("step")))
 _RAISE_GENERATION = (
     sa.update(_providers)
     .where(_providers.c.id == sa.bindparam("of_id"))
@@ -71,7 +84,7 @@ _LOCK_AT_GENERATION = _LOCK.where(_providers.c.generation == sa.bindparam("seen"
 def lock_providers(session: Session, steps: Mapping[int, int]) -> None:
     """Lock the rows of providers, in the order of their ids, until the commit.
 
-    :param steps: {provider id: how far its generation rises, 0 or 1}.
+    :param steps: {provider id: how far its generation rises}.
     :raises failures.TransactionConflict: one of them was removed meanwhile;
         ``retry_writes`` begins again and finds out which.
     """
@@ -81,14 +94,27 @@ def lock_providers(session: Session, steps: Mapping[int, int]) -> None:
     if len(rows) == 1:
         met = session.execute_write(_LOCK, rows[0])
     elif session.dialect == "postgresql":
-        # By arrays: psycopg would send the rows one by one.
         met = session.execute_write(_LOCK_ARRAYS, arrays.columns(rows))
     else:
-        met = session.execute_write(_LOCK, rows)
+        met = _lock_by_step(session, steps)
     if met != len(rows):
         raise failures.TransactionConflict
     for key in steps:
         session.record_change(kinds.PROVIDER, key)
+
+
+def _lock_by_step(session: Session, steps: Mapping[int, int]) -> int:
+    """Lock many rows with a statement for each step; return how many there were."""
+    by_step: dict[int, list[int]] = collections.defaultdict(list)
+    for key in sorted(steps):
+        by_step[steps[key]].append(key)
+    common = max(by_step, key=lambda step: len(by_step[step]))
+    # All at once, because they are to be locked in order; the others are locked by then.
+    met = session.execute_write(_LOCK_MANY, {"ids": sorted(steps), "step": common})
+    for step, ids in by_step.items():
+        if step != common:
+            session.execute_write(_RAISE_MANY, {"ids": ids, "step": step - common})
+    return met
 
 
 def lock_at_generation(session: Session, provider_id: int, *, seen: int, step: int) -> bool:

@@ -18,10 +18,18 @@ from placement_core.amounts import Amount
 from placement_core.context import Context
 from placement_core.db import Session, TransactionConflict
 from placement_core.placement.allocations import usage_delta
-from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
+from placement_core.placement.allocations.gates import (
+    Check,
+    Gate,
+    PlannedWrite,
+    Refusals,
+    WriteRequest,
+)
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.usage_delta import Amounts
 from placement_core.placement.usage import project_usage
+from placement_core.placement.usage.usage_index import ProjectSet
+from placement_core.plugin_api.enforcement import Binding
 from placement_core.quota import errors, locked_usage, recheck_order
 from placement_core.quota.decisions import Decisions, ProjectLimits, UsageLookup
 from placement_core.quota.limit_sources import LimitSource
@@ -34,6 +42,8 @@ Mode = Literal["audit", "enforce"]
 
 #: (project id, user id)
 _User = tuple[str, str]
+#: Makes the usage lookup of a project.
+_GetLookup = Callable[[ProjectLimits], UsageLookup]
 
 
 class QuotaGuard(Gate):
@@ -66,11 +76,7 @@ class QuotaGuard(Gate):
         if not writes or request.inventories is not None:
             return Check()  # writes that shrink or reshape usage are never refused
         try:
-            return _QuotaCheck(
-                self._decisions, self._nodes, self._mode,
-                [write.consumer_uuid for write in writes] if self._record_grants else [],
-                self._fetch(ctx, {(write.project_id, write.user_id) for write in writes}),
-                self._owners)
+            return self._fetch(ctx, {(write.project_id, write.user_id) for write in writes})
         except TransactionConflict:
             raise
         except core_errors.Unavailable as error:
@@ -104,10 +110,205 @@ class QuotaGuard(Gate):
                 for node_id in decisions.bound_nodes(limits))})
         return _PreparedLimits(project_limits, users_limits, node_ids, project_ids)
 
+    def decide(
+        self, ctx: Context, checks: Sequence[Check], writes: Sequence[PlannedWrite]
+    ) -> Refusals:
+        """Refuse writes that exceed a limit, with every limit that they exceed.
+
+        The nodes of all writes are locked, and the usage below them is read, once. A write
+        counts for those behind it, unless it is refused.
+
+        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
+        """
+        growths = {
+            position: growth
+            for position, (check, write) in enumerate(zip(checks, writes, strict=True))
+            if isinstance(check, _PreparedLimits)
+            and (growth := self._find_growth(check, write)) is not None}
+        if not growths:
+            return {}
+        session = writes[0].session
+        if self._mode == "enforce":
+            self._nodes.lock(session, {
+                node_id: row_id for growth in growths.values()
+                for node_id, row_id in growth.node_ids.items()})
+        get_lookup = self._read_usage(ctx, session, list(growths.values()))
+        earlier = _EarlierWrites(writes if len(writes) > 1 else ())
+        refusals = {}
+        for position in range(len(writes)):
+            if position in growths:
+                refusal = self._judge(ctx, growths[position], get_lookup, earlier)
+                if refusal is not None:
+                    refusals[position] = refusal
+            if len(writes) > 1 and position not in refusals:
+                earlier.changes.add(position)
+        return refusals
+
+    def _judge(
+        self, ctx: Context, growth: _Growth, get_lookup: _GetLookup,
+        earlier: _EarlierWrites,
+    ) -> errors.QuotaExceeded | None:
+        """Return the refusal of a write, or None.
+
+        :param earlier: the writes before it in the same transaction.
+        """
+        exceeded_limits = [*self._exceeded_by_projects(growth, get_lookup, earlier),
+                           *self._exceeded_by_users(ctx, growth, earlier)]
+        if not exceeded_limits:
+            if self._record_grants:
+                recheck_order.record_acceptance(
+                    growth.write.session, growth.node_ids.values(),
+                    [write.consumer_uuid for write in growth.write.writes if write.allocations])
+            metrics.count_decision(self._mode, "allowed")
+            return None
+        refusal = errors.QuotaExceeded(exceeded_limits)
+        if self._mode == "enforce":
+            metrics.count_decision(self._mode, "refused")
+            return refusal
+        metrics.count_decision(self._mode, "would_be_refused")
+        LOG.warning("quota guard (audit): would be refused: %s", refusal)
+        return None
+
+    def _find_growth(self, limits: _PreparedLimits, write: PlannedWrite) -> _Growth | None:
+        """Return what of a write limits bind; None: its usage does not grow."""
+        growth = usage_delta.measure(write)
+        if not (growth.projects or growth.users):
+            return None
+        deltas = {
+            project_id: self._deltas(
+                self._decisions.limit_names(limits.project_limits[project_id], amounts_), amounts_)
+            for project_id, amounts_ in growth.projects.items()}
+        user_deltas = {
+            user: self._deltas(limits.users_limits[user], amounts_)
+            for user, amounts_ in growth.users.items() if user in limits.users_limits}
+        bound = {
+            binding.node_id for project_id, names in deltas.items() for name in names
+            for binding in self._decisions.bindings(limits.project_limits[project_id], name)}
+        bound |= {project_id for (project_id, _), names in user_deltas.items() if names}
+        return _Growth(write, limits, deltas, user_deltas, {
+            node_id: limits.node_ids[node_id] for node_id in bound})
+
+    def _deltas(self, names: Collection[str], growth: Amounts) -> dict[str, int]:
+        """Return how much each resource grows, by name; only resources that grow."""
+        deltas = {}
+        resources = self._decisions.resources
+        for name in filter(resources.is_guarded, names):
+            delta = sum(growth.get(unit, 0) for unit in resources.units(name))
+            if delta > 0:
+                deltas[name] = delta
+        return deltas
+
+    def _read_usage(
+        self, ctx: Context, session: Session, growths: Sequence[_Growth]
+    ) -> _GetLookup:
+        """Return a function that makes the usage lookup of each project.
+
+        The revision of limits is read even if none seems to bind, because one may by now.
+
+        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
+        """
+        project_limits = [
+            limits for growth in growths for limits in growth.limits.project_limits.values()]
+        project_ids: dict[str, int] = {}
+        for growth in growths:
+            if growth.limits.project_ids is None:
+                return self._read_index(ctx, project_limits)
+            counted = {
+                project for project_id, names in growth.deltas.items() for name in names
+                for limits in [growth.limits.project_limits[project_id]]
+                for binding in self._decisions.bindings(limits, name)
+                for project in limits.counted_projects(binding).project_ids}
+            project_ids |= {name: id_ for name, id_ in growth.limits.project_ids.items()
+                            if name in counted}
+        return self._read_locked_usage(session, project_ids, project_limits)
+
+    def _read_index(
+        self, ctx: Context, project_limits: Sequence[ProjectLimits]
+    ) -> _GetLookup:
+        decisions = self._decisions
+        usages = decisions.read_usages_under_locks(ctx)
+        if not all(decisions.is_current(limits, usages) for limits in project_limits):
+            raise TransactionConflict
+        return lambda limits: decisions.make_usage_lookup(usages, limits)
+
+    def _read_locked_usage(
+        self, session: Session, project_ids: Mapping[str, int],
+        project_limits: Sequence[ProjectLimits],
+    ) -> _GetLookup:
+        try:
+            state, used = locked_usage.read(session, project_ids)
+        except TransactionConflict:
+            self._owners.forget_projects()
+            raise
+        if not all(self._decisions.matches_state(limits, state) for limits in project_limits):
+            self._decisions.forget()
+            raise TransactionConflict
+        return lambda limits: lambda binding, units: sum(
+            used.get((project, unit), 0)
+            for project in limits.counted_projects(binding).project_ids for unit in units)
+
+    def _exceeded_by_projects(
+        self, growth: _Growth, get_lookup: _GetLookup, earlier: _EarlierWrites,
+    ) -> Iterator[ExceededLimit]:
+        for project_id, project_deltas in growth.deltas.items():
+            limits = growth.limits.project_limits[project_id]
+            lookup = get_lookup(limits)
+
+            def used(
+                binding: Binding, units: Collection[str], *, limits: ProjectLimits = limits,
+                lookup: UsageLookup = lookup,
+            ) -> int:
+                return lookup(binding, units) + earlier.sum_of_projects(
+                    limits.counted_projects(binding), units)
+
+            for excess in self._decisions.judge(limits, project_deltas, used):
+                yield ExceededLimit(
+                    excess.binding.node_id, excess.resource_name, excess.binding.scope,
+                    excess.binding.source, excess.binding.limit, excess.usage, excess.delta)
+
+    def _exceeded_by_users(
+        self, ctx: Context, growth: _Growth, earlier: _EarlierWrites,
+    ) -> Iterator[ExceededLimit]:
+        for (project_id, user_id), user_deltas in growth.user_deltas.items():
+            if not user_deltas:
+                continue
+            used = project_usage.read(
+                ctx, [project_id], user_id=user_id, moves_once=True).get(project_id, {})
+            for name, delta in sorted(user_deltas.items()):
+                limit = growth.limits.users_limits[project_id, user_id][name]
+                units = self._decisions.resources.units(name)
+                used_now = sum(used.get(unit, 0) for unit in units) + earlier.changes.sum_of_user(
+                    growth.write, project_id, user_id, units)
+                if amounts.is_over(limit, used_now, delta):
+                    yield ExceededLimit(
+                        project_id, name, "user", "set", limit, used_now, delta, user_id)
+
+
+class _EarlierWrites:
+    """What the writes of a transaction change, as far as they come before the next one.
+
+    :ivar changes: of the writes that were decided and not refused.
+    """
+
+    def __init__(self, writes: Sequence[PlannedWrite]) -> None:
+        self.changes = usage_delta.NamedChanges(writes)
+        #: {a set of projects: those in it whose usage the writes change}
+        self._changed: dict[ProjectSet, frozenset[str]] = {}
+
+    def sum_of_projects(self, projects: ProjectSet, units: Collection[str]) -> int:
+        """Return by how much projects use more of the units together."""
+        if not self.changes.projects:
+            return 0
+        changed = self._changed.get(projects)
+        if changed is None:
+            changed = self._changed[projects] = self.changes.projects.intersection(
+                projects.project_ids)
+        return self.changes.sum_of_projects(changed, units)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _PreparedLimits:
-    """The limits that bind the owners of some writes.
+class _PreparedLimits(Check):
+    """The limits that bind the owners of a write, as they were before its transaction.
 
     :ivar project_limits: {project: the limits that bind it}.
     :ivar users_limits: {user: {resource name: limit}}, for users that have limits.
@@ -122,147 +323,17 @@ class _PreparedLimits:
     project_ids: Mapping[str, int] | None
 
 
-class _QuotaCheck(Check):
-    """The guard's part in one attempt."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Growth:
+    """What a write adds to the usage of projects and users.
 
-    def __init__(
-        self, decisions: Decisions, nodes: LimitNodes, mode: Mode, recorded: Sequence[str],
-        prepared: _PreparedLimits, owners: Owners,
-    ) -> None:
-        self._decisions = decisions
-        self._nodes = nodes
-        self._owners = owners
-        self._mode = mode
-        #: The consumers to record as accepted, for re-checks.
-        self._recorded = recorded
-        self._project_limits = prepared.project_limits
-        self._users_limits = prepared.users_limits
-        self._node_ids = prepared.node_ids
-        self._project_ids = prepared.project_ids
+    :ivar deltas: {project: {resource name: amount}}, of resources that grow.
+    :ivar user_deltas: {user: likewise}, of users that have limits.
+    :ivar node_ids: {node with a limit on something that grows: the id of its row}.
+    """
 
-    def decide(self, ctx: Context, write: PlannedWrite) -> None:
-        """Refuse a write that exceeds a limit.
-
-        :raises errors.QuotaExceeded: with every limit that it exceeds.
-        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
-        """
-        growth = usage_delta.measure(write)
-        if not (growth.projects or growth.users):
-            return
-        deltas = {
-            project_id: self._deltas(
-                self._decisions.limit_names(self._project_limits[project_id], changes), changes)
-            for project_id, changes in growth.projects.items()}
-        user_deltas = {
-            user: self._deltas(self._users_limits[user], changes)
-            for user, changes in growth.users.items() if user in self._users_limits}
-        node_ids = {node_id: self._node_ids[node_id]
-                    for node_id in self._bound_nodes(deltas, user_deltas)}
-        if self._mode == "enforce":
-            self._nodes.lock(write.session, node_ids)
-        get_lookup = self._read_usage(ctx, write.session, deltas)
-        exceeded_limits = [*self._exceeded_by_projects(get_lookup, deltas),
-                           *self._exceeded_by_users(ctx, user_deltas)]
-        if exceeded_limits:
-            self._refuse(errors.QuotaExceeded(exceeded_limits))
-            return
-        if self._recorded:
-            recheck_order.record_acceptance(write.session, node_ids.values(), self._recorded)
-        metrics.count_decision(self._mode, "allowed")
-
-    def _refuse(self, refusal: errors.QuotaExceeded) -> None:
-        """Refuse a write, or log that it would be refused."""
-        if self._mode == "enforce":
-            metrics.count_decision(self._mode, "refused")
-            raise refusal
-        metrics.count_decision(self._mode, "would_be_refused")
-        LOG.warning("quota guard (audit): would be refused: %s", refusal)
-
-    def _deltas(self, names: Collection[str], growth: Amounts) -> dict[str, int]:
-        """Return how much each resource grows, by name; only resources that grow."""
-        deltas = {}
-        resources = self._decisions.resources
-        for name in filter(resources.is_guarded, names):
-            delta = sum(growth.get(unit, 0) for unit in resources.units(name))
-            if delta > 0:
-                deltas[name] = delta
-        return deltas
-
-    def _bound_nodes(
-        self, deltas: Mapping[str, Mapping[str, int]],
-        user_deltas: Mapping[_User, Mapping[str, int]],
-    ) -> set[str]:
-        """Return the nodes with a finite limit on something that grows."""
-        node_ids = {
-            binding.node_id for project_id, names in deltas.items() for name in names
-            for binding in self._decisions.bindings(self._project_limits[project_id], name)}
-        return node_ids | {
-            project_id for (project_id, _), names in user_deltas.items() if names}
-
-    def _read_usage(
-        self, ctx: Context, session: Session, deltas: Mapping[str, Mapping[str, int]]
-    ) -> Callable[[ProjectLimits], UsageLookup]:
-        """Return a function that makes the usage lookup of each project.
-
-        The revision of limits is read even if none seems to bind, because one may by now.
-
-        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
-        """
-        if self._project_ids is None:
-            return self._read_index(ctx)
-        counted = {
-            project for project_id, names in deltas.items() for name in names
-            for binding in self._decisions.bindings(self._project_limits[project_id], name)
-            for project in self._project_limits[project_id].counted_projects(binding).project_ids}
-        return self._read_locked_usage(ctx, session, {
-            name: id_ for name, id_ in self._project_ids.items() if name in counted})
-
-    def _read_index(self, ctx: Context) -> Callable[[ProjectLimits], UsageLookup]:
-        decisions = self._decisions
-        usages = decisions.read_usages_under_locks(ctx)
-        if not all(decisions.is_current(limits, usages)
-                   for limits in self._project_limits.values()):
-            raise TransactionConflict
-        return lambda limits: decisions.make_usage_lookup(usages, limits)
-
-    def _read_locked_usage(
-        self, ctx: Context, session: Session, project_ids: Mapping[str, int]
-    ) -> Callable[[ProjectLimits], UsageLookup]:
-        try:
-            state, used = locked_usage.read(session, project_ids)
-        except TransactionConflict:
-            self._owners.forget_projects()
-            raise
-        if not all(self._decisions.matches_state(limits, state)
-                   for limits in self._project_limits.values()):
-            self._decisions.forget()
-            raise TransactionConflict
-        return lambda limits: lambda binding, units: sum(
-            used.get((project, unit), 0)
-            for project in limits.counted_projects(binding).project_ids for unit in units)
-
-    def _exceeded_by_projects(
-        self, get_lookup: Callable[[ProjectLimits], UsageLookup],
-        deltas: Mapping[str, Mapping[str, int]],
-    ) -> Iterator[ExceededLimit]:
-        for project_id, project_deltas in deltas.items():
-            limits = self._project_limits[project_id]
-            for excess in self._decisions.judge(limits, project_deltas, get_lookup(limits)):
-                yield ExceededLimit(
-                    excess.binding.node_id, excess.resource_name, excess.binding.scope,
-                    excess.binding.source, excess.binding.limit, excess.usage, excess.delta)
-
-    def _exceeded_by_users(
-        self, ctx: Context, deltas: Mapping[_User, Mapping[str, int]]
-    ) -> Iterator[ExceededLimit]:
-        for (project_id, user_id), user_deltas in deltas.items():
-            if not user_deltas:
-                continue
-            used = project_usage.read(
-                ctx, [project_id], user_id=user_id, moves_once=True).get(project_id, {})
-            for name, delta in sorted(user_deltas.items()):
-                limit = self._users_limits[project_id, user_id][name]
-                used_now = sum(used.get(unit, 0) for unit in self._decisions.resources.units(name))
-                if amounts.is_over(limit, used_now, delta):
-                    yield ExceededLimit(
-                        project_id, name, "user", "set", limit, used_now, delta, user_id)
+    write: PlannedWrite
+    limits: _PreparedLimits
+    deltas: Mapping[str, Mapping[str, int]]
+    user_deltas: Mapping[_User, Mapping[str, int]]
+    node_ids: Mapping[str, int]

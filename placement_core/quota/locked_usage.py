@@ -78,7 +78,8 @@ def read(
 
     :param project_ids: {project: the id of its row}.
     :returns: usages are {(project, resource class or CONSUMERS): used}.
-    :raises TransactionConflict: the rows differ, because another database was restored.
+    :raises TransactionConflict: the rows differ: one was removed as unused, or another database
+        was restored.
     """
     revision, present = "", {}
     used: dict[tuple[str, str], int] = {}

@@ -8,13 +8,14 @@ Source: design §4 and §5.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 
+from placement_core import db, metrics
 from placement_core.caches import BoundedCache
 from placement_core.context import Context
-from placement_core.db import Session, TransactionConflict, inserts, lists, row_locks
+from placement_core.db import Session, TransactionConflict, clock, inserts, lists, row_locks
 from placement_core.quota import tables
 
 _nodes = tables.limit_nodes
@@ -25,7 +26,25 @@ _LOCK = (
     sa.update(_nodes)
     .where(row_locks.locked_in_order(_nodes.c.id, sa.and_(
         lists.among(_nodes.c.id, "ids"), lists.among(_nodes.c.node_id, "node_ids"))))
-    .values(revision=_nodes.c.revision + 1))
+    .values(revision=_nodes.c.revision + 1, locked_at=clock.now()))
+
+#: How long a row that is not locked is kept.
+_KEPT_SECONDS = 86_400
+#: How many rows one transaction dates or removes.
+_BATCH = 200
+
+_is_undated = _nodes.c.locked_at.is_(None)
+_is_unused = _nodes.c.locked_at < clock.in_seconds(
+    sa.literal_column(str(-_KEPT_SECONDS), sa.Integer))
+_of_ids = lists.among(_nodes.c.id, "ids")
+#: Without the highest id, which SQLite would use again for another node.
+_CANDIDATES = (
+    sa.select(_nodes.c.id)
+    .where(sa.or_(_is_undated, _is_unused), _nodes.c.id > sa.bindparam("after"),
+           _nodes.c.id < sa.select(sa.func.max(_nodes.c.id)).scalar_subquery())
+    .order_by(_nodes.c.id).limit(_BATCH))
+_DATE = sa.update(_nodes).where(_of_ids, _is_undated).values(locked_at=clock.now())
+_REMOVE = sa.delete(_nodes).where(_of_ids, _is_unused)
 
 #: How many ids are cached.
 _MOST_IDS = 100_000
@@ -34,7 +53,7 @@ _MOST_IDS = 100_000
 class LimitNodes:
     """The rows of limit nodes in one database. Thread-safe.
 
-    Their ids are cached, because rows are never deleted.
+    Their ids are cached. A row that was removed meanwhile is noticed when it is to be locked.
     """
 
     def __init__(self) -> None:
@@ -66,8 +85,8 @@ class LimitNodes:
         """Lock rows until the commit.
 
         :param ids: {node: id of its row}, from ``ensure``.
-        :raises TransactionConflict: a row is missing, or is another node's: another database
-            was restored in this one's place.
+        :raises TransactionConflict: a row is missing, because it was removed as unused, or is
+            another node's: another database was restored in this one's place.
         """
         if not ids:
             return
@@ -76,6 +95,33 @@ class LimitNodes:
         if locked != len(row_ids):
             self.forget()
             raise TransactionConflict
+
+
+def remove_unused(ctx: Context) -> int:
+    """Remove the rows that have not been locked for a day; return how many.
+
+    Any number of processes may do so at the same time, beside claims: these insert a row again
+    if it was removed before they could lock it.
+    """
+    removed, after = 0, -1
+    while ids := _read_candidates(ctx, after):
+        removed += _date_or_remove(ctx, ids)
+        after = ids[-1]
+    metrics.count_removed_rows(_nodes.name, removed)
+    return removed
+
+
+@db.retry_writes
+def _read_candidates(ctx: Context, after: int) -> Sequence[int]:
+    with db.read_once(ctx) as session:
+        return session.execute(_CANDIDATES, {"after": after}).scalars().all()
+
+
+@db.retry_writes
+def _date_or_remove(ctx: Context, ids: Sequence[int]) -> int:
+    with db.write(ctx) as session:
+        session.execute(_DATE, {"ids": ids})
+        return session.execute(_REMOVE, {"ids": ids}).rowcount
 
 
 def _read_ids(connection: sa.Connection, node_ids: Collection[str]) -> dict[str, int]:

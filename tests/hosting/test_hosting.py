@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import http.client
 import json
 import os
@@ -213,10 +214,58 @@ class TestRivals(base.DatabaseTestCase):
         for service in services:
             _, usages = service.request("GET", f"/resource_providers/{provider}/usages")
             self.assertEqual({"VCPU": self.PLACES}, usages["usages"])
+        self.assertEqual(self.PLACES, len(self._stored()))
+
+    def test_one_server_is_killed(self) -> None:
+        """What was acknowledged stays, and the other server fills exactly what is left."""
+        connection = self.database.url.render_as_string(hide_password=False)
+        killed, other = (self.useFixture(serving.Service(connection)) for _ in range(2))
+        provider = self._provider(other)
+        acknowledged: list[str] = []
+        unexpected: list[object] = []
+        start = threading.Barrier(2 * self.CLIENTS)
+
+        def client(number: int) -> None:
+            service = (killed, other)[number % 2]
+            kept = http.client.HTTPConnection(service.address, timeout=120)
+            start.wait()
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                for _ in range(self.CLAIMS // self.CLIENTS):
+                    consumer = str(uuid.uuid4())
+                    status, document = service.request(
+                        "PUT", f"/allocations/{consumer}", _claim(provider), connection=kept)
+                    if status == 204:
+                        acknowledged.append(consumer)
+                    elif "exceed the capacity" not in str(document):
+                        unexpected.append(document)
+                    if len(acknowledged) > self.PLACES // 3 and killed.process.poll() is None:
+                        os.killpg(killed.process.pid, signal.SIGKILL)
+                return
+            if service is other:
+                unexpected.append("the other server failed, too")
+
+        threads = [threading.Thread(target=client, args=(n,)) for n in range(2 * self.CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], unexpected)
+        self.assertEqual(-signal.SIGKILL, killed.process.wait())
+        stored = self._stored()
+        self.assertEqual(self.PLACES, len(stored))
+        self.assertEqual(set(), set(acknowledged) - stored)
+
+    def _stored(self) -> set[str]:
+        """Return the consumers, each of which has one allocation of 1, and no more is used."""
         with self.database.autocommit.connect() as session:
             used = session.scalar(sa.select(tables.inventories.c.used))
-            rows = session.scalar(sa.select(sa.func.sum(tables.allocations.c.used)))
-        self.assertEqual((self.PLACES, self.PLACES), (used, int(rows)))
+            rows = session.execute(sa.select(
+                tables.allocations.c.consumer_id, tables.allocations.c.used)).all()
+            consumers = set(session.scalars(sa.select(tables.consumers.c.uuid)))
+        self.assertEqual({1}, {row.used for row in rows})
+        self.assertEqual(used, len(rows))
+        self.assertEqual(consumers, {row.consumer_id for row in rows})
+        return consumers
 
     def _provider(self, service: serving.Service) -> str:
         provider = str(uuid.uuid4())
@@ -239,15 +288,8 @@ class TestRivals(base.DatabaseTestCase):
             kept = http.client.HTTPConnection(service.address, timeout=120)
             start.wait()
             for _ in range(self.CLAIMS // self.CLIENTS):
-                body = {
-                    "allocations": {provider: {"resources": {"VCPU": 1}}},
-                    "project_id": "rivals",
-                    "user_id": "rival",
-                    "consumer_type": "INSTANCE",
-                    "consumer_generation": None,
-                }
-                path = f"/allocations/{uuid.uuid4()}"
-                status, document = service.request("PUT", path, body, connection=kept)
+                status, document = service.request(
+                    "PUT", f"/allocations/{uuid.uuid4()}", _claim(provider), connection=kept)
                 answers[status] += 1
                 if status != 204 and "exceed the capacity" not in str(document):
                     unexpected.append(document)
@@ -260,3 +302,9 @@ class TestRivals(base.DatabaseTestCase):
             thread.join()
         self.assertEqual([], unexpected)
         return dict(answers)
+
+
+def _claim(provider: str) -> dict[str, object]:
+    return {
+        "allocations": {provider: {"resources": {"VCPU": 1}}}, "project_id": "rivals",
+        "user_id": "rival", "consumer_type": "INSTANCE", "consumer_generation": None}

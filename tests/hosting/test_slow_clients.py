@@ -92,7 +92,7 @@ class TestServe(SlowClientsTestCase):
 
     def test_bodies_have_none(self) -> None:
         """This is why it does not meet the public alone."""
-        bodies = [self.connect(_HEAD) for _ in range(4)]
+        bodies = [self.connect(_HEAD) for _ in range(16)]
         time.sleep(1)
         self.assertIsNone(self.status("/resource_providers", 2))
         for connection in bodies:

@@ -7,7 +7,8 @@ allocations. ``owners`` has the projects and users of consumers.
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,10 +26,13 @@ _consumers, _allocations = tables.consumers, tables.allocations
 #: How many consumers are inserted in one transaction, or deleted by one statement.
 _BATCH = 100
 
+#: {kind of owner: the name of its parameter}
+_OWNERS = {"projects": "project", "users": "user", "types": "type"}
 
-def _select_id(kind: str) -> sa.ScalarSelect[Any]:
+
+def _select_id(kind: str, place: int | str = "") -> sa.ScalarSelect[Any]:
     table, name = TABLES[kind]
-    parameter = {"projects": "project", "users": "user", "types": "type"}[kind]
+    parameter = f"{_OWNERS[kind]}{place}"
     return sa.select(table.c.id).where(name == sa.bindparam(parameter)).scalar_subquery()
 
 
@@ -92,13 +96,53 @@ def _insert_arrays() -> sa.Executable:
     ).returning(_consumers.c.uuid)
 
 
+@functools.cache
+def _insert_many(count: int) -> sa.Insert:
+    """Build ``_insert_values`` for ``count`` consumers, with a parameter for each value.
+
+    A type that is None or missing is left out.
+    """
+    return sa.insert(_consumers).inline().values([
+        {"uuid": sa.bindparam(f"uuid{place}"), "project_id": _select_id("projects", place),
+         "user_id": _select_id("users", place), "consumer_type_id": _select_id("types", place),
+         "generation": sa.literal_column("1")} for place in range(count)])
+
+
+def _raise_arrays() -> sa.Executable:
+    """Build the statement that increments the generations of any number of consumers.
+
+    For PostgreSQL. It locks the rows in the order of their uuids, and returns the uuids of those
+    that exist and have the generation that is expected.
+    """
+    expected = arrays.rows("given", {"of_uuid": _consumers.c.uuid.type, "seen": sa.Integer})
+    locked = (
+        sa.select(_consumers.c.id, expected.c.seen)
+        .join(expected, expected.c.of_uuid == _consumers.c.uuid)
+        .order_by(_consumers.c.uuid)
+        .with_for_update(of=_consumers, key_share=True).cte("locked"))
+    return (
+        sa.update(_consumers)
+        # Named twice: a plan that was made while there were few would look at all.
+        .where(_consumers.c.id == locked.c.id, lists.among(_consumers.c.uuid, "of_uuid"),
+               sa.or_(locked.c.seen == records.ANY_GENERATION,
+                      _consumers.c.generation == locked.c.seen))
+        .values(generation=_consumers.c.generation + 1)
+        .returning(_consumers.c.uuid))
+
+
 _INSERT_ARRAYS = _insert_arrays()
+_RAISE_ARRAYS = _raise_arrays()
 _INSERT = {typed: _insert(typed=typed) for typed in (False, True)}
 _INSERT_VALUES = {typed: _insert_values(typed=typed) for typed in (False, True)}
 _RAISE = (
     sa.update(_consumers)
     .where(_consumers.c.uuid == sa.bindparam("of_uuid"))
     .values(generation=_consumers.c.generation + 1)
+)
+_LOWER = (
+    sa.update(_consumers)
+    .where(lists.among(_consumers.c.uuid, "uuids"))
+    .values(generation=_consumers.c.generation - 1)
 )
 _RAISE_SEEN = _RAISE.where(_consumers.c.generation == sa.bindparam("seen"))
 _GENERATION = sa.select(_consumers.c.generation).where(_consumers.c.uuid == sa.bindparam("uuid"))
@@ -157,17 +201,51 @@ def lock_or_insert(session: db.Session, writes: Sequence[records.AllocationWrite
     for write in writes:
         if not is_consumer_uuid(write.consumer_uuid):
             raise errors.MalformedConsumer(write.consumer_uuid)
-    existed = set()
+    existed, refused = lock_or_insert_each(session, writes)
+    for refusal in refused.values():
+        raise refusal
+    return existed
+
+
+def lock_or_insert_each(
+    session: db.Session, writes: Sequence[records.AllocationWrite]
+) -> tuple[set[str], dict[str, errors.ConsumerGenerationConflict]]:
+    """Do the same for writes that do not depend on each other.
+
+    :returns: the uuids of the consumers that existed, and the refusals, by the uuids of
+        consumers; the rows of these are not locked.
+    :raises TransactionConflict: as ``lock_or_insert``.
+    """
+    existed, refused = set(), {}
     ordered = sorted(writes, key=lambda write: write.consumer_uuid)
     inserted = _insert_together(session, [write for write in ordered if write.allocations
                                     and write.expected_generation is None])
+    existed |= _raise_together(session, [
+        write for write in ordered if write.expected_generation is not None])
     for write in ordered:
-        if write.consumer_uuid in inserted:
+        if write.consumer_uuid in inserted or write.consumer_uuid in existed:
             continue
-        if _raise_generation(session, write) or (
-                write.allocations and _insert_consumer(session, write)):
-            existed.add(write.consumer_uuid)
-    return existed
+        try:
+            if _raise_generation(session, write) or (
+                    write.allocations and _insert_consumer(session, write)):
+                existed.add(write.consumer_uuid)
+        except errors.ConsumerGenerationConflict as refusal:
+            refused[write.consumer_uuid] = refusal
+    return existed, refused
+
+
+def undo(
+    session: db.Session, writes: Sequence[records.AllocationWrite], existed: Collection[str]
+) -> None:
+    """Undo what ``lock_or_insert_each`` did for writes that it did not refuse.
+
+    :param existed: its result. The rows stay locked.
+    """
+    raised = sorted(write.consumer_uuid for write in writes if write.consumer_uuid in existed)
+    if raised:
+        session.execute_write(_LOWER, {"uuids": raised})
+    remove(session, sorted(write.consumer_uuid for write in writes
+                           if write.allocations and write.consumer_uuid not in existed))
 
 
 def _raise_generation(session: db.Session, write: records.AllocationWrite) -> bool:
@@ -202,8 +280,10 @@ def _insert_together(
 
     :returns: the uuids of the inserted consumers.
     """
-    if session.dialect != "postgresql" or len(writes) < 2:
+    if len(writes) < 2 or session.dialect == "sqlite":
         return set()
+    if session.dialect == "mysql":
+        return _insert_batches(session, writes)
     try:
         inserted = session.execute(_INSERT_ARRAYS, {
             "uuid": [write.consumer_uuid for write in writes],
@@ -213,6 +293,47 @@ def _insert_together(
     except db_exception.DBDuplicateEntry:
         raise TransactionConflict from None
     return set(inserted.scalars())
+
+
+def _insert_batches(
+    session: db.Session, writes: Sequence[records.AllocationWrite]
+) -> set[str]:
+    """Insert consumers, many with one statement, up to a batch of which one exists."""
+    inserted: set[str] = set()
+    for start in range(0, len(writes), _BATCH):
+        batch = writes[start:start + _BATCH]
+        if not _insert_batch(session, batch):
+            break
+        inserted |= {write.consumer_uuid for write in batch}
+    return inserted
+
+
+def _insert_batch(session: db.Session, writes: Sequence[records.AllocationWrite]) -> bool:
+    """Insert all consumers, or none if one exists; return whether they were inserted."""
+    parameters = {
+        f"{name}{place}": value for place, write in enumerate(writes) for name, value in (
+            ("uuid", write.consumer_uuid), ("project", write.project_id),
+            ("user", write.user_id), ("type", write.consumer_type))}
+    return _insert_on_mysql(session, _insert_many(len(writes)), parameters)
+
+
+def _raise_together(
+    session: db.Session, writes: Sequence[records.AllocationWrite]
+) -> set[str]:
+    """Increment the generations of consumers that exist and have the expected one.
+
+    :returns: their uuids.
+    """
+    writes = [
+        write for write in writes if records.ANY_GENERATION <= (write.expected_generation or 0)
+        <= locks.LARGEST_INTEGER]
+    if session.dialect != "postgresql" or len(writes) < 2:
+        return set()
+    raised = session.execute(_RAISE_ARRAYS, {
+        "of_uuid": [write.consumer_uuid for write in writes],
+        # JSON Schema takes 2.0 for an integer.
+        "seen": [int(write.expected_generation or 0) for write in writes]})
+    return set(raised.scalars())
 
 
 def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> bool:
@@ -235,20 +356,29 @@ def _insert_row(
 ) -> bool:
     """Insert a consumer; return whether a row was inserted."""
     if session.dialect == "mysql":
-        # A statement that fails leaves the rest of a transaction as it is there.
-        try:
-            session.execute_write(_INSERT_VALUES[typed], values)
-        except db_exception.DBDuplicateEntry:
-            return False
-        except (db_exception.DBError, sa.exc.IntegrityError) as error:
-            if failures.is_missing_value(error):
-                raise OwnerMissing from error
-            raise
-        return True
+        return _insert_on_mysql(session, _INSERT_VALUES[typed], values)
     try:
         return session.execute_write(_INSERT[typed], values) == 1
     except db_exception.DBDuplicateEntry:
         raise TransactionConflict from None
+
+
+def _insert_on_mysql(
+    session: db.Session, statement: sa.Insert, values: Mapping[str, object]
+) -> bool:
+    """Insert all rows, or none if one exists; return whether they were inserted.
+
+    A statement that fails leaves the rest of a transaction as it is there.
+    """
+    try:
+        session.execute_write(statement, values)
+    except db_exception.DBDuplicateEntry:
+        return False
+    except (db_exception.DBError, sa.exc.IntegrityError) as error:
+        if failures.is_missing_value(error):
+            raise OwnerMissing from error
+        raise
+    return True
 
 
 def _lock_unused(session: db.Session, uuid: str) -> bool:

@@ -2,13 +2,15 @@
 
 Quota, access to reserved hosts and held claims are gates, which this room does not know. Each gate
 is created once. For each attempt at a write it creates a check (``Gate.prepare``), which has the
-state of this attempt, so an attempt that is rolled back leaves nothing behind.
+state of this attempt, so an attempt that is rolled back leaves nothing behind. A gate decides
+about all writes of a transaction together (``Gate.decide``), usually about one.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from placement_core import errors
 from placement_core.context import Context
@@ -24,15 +26,24 @@ class WriteRequest:
 
     :ivar writes: at most one for each consumer.
     :ivar inventories: for a reshape, the new inventories of the providers that it names.
+    :ivar deletes: whether it is a deletion of a consumer's allocations: it is refused if there
+        are none, and generations of providers do not change.
+    :ivar choose: chooses the allocations in the transaction, before anything else is locked;
+        ``writes`` then are those that it would have chosen before, of the same consumers or more.
     """
 
     writes: Sequence[AllocationWrite]
     inventories: NewInventories | None = None
+    deletes: bool = False
+    choose: Callable[[Session], Sequence[AllocationWrite]] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlannedWrite:
-    """An attempt whose allocations are written, and whose consumers and providers are locked."""
+    """A write whose consumers and providers are locked, and whose changes are computed.
+
+    If it is alone in its transaction, its allocations are written; else those of none are.
+    """
 
     session: Session
     writes: Sequence[AllocationWrite]
@@ -53,17 +64,17 @@ class Check:
     def consumers_locked(self, session: Session, writes: Sequence[AllocationWrite]) -> None:
         """React after the consumers are locked, before their allocations are replaced."""
 
-    def decide(self, ctx: Context, write: PlannedWrite) -> None:
-        """Decide whether the write is allowed, with consumers and providers locked.
-
-        The check may take locks of its own (limit nodes). The usage of inventories and the usage
-        counters are not written yet.
-
-        :raises errors.Error: the write is refused, and the transaction is rolled back.
-        """
-
     def applied(self, session: Session) -> None:
         """Write the gate's own rows, after the usage of the inventories was changed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Undecided:
+    """A gate does not decide about a write together with others; it is attempted alone."""
+
+
+#: {position of a write: why it is not applied}
+Refusals: TypeAlias = Mapping[int, errors.Error | Undecided]
 
 
 class Gate:
@@ -72,6 +83,19 @@ class Gate:
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
         """Read what the gate needs, outside of the transaction; return the check of an attempt."""
         return Check()
+
+    def decide(
+        self, ctx: Context, checks: Sequence[Check], writes: Sequence[PlannedWrite]
+    ) -> Refusals:
+        """Decide which writes of a transaction are allowed, with consumers and providers locked.
+
+        The gate may take locks of its own (limit nodes). The usage of inventories and the usage
+        counters are not written yet. Each write is decided as if those before it that are not
+        refused were applied. Only a write that is not the only one may be ``Undecided``.
+
+        :param checks: this gate's, one for each write.
+        """
+        return {}
 
     def make_room(self, ctx: Context, request: WriteRequest, refusal: errors.Error) -> bool:
         """Make room for a write that was refused; return whether to try it again."""

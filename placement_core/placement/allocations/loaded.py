@@ -117,7 +117,7 @@ class LoadedRows:
     :ivar classes: {name: id}, without those that do not exist.
     :ivar owners: {consumer uuid: the owner in its row}.
     :ivar held: {consumer uuid: {cell: amount}}, before the write.
-    :ivar held_rows: the ids of the allocations in ``held``.
+    :ivar held_rows: {consumer uuid: the ids of its allocations in ``held``}.
     :ivar uncounted: cells with allocations but no inventory (adopted data).
     :ivar paired: {consumer uuid: moved from}, of the pairs to which the consumers belong. The
         pairs are not locked.
@@ -131,7 +131,7 @@ class LoadedRows:
     classes: dict[str, int] = dataclasses.field(default_factory=dict)
     owners: dict[str, Owner] = dataclasses.field(default_factory=dict)
     held: dict[str, dict[Cell, int]] = dataclasses.field(default_factory=dict)
-    held_rows: list[int] = dataclasses.field(default_factory=list)
+    held_rows: dict[str, list[int]] = dataclasses.field(default_factory=dict)
     uncounted: set[Cell] = dataclasses.field(default_factory=set)
     paired: dict[str, str] = dataclasses.field(default_factory=dict)
     pairs: Mapping[str, moves.Pair] = dataclasses.field(default_factory=dict)
@@ -234,6 +234,6 @@ def _add_holding(
 ) -> None:
     held = rows.held.setdefault(consumer, collections.defaultdict(int))
     held[provider, resource_class] += used
-    rows.held_rows.append(allocation)
+    rows.held_rows.setdefault(consumer, []).append(allocation)
     if not counted:
         rows.uncounted.add((provider, resource_class))

@@ -1,11 +1,13 @@
 """The projects, users and types of consumers.
 
-Their rows are only inserted, in short transactions; a row that is not used is harmless.
+Their rows are inserted in short transactions; a row that is not used is harmless, and is removed
+after a day (``unused_names``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -15,7 +17,7 @@ from oslo_db import exception as db_exception
 from placement_core.context import Context
 from placement_core.db import TransactionConflict, inserts, lists, texts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, records, tables
+from placement_core.placement import errors, records, tables, unused_names
 
 #: {kind of owner: (its table, the column of its name)}.
 TABLES = {
@@ -36,10 +38,12 @@ class OwnerMissing(TransactionConflict):
 def _build_insert(table: sa.Table, name: sa.Column[str]) -> sa.Insert:
     exists = sa.exists().where(name == sa.bindparam("name"))
     return sa.insert(table).from_select(
-        [name.name], sa.select(sa.bindparam("name", type_=name.type)).where(~exists))
+        [name.name], sa.select(sa.bindparam("name", type_=name.type)).where(~exists),
+    ).execution_options(preserve_rowcount=True)
 
 
 _INSERT = {kind: _build_insert(*TABLES[kind]) for kind in TABLES}
+_KEEP = {kind: unused_names.build_keep(*TABLES[kind]) for kind in TABLES}
 _PROJECT_IDS: sa.Select[Any] = sa.select(
     tables.projects.c.external_id, tables.projects.c.id,
 ).where(lists.among(tables.projects.c.external_id, "names"))
@@ -48,8 +52,9 @@ _PROJECT_IDS: sa.Select[Any] = sa.select(
 class Owners:
     """Inserts the rows of owners in one database, and caches which exist. Thread-safe.
 
-    Rows are never deleted while the service runs. If one is missing nevertheless (the database
-    was restored), the INSERT of the consumer inserts nothing, and the cache is cleared.
+    A row that was looked at is not removed for hours, so the cache is emptied after one. If a row
+    is missing nevertheless (the database was restored), the INSERT of the consumer inserts
+    nothing, and the cache is cleared.
 
     :ivar incomplete: the (project, user) of consumers whose clients are too old to name them.
     """
@@ -59,8 +64,9 @@ class Owners:
         # Plain containers, emptied when full: every claim reads them, and an LRU cache with a
         # lock would cost more than reading some rows again. They are replaced, not cleared, so
         # that other threads keep a complete one.
-        #: Names whose rows exist: {(kind, name), …}.
+        #: Names whose rows exist: {(kind, name), …}; and the monotonic time of the first look.
         self._known: set[tuple[str, str]] = set()
+        self._known_since = time.monotonic()
         #: {project: id of its row}.
         self._project_ids: dict[str, int] = {}
 
@@ -74,20 +80,22 @@ class Owners:
         for write in writes:
             if write.allocations:
                 names |= _get_owners(write)
+        if time.monotonic() - self._known_since >= unused_names.TRUSTED_SECONDS:
+            self._forget_names()
         for kind, name in sorted(names - self._known):
             if not texts.is_storable(name):
                 raise errors.InvalidOwner(name)
             try:
                 if ctx.session is not None:
-                    ctx.session.execute(_INSERT[kind], {"name": name})
+                    _insert_or_keep(ctx.session.connection, kind, name)
                     continue  # not known before that transaction is committed
                 with ctx.database.connection(ctx.database.autocommit) as connection:
-                    connection.execute(_INSERT[kind], {"name": name})
+                    _insert_or_keep(connection, kind, name)
             except db_exception.DBDuplicateEntry:
                 if ctx.session is not None:
                     raise TransactionConflict from None
             if len(self._known) >= _MOST_KNOWN:
-                self._known = set()
+                self._forget_names()
             self._known.add((kind, name))
 
     @contextlib.contextmanager
@@ -96,8 +104,11 @@ class Owners:
         try:
             yield
         except OwnerMissing:
-            self._known = set()
+            self._forget_names()
             raise
+
+    def _forget_names(self) -> None:
+        self._known, self._known_since = set(), time.monotonic()
 
     def project_ids(self, ctx: Context, names: Collection[str]) -> dict[str, int]:
         """Return the ids of the rows of projects, inserting missing rows.
@@ -122,8 +133,13 @@ class Owners:
         return {name: known[name] for name in names if name in known}
 
     def forget_projects(self) -> None:
-        """Clear the cache of project ids, because the database was replaced."""
+        """Clear the cache of project ids: a row was removed, or the database replaced."""
         self._project_ids = {}
+
+
+def _insert_or_keep(connection: sa.Connection, kind: str, name: str) -> None:
+    if connection.execute(_INSERT[kind], {"name": name}).rowcount == 0:
+        connection.execute(_KEEP[kind], {"name": name})
 
 
 def _get_owners(write: records.AllocationWrite) -> set[tuple[str, str]]:

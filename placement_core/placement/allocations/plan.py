@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import os_resource_classes as orc
 
@@ -74,7 +74,8 @@ def plan_writes(
     :param raise_generations: whether the generations of providers are incremented; not for
         DELETE.
     """
-    plan = WritePlan(ended=rows.held_rows)
+    plan = WritePlan(ended=[
+        id_ for write in writes for id_ in rows.held_rows.get(write.consumer_uuid, ())])
     holdings = {}
     for write in writes:
         before = rows.held.get(write.consumer_uuid, {})
@@ -91,6 +92,25 @@ def plan_writes(
     plan.pairs = moves.plan_pairs(
         rows.pairs, holdings, rows.others, rows.classes.get(orc.MEMORY_MB))
     return plan
+
+
+def merge_plans(plans: Iterable[WritePlan]) -> WritePlan:
+    """Return the changes of several writes of one transaction, with consumers of their own."""
+    merged = WritePlan()
+    for plan in plans:
+        merged.ended += plan.ended
+        merged.begun += plan.begun
+        merged.moved |= plan.moved
+        merged.emptied += plan.emptied
+        merged.owners |= plan.owners
+        merged.pairs += plan.pairs
+        for cell, delta in plan.deltas.items():
+            merged.deltas[cell] += delta
+        for provider, step in plan.steps.items():
+            merged.steps[provider] = merged.steps.get(provider, 0) + step
+        for key, change in plan.counters.items():
+            merged.counters[key] += change
+    return merged
 
 
 def _collect_wanted(write: AllocationWrite, rows: LoadedRows) -> dict[Cell, int]:

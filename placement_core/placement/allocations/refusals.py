@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from placement_core import db
 from placement_core.context import Context
-from placement_core.db import TransactionConflict
+from placement_core.db import PreparedRead, TransactionConflict, lists
 from placement_core.placement import errors, inventories, tables
 from placement_core.placement.allocations import loaded
 from placement_core.placement.allocations.loaded import Cell, LoadedRows
@@ -19,11 +19,11 @@ from placement_core.placement.records import AllocationWrite, NewInventories
 
 _inventories = tables.inventories
 
-_BOUNDS = sa.select(
+_BOUNDS = PreparedRead(sa.select(
     _inventories.c.resource_provider_id, _inventories.c.resource_class_id, _inventories.c.used,
     _inventories.c.capacity, _inventories.c.min_unit, _inventories.c.max_unit,
     _inventories.c.step_size,
-).where(_inventories.c.resource_provider_id.in_(sa.bindparam("providers", expanding=True)))
+).where(lists.among(_inventories.c.resource_provider_id, "providers")))
 
 
 def check_providers(writes: Sequence[AllocationWrite], rows: LoadedRows) -> None:
@@ -71,11 +71,12 @@ def explaining_refusals(
         return
     with db.read(ctx) as session:
         rows = loaded.read(session, writes, existed=False)
-        bounds = _read_bounds(session, rows, new or {})
-    raise _explain(writes, rows, bounds, plan.deltas) or TransactionConflict
+        bounds = read_bounds(session, rows.providers.values())
+    _add_new_bounds(bounds, rows, new or {})
+    raise find_refusal(writes, rows, bounds, plan.deltas) or TransactionConflict
 
 
-class _InventoryBounds(NamedTuple):
+class InventoryBounds(NamedTuple):
     """The bounds and the usage of an inventory."""
 
     used: int
@@ -85,27 +86,35 @@ class _InventoryBounds(NamedTuple):
     step_size: int
 
 
-def _read_bounds(
-    session: db.Session, rows: LoadedRows, new: NewInventories
-) -> dict[Cell, _InventoryBounds]:
-    bounds = {
-        (row.resource_provider_id, row.resource_class_id): _InventoryBounds(*tuple(row)[2:])
-        for row in session.execute(_BOUNDS, {"providers": sorted(rows.providers.values())})
+def read_bounds(
+    session: db.Session, providers: Collection[int]
+) -> dict[Cell, InventoryBounds]:
+    """Return the bounds and the usage of the inventories of providers, by their ids."""
+    return {
+        (row.resource_provider_id, row.resource_class_id): InventoryBounds(*row[2:])
+        for row in _BOUNDS.fetch_in(session, {"providers": sorted(providers)})
     }
+
+
+def _add_new_bounds(
+    bounds: dict[Cell, InventoryBounds], rows: LoadedRows, new: NewInventories
+) -> None:
     for uuid, (_, made) in new.items():
         for name, values in made.items():
             cell = rows.cell(uuid, name)
-            bounds[cell] = _InventoryBounds(
+            bounds[cell] = InventoryBounds(
                 bounds[cell].used if cell in bounds else 0, inventories.capacity(values),
                 values.min_unit, values.max_unit, values.step_size)
-    return bounds
 
 
-def _explain(
-    writes: Sequence[AllocationWrite], rows: LoadedRows, bounds: Mapping[Cell, _InventoryBounds],
+def find_refusal(
+    writes: Sequence[AllocationWrite], rows: LoadedRows, bounds: Mapping[Cell, InventoryBounds],
     deltas: Mapping[Cell, int],
 ) -> errors.CannotAllocate | None:
-    """Return the error for the first amount, in the order of the request, that does not fit."""
+    """Return the error for the first amount, in the order of the request, that does not fit.
+
+    :param deltas: {cell: change of ``used``} by all writes that count as one with these.
+    """
     amounts = [
         (uuid, name, amount, rows.cell(uuid, name))
         for write in writes

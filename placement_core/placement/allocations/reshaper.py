@@ -48,12 +48,12 @@ def reshape(
     """
     carry_out(_reshape, ctx, WriteRequest(writes, {
         uuid: (generation, _check_range(uuid, new_values))
-        for uuid, (generation, new_values) in inventories.items()}), gates, owners)
+        for uuid, (generation, new_values) in inventories.items()}), gates, owners or Owners())
 
 
 @db.retry_writes
 def _reshape(
-    ctx: Context, request: WriteRequest, gates: Sequence[Gate], owners: Owners | None
+    ctx: Context, request: WriteRequest, gates: Sequence[Gate], owners: Owners
 ) -> Sequence[Check]:
     inventories = request.inventories or {}
     seen = {uuid: generation for uuid, (generation, _) in inventories.items()}

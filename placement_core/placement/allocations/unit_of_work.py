@@ -24,12 +24,12 @@ from placement_core.placement.records import AllocationWrite
 
 #: A list of steps; returns the checks of the gates, in the order of the gates.
 Attempt: TypeAlias = Callable[
-    [Context, WriteRequest, Sequence[Gate], Owners | None], Sequence[Check]]
+    [Context, WriteRequest, Sequence[Gate], Owners], Sequence[Check]]
 
 
 def carry_out(
     attempt: Attempt, ctx: Context, request: WriteRequest, gates: Sequence[Gate],
-    owners: Owners | None,
+    owners: Owners,
 ) -> Sequence[Check]:
     """Make an attempt, and another one if it is refused and a gate makes room.
 
@@ -45,30 +45,31 @@ def carry_out(
 
 @contextlib.contextmanager
 def unit_of_work(
-    ctx: Context, request: WriteRequest, gates: Sequence[Gate], owners: Owners | None,
+    ctx: Context, request: WriteRequest, gates: Sequence[Gate], owners: Owners,
 ) -> Iterator[UnitOfWork]:
-    """Prepare an attempt, and open its transaction.
-
-    :param owners: None: ids of owners are not cached.
-    """
-    owners = owners or Owners()
+    """Prepare an attempt, and open its transaction."""
     owners.ensure(ctx, request.writes)
     checks = [gate.prepare(ctx, request) for gate in gates]
     with (explaining_refusals(ctx, request.writes, request.inventories), db.write(ctx) as session,
           owners.forgetting()):
-        yield UnitOfWork(ctx, session, request.writes, checks)
+        writes = request.writes if request.choose is None else request.choose(session)
+        yield UnitOfWork(ctx, session, writes, gates, checks)
 
 
 class UnitOfWork:
-    """One attempt at a write. Each step requires the previous ones."""
+    """One attempt at a write. Each step requires the previous ones.
+
+    :ivar writes: those of the request, or those that it chose.
+    """
 
     def __init__(
         self, ctx: Context, session: db.Session, writes: Sequence[AllocationWrite],
-        checks: Sequence[Check],
+        gates: Sequence[Gate], checks: Sequence[Check],
     ) -> None:
         self.session = session
+        self.writes = writes
         self._ctx = ctx
-        self._writes = writes
+        self._gates = gates
         self.checks = checks
         self._existed: set[str] = set()
         self._rows = LoadedRows()
@@ -80,9 +81,9 @@ class UnitOfWork:
 
         :param providers: uuids of further providers to read; ``classes``: names of classes.
         """
-        self._existed = consumers.lock_or_insert(self.session, self._writes)
+        self._existed = consumers.lock_or_insert(self.session, self.writes)
         self._rows = loaded.read(
-            self.session, self._writes, existed=bool(self._existed), more_providers=providers,
+            self.session, self.writes, existed=bool(self._existed), more_providers=providers,
             more_classes=classes)
         return self._rows
 
@@ -91,11 +92,11 @@ class UnitOfWork:
 
         :param raise_generations: whether the generations of providers are incremented.
         """
-        loaded.lock_pairs(self.session, self._rows, self._writes)
+        loaded.lock_pairs(self.session, self._rows, self.writes)
         self._plan = plan_writes(
-            self._writes, self._rows, self._existed, raise_generations=raise_generations)
+            self.writes, self._rows, self._existed, raise_generations=raise_generations)
         for check in self.checks:
-            check.consumers_locked(self.session, self._writes)
+            check.consumers_locked(self.session, self.writes)
         return self._plan
 
     def lock_providers(
@@ -105,6 +106,7 @@ class UnitOfWork:
 
         :param steps: {provider id: increment of its generation in addition to the plan's}.
         :returns: {provider id: increment}.
+        :raises errors.Error: a gate refuses the write.
         """
         applying.write_allocations(self.session, self._plan)
         steps = {**steps, **{provider: steps.get(provider, 0) + step
@@ -113,9 +115,11 @@ class UnitOfWork:
             # The roots of reserved trees are locked, too, so that claims on each are serialized.
             steps = {**dict.fromkeys(self._rows.reserved_roots.values(), 0), **steps}
         locks.lock_providers(self.session, steps)
-        write = PlannedWrite(self.session, self._writes, self._rows, self._plan)
-        for check in self.checks:
-            check.decide(self._ctx, write)
+        write = PlannedWrite(self.session, self.writes, self._rows, self._plan)
+        for gate, check in zip(self._gates, self.checks, strict=True):
+            for refusal in gate.decide(self._ctx, [check], [write]).values():
+                assert isinstance(refusal, errors.Error)  # the write is the only one
+                raise refusal
         return steps
 
     def apply(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from placement_core import db
+from placement_core import db, metrics
 from placement_core.changes import kinds
 from placement_core.context import Context
 from placement_core.db import Session, TransactionConflict, inserts
@@ -207,7 +207,7 @@ def fold(ctx: Context) -> int:
     Safe beside claims and other managers: all slots of a counter are deleted together, and only
     if none has changed since they were added up.
 
-    :returns: the number of deleted counters.
+    :returns: the number of deleted counters, each of up to ``SLOTS`` rows.
     """
     removed = 0
     for first, last in _list_ranges(ctx):
@@ -216,6 +216,7 @@ def fold(ctx: Context) -> int:
                 _ZERO, {"first": first, "last": last})]
         for start in range(0, len(zero), _COUNTERS_AT_ONCE):
             removed += _remove(ctx, zero[start:start + _COUNTERS_AT_ONCE])
+    metrics.count_removed_rows(_counters.name, removed)
     return removed
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import sqlalchemy as sa
@@ -27,6 +27,9 @@ OwnerClass: TypeAlias = tuple[int, int, int]
 _classes = tables.resource_classes
 _NAMES = sa.select(_classes.c.id, _classes.c.name).where(
     _classes.c.id.in_(sa.bindparam("ids", expanding=True)))
+
+_PROJECT_NAMES = sa.select(tables.projects.c.id, tables.projects.c.external_id).where(
+    tables.projects.c.id.in_(sa.bindparam("ids", expanding=True)))
 
 #: {resource class or CONSUMERS: change}
 Amounts = Mapping[str, int]
@@ -56,18 +59,31 @@ def measure(write: PlannedWrite) -> UsageDelta:
 
 
 def find_judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
+    """Return the changes of the usage of users by which quota decides.
+
+    As ``find_changes``, but the end of a move increases nothing: the remaining half was counted
+    already.
+    """
+    raw = _sum_by_user(plan)
+    return {key: min(change, raw.get(key, 0)) for key, change in find_changes(plan).items()}
+
+
+def find_changes(plan: WritePlan) -> collections.Counter[OwnerClass]:
     """Return the changes of the usage of users, where moved instances count once."""
-    counted: collections.Counter[OwnerClass] = collections.Counter()
-    for (project, user, _, resource_class), change in plan.counters.items():
-        counted[project, user, resource_class] += change
-    raw = dict(counted)
+    counted = _sum_by_user(plan)
     for before, after in plan.pairs:
         for pair, sign in ((before, 1), (after, -1)):
             if pair is not None:
                 for resource_class, used in pair.used.items():
                     counted[pair.project_id, pair.user_id, resource_class] += sign * used
-    # The end of a move increases nothing: the remaining half was counted already.
-    return {key: min(change, raw.get(key, 0)) for key, change in counted.items()}
+    return counted
+
+
+def _sum_by_user(plan: WritePlan) -> collections.Counter[OwnerClass]:
+    counted: collections.Counter[OwnerClass] = collections.Counter()
+    for (project, user, _, resource_class), change in plan.counters.items():
+        counted[project, user, resource_class] += change
+    return counted
 
 
 def _name_changes(
@@ -87,6 +103,58 @@ def _name_changes(
                 (project_name, users[user]), collections.defaultdict(int))
             of_user[name] += change
     return UsageDelta(_keep_growing(by_project), _keep_growing(by_user))
+
+
+class NamedChanges:
+    """The changes of usage by several writes of one transaction, moved instances counted once.
+
+    :ivar projects: the projects whose usage any of the writes changes.
+    """
+
+    def __init__(self, writes: Sequence[PlannedWrite]) -> None:
+        """Compute the changes of each write, of which none is added yet."""
+        #: For each write, {(project id, user id, resource class id or CONSUMERS_ID): change}.
+        self._changes = [find_changes(write.plan) for write in writes]
+        #: {(project, user id, resource class or CONSUMERS): change}
+        self._sums: collections.Counter[tuple[str, int, str]] = collections.Counter()
+        self._projects: dict[int, str] = {}
+        self._classes: dict[int, str] = {}
+        if writes:
+            self._read_names(writes)
+        self.projects = frozenset(self._projects.values())
+
+    def _read_names(self, writes: Sequence[PlannedWrite]) -> None:
+        session = writes[0].session
+        keys = [key for changes in self._changes for key in changes]
+        for write in writes:
+            self._projects |= _read_owner_names(write)[0]
+        missing = {project for project, *_ in keys} - self._projects.keys()
+        if missing:
+            # Of consumers that have nothing afterwards.
+            self._projects |= {row.id: row.external_id for row in session.execute(
+                _PROJECT_NAMES, {"ids": sorted(missing)})}
+        self._classes = _read_class_names(
+            session, writes[0].rows, {resource_class for *_, resource_class in keys})
+
+    def add(self, position: int) -> None:
+        """Add the changes of one of the writes."""
+        for (project, user, resource_class), change in self._changes[position].items():
+            # A consumer without a row has no project.
+            if project in self._projects:
+                self._sums[self._projects[project], user, self._classes[resource_class]] += change
+
+    def sum_of_projects(self, projects: Collection[str], units: Collection[str]) -> int:
+        """Return by how much projects use more of the units together."""
+        return sum(change for (project, _, unit), change in self._sums.items()
+                   if project in projects and unit in units)
+
+    def sum_of_user(
+        self, write: PlannedWrite, project_id: str, user_id: str, units: Collection[str]
+    ) -> int:
+        """Return by how much an owner of the consumers of a write uses more of the units."""
+        users = _read_owner_names(write)[1]
+        return sum(change for (project, user, unit), change in self._sums.items()
+                   if (project, users.get(user)) == (project_id, user_id) and unit in units)
 
 
 def _read_owner_names(write: PlannedWrite) -> tuple[dict[int, str], dict[int, str]]:

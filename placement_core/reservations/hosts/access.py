@@ -25,7 +25,14 @@ from placement_core.context import Context
 from placement_core.db import clock
 from placement_core.placement import tables as placement_tables
 from placement_core.placement.allocations import reserved_trees
-from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
+from placement_core.placement.allocations.gates import (
+    Check,
+    Gate,
+    PlannedWrite,
+    Refusals,
+    Undecided,
+    WriteRequest,
+)
 from placement_core.placement.allocations.reserved_trees import PASSES, Held
 from placement_core.placement.errors import ProviderReserved
 from placement_core.plugin_api.reservations import Size
@@ -71,32 +78,50 @@ class HostAccessGate(Gate):
         """Return the check of one attempt."""
         return _HostAccessCheck()
 
+    def decide(
+        self, ctx: Context, checks: Sequence[Check], writes: Sequence[PlannedWrite]
+    ) -> Refusals:
+        """Refuse consumers without a reservation of a host, or with too small a one.
+
+        The error, ``ProviderReserved``, names the first such consumer of a write. A claim from
+        a reserved tree is decided alone, because the decision reads its allocations.
+        """
+        if len(writes) > 1:
+            return {position: Undecided() for position, write in enumerate(writes)
+                    if not write.rows.reserved_roots.keys().isdisjoint(write.plan.steps)}
+        for write in writes:
+            try:
+                _check_access(write)
+            except ProviderReserved as refusal:
+                return {0: refusal}
+        return {}
+
 
 class _HostAccessCheck(Check):
     judges_reserved_trees = True
 
-    def decide(self, ctx: Context, write: PlannedWrite) -> None:
-        """Refuse consumers without a reservation of a host, or with too small a one.
 
-        The reservations that this reads are current: while the claim holds the lock on the root
-        of a host's tree, no lease of the host starts or ends, and it does not enter or leave the
-        freepool.
+def _check_access(write: PlannedWrite) -> None:
+    """Refuse a write from whose reserved trees a consumer may not claim.
 
-        :raises ProviderReserved: naming the first consumer that is refused.
-        """
-        trees = reserved_trees.find_entered(write)
-        if not trees:
-            return
-        by_root: dict[int, list[sa.Row[Any]]] = collections.defaultdict(list)
-        for row in write.session.execute(
-                _OF_HOSTS, {"roots": [tree.root_id for tree in trees]}):
-            by_root[row.provider_id].append(row)
-        for tree in trees:
-            # Without a row, the host has left the freepool since the claim read the trees.
-            if tree.root_id in by_root:
-                rows = by_root[tree.root_id]
-                access = _HostAccess(rows[0], [row for row in rows if row.id], tree.held)
-                access.check(tree.entrants)
+    The reservations that this reads are current: while the claim holds the lock on the root
+    of a host's tree, no lease of the host starts or ends, and it does not enter or leave the
+    freepool.
+
+    :raises ProviderReserved: naming the first consumer that is refused.
+    """
+    trees = reserved_trees.find_entered(write)
+    if not trees:
+        return
+    by_root: dict[int, list[sa.Row[Any]]] = collections.defaultdict(list)
+    for row in write.session.execute(_OF_HOSTS, {"roots": [tree.root_id for tree in trees]}):
+        by_root[row.provider_id].append(row)
+    for tree in trees:
+        # Without a row, the host has left the freepool since the claim read the trees.
+        if tree.root_id in by_root:
+            rows = by_root[tree.root_id]
+            access = _HostAccess(rows[0], [row for row in rows if row.id], tree.held)
+            access.check(tree.entrants)
 
 
 class _HostAccess:

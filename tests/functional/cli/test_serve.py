@@ -103,8 +103,9 @@ class TestServe(base.TestCase):
         first, *others = service.log.read_text().splitlines()
         self.assertEqual(f"the schema is at {revisions.head()}", first)
         self.assertEqual(1, others.count(
-            f"placement-core serves on {service.url} (2 workers of 4 threads, "
+            f"placement-core serves on {service.url} (2 workers of 16 threads, "
             f"{self.connection}, noauth2)"), others)
+        self.assertEqual([], [line for line in others if "WARNING" in line])
         self.assertRaises(OSError, service.request, "GET", "/")
 
     def test_says_that_it_serves_when_it_answers(self) -> None:

@@ -125,6 +125,18 @@ class TestReplacing(claims.ClaimsTestCase):
         self.assertEqual({"VCPU": 0}, self.used(host))
         self.assertEqual(0, self.count(tables.consumers))
 
+    def test_one_of_very_many_exists(self):
+        host = self.provider(VCPU=5000)
+        consumers = sorted(factories.new_uuid() for _ in range(260))
+        self.claim({host: {"VCPU": 1}}, consumer=consumers[130], seen=None)
+        writes = [self.write({host: {"VCPU": 2}}, consumer=consumer, seen=None)
+                  for consumer in consumers]
+        self.assertRaises(errors.ConsumerGenerationConflict, allocations.replace, self.ctx, writes)
+        self.assertEqual(({"VCPU": 1}, 1), (self.used(host), self.count(tables.consumers)))
+        writes[130] = self.write({host: {"VCPU": 3}}, consumer=consumers[130], seen=1)
+        allocations.replace(self.ctx, writes)
+        self.assertEqual(({"VCPU": 521}, 260), (self.used(host), self.count(tables.consumers)))
+
     def test_whole_numbers_may_have_a_point(self):
         host = self.provider(VCPU=8)
         self.claim({host: {"VCPU": 2.0}}, seen=None)
@@ -384,12 +396,11 @@ class _Guard(allocations.Gate, allocations.Check):
         self.test.assertIsNone(ctx.session)
         return self
 
-    def decide(self, ctx, write):
-        grown = usage_delta.measure(write)
+    def decide(self, ctx, checks, writes):
+        grown = usage_delta.measure(*writes)
         used = ctx.session.execute(sa.select(sa.func.sum(tables.inventories.c.used))).scalar()
         self.calls.append(("decide", int(used), grown.projects))
-        if self.refusal:
-            raise self.refusal
+        return {0: self.refusal} if self.refusal else {}
 
 
 @databases.on_each_database
@@ -428,8 +439,9 @@ class _Witness(allocations.Gate, allocations.Check):
     def consumers_locked(self, session, writes):
         self.told.append("consumers_locked")
 
-    def decide(self, ctx, write):
+    def decide(self, ctx, checks, writes):
         self.told.append("decide")
+        return {}
 
     def applied(self, session):
         self.told.append("applied")

@@ -22,7 +22,7 @@ class PlanTestCase(base.TestCase):
             providers={"host": _HOST, "other": _OTHER},
             classes={"VCPU": _VCPU, "MEMORY_MB": _RAM},
             owners={"old": _OWNER, "new": _OWNER},
-            held={"old": {(_HOST, _VCPU): 2}}, held_rows=[100],
+            held={"old": {(_HOST, _VCPU): 2}}, held_rows={"old": [100]},
             projects={"project": 5, "theirs": 50}, users={"user": 6},
             types={"INSTANCE": 7, "MIGRATION": 70})
 
@@ -37,7 +37,7 @@ class PlanTestCase(base.TestCase):
 class TestAmounts(PlanTestCase):
 
     def test_a_new_consumer(self):
-        self.rows.held, self.rows.held_rows = {}, []
+        self.rows.held, self.rows.held_rows = {}, {}
         plan = self.plan(self.write("new", {"host": {"VCPU": 2, "MEMORY_MB": 3.0}}), existed=())
         self.assertEqual([], plan.ended)
         self.assertEqual([NewAllocation("new", (_HOST, _VCPU), 2),

@@ -1,0 +1,240 @@
+"""Several writes of allocations in one transaction, each of which is applied or refused by itself.
+
+Each gets the answer that it would have got alone, if they had come one after the other. Unlike in
+the unit of work of a single write, nothing is written before it is decided who is refused: of a
+refused write only the rows of its consumers and the generations of its providers are to be undone.
+Source: design §4.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from placement_core import db, errors as core_errors
+from placement_core.context import Context
+from placement_core.db import TransactionConflict
+from placement_core.db.failures import translated_errors
+from placement_core.placement import errors, locks
+from placement_core.placement.allocations import applying, consumers, loaded, refusals
+from placement_core.placement.allocations.gates import (
+    Check,
+    Gate,
+    PlannedWrite,
+    Undecided,
+    WriteRequest,
+)
+from placement_core.placement.allocations.loaded import LoadedRows
+from placement_core.placement.allocations.owners import Owners
+from placement_core.placement.allocations.plan import WritePlan, merge_plans, plan_writes
+from placement_core.placement.records import AllocationWrite
+
+#: What became of a write: it was applied; why it is refused; or it was not decided here, and is
+#: to be attempted alone.
+Outcome: TypeAlias = Literal["applied"] | Undecided | Exception
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GroupedWrite:
+    """A write of a group.
+
+    :ivar request: of well-formed consumers, and no reshape.
+    :ivar checks: one for each gate, from ``Gate.prepare``.
+    """
+
+    request: WriteRequest
+    checks: Sequence[Check]
+
+
+def apply_together(
+    ctx: Context, writes: Sequence[GroupedWrite], gates: Sequence[Gate], owners: Owners
+) -> list[Outcome]:
+    """Apply writes in one transaction.
+
+    :param writes: two or more, with consumers of their own.
+    :param gates: those of all writes.
+    :returns: the outcome of each. If the transaction was rolled back, all are undecided. An
+        exception that is no refusal comes from the commit.
+    """
+    group = _Group(ctx, writes, gates)
+    ended = False
+    try:
+        with (translated_errors(), db.write(ctx) as session, owners.forgetting()):
+            group.apply(session)
+            ended = True
+    except _NothingToApply:
+        return group.outcomes
+    except TransactionConflict:
+        return [Undecided() for _ in writes]
+    except Exception as error:  # noqa: BLE001 (each write finds out by itself)
+        # Unless the COMMIT was lost, which may have happened.
+        return [error if ended else Undecided() for _ in writes]
+    return group.outcomes
+
+
+class _NothingToApply(Exception):
+    """All writes are refused or undecided, so the transaction is rolled back."""
+
+
+class _Group:
+    """The writes of one transaction.
+
+    :ivar outcomes: one for each write; "applied" as long as nothing else is known.
+    """
+
+    def __init__(
+        self, ctx: Context, writes: Sequence[GroupedWrite], gates: Sequence[Gate]
+    ) -> None:
+        self._ctx = ctx
+        self._gates = gates
+        # Deletions first, because they make room for the others.
+        self._order = sorted(range(len(writes)), key=lambda position: any(
+            write.allocations for write in writes[position].request.writes))
+        self._writes = writes
+        self._rows = LoadedRows()
+        self._existed: set[str] = set()
+        self._not_locked: Collection[str] = ()
+        self._planned: dict[int, PlannedWrite] = {}
+        self._refused_by_gates: list[int] = []
+        self.outcomes: list[Outcome] = ["applied"] * len(writes)
+
+    def apply(self, session: db.Session) -> None:
+        """Apply the writes that are not refused, in the order of locks.
+
+        :raises _NothingToApply: there are none.
+        """
+        self._lock_consumers(session)
+        self._plan(session)
+        steps = _add_steps(self._planned.values())
+        locks.lock_providers(session, steps)
+        self._ask_gates()
+        self._check_bounds(session)
+        applied = self._list_applied()
+        plan = merge_plans(self._planned[position].plan for position in applied)
+        self._undo_others(session, applied, steps, plan)
+        applying.write_allocations(session, plan)
+        checks = [check for position in applied for check in self._writes[position].checks]
+        applying.change_used(
+            session, plan, () if any(check.judges_reserved_trees for check in checks) else None)
+        for check in checks:
+            check.applied(session)
+        applying.count(self._ctx, session, plan)
+
+    def _list_applied(self) -> list[int]:
+        """Return the positions of the writes that are not refused, in their order.
+
+        :raises _NothingToApply: there are none.
+        """
+        applied = [position for position in self._order if self.outcomes[position] == "applied"]
+        if not applied:
+            raise _NothingToApply
+        return applied
+
+    def _lock_consumers(self, session: db.Session) -> None:
+        self._existed, refused = consumers.lock_or_insert_each(
+            session, self._collect_writes(self._order))
+        for position in self._order:
+            for uuid in sorted(write.consumer_uuid
+                               for write in self._writes[position].request.writes):
+                if uuid in refused:
+                    self.outcomes[position] = refused[uuid]
+                    break
+        self._not_locked = refused.keys()
+
+    def _collect_writes(self, positions: Iterable[int]) -> list[AllocationWrite]:
+        return [write for position in positions for write in self._writes[position].request.writes]
+
+    def _plan(self, session: db.Session) -> None:
+        """Read the rows that the writes name, and compute the changes of each."""
+        positions = self._list_applied()
+        self._rows = rows = loaded.read(
+            session, self._collect_writes(positions), existed=bool(self._existed))
+        paired = {*rows.paired, *rows.paired.values()}
+        for position in positions:
+            write = self._writes[position]
+            writes = write.request.writes
+            if any(each.consumer_uuid in paired for each in writes):
+                # The pair may be changed by two writes of the group.
+                self.outcomes[position] = Undecided()
+                continue
+            try:
+                refusals.check_providers(writes, rows)
+                refusals.check_classes(writes, rows)
+                plan = plan_writes(
+                    writes, rows, self._existed, raise_generations=not write.request.deletes)
+                if write.request.deletes and not plan.ended:
+                    raise errors.NoAllocations(writes[0].consumer_uuid)
+            except TransactionConflict:
+                self.outcomes[position] = Undecided()
+            except core_errors.Error as refusal:
+                self.outcomes[position] = refusal
+            else:
+                self._planned[position] = PlannedWrite(session, writes, rows, plan)
+                for check in write.checks:
+                    check.consumers_locked(session, writes)
+        self._list_applied()
+
+    def _ask_gates(self) -> None:
+        for number, gate in enumerate(self._gates):
+            positions = self._list_applied()
+            refused = gate.decide(
+                self._ctx, [self._writes[position].checks[number] for position in positions],
+                [self._planned[position] for position in positions])
+            if refused:
+                self._doubt_gates()
+            for place, refusal in refused.items():
+                self.outcomes[positions[place]] = refusal
+                self._refused_by_gates.append(positions[place])
+
+    def _doubt_gates(self) -> None:
+        """Have writes attempted alone that gates refused, because others are refused now.
+
+        The gates may have counted these.
+        """
+        for position in self._refused_by_gates:
+            self.outcomes[position] = Undecided()
+
+    def _check_bounds(self, session: db.Session) -> None:
+        """Refuse writes that do not fit the inventories, each behind those before it."""
+        positions = self._list_applied()
+        bounds = refusals.read_bounds(session, {
+            provider for position in positions for provider in self._planned[position].plan.steps})
+        refused = False
+        for position in positions:
+            write = self._planned[position]
+            refusal = refusals.find_refusal(
+                write.writes, self._rows, bounds, write.plan.deltas)
+            if refusal is not None:
+                self.outcomes[position], refused = refusal, True
+                continue
+            for cell, delta in write.plan.deltas.items():
+                if cell in bounds:
+                    bounds[cell] = bounds[cell]._replace(used=bounds[cell].used + delta)
+        if refused:
+            self._doubt_gates()
+
+    def _undo_others(
+        self, session: db.Session, applied: Sequence[int], steps: Mapping[int, int],
+        plan: WritePlan,
+    ) -> None:
+        """Undo what was done for the writes that are not applied."""
+        if len(applied) == len(self._writes):
+            return
+        others = [
+            write for write in self._collect_writes(set(range(len(self._writes))) - set(applied))
+            if write.consumer_uuid not in self._not_locked]
+        consumers.undo(session, others, self._existed)
+        locks.lock_providers(session, {
+            provider: plan.steps.get(provider, 0) - step for provider, step in steps.items()
+            if plan.steps.get(provider, 0) != step})
+
+
+def _add_steps(writes: Iterable[PlannedWrite]) -> collections.Counter[int]:
+    """Return the increments of the generations of providers, added up."""
+    steps: collections.Counter[int] = collections.Counter()
+    for write in writes:
+        for provider, step in write.plan.steps.items():
+            steps[provider] += step
+    return steps

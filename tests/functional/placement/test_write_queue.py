@@ -1,0 +1,202 @@
+"""Writes that wait in one process at the same moment share a transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from unittest import mock
+
+from placement_core import errors as core_errors
+from placement_core.placement import allocations, errors
+from placement_core.placement.allocations import grouped_writes, write_queue
+from placement_core.placement.records import ANY_GENERATION
+from placement_core.testing import factories
+from tests import databases, races
+from tests.functional.placement import claims
+
+_PATIENCE_SECONDS = 30
+
+
+class _StopGate(allocations.Gate):
+    """Stops the write of one consumer in the middle of its transaction."""
+
+    def __init__(self, consumer):
+        self._consumer = consumer
+        self.reached, self.open = threading.Event(), threading.Event()
+
+    def decide(self, ctx, checks, writes):
+        if any(each.consumer_uuid == self._consumer for write in writes for each in write.writes):
+            self.reached.set()
+            self.open.wait(_PATIENCE_SECONDS)
+        return {}
+
+
+@databases.on_each_database
+class TestWriteQueue(claims.ClaimsTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.queue = allocations.WriteQueue(32)
+        self.groups = []
+        self.first = factories.new_uuid()
+        self.gate = _StopGate(self.first)
+        self.addCleanup(self.gate.open.set)
+        self.patch("apply_together", self.apply_together)
+
+    def patch(self, name, value):
+        patcher = mock.patch.object(write_queue, name, value)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+
+    def apply_together(self, ctx, writes, *others):
+        self.groups.append([len(write.request.writes) for write in writes])
+        return grouped_writes.apply_together(ctx, writes, *others)
+
+    def put(self, held, ctx=None, **options):
+        options = {"consumer": factories.new_uuid(), "seen": None, **options}
+        allocations.replace(ctx or self.context(), [self.write(held, **options)], [self.gate],
+                            self.owners, self.queue)
+
+    def delete(self, consumer):
+        allocations.delete(self.context(), consumer, [self.gate], self.owners, self.queue)
+
+    @contextlib.contextmanager
+    def stopped(self, host):
+        """Have a write in the middle of its transaction."""
+        thread = threading.Thread(
+            target=lambda: self.put({host: {"VCPU": 1}}, consumer=self.first), daemon=True)
+        thread.start()
+        self.assertTrue(self.gate.reached.wait(_PATIENCE_SECONDS))
+        try:
+            yield
+        finally:
+            self.gate.open.set()
+            thread.join(_PATIENCE_SECONDS)
+
+    def together(self, host, *functions, waiting=None):
+        """Have functions write while another writer is stopped; return what became of them.
+
+        :param waiting: how many of them come to wait; None: all.
+        """
+        self.patch("_PATIENCE_SECONDS", _PATIENCE_SECONDS)
+
+        def let_go():
+            deadline = time.monotonic() + _PATIENCE_SECONDS / 2
+            expected = waiting or len(functions)
+            while len(self.queue._waiting) < expected and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.gate.open.set()
+
+        with self.stopped(host):
+            return races.run(*functions, let_go)[:-1]
+
+    def test_alone(self):
+        host = self.provider(VCPU=8)
+        for number in range(3):
+            self.put({host: {"VCPU": 1}}, consumer=self.consumer,
+                     seen=number or None)
+        self.delete(self.consumer)
+        self.assertEqual([], self.groups)
+
+    def test_those_who_wait_share(self):
+        host, other = self.provider(VCPU=8), self.provider(VCPU=80)
+        outcomes = self.together(other, *(
+            lambda number=number: self.put({host: {"VCPU": 1}, other: {"VCPU": number + 1}})
+            for number in range(10)))
+        self.assertEqual([[1] * 10], self.groups)
+        self.assertEqual(
+            ([errors.CapacityExceeded] * 2, 8),
+            ([type(each) for each in outcomes if each is not None], outcomes.count(None)))
+        self.assertEqual({"VCPU": 8}, self.used(host))
+        self.assertEqual(host.generation + 8, self.generation(host))
+
+    def test_each_has_its_own_answer(self):
+        host = self.provider(VCPU=8)
+        held, missing, gone = (factories.new_uuid() for _ in range(3))
+        self.put({host: {"VCPU": 2}}, consumer=held)
+        before = self.generation(host)
+        outcomes = self.together(
+            host,
+            lambda: self.put({host: {"VCPU": 1}}),
+            lambda: self.put({host: {"VCPU": 1}}, consumer=held),
+            lambda: self.put({missing: {"VCPU": 1}}),
+            lambda: self.put({host: {"CUSTOM_NOT": 1}}),
+            lambda: self.put({host: {"VCPU": 9}}),
+            lambda: self.put({host: {"VCPU": 1}}, seen=4),
+            lambda: self.delete(gone),
+            lambda: self.put({host: {"VCPU": 1}}, project="\ud800"), waiting=7)
+        self.assertEqual(
+            [type(None), errors.ConsumerGenerationConflict, errors.AllocationForUnknownProvider,
+             errors.UnknownResourceClass, errors.CapacityExceeded,
+             errors.ConsumerGenerationConflict, errors.NoAllocations, errors.InvalidOwner],
+            [type(each) for each in outcomes])
+        self.assertEqual({"VCPU": 4}, self.used(host))
+        self.assertEqual(before + 2, self.generation(host))
+        self.assertEqual(1, self.generation(held))
+
+    def test_a_deletion_makes_room_for_its_group(self):
+        host, other = self.provider(VCPU=4), self.provider(VCPU=4)
+        self.put({host: {"VCPU": 4}}, consumer=self.consumer)
+        outcomes = self.together(
+            other, lambda: self.put({host: {"VCPU": 3}}), lambda: self.delete(self.consumer))
+        self.assertEqual([None, None], outcomes)
+        self.assertEqual([[1, 1]], self.groups)
+        self.assertEqual({"VCPU": 3}, self.used(host))
+
+    def test_a_consumer_is_in_a_group_once(self):
+        host = self.provider(VCPU=8)
+        outcomes = self.together(host, *(
+            lambda amount=amount: self.put(
+                {host: {"VCPU": amount}}, consumer=self.consumer, seen=ANY_GENERATION)
+            for amount in (1, 2, 3)), lambda: self.put({host: {"VCPU": 1}}))
+        self.assertEqual([None] * 4, outcomes)
+        self.assertEqual(3, self.generation(self.consumer))
+        self.assertEqual([[1, 1]], self.groups)
+
+    def test_groups_are_bounded(self):
+        host = self.provider(VCPU=100)
+        self.queue = allocations.WriteQueue(4)
+
+        def put_three():
+            allocations.replace(self.context(), [
+                self.write({host: {"VCPU": 1}}, consumer=factories.new_uuid())
+                for _ in range(3)], [self.gate], self.owners, self.queue)
+
+        outcomes = self.together(
+            host, *[put_three] * 3, *[lambda: self.put({host: {"VCPU": 1}})] * 6)
+        self.assertEqual([None] * 9, outcomes)
+        self.assertEqual({"VCPU": 16}, self.used(host))
+        self.assertEqual(4, max(map(sum, self.groups)), self.groups)
+
+    def test_none_are_grouped_if_one_is_the_bound(self):
+        host = self.provider(VCPU=100)
+        self.queue = allocations.WriteQueue(1)
+        outcomes = races.run(*[lambda: self.put({host: {"VCPU": 1}})] * 8)
+        self.assertEqual(([None] * 8, []), (outcomes, self.groups))
+
+    def test_nobody_waits_for_who_is_stuck(self):
+        if self.kind == "sqlite":
+            self.skipTest("SQLite has one writer at a time")
+        host, other = self.provider(VCPU=8), self.provider(VCPU=8)
+        with self.stopped(host):
+            outcomes = races.run(*[lambda: self.put({other: {"VCPU": 1}})] * 6)
+            self.assertEqual([None] * 6, outcomes)
+        self.assertEqual(({"VCPU": 1}, {"VCPU": 6}), (self.used(host), self.used(other)))
+
+    def test_who_leads_may_be_interrupted(self):
+        host = self.provider(VCPU=8)
+        self.patch("apply_together", mock.Mock(side_effect=SystemExit))
+        outcomes = []
+
+        def put():
+            try:
+                self.put({host: {"VCPU": 1}})
+            except BaseException as error:
+                outcomes.append(type(error))
+
+        self.together(host, put, put, put)
+        self.assertEqual([core_errors.Unavailable] * 2 + [SystemExit],
+                         sorted(outcomes, key=lambda each: each is SystemExit))
+        self.patch("apply_together", self.apply_together)
+        self.put({host: {"VCPU": 1}})
