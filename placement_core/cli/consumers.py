@@ -8,14 +8,9 @@ from collections.abc import Iterable
 from placement_core.cli import base
 from placement_core.cli.claims import Allocations
 from placement_core.cli.names import CatalogNames, add_project_filter, find_project_id
-from placement_core.context import Context
 from placement_core.placement import providers
 from placement_core.placement.allocations import consumer_list
-from placement_core.placement.allocations.consumer_list import Consumer
 from placement_core.placement.records import UNKNOWN_TYPE
-
-#: How many consumers are read at a time.
-_PAGE = 1000
 
 
 class ListConsumers(base.Lister):
@@ -47,11 +42,13 @@ class ListConsumers(base.Lister):
             provider=parsed_args.provider, marker=parsed_args.marker) + "."
         with self.parts(parsed_args) as (parts, ctx):
             project = parsed_args.project
-            records = _read_pages(
-                ctx, parsed_args.marker, parsed_args.limit,
-                project_id=None if project is None else find_project_id(parts, ctx, project),
-                user_id=parsed_args.user, consumer_type=parsed_args.type,
-                provider_uuid=parsed_args.provider)
+            project_id = None if project is None else find_project_id(parts, ctx, project)
+            records = base.read_pages(
+                lambda marker, size: consumer_list.list_(
+                    ctx, project_id=project_id, user_id=parsed_args.user,
+                    consumer_type=parsed_args.type, provider_uuid=parsed_args.provider,
+                    marker=marker, limit=size),
+                lambda consumer: consumer.uuid, parsed_args.marker, parsed_args.limit)
             names = CatalogNames(parts, ctx, self.note)
             hosts = providers.get_names(
                 ctx, {uuid for consumer in records for uuid in consumer.allocations})
@@ -61,20 +58,3 @@ class ListConsumers(base.Lister):
                  names.node(consumer.project_id), consumer.user_id,
                  Allocations((consumer.allocations, hosts)))
                 for consumer in records]
-
-
-def _read_pages(
-    ctx: Context, marker: str | None, limit: int | None, **filters: str | None
-) -> list[Consumer]:
-    """Return consumers after a marker, read page by page.
-
-    :param limit: the largest number of consumers to return; None: all of them.
-    """
-    found: list[Consumer] = []
-    while True:
-        size = _PAGE if limit is None else min(_PAGE, limit - len(found))
-        page = consumer_list.list_(ctx, **filters, marker=marker, limit=size)
-        found += page
-        if len(page) < size or len(found) == limit:
-            return found
-        marker = page[-1].uuid

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 Query = Mapping[str, list[str]]
+T = TypeVar("T")
 
 #: The largest page; a larger ``limit`` gets as much.
 _LARGEST_PAGE = 10_000
@@ -50,6 +52,20 @@ def make_next_url(address: str, query: Query, marker: str) -> str:
     :param address: of the list, without a query string.
     """
     return add_query(address, {**query, "marker": [marker]})
+
+
+def split_page(
+    address: str, query: Query, records: Sequence[T], size: int, get_marker: Callable[[T], str]
+) -> tuple[Sequence[T], dict[str, str | None]]:
+    """Return a page, and its links.
+
+    :param address: of the list, without a query string.
+    :param records: of the page, and one more if there is a next page.
+    """
+    if len(records) <= size:
+        return records, {"next": None}
+    page = records[:size]
+    return page, {"next": make_next_url(address, query, get_marker(page[-1]))}
 
 
 def add_query(address: str, query: Query) -> str:

@@ -39,7 +39,7 @@ class TestConsumers(test_commands.CommandTestCase):
         self.assertIn("c1: 1 VCPU", self.run_command("consumers", "list"))
 
     def test_pages(self) -> None:
-        self.useFixture(fixtures.MonkeyPatch("placement_core.cli.consumers._PAGE", 2))
+        self.useFixture(fixtures.MonkeyPatch("placement_core.cli.base._PAGE", 2))
         for arguments, expected in (
             ([], self.uuids), (["--limit", "1"], self.uuids[:1]),
             (["--limit", "2"], self.uuids[:2]), (["--limit", "3"], self.uuids[:3]),

@@ -25,12 +25,9 @@ def list_(call: Call) -> Reply:
         consumer_type=pages.get_last(call.query, "consumer_type"),
         provider_uuid=pages.get_last(call.query, "resource_provider"),
         marker=page.marker, limit=size + 1)
-    next_url = None
-    if len(records) > size:
-        records = records[:size]
-        next_url = pages.make_next_url(f"{call.prefix}{_PATH}", call.query, records[-1].uuid)
-    return Reply(body={
-        "consumers": [_render(consumer) for consumer in records], "links": {"next": next_url}})
+    listed, links = pages.split_page(
+        f"{call.prefix}{_PATH}", call.query, records, size, lambda consumer: consumer.uuid)
+    return Reply(body={"consumers": [_render(consumer) for consumer in listed], "links": links})
 
 
 def _render(consumer: Consumer) -> dict[str, Any]:

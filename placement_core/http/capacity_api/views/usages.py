@@ -1,0 +1,22 @@
+"""GET /capacity/v1/usages: what all projects use."""
+
+from __future__ import annotations
+
+from placement_core.http import pages
+from placement_core.http.operations import Call, Reply
+from placement_core.placement.usage import usage_list
+
+_PATH = "/capacity/v1/usages"
+#: The default size of a page.
+_PAGE = 1000
+
+
+def list_(call: Call) -> Reply:
+    """Return what projects use that use anything, by their ids."""
+    page = pages.parse_page(call.query)
+    found = usage_list.list_(call.ctx, marker=page.marker, limit=page.size or _PAGE)
+    return Reply(body={
+        "usages": [{"project_id": usage.project_id, "consumer_count": usage.consumer_count,
+                    "resources": usage.resources} for usage in found.usages],
+        "links": {"next": None if found.next_marker is None else pages.make_next_url(
+            f"{call.prefix}{_PATH}", call.query, found.next_marker)}})
