@@ -23,7 +23,7 @@ from placement_core.db import PreparedRead, Session, read_each, retry_writes
 _heads, _changes = tables.change_heads, tables.changes
 
 _DIGEST = PreparedRead(sa.select(sa.func.sum(_heads.c.serial), sa.func.sum(_heads.c.txn)))
-_HEADS = sa.select(_heads.c.slot, _heads.c.serial, _heads.c.txn)
+_HEADS = PreparedRead(sa.select(_heads.c.slot, _heads.c.serial, _heads.c.txn))
 
 #: With this many change rows or more, loading everything is simpler and as fast.
 _MOST_CHANGES = 50_000
@@ -108,8 +108,8 @@ def read_digest(ctx: Context) -> tuple[int, int]:
 
 def read_current(session: Session) -> Vector:
     """Read the vector of the snapshot that ``session`` sees."""
-    rows = session.execute(_HEADS)
-    return Vector({row.slot: (row.serial, row.txn) for row in rows})
+    return Vector({
+        slot: (serial, txn) for slot, serial, txn in _HEADS.fetch_in(session)})
 
 
 def read_changes(session: Session, seen: Vector, now: Vector) -> set[tuple[str, int]] | None:
@@ -144,15 +144,31 @@ def follow(ctx: Context, seen: Vector) -> tuple[Vector, set[tuple[str, int]] | N
     if ctx.database.dialect == "postgresql":
         moves = _MOVED.fetch(ctx, {**seen.texts, "most": _MOST_CHANGES})
         if len(moves) < _MOST_CHANGES:
-            heads = {row.slot: (row.head_serial, row.head_txn) for row in moves}
-            moved = _find_moved(seen, heads)
-            rows = sorted((row for row in moves if row.serial is not None),
-                          key=lambda row: row.serial)
-            return (Vector({**seen.heads, **heads}),
-                    None if moved is None else _collect_changes(moved, _group_by_slot(rows)))
+            return _read_moves(seen, moves)
     with read_each(ctx) as session:
         now = read_current(session)
         return now, read_changes(session, seen, now)
+
+
+def follow_in(session: Session, seen: Vector) -> tuple[Vector, set[tuple[str, int]] | None]:
+    """Return the same for the snapshot that ``session`` sees."""
+    if session.dialect == "postgresql":
+        moves = _MOVED.fetch_in(session, {**seen.texts, "most": _MOST_CHANGES})
+        if len(moves) < _MOST_CHANGES:
+            return _read_moves(seen, moves)
+    now = read_current(session)
+    return now, read_changes(session, seen, now)
+
+
+def _read_moves(
+    seen: Vector, moves: Sequence[Any]
+) -> tuple[Vector, set[tuple[str, int]] | None]:
+    """Return the current vector and the changes from the rows of ``_MOVED``."""
+    heads = {row.slot: (row.head_serial, row.head_txn) for row in moves}
+    moved = _find_moved(seen, heads)
+    rows = sorted((row for row in moves if row.serial is not None), key=lambda row: row.serial)
+    return (Vector({**seen.heads, **heads}),
+            None if moved is None else _collect_changes(moved, _group_by_slot(rows)))
 
 
 def _find_moved(seen: Vector, heads: Mapping[int, tuple[int, int]]) -> list[_Seen] | None:

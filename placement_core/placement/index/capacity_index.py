@@ -100,10 +100,10 @@ def _build_version(reading: _IndexRead) -> Version[CapacitySnapshot]:
 @db.retry_writes
 def _read(ctx: Context, before: CapacitySnapshot | None) -> _IndexRead:
     with db.read(ctx) as session:
-        now = vector.read_current(session)
-        changed = None
-        if before is not None and before.vector is not None:
-            changed = vector.read_changes(session, before.vector, now)
+        if before is None or before.vector is None:
+            now, changed = vector.read_current(session), None
+        else:
+            now, changed = vector.follow_in(session, before.vector)
         if before is not None and changed is not None:
             ids = {ref for kind, ref in changed if kind == kinds.PROVIDER}
             if len(ids) <= max(_ALWAYS_BY_ID, _RELOAD_ABOVE * len(before.layout.row_of_id)):

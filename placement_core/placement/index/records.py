@@ -17,6 +17,8 @@ class InventoryRow(NamedTuple):
     min_unit: int
     max_unit: int
     step_size: int
+    total: int
+    reserved: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import os_traits
 from placement_core.changes.vector import Vector
 from placement_core.placement import records
 from placement_core.placement.index.columns import NO_INVENTORY, NO_ROWS, InventoryColumn, RowSet
+from placement_core.placement.index.entries import EntryTable
 from placement_core.placement.index.layout import Layout, ProviderPosition
 from placement_core.placement.index.records import InventoryRow, NameIndex, ProviderRow
 
@@ -92,7 +93,7 @@ class CapacitySnapshot:
         vector: Vector | None,
         names: NameIndex,
         layout: Layout,
-        entries: list[ProviderEntry | None],
+        entries: EntryTable[ProviderEntry],
         columns: dict[int, InventoryColumn],
         traits: dict[int, RowSet],
         aggregates: dict[str, RowSet],
@@ -113,7 +114,7 @@ class CapacitySnapshot:
         cls, rows: Iterable[ProviderRow], names: NameIndex, vector: Vector | None = None
     ) -> CapacitySnapshot:
         """Make a snapshot of all providers."""
-        empty = cls(None, names, Layout(), [], {}, {}, {})
+        empty = cls(None, names, Layout(), EntryTable(), {}, {}, {})
         return empty.apply_changes({row.id: row for row in rows}, names, vector)
 
     @property
@@ -165,17 +166,14 @@ class CapacitySnapshot:
         :param changes: by provider id; None for providers that are gone.
         """
         layout, new_entries = self._place(changes)
-        entries = list(self.entries)
-        entries.extend([None] * (layout.size - len(entries)))
-        for row, entry in new_entries.items():
-            entries[row] = entry
         renamed = _find_renamed(self, names)
-        for row in renamed.difference(new_entries):
-            entries[row] = self.entry(row).renew()
-        _forget_trees(entries, [self.layout, layout], renamed.union(new_entries))
+        changed = renamed.union(new_entries)
+        edits = new_entries | {
+            row: self.entry(row).renew() for row in renamed.difference(new_entries)
+        } | _renew_roots(self.entries, [self.layout, layout], changed)
         columns, traits, aggregates = _compare_entries(self.entries, new_entries)
         snapshot = CapacitySnapshot(
-            vector, names, layout, entries,
+            vector, names, layout, self.entries.apply_edits(edits, layout.size),
             self.columns | {
                 class_id: self.column(class_id).apply_edits(edits)
                 for class_id, edits in columns.items()},
@@ -286,16 +284,16 @@ def _make_entry(
         row.revision, pooled=row.pooled)
 
 
-def _forget_trees(
-    entries: list[ProviderEntry | None], layouts: Iterable[Layout], changed: Set[int]
-) -> None:
-    """Renew the roots of trees that a changed row is or was in."""
+def _renew_roots(
+    entries: EntryTable[ProviderEntry], layouts: Iterable[Layout], changed: Set[int]
+) -> dict[int, ProviderEntry]:
+    """Return new entries, by row, for the roots of trees that a changed row is or was in."""
+    tops: set[int] = set()
     for layout in layouts:
         rows = [row for row in changed if row < layout.size]
-        for top in set(layout.root[rows].tolist()) - changed:
-            entry = entries[top] if top >= 0 else None
-            if entry is not None:
-                entries[top] = entry.renew()
+        tops.update(layout.root[rows].tolist())
+    return {top: entry.renew() for top in tops - changed
+            if top >= 0 and (entry := entries[top]) is not None}
 
 
 def _find_renamed(before: CapacitySnapshot, names: NameIndex) -> set[int]:
@@ -314,7 +312,7 @@ _SetEdits = dict[_Key, tuple[list[int], list[int]]]
 
 
 def _compare_entries(
-    entries: list[ProviderEntry | None], new_entries: Mapping[int, ProviderEntry | None]
+    entries: EntryTable[ProviderEntry], new_entries: Mapping[int, ProviderEntry | None]
 ) -> tuple[dict[int, dict[int, InventoryRow | None]], _SetEdits[int], _SetEdits[str]]:
     """Compare entries before and after: columns by class, traits, aggregates."""
     columns: dict[int, dict[int, InventoryRow | None]] = defaultdict(dict)

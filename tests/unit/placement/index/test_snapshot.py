@@ -98,12 +98,12 @@ class TestWorld(base.TestCase):
         snapshot = snapshots.build(
             snapshots.provider(1, snapshots.inventory("CUSTOM_GPU", 1)),
             snapshots.provider(2, snapshots.inventory("VCPU", 1)))
-        for entry in snapshot.entries[:2]:
+        for entry in list(snapshot.entries)[:2]:
             entry.summary = b"old"
         classes = dict(snapshots.NAMES.class_names)
         classes[snapshots.NAMES.class_ids["CUSTOM_GPU"]] = "CUSTOM_CARD"
         after = snapshot.apply_changes({}, NameIndex(classes, snapshots.NAMES.trait_names), None)
-        self.assertEqual([None, b"old"], [entry.summary for entry in after.entries[:2]])
+        self.assertEqual([None, b"old"], [entry.summary for entry in list(after.entries)[:2]])
         self.assertEqual(b"old", snapshot.entries[0].summary)
         self.assertIn("CUSTOM_CARD", after.names.class_ids)
 
