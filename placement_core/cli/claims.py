@@ -113,7 +113,7 @@ class SweepClaims(_Claims):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--max-count", type=_parse_count, metavar="N",
+        parser.add_argument("--max-count", type=base.parse_count, metavar="N",
                             help="end this many at most; left out: all")
         return parser
 
@@ -140,13 +140,6 @@ def _report_progress(sweep: Sweep) -> None:
 def _add_consumer(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("consumer", metavar="CONSUMER", help="the uuid of its consumer")
     return parser
-
-
-def _parse_count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("expected a number from 1 on")
-    return count
 
 
 def _format_time(moment: datetime.datetime | None) -> str | None:

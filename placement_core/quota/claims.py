@@ -11,7 +11,7 @@ that was deleted (DELETE /allocations) is no longer a claim.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,7 +19,13 @@ import sqlalchemy as sa
 from placement_core import db, metrics
 from placement_core.context import Context
 from placement_core.placement import allocations, errors as placement_errors
-from placement_core.placement.allocations import Check, Gate, WriteRequest, consumers
+from placement_core.placement.allocations import (
+    Check,
+    Gate,
+    WriteQueue,
+    WriteRequest,
+    consumers,
+)
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.records import AllocationWrite, NewInventories
 from placement_core.quota import errors, held_claims
@@ -32,7 +38,7 @@ class Claims:
 
     def __init__(
         self, gates: Sequence[Gate], enforcing: Sequence[Gate], pruner: AnswerPruner,
-        owners: Owners,
+        owners: Owners, most_grouped: int = 1,
     ) -> None:
         """Initialize the writes of allocations.
 
@@ -40,7 +46,9 @@ class Claims:
         :param enforcing: for claims, which limits bind in every mode of the guard.
         :param pruner: deletes old answers of re-checks, which claims may have recorded.
         :param owners: caches the owners of consumers.
+        :param most_grouped: the largest number of consumers whose writes share a transaction.
         """
+        self._queue = WriteQueue(most_grouped)
         self._gates = gates
         self._enforcing = enforcing
         self._pruner = pruner
@@ -52,7 +60,7 @@ class Claims:
         :raises errors.QuotaExceeded, errors.ProviderReserved: and what ``allocations.replace``
             raises.
         """
-        allocations.replace(ctx, writes, self._gates, self._owners)
+        allocations.replace(ctx, writes, self._gates, self._owners, self._queue)
 
     def reshape(
         self, ctx: Context, inventories: NewInventories, writes: Sequence[AllocationWrite]
@@ -70,7 +78,7 @@ class Claims:
 
         :raises errors.NoAllocations: it has none.
         """
-        allocations.delete(ctx, consumer_uuid, self._gates)
+        allocations.delete(ctx, consumer_uuid, self._gates, self._owners, self._queue)
 
     def claim(
         self, ctx: Context, write: AllocationWrite, *, hold_seconds: int | None = None
@@ -85,48 +93,86 @@ class Claims:
             errors.AllocationForUnknownProvider, errors.UnknownResourceClass,
             errors.ProviderReserved: nothing was changed.
         """
-        try:
-            *_, deadline = allocations.replace(
-                ctx, [write], [*self._enforcing, _DeadlineGate(hold_seconds)], self._owners)
-        except placement_errors.ConsumerGenerationConflict:
-            raise errors.ClaimExists(write.consumer_uuid) from None
-        assert isinstance(deadline, _SetDeadline)  # the last gate's
-        expires_at = deadline.expires_at
-        self._pruner.prune_if_due(ctx)
-        metrics.count_claim("taken" if expires_at is None else "held")
+        expires_at = self.claim_all(ctx, [write], hold_seconds=hold_seconds)
         return Claim(
             write.consumer_uuid, write.project_id, write.user_id, write.consumer_type,
             "confirmed" if expires_at is None else "held", expires_at, write.allocations)
 
+    def claim_all(
+        self, ctx: Context, writes: Sequence[AllocationWrite], *,
+        hold_seconds: int | None = None, undo: bool = False,
+        choose: Callable[[db.Session], Sequence[AllocationWrite]] | None = None,
+    ) -> datetime.datetime | None:
+        """Make the claims of several new consumers in one transaction, all or none.
+
+        :param choose: as ``allocations.replace``.
+        :param undo: make the claims and undo them, to know whether they would be refused.
+        :returns: their deadline; None: there is none, or they were undone.
+        :raises errors.Error: as ``claim``.
+        """
+        undoing = [_UndoingGate()] if undo else []
+        try:
+            checks = allocations.replace(
+                ctx, writes, [*self._enforcing, _DeadlineGate(hold_seconds), *undoing],
+                self._owners, choose=choose)
+        except placement_errors.ConsumerGenerationConflict as conflict:
+            raise errors.ClaimExists(conflict.uuid) from None
+        except _Undone:
+            return None
+        deadline = checks[len(self._enforcing)]
+        assert isinstance(deadline, _SetDeadline)
+        self._pruner.prune_if_due(ctx)
+        for _ in deadline.writes:
+            metrics.count_claim("taken" if deadline.expires_at is None else "held")
+        return deadline.expires_at
+
 
 class _DeadlineGate(Gate):
-    """Sets the deadline of one new claim."""
+    """Sets the deadline of new claims."""
 
     def __init__(self, seconds: int | None) -> None:
         self._seconds = seconds
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
-        return _SetDeadline(request.writes[0], self._seconds)
+        return _SetDeadline(self._seconds)
 
 
 class _SetDeadline(Check):
-    """Sets the deadline of a new claim in one attempt.
+    """Sets the deadline of new claims in one attempt.
 
-    :ivar expires_at: None: the claim is permanent.
+    :ivar writes: of the claims.
+    :ivar expires_at: None: the claims are permanent.
     """
 
-    def __init__(self, write: AllocationWrite, seconds: int | None) -> None:
+    def __init__(self, seconds: int | None) -> None:
+        self.writes: Sequence[AllocationWrite] = ()
         self.expires_at: datetime.datetime | None = None
-        self._write = write
         self._seconds = seconds
 
+    def consumers_locked(self, session: db.Session, writes: Sequence[AllocationWrite]) -> None:
+        self.writes = writes
+
     def applied(self, session: db.Session) -> None:
-        write = self._write
-        # The row of an earlier claim of this consumer may still exist.
-        held_claims.forget(session, write.consumer_uuid)
+        # The rows of earlier claims of these consumers may still exist.
+        held_claims.forget(session, [write.consumer_uuid for write in self.writes])
         if self._seconds is not None:
-            self.expires_at = held_claims.insert(
-                session, write.consumer_uuid, write.project_id, write.user_id, self._seconds)
+            self.expires_at = held_claims.insert(session, self.writes, self._seconds)
+
+
+class _Undone(Exception):
+    """A claim was possible, and is to be undone."""
+
+
+class _UndoingGate(Gate):
+    """Undoes a claim that nothing refused."""
+
+    def prepare(self, ctx: Context, request: WriteRequest) -> Check:
+        return _Undoing()
+
+
+class _Undoing(Check):
+    def applied(self, session: db.Session) -> None:
+        raise _Undone
 
 
 @db.retry_writes
@@ -212,12 +258,44 @@ def release(ctx: Context, consumer_uuid: str) -> None:
         row = held_claims.find(session, consumer_uuid)
         if row is not None and row.ended_at is not None:
             raise errors.ClaimNotFound(consumer_uuid)
-        held_claims.forget(session, consumer_uuid)
+        held_claims.forget(session, [consumer_uuid])
         try:
             allocations.delete(ctx, consumer_uuid)
         except placement_errors.NoAllocations:
             raise errors.ClaimNotFound(consumer_uuid) from None
     metrics.count_claim("released")
+
+
+@db.retry_writes
+def confirm_all(ctx: Context, consumer_uuids: Sequence[str]) -> None:
+    """Confirm several claims, all or none. The call is idempotent.
+
+    :raises errors.ClaimExpired, errors.ClaimNotFound: naming the first that cannot be confirmed.
+    """
+    with db.write(ctx) as session:
+        confirmed = held_claims.confirm_all(session, consumer_uuids)
+        for uuid in consumer_uuids:
+            if uuid not in confirmed and get(ctx, uuid).state != "confirmed":
+                raise errors.ClaimExpired(uuid)
+    for _ in confirmed:
+        metrics.count_claim("confirmed")
+
+
+@db.retry_writes
+def release_all(ctx: Context, consumer_uuids: Sequence[str]) -> list[str]:
+    """Delete the allocations of several claims, confirmed or not, in one transaction.
+
+    :returns: the consumers that had any.
+    """
+    with db.write(ctx) as session:
+        released = [uuid for uuid in sorted(consumer_uuids) if consumers.lock(session, uuid)]
+        if released:
+            held_claims.forget(session, released)
+            allocations.replace(ctx, [
+                AllocationWrite(uuid, {}, project_id="", user_id="") for uuid in released])
+    for _ in released:
+        metrics.count_claim("released")
+    return released
 
 
 def _from_row(row: sa.Row[Any], holdings: held_claims.OwnHoldings | None) -> Claim:

@@ -189,3 +189,9 @@ class HoldTooLong(errors.Invalid):
             f"A claim can be held for {longest} seconds at most; {asked} were asked for.")
         self.asked = asked
         self.longest = longest
+
+
+class InvalidClaim(errors.Invalid):
+    """The parameters of a claim contradict each other."""
+
+    code = "claim.invalid"

@@ -20,7 +20,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, clock, lists
+from placement_core.db import Session, clock, inserts, lists
 from placement_core.placement import tables as placement_tables
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import tables
@@ -45,20 +45,22 @@ _live = _rows.c.ended_at.is_(None)
 _own = sa.exists().where(
     _allocations.c.consumer_id == _rows.c.consumer_uuid, _allocations.c.txn == _rows.c.txn)
 
-_FORGET = sa.delete(_rows).where(_of_consumer)
-_INSERT = sa.insert(_rows).inline().values(
-    consumer_uuid=sa.bindparam("consumer_uuid"), project_id=sa.bindparam("project_id"),
-    user_id=sa.bindparam("user_id"), txn=sa.bindparam("txn"),
-    expires_at=clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer)))
+_FORGET = sa.delete(_rows).where(lists.among(_rows.c.consumer_uuid, "uuids"))
+_DEADLINE = sa.select(clock.in_seconds(sa.bindparam("seconds", type_=sa.Integer)))
 _ONE = sa.select(
     _rows, (_rows.c.expires_at <= clock.now()).label("late")).where(_of_consumer)
 _CONFIRM = sa.delete(_rows).where(_of_consumer, _live, _rows.c.expires_at > clock.now())
+_UNCONFIRMED = sa.select(_rows.c.consumer_uuid).where(
+    lists.among(_rows.c.consumer_uuid, "uuids"), _live, _rows.c.expires_at > clock.now(),
+).order_by(_rows.c.consumer_uuid).with_for_update()
 #: Not by ``id``: SQLite reuses the id of a deleted row.
 _end = (_of_consumer, _rows.c.txn == sa.bindparam("of_txn"), _live,
         _rows.c.expires_at <= clock.now())
 _END = sa.update(_rows).where(*_end).values(ended_at=clock.now())
 _DROP = sa.delete(_rows).where(*_end)
-_FORGET_OLD = sa.delete(_rows).where(_rows.c.ended_at <= _KEEP_SINCE)
+_is_old = _rows.c.ended_at <= _KEEP_SINCE
+_OLD = sa.select(_rows.c.id).where(_is_old).limit(sa.bindparam("most", type_=sa.Integer))
+_FORGET_OLD = sa.delete(_rows).where(lists.among(_rows.c.id, "ids"), _is_old)
 
 _CARRIED = sa.select(_rows.c.consumer_uuid, _rows.c.project_id, _rows.c.user_id).where(
     lists.among(_rows.c.consumer_uuid, "uuids"), _live, _own)
@@ -77,6 +79,14 @@ _HELD = (
     .outerjoin(_types, _types.c.id == _consumers.c.consumer_type_id)
     .where(_allocations.c.consumer_id.in_(sa.bindparam("uuids", expanding=True)))
     .order_by(_allocations.c.id))
+
+_SUMS = (
+    sa.select(_allocations.c.resource_provider_id, _allocations.c.resource_class_id,
+              sa.func.sum(_allocations.c.used).label("held"))
+    .join(_rows, sa.and_(_rows.c.consumer_uuid == _allocations.c.consumer_id,
+                         _rows.c.txn == _allocations.c.txn))
+    .where(_live)
+    .group_by(_allocations.c.resource_provider_id, _allocations.c.resource_class_id))
 
 _DUE = (
     sa.select(_rows)
@@ -112,21 +122,21 @@ class OwnHoldings:
 
 
 def insert(
-    session: Session, consumer_uuid: str, project_id: str, user_id: str, seconds: int
+    session: Session, writes: Sequence[AllocationWrite], seconds: int
 ) -> datetime.datetime:
-    """Insert the row of the claim that the session's transaction makes; return its deadline."""
-    session.execute(_INSERT, {
-        "consumer_uuid": consumer_uuid, "project_id": project_id, "user_id": user_id,
-        "txn": session.txn, "seconds": seconds})
-    row = find(session, consumer_uuid)
-    assert row is not None  # it was just inserted
-    expires_at: datetime.datetime = row.expires_at
+    """Insert the rows of claims that the session's transaction makes; return their deadline."""
+    expires_at: datetime.datetime = session.execute(
+        _DEADLINE, {"seconds": seconds}).scalar_one()
+    inserts.insert_many(session, _rows, [
+        {"consumer_uuid": write.consumer_uuid, "project_id": write.project_id,
+         "user_id": write.user_id, "txn": session.txn, "expires_at": expires_at}
+        for write in writes])
     return expires_at
 
 
-def forget(session: Session, consumer_uuid: str) -> None:
-    """Delete the row of a consumer, if there is one."""
-    session.execute(_FORGET, {"of_uuid": consumer_uuid})
+def forget(session: Session, consumer_uuids: Sequence[str]) -> None:
+    """Delete the rows of consumers that have one."""
+    session.execute(_FORGET, {"uuids": sorted(consumer_uuids)})
 
 
 def find(session: Session, consumer_uuid: str) -> sa.Row[Any] | None:
@@ -137,6 +147,15 @@ def find(session: Session, consumer_uuid: str) -> sa.Row[Any] | None:
 def confirm(session: Session, consumer_uuid: str) -> bool:
     """Delete the row of a consumer if it is live and not late; say whether it was."""
     return session.execute(_CONFIRM, {"of_uuid": consumer_uuid}).rowcount == 1
+
+
+def confirm_all(session: Session, consumer_uuids: Sequence[str]) -> set[str]:
+    """Delete the rows of consumers that are live and not late; return whose they were."""
+    uuids = session.execute(
+        _UNCONFIRMED, {"uuids": sorted(consumer_uuids)}).scalars().all()
+    if uuids:
+        forget(session, uuids)
+    return set(uuids)
 
 
 def carry(session: Session, writes: Sequence[AllocationWrite]) -> None:
@@ -166,9 +185,10 @@ def end(session: Session, row: sa.Row[Any], *, keep_row: bool) -> bool:
         statement, {"of_uuid": row.consumer_uuid, "of_txn": row.txn}).rowcount == 1
 
 
-def forget_old(session: Session) -> None:
-    """Delete the rows that ended more than a day ago."""
-    session.execute(_FORGET_OLD)
+def forget_old(session: Session, most: int) -> int:
+    """Delete rows that ended more than a day ago, at most ``most``; return how many."""
+    ids = list(session.execute(_OLD, {"most": most}).scalars())
+    return session.execute(_FORGET_OLD, {"ids": ids}).rowcount if ids else 0
 
 
 def read_own_holdings(session: Session, rows: Sequence[sa.Row[Any]]) -> dict[str, OwnHoldings]:
@@ -185,6 +205,15 @@ def read_own_holdings(session: Session, rows: Sequence[sa.Row[Any]]) -> dict[str
                 on_provider = own.allocations.setdefault(row.uuid, {})
                 on_provider[row.resource_class] = row.used
     return holdings
+
+
+def sum_by_inventory(session: Session) -> dict[tuple[int, int], int]:
+    """Return what live rows hold, {(provider id, class id): amount}.
+
+    Late rows are included: their allocations are there until the row ends.
+    """
+    return {(row.resource_provider_id, row.resource_class_id): int(row.held)
+            for row in session.execute(_SUMS)}
 
 
 def list_due(

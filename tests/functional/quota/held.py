@@ -70,7 +70,7 @@ class Cloud:
             self._decisions, self._nodes, LimitSource("compute", None), "enforce",
             owners=self._owners)
         judges = [*gates, guard, HeldClaimsGate(self.catalog)]
-        return claims.Claims(judges, judges, AnswerPruner(), self._owners)
+        return claims.Claims(judges, judges, AnswerPruner(), self._owners, 8)
 
 
 class HeldTestCase(ClaimsTestCase):

@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from placement_core.http import pages
+from placement_core.http.capacity_api.views import gangs
 from placement_core.http.operations import Call, Reply
 from placement_core.placement.records import AllocationWrite
 from placement_core.quota import claims, errors
@@ -18,11 +19,16 @@ _PAGE = 1000
 
 
 def create(call: Call) -> Reply:
-    """Claim what a new consumer is to hold; limits are enforced whatever the guard is."""
+    """Claim what new consumers are to hold; limits are enforced whatever the guard is."""
     body, services = call.body["claim"], call.services
     seconds, longest = body.get("hold_seconds"), services.conf.quota.longest_hold_seconds
     if seconds is not None and seconds > longest:
         raise errors.HoldTooLong(seconds, longest)
+    if "find" in body:
+        return gangs.claim(call)
+    if "allocations" not in body or "dry_run" in body:
+        raise errors.InvalidClaim(
+            "A claim needs either allocations or find, and dry_run only goes with find.")
     consumer_uuid = body.get("consumer_uuid")
     consumer = str(uuid.UUID(consumer_uuid) if consumer_uuid is not None else uuid.uuid4())
     claim = services.claims.claim(
@@ -62,6 +68,22 @@ def release(call: Call) -> Reply:
     """Give back what a claim holds."""
     claims.release(call.ctx, call.path["id"])
     return Reply(204)
+
+
+def confirm_all(call: Call) -> Reply:
+    """Keep for good what several claims hold, all or none."""
+    uuids = _parse_uuids(call)
+    claims.confirm_all(call.ctx, uuids)
+    return Reply(body={"consumer_uuids": uuids})
+
+
+def release_all(call: Call) -> Reply:
+    """Give back what several claims hold."""
+    return Reply(body={"consumer_uuids": claims.release_all(call.ctx, _parse_uuids(call))})
+
+
+def _parse_uuids(call: Call) -> list[str]:
+    return list(dict.fromkeys(str(uuid.UUID(each)) for each in call.body["consumer_uuids"]))
 
 
 def _wrap(claim: Claim) -> dict[str, Any]:

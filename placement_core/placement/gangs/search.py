@@ -1,0 +1,186 @@
+"""Find where the members of a gang fit, near each other or apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from placement_core.placement.candidates import explain, search
+from placement_core.placement.candidates.combine import Combination
+from placement_core.placement.candidates.ordering import CandidateOrdering
+from placement_core.placement.candidates.plans import Plan
+from placement_core.placement.gangs import copies, errors, levels, planner
+from placement_core.placement.gangs.copies import FittingSites
+from placement_core.placement.gangs.levels import Domains, Level
+from placement_core.placement.gangs.planner import Numbers, Sites
+from placement_core.placement.gangs.requests import GangRequest
+from placement_core.placement.index.array_types import Rows
+from placement_core.placement.index.snapshot import CapacitySnapshot
+
+_HOST = Level("host", "host")
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Member:
+    """Where a member goes.
+
+    :ivar allocations: {provider uuid: {resource class: amount}}.
+    :ivar host: the name of its host, and ``domains`` those of its domains, by level: of
+        ``within``, and of ``pack_by`` or ``spread_by``.
+    """
+
+    allocations: dict[str, dict[str, int]]
+    host: str
+    domains: dict[str, str]
+
+
+def find_members(
+    snapshot: CapacitySnapshot, request: GangRequest, *,
+    ordering: CandidateOrdering | None = None, exclude_reserved: bool = False,
+) -> list[Member]:
+    """Find where as many members fit as are wanted, or at least as many as are needed.
+
+    :param ordering: the order in which hosts are preferred; those of one rank come at random.
+    :param exclude_reserved: as ``search.find``.
+    :returns: in the order of topology: by the names of domains, then of hosts.
+    :raises errors.NoRoomForGang: fewer than needed fit.
+    :raises candidates.errors.UnknownRequestedClass, candidates.errors.UnknownRequestedTraits,
+        errors.UnknownLevelTrait: a name does not exist.
+    """
+    choices = search.choose(snapshot, request.shape, exclude_reserved=exclude_reserved)
+    np.random.default_rng().shuffle(choices.anchors)
+    if ordering is not None:
+        choices.sort_anchors(request.shape, ordering)
+    depth = max((level.depth for level in request.levels), default=0)
+    topology = _Topology(snapshot, copies.find_sites(choices, depth, request.members))
+    taken = _choose_sites(topology, request)
+    if taken is None:
+        raise _explain(topology, request, exclude_reserved=exclude_reserved)
+    return _list_members(topology, request, choices.plan, taken)
+
+
+class _Topology:
+    """The sites with room, and the domains that they are in."""
+
+    def __init__(self, snapshot: CapacitySnapshot, fitting: FittingSites) -> None:
+        self.snapshot = snapshot
+        self.fitting = fitting
+        self._domains: dict[Level, tuple[Domains, Rows]] = {}
+
+    def number(self, level: Level | None) -> Numbers:
+        """Return the number of each site's domain; -1: it is in none. Without a level, 0."""
+        if level is None:
+            return np.zeros(len(self.fitting), dtype=np.int64)
+        return self._find(level)[1]
+
+    def name(self, level: Level, site: int) -> str:
+        """Return the name of a site's domain; empty: it is in none."""
+        domains, numbers = self._find(level)
+        number = int(numbers[site])
+        return domains.name(number) if number >= 0 else ""
+
+    def make_sites(self, request: GangRequest) -> tuple[Sites, Rows]:
+        """Return the sites that are in a domain of every level, and their positions."""
+        fitting, within, by = (
+            self.fitting, self.number(request.within), self.number(request.divided_by))
+        positions = np.flatnonzero((within >= 0) & (by >= 0))
+        return Sites(fitting.copies, fitting.roots, within, by, fitting.pools,
+                     fitting.pool_copies).select(positions), positions
+
+    def _find(self, level: Level) -> tuple[Domains, Rows]:
+        if level not in self._domains:
+            domains, rows = Domains(self.snapshot, level), self.fitting.roots
+            if level.kind == "tree":
+                rows = levels.find_ancestors(self.snapshot, self.fitting.rows, level.depth)
+            numbers = np.where(rows >= 0, domains.numbers[rows], -1)
+            self._domains[level] = domains, numbers
+        return self._domains[level]
+
+
+def _choose_sites(topology: _Topology, request: GangRequest) -> dict[int, int] | None:
+    """Return how many members go to each site, by its position; None: too few fit."""
+    rules = {"pack": request.pack_by is not None, "spread": request.spread_by is not None}
+    sites, positions = topology.make_sites(request)
+    domain = planner.choose_domain(
+        sites, request.members, max_per_host=request.max_per_host, **rules)
+    if domain is None:
+        return None
+    chosen = np.flatnonzero(sites.within == domain)
+    sites, positions = sites.select(chosen), positions[chosen]
+    taken = planner.distribute(
+        sites, request.members, max_per_host=request.max_per_host, **rules)
+    if taken.total() < request.min_members:
+        return None
+    return {int(positions[site]): count for site, count in taken.items()}
+
+
+def _list_members(
+    topology: _Topology, request: GangRequest, plan: Plan, taken: dict[int, int]
+) -> list[Member]:
+    named = [level for level in (request.within, request.order_by, request.divided_by)
+             if level is not None]
+
+    def sort_key(site: int) -> list[list[tuple[int, str]]]:
+        names = [topology.name(level, site) for level in (*named, _HOST)]
+        provider = topology.snapshot.entry(int(topology.fitting.rows[site])).provider
+        return [_split_digits(name) for name in (*names, provider.name, provider.uuid)]
+
+    members = []
+    for site in sorted(taken, key=sort_key):
+        host = topology.name(_HOST, site)
+        domains = {level.text: topology.name(level, site) for level in request.levels}
+        members += [
+            Member(_make_allocations(plan, combination), host, domains)
+            for combination in topology.fitting.list_combinations(site, taken[site])]
+    return members
+
+
+def _split_digits(name: str) -> list[tuple[int, str]]:
+    """Return a key by which rack-2 comes before rack-10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part)
+            for part in _DIGITS.split(name) if part]
+
+
+def _make_allocations(plan: Plan, combination: Combination) -> dict[str, dict[str, int]]:
+    allocations: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    class_names = plan.snapshot.names.class_names
+    for part, row in zip(plan.parts, combination, strict=True):
+        for class_id, amount in part.resources.items():
+            allocations[plan.snapshot.entry(row).provider.uuid][class_names[class_id]] += amount
+    return {uuid: dict(amounts) for uuid, amounts in allocations.items()}
+
+
+def _explain(
+    topology: _Topology, request: GangRequest, *, exclude_reserved: bool
+) -> errors.NoRoomForGang:
+    """Return why too few members fit."""
+    everywhere, _ = topology.make_sites(dataclasses.replace(
+        request, within=None, pack_by=None, spread_by=None))
+    total = planner.count_room(everywhere, everywhere.within, request.max_per_host)
+    reason = None
+    if not total:
+        reason = explain.explain_candidates(
+            topology.snapshot, request.shape, max_candidates=1,
+            exclude_reserved=exclude_reserved).reason
+    asked: Sequence[Level] = list(dict.fromkeys((*request.levels, _HOST)))
+    return errors.NoRoomForGang(
+        request.members, request.min_members, sum(total.values()),
+        [_find_largest(topology, everywhere, level, request) for level in asked], reason)
+
+
+def _find_largest(
+    topology: _Topology, sites: Sites, level: Level, request: GangRequest
+) -> errors.LargestDomain:
+    numbers = topology.number(level)
+    room = planner.count_room(sites, numbers, request.max_per_host)
+    room.pop(-1, None)
+    if not room:
+        return errors.LargestDomain(level.text, None, 0)
+    largest = max(room, key=lambda number: room[number])
+    site = int(np.flatnonzero(numbers == largest)[0])
+    return errors.LargestDomain(level.text, topology.name(level, site), room[largest])

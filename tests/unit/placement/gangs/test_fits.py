@@ -1,0 +1,35 @@
+"""Gangs and ``room.fits`` agree on how often a request fits."""
+
+import hypothesis
+
+from placement_core.placement.gangs import errors, search
+from placement_core.placement.gangs.requests import GangRequest
+from placement_core.placement.room import fits
+from tests import base, snapshots
+from tests.unit.placement.candidates import strategies
+from tests.unit.placement.gangs.test_search import example_of
+
+_MOST = 40
+
+
+class TestAgreement(base.TestCase):
+
+    @example_of(400)
+    @hypothesis.given(strategies.provider_lists(), strategies.requests(groups=2))
+    def test_as_many_members_as_copies(self, rows, request):
+        snapshot = snapshots.build(*rows)
+        found = fits.find(snapshot, request, most_hosts=5)
+        hypothesis.assume(found.exact and found.fits <= _MOST)
+        members = self.count_members(snapshot, request)
+        if any(snapshots.NAMES.trait_ids[snapshots.SHARES] in row.traits for row in rows):
+            # Where a choice of sharing providers is left, gangs may find less.
+            self.assertLessEqual(members, found.fits)
+        else:
+            self.assertEqual(found.fits, members)
+
+    def count_members(self, snapshot, request):
+        try:
+            return len(search.find_members(snapshot, GangRequest(request, _MOST + 1, 1)))
+        except errors.NoRoomForGang as refusal:
+            self.assertEqual(0, refusal.holds)
+            return 0

@@ -1,0 +1,125 @@
+import random
+
+import hypothesis
+from hypothesis import strategies as st
+
+from placement_core.placement.candidates.requests import CandidatesRequest, RequestGroup
+from placement_core.placement.gangs import errors, levels, search
+from placement_core.placement.gangs.requests import GangRequest
+from tests import base, snapshots
+from tests.unit.placement.candidates import strategies
+from tests.unit.placement.gangs.oracle import GangOracle
+
+_LEVELS = ("host", "aggregate:trait=CUSTOM_A", "aggregate:name=rack-", "tree:1")
+
+
+def make_request(chance, shape):
+    def level(odds):
+        return levels.parse(chance.choice(_LEVELS)) if chance.random() < odds else None
+
+    divided = level(0.6)
+    members, pack = chance.choice((1, 2, 3, 4)), chance.random() < 0.5
+    return GangRequest(
+        shape, members, chance.randint(1, members), within=level(0.4),
+        pack_by=divided if pack else None, spread_by=None if pack else divided,
+        max_per_host=chance.choice((None, None, 1, 2)))
+
+
+def add_marks(chance, rows):
+    """Add providers that mark aggregates, and do nothing else."""
+    marks = [
+        snapshots.provider(
+            number, name=chance.choice((None, f"rack-{number}")),
+            traits=["CUSTOM_A"] if chance.random() < 0.6 else [],
+            aggregates=[each for each in strategies.AGGREGATES if chance.random() < 0.6])
+        for number in range(51, 51 + chance.choice((0, 1, 2, 3)))]
+    return [*rows, *marks]
+
+
+def provider_lists(**options):
+    return st.builds(
+        add_marks, st.integers(0, 2**64).map(random.Random), strategies.provider_lists(**options))
+
+
+def gangs(**options):
+    return st.builds(
+        make_request, st.integers(0, 2**64).map(random.Random), strategies.requests(**options))
+
+
+def example_of(numbers):
+    return hypothesis.settings(
+        deadline=None, max_examples=numbers, database=None,
+        suppress_health_check=list(hypothesis.HealthCheck))
+
+
+class TestAgainstTheOracle(base.TestCase):
+
+    @example_of(300)
+    @hypothesis.given(provider_lists(), gangs(groups=2))
+    def test_all_rules(self, rows, request):
+        self.judge(rows, request)
+
+    @example_of(300)
+    @hypothesis.given(provider_lists(most=6), gangs(groups=0))
+    def test_plain_shapes(self, rows, request):
+        self.judge(rows, request)
+
+    def judge(self, rows, request):
+        judge = GangOracle(rows, request)
+        hypothesis.assume(len(judge.places) <= 9)
+        shares = any(snapshots.NAMES.trait_ids[snapshots.SHARES] in row.traits for row in rows)
+        most, cost = judge.best()
+        try:
+            members = search.find_members(snapshots.build(*rows), request)
+        except errors.NoRoomForGang as refusal:
+            self.assertTrue(most < request.min_members or shares, str(refusal))
+            return
+        places = [self.find_place(judge, member) for member in members]
+        self.assertTrue(judge.fits(places))
+        if shares:
+            self.assertLessEqual(len(members), most)
+            return
+        self.assertEqual((most, cost), (len(members), judge.cost(places)))
+
+    def find_place(self, judge, member):
+        taken = {(uuid, name): amount for uuid, resources in member.allocations.items()
+                 for name, amount in resources.items()}
+        return next(
+            place for place in judge.places if place[0] == taken
+            and judge.rows[place[1]].name == member.host)
+
+
+class TestSharedStorage(base.TestCase):
+    """Three hosts with 4 VCPU each, and a disk that two of them share."""
+
+    def setUp(self):
+        super().setUp()
+        self.snapshot = snapshots.build(
+            *(snapshots.provider(
+                number, snapshots.inventory("VCPU", 4), aggregates=[101] if number < 3 else [])
+              for number in (1, 2, 3)),
+            snapshots.provider(
+                4, snapshots.inventory("DISK_GB", 50), traits=[snapshots.SHARES],
+                aggregates=[101], name="rack-1"))
+        self.shape = CandidatesRequest((RequestGroup("", {"VCPU": 1, "DISK_GB": 10}),))
+
+    def find(self, members, **rules):
+        rules = {name: levels.parse(text) for name, text in rules.items()}
+        return search.find_members(
+            self.snapshot, GangRequest(self.shape, members, members, **rules))
+
+    def test_as_many_as_the_disk_has_room_for(self):
+        for rules in ({}, {"pack_by": "host"}, {"spread_by": "host"},
+                      {"within": "aggregate:name=rack-"}):
+            members = self.find(5, **rules)
+            self.assertEqual(5, len(members))
+            self.assertEqual(
+                [{"DISK_GB": 10}] * 5,
+                [member.allocations[snapshots.uuid_of(4)] for member in members])
+            self.assertEqual(5, self.assertRaises(
+                errors.NoRoomForGang, self.find, 6, **rules).holds)
+
+    def test_rules_hold(self):
+        self.assertEqual(1, len({member.host for member in self.find(4, pack_by="host")}))
+        spread = [member.host for member in self.find(4, spread_by="host")]
+        self.assertEqual(["provider-1"] * 2 + ["provider-2"] * 2, spread)
