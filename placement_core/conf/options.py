@@ -15,6 +15,7 @@ from placement_core.conf import (
     compute,
     database,
     enforcement,
+    least_stranded,
     limits,
     metrics,
     paths,
@@ -29,6 +30,7 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (api.GROUP, api.OPTIONS),
     (database.GROUP, database.OPTIONS),
     (placement.GROUP, placement.OPTIONS),
+    (least_stranded.GROUP, least_stranded.OPTIONS),
     (catalog.GROUP, catalog.OPTIONS),
     (limits.GROUP, limits.OPTIONS),
     (quota.GROUP, quota.OPTIONS),
@@ -55,13 +57,13 @@ def register(conf: cfg.ConfigOpts) -> None:
         if group is None:
             conf.register_opts(options)
         else:
-            # A group of its own: one object would carry its values from one conf to the next.
+            # A new group each time, because a shared one would carry values from conf to conf.
             conf.register_group(cfg.OptGroup(group.name, group.title, group.help))
             conf.register_opts(options, group=group)
     log.register_options(conf)
     conf.set_default("default_log_levels", [
         *log.get_default_log_levels(), "alembic=WARN",
-        # It warns, with a traceback, of each error that it does not know; we judge them all.
+        # It logs a traceback for each error that it does not know; we classify all errors.
         "oslo_db.sqlalchemy.exc_filters=ERROR"])
     policy_opts.set_defaults(conf)
     conf.register_opts(cors.OPTS, group="cors")

@@ -132,6 +132,21 @@ class TestCapacityCommands(base.DatabaseTestCase):
         self.run_openstack("explain", "resources=VCPU:64", code=1)
         self.run_openstack("explain", "resource=VCPU:64", user="admin", code=1)
 
+    def test_how_many_more_fit(self) -> None:
+        """Administrators ask how much more fits; what stops it stands beside the rows."""
+        self._add_provider()
+        done = self.run_openstack("fits", "resources=VCPU:4", user="admin")
+        self.assertIn("#" * 20, done.stdout)
+        self.assertEqual("4 more fit, on 1 hosts; then: 1 host has no room for VCPU:4\n",
+                         done.stderr)
+        row, = self.read("fits", "resources=VCPU:4", user="admin")
+        self.assertEqual(("host1", 4), (row["name"], row["fits"]))
+        done = self.run_openstack("fits", "resources=VCPU:17", user="admin", code=1)
+        self.assertEqual("It fits nowhere.\n", done.stdout)
+        self.assertIn("HTTP 403", self.run_openstack("fits", "resources=VCPU:4", code=1).stderr)
+        done = self.run_openstack("stranded", user="admin", code=1)
+        self.assertIn("[least_stranded] shape", done.stderr)
+
     def test_leases(self) -> None:
         """Whether and when one fits, while the freepool has one host."""
         self.assertEqual("No host can be leased: the freepool is empty.\n",
@@ -154,6 +169,12 @@ class TestCapacityCommands(base.DatabaseTestCase):
 
     def _add_host(self) -> None:
         """Register a host, and put it into the freepool, as the administrator does."""
+        admin, headers = self._add_provider()
+        self.assertEqual(
+            201, admin.send("POST", "/v1/os-hosts", {"name": "host1"}, headers=headers)[0])
+
+    def _add_provider(self) -> tuple[keystone_service.Admin, dict[str, str]]:
+        """Register a host; return who did, and with which headers."""
         headers = {"X-Auth-Token": self.admin.token,
                    "OpenStack-API-Version": "placement 1.39"}
         admin = keystone_service.Admin.__new__(keystone_service.Admin)
@@ -166,7 +187,25 @@ class TestCapacityCommands(base.DatabaseTestCase):
             "resource_provider_generation": 0, "inventories": {
                 "VCPU": {"total": 16}, "MEMORY_MB": {"total": 65536}, "DISK_GB": {"total": 500},
             }}, headers=headers)[0])
-        self.assertEqual(201, admin.send("POST", "/v1/os-hosts", {"name": "host1"})[0])
+        return admin, headers
+
+    def test_room(self) -> None:
+        """Administrators may ask; all pages of groups are read."""
+        self.assertEqual("There is no such inventory.\n",
+                         self.run_openstack("room", user="admin").stdout)
+        self._add_host()
+        row, = self.read("room", "--resource-class", "VCPU", user="admin")
+        self.assertEqual(
+            {"resource_class": "VCPU", "total": 16, "reserved": 0, "capacity": 16, "used": 0,
+             "held": 0, "promised": 0, "free": 16, "largest": 16}, row)
+        self.assertIn("." * 20, self.run_openstack("room", user="admin").stdout)
+        rows = self.read("room", "--group-by", "root", user="admin")
+        self.assertEqual([("host1", name) for name in ("VCPU", "MEMORY_MB", "DISK_GB")],
+                         [(row["name"], row["resource_class"]) for row in rows])
+        self.assertEqual([], self.read("room", "--group-by", "trait", user="admin"))
+        done = self.run_openstack("room", code=1)
+        self.assertIn("HTTP 403", done.stderr)
+        self.run_openstack("room", "--required", "CUSTOM_NO", user="admin", code=1)
 
     def test_another_endpoint(self) -> None:
         """The override is the field's; what is no capacity API is told in one line."""

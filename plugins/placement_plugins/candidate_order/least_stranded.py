@@ -12,46 +12,20 @@ GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 from oslo_config import cfg
 
 from placement_core import errors
+from placement_core.placement.room import shapes
 from placement_core.plugin_api.candidate_order import (
     Amounts,
     CandidateOrder,
     CandidateTrees,
     Ranks,
 )
-
-GROUP = "least_stranded"
-#: The only key of a shape that is not a resource class.
-_WEIGHT = "weight"
-
-OPTIONS: list[cfg.Opt] = [
-    cfg.MultiStrOpt(
-        "shape",
-        default=[],
-        help="With [placement] candidate_order = least_stranded: the amounts of a usual request, "
-        "such as ``VCPU:4,MEMORY_MB:8192``; once for each. ``weight:3`` beside the amounts says "
-        "that such a request comes three times as often as one without a weight.",
-    ),
-]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shape:
-    """A usual request.
-
-    :ivar amounts: by resource class, from 1 on.
-    :ivar weight: how often it comes, compared to the others.
-    """
-
-    amounts: Mapping[str, int]
-    weight: float
 
 
 class LeastStranded(CandidateOrder):
@@ -60,13 +34,12 @@ class LeastStranded(CandidateOrder):
     api_version = 1
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        conf.register_opts(OPTIONS, group=GROUP)
-        self._shapes = [_parse(text) for text in conf[GROUP].shape]
+        self._shapes = shapes.read(conf)
         if not self._shapes:
             raise errors.ConfigurationError(
-                f"[{GROUP}] shape: expected the amounts of at least one usual request, such as "
-                "VCPU:4,MEMORY_MB:8192")
-        self._demand = _compute_demand(self._shapes)
+                "[least_stranded] shape: expected the amounts of at least one usual request, "
+                "such as VCPU:4,MEMORY_MB:8192")
+        self._demand = shapes.compute_demand(self._shapes)
 
     def rank(self, trees: CandidateTrees) -> Ranks | None:
         """Return how much usable room the request costs in each tree."""
@@ -86,38 +59,3 @@ class LeastStranded(CandidateOrder):
             size = sum(amount / self._demand[name] for name, amount in shape.amounts.items())
             total += shape.weight * size * copies
         return total
-
-
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return the order's own options for oslo-config-generator."""
-    return [(GROUP, OPTIONS)]
-
-
-def _parse(text: str) -> Shape:
-    """Return the shape that a value of the option describes.
-
-    :raises errors.ConfigurationError: the value is malformed.
-    """
-    pairs = [part.partition(":") for part in text.split(",")]
-    try:
-        amounts = {name.strip(): int(amount) for name, _, amount in pairs
-                   if name.strip() != _WEIGHT}
-        weight = next((float(value) for name, _, value in pairs if name.strip() == _WEIGHT), 1.0)
-    except ValueError:
-        amounts, weight = {}, 0.0
-    if not amounts or not weight > 0 or min(amounts.values()) < 1 or not all(amounts):
-        raise errors.ConfigurationError(
-            f"[{GROUP}] shape = {text}: expected amounts from 1 on by resource class, such as "
-            "VCPU:4,MEMORY_MB:8192, and perhaps a weight above 0")
-    return Shape(amounts, weight)
-
-
-def _compute_demand(shapes: Sequence[Shape]) -> dict[str, float]:
-    """Return what an average request takes of each class.
-
-    Measured by it, classes that few requests need count as much as those that all need.
-    """
-    names = sorted({name for shape in shapes for name in shape.amounts})
-    weights = [shape.weight for shape in shapes]
-    return {name: float(np.average(
-        [shape.amounts.get(name, 0) for shape in shapes], weights=weights)) for name in names}

@@ -6,10 +6,11 @@ import numpy as np
 from oslo_config import cfg
 
 from placement_core import errors
+from placement_core.conf.least_stranded import GROUP, OPTIONS
 from placement_core.plugin_api.candidate_order import CandidateOrder
 from placement_core.testing.candidate_order import CandidateOrderContract, MemoryTrees
 from placement_plugins.candidate_order.fullness import Pack, Spread
-from placement_plugins.candidate_order.least_stranded import GROUP, OPTIONS, LeastStranded
+from placement_plugins.candidate_order.least_stranded import LeastStranded
 from placement_plugins.candidate_order.rotate import Rotate
 from tests import base
 
@@ -17,7 +18,7 @@ from tests import base
 def _least_stranded(*shapes: str) -> LeastStranded:
     conf = cfg.ConfigOpts()
     conf.register_opts(OPTIONS, group=GROUP)
-    conf.set_override("shape", list(shapes), GROUP)
+    conf.set_override("shape", list(shapes), GROUP.name)
     return LeastStranded(conf)
 
 

@@ -15,6 +15,8 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 TABLE = "table"
 UNLIMITED = "unlimited"
+#: How wide a bar is, in characters.
+_BAR = 20
 
 
 class Lister(command.Lister):
@@ -57,6 +59,12 @@ class Lister(command.Lister):
 def format_amount(amount: int | None) -> str | int | None:
     """Return an amount as people read it: -1 is no limit."""
     return UNLIMITED if amount == -1 else amount
+
+
+def draw_bar(part: int, whole: int) -> str:
+    """Draw a part of something; full only if it is all of it, empty only if it is nothing."""
+    filled = min(-(-_BAR * part // max(whole, 1)), _BAR - (part < whole))
+    return "#" * filled + "." * (_BAR - filled)
 
 
 def parse_reservation(text: str) -> dict[str, object]:

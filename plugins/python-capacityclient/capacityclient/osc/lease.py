@@ -9,13 +9,11 @@ import re
 from typing import Any
 
 from capacityclient.client import Refused
-from capacityclient.osc.base import TABLE, Lister, Rows, parse_reservation
+from capacityclient.osc.base import TABLE, Lister, Rows, draw_bar, parse_reservation
 
 _FORMAT = "%Y-%m-%d %H:%M"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _TIME_HELP = "now, a date such as 2030-01-31T08:00 (UTC), or +90m, +4h, +2d, +1w from now on"
-#: How wide a bar is, in characters.
-_BAR = 20
 
 
 class CheckLease(Lister):
@@ -111,7 +109,7 @@ class ShowTimeline(Lister):
         if parsed_args.formatter != TABLE:
             return columns, rows
         return (*columns, "free"), [
-            (*row, _draw_bar(step["vcpus"], total["vcpus"]))
+            (*row, draw_bar(step["vcpus"], total["vcpus"]))
             for row, step in zip(rows, steps, strict=True)]
 
 
@@ -142,9 +140,3 @@ def _parse_time(text: str) -> str:
 
 def _format_missing(missing: dict[str, int]) -> str:
     return ", ".join(f"{amount} {name}" for name, amount in missing.items())
-
-
-def _draw_bar(free: int, total: int) -> str:
-    """Draw how much is free; full only if all of it is, empty only if nothing is."""
-    filled = min(-(-_BAR * free // max(total, 1)), _BAR - (free < total))
-    return "#" * filled + "." * (_BAR - filled)

@@ -1,0 +1,23 @@
+"""GET /capacity/v1/room/fits: how many more of a request fit."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from placement_core.http.operations import NOW, Call, Reply
+from placement_core.http.placement_api.queries import candidates as query
+from placement_core.placement.room import fits
+
+#: How many hosts are listed by default, and at most.
+_PAGE = 1000
+_LARGEST_PAGE = 10_000
+
+
+def show(call: Call) -> Reply:
+    """Return how many more of a request fit, on which hosts, and what stops the next one."""
+    request = query.parse(call.query, call.microversion)
+    found = fits.find(
+        call.services.index.snapshot(call.ctx), request,
+        most_hosts=min(request.limit or _PAGE, _LARGEST_PAGE),
+        exclude_reserved=call.services.host_access is not None)
+    return Reply(body=dataclasses.asdict(found), last_modified=NOW, cacheable=True)

@@ -1,0 +1,21 @@
+"""GET /capacity/v1/room/stranded: which room no usual request can use."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from placement_core.http import pages
+from placement_core.http.operations import NOW, Call, Reply
+from placement_core.placement.room import stranded
+
+#: How many hosts are listed by default.
+_PAGE = 1000
+
+
+def show(call: Call) -> Reply:
+    """Return what no usual request can use, by cause, and the hosts that lose most."""
+    found = stranded.find(
+        call.services.index.snapshot(call.ctx), call.services.shapes,
+        most_hosts=pages.parse_page(call.query).size or _PAGE,
+        exclude_reserved=call.services.host_access is not None)
+    return Reply(body=dataclasses.asdict(found), last_modified=NOW, cacheable=True)
