@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core import db
+from placement_core import db, metrics
 from placement_core.context import Context
 from placement_core.db import Session, clock, lists, texts
 from placement_core.db.metadata import utcnow
@@ -141,6 +141,7 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> int:
             _OLD, {"keep_seconds": keep_days * _SECONDS_A_DAY, "most": most}).scalars())
         if ids:
             session.execute(_DELETE, {"ids": ids})
+    metrics.count_removed_rows(_history.name, len(ids))
     return len(ids)
 
 

@@ -1,15 +1,16 @@
 """Which aggregates a provider is in.
 
 An aggregate is no more than a uuid that somebody once named; it is made on the
-fly and never removed. Missing ones are made in a short transaction of their
-own, before the provider is held: one that is left over harms nobody.
+fly, and removed a day after its last member (``unused_names``). Missing ones are
+made in a short transaction of their own, before the provider is held: one that is
+left over harms nobody.
 Source: spec placement_api §3.7.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -17,7 +18,7 @@ from placement_core import db
 from placement_core.context import Context
 from placement_core.db import PreparedRead, Session, inserts, texts
 from placement_core.db.metadata import utcnow
-from placement_core.placement import errors, locks, lookups, tables
+from placement_core.placement import errors, locks, lookups, tables, unused_names
 from placement_core.placement.records import ProviderAggregates
 
 T = TypeVar("T")
@@ -30,8 +31,10 @@ _aggregates = tables.placement_aggregates
 _members = tables.resource_provider_aggregates
 _providers = tables.resource_providers
 
-_BY_UUIDS = sa.select(_aggregates.c.id, _aggregates.c.uuid).where(
-    _aggregates.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+_BY_UUIDS = sa.select(
+    _aggregates.c.id, _aggregates.c.uuid, unused_names.is_stale(_aggregates).label("stale"),
+).where(_aggregates.c.uuid.in_(sa.bindparam("uuids", expanding=True)))
+_KEEP = unused_names.build_keep(_aggregates, _aggregates.c.uuid)
 _OF_PROVIDER = PreparedRead(
     sa.select(_providers.c.uuid, _providers.c.generation,
               _aggregates.c.uuid.label("aggregate_uuid"))
@@ -125,23 +128,24 @@ def _insert_missing(ctx: Context, uuids: list[str]) -> set[int]:
     An adopted MySQL table takes two spellings that differ in case for one.
     """
     with db.read(ctx) as session:
-        aggregate_ids = _read_ids(session, uuids)
+        rows = _read_rows(session, uuids)
+    aggregate_ids = {row.uuid: row.id for row in rows if not row.stale}
     missing = [uuid for uuid in uuids if uuid not in aggregate_ids]
     if missing:
         now = utcnow()
         with db.write(ctx) as session:
+            for row in rows:
+                if row.stale:
+                    session.execute_write(_KEEP, {"name": row.uuid})
             inserts.insert_missing(session.connection, _aggregates, [
                 {"uuid": uuid, "created_at": now} for uuid in missing])
-            aggregate_ids.update(_read_ids(session, missing))
+            aggregate_ids |= {row.uuid: row.id for row in _read_rows(session, missing)}
     return set(aggregate_ids.values())
 
 
-def _read_ids(session: Session, uuids: list[str]) -> dict[str, int]:
-    aggregate_ids = {}
-    for batch in _split(uuids):
-        aggregate_rows = session.execute(_BY_UUIDS, {"uuids": batch})
-        aggregate_ids.update({row.uuid: row.id for row in aggregate_rows})
-    return aggregate_ids
+def _read_rows(session: Session, uuids: list[str]) -> list[sa.Row[Any]]:
+    return [row for batch in _split(uuids)
+            for row in session.execute(_BY_UUIDS, {"uuids": batch})]
 
 
 def _split(values: list[T]) -> list[list[T]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from placement_core.db import clock
 from placement_core.db.metadata import metadata, timestamps
 
 # A binary collation, so that names and uuids compare as text on every database.
@@ -221,5 +222,15 @@ pooled_trees = sa.Table(
               sa.ForeignKey("resource_providers.id",
                             name="pooled_trees_root_provider_id_fkey"),
               primary_key=True, autoincrement=False),
+    **_MYSQL,
+)
+
+#: Rows of projects, users, consumer types and aggregates to which nothing has referred since
+#: then: ``kind`` is the name of their table, ``row_id`` their id (``unused_names.py``).
+unused_names = sa.Table(
+    "unused_names", metadata,
+    sa.Column("kind", sa.String(32), primary_key=True),
+    sa.Column("row_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("since", clock.DEADLINE, nullable=False),
     **_MYSQL,
 )

@@ -88,7 +88,8 @@ def sweep(
     :param most: how many to end at most, 1 or more.
     :param progress: called after each batch but the last, with the result so far.
     """
-    _forget_old(ctx)
+    while _forget_old(ctx) == _BATCH:
+        pass
     outcome = Sweep()
     after = 0
     while True:
@@ -101,10 +102,21 @@ def sweep(
         progress(outcome)
 
 
+def end_due(ctx: Context) -> bool:
+    """End claims that are due, wherever they are; say whether there were any.
+
+    For a request that found no room anywhere. Claims that another process ended meanwhile count.
+    """
+    outcome = _end_claims(ctx, _list_due(ctx, most=_MOST_FOR_A_WRITE), Sweep())
+    return bool(outcome.ended or outcome.others)
+
+
 @db.retry_writes
-def _forget_old(ctx: Context) -> None:
+def _forget_old(ctx: Context) -> int:
     with db.write(ctx) as session:
-        held_claims.forget_old(session)
+        removed = held_claims.forget_old(session, _BATCH)
+    metrics.count_removed_rows("held_claims", removed)
+    return removed
 
 
 def _find_counted_projects(

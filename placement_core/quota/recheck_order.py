@@ -20,7 +20,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core import db, errors as core_errors
+from placement_core import db, errors as core_errors, metrics
 from placement_core.cells import build_requests, tables as cell_tables
 from placement_core.cells.databases import CellDatabases
 from placement_core.context import Context
@@ -38,6 +38,8 @@ _ANSWER_LIFETIME = 2 * RECENT
 #: claims is treated as a request of its own.
 _MOST_BUILD_REQUESTS = 256
 _PRUNE_EVERY_SECONDS = 60.0
+#: How many old answers one transaction deletes.
+_PRUNE_BATCH = 500
 
 LOG = logging.getLogger(__name__)
 
@@ -202,10 +204,17 @@ def is_unchanged(session: Session, seen: Mapping[int, int]) -> bool:
 
 
 @db.retry_writes
-def prune(ctx: Context) -> int:
-    """Delete the answers about claims that are no longer recent; return how many."""
+def prune(ctx: Context, *, most: int = _PRUNE_BATCH) -> int:
+    """Delete answers about claims that are no longer recent; return how many.
+
+    :param most: how many at most.
+    """
+    before = {"before": utcnow() - _ANSWER_LIFETIME}
     with db.write(ctx) as session:
-        return session.execute(_PRUNE, {"before": utcnow() - _ANSWER_LIFETIME}).rowcount
+        uuids = list(session.execute(_OLD, {**before, "most": most}).scalars())
+        removed = session.execute(_PRUNE, {**before, "uuids": uuids}).rowcount if uuids else 0
+    metrics.count_removed_rows(_rechecked.name, removed)
+    return removed
 
 
 class AnswerPruner:
@@ -220,7 +229,8 @@ class AnswerPruner:
             return
         self._pruned_at = time.monotonic()
         try:
-            prune(ctx)
+            while prune(ctx) == _PRUNE_BATCH:
+                pass
         except core_errors.Error:
             LOG.warning("old answers of re-checks could not be removed", exc_info=True)
 
@@ -232,7 +242,10 @@ _ACCEPTANCES = sa.select(_nodes.c.id, _nodes.c.accepted).where(
     lists.among(_nodes.c.id, "ids"))
 _SET_STAYS = sa.update(_rechecked).where(
     lists.among(_rechecked.c.consumer_uuid, "uuids")).values(stays=True)
-_PRUNE = sa.delete(_rechecked).where(_rechecked.c.answered_at < sa.bindparam("before"))
+_is_old = _rechecked.c.answered_at < sa.bindparam("before")
+_OLD = sa.select(_rechecked.c.consumer_uuid).where(_is_old).limit(
+    sa.bindparam("most", type_=sa.Integer))
+_PRUNE = sa.delete(_rechecked).where(lists.among(_rechecked.c.consumer_uuid, "uuids"), _is_old)
 _ANSWERS = sa.select(_rechecked.c.consumer_uuid, _rechecked.c.stays).where(
     lists.among_many(_rechecked.c.consumer_uuid, "uuids"))
 _MOVING = sa.union_all(*(

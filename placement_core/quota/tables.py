@@ -16,13 +16,15 @@ _MYSQL: dict[str, Any] = {
 
 #: A row for each domain or project whose limits bind claims: claims that count against
 #: the same node lock its row, and so wait for each other. Accepting a re-check that the
-#: node binds increments ``accepted``.
+#: node binds increments ``accepted``. ``locked_at`` is when it was locked last, or when the
+#: manager found that it had never been.
 limit_nodes = sa.Table(
     "limit_nodes", metadata,
     sa.Column("id", sa.Integer, primary_key=True, nullable=False),
     sa.Column("node_id", sa.String(255), nullable=False),
     sa.Column("revision", sa.BigInteger, nullable=False, default=0, server_default="0"),
     sa.Column("accepted", sa.BigInteger, nullable=False, default=0, server_default="0"),
+    sa.Column("locked_at", clock.DEADLINE),
     sa.UniqueConstraint("node_id", name="uniq_limit_nodes0node_id"),
     **_MYSQL,
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core import db
+from placement_core import db, metrics
 from placement_core.context import Context
 from placement_core.db import Session, clock, lists, texts
 from placement_core.plugin_api.reservations import Size, Window
@@ -172,7 +172,7 @@ def store_host_name(session: Session, host_id: int, name: str) -> None:
     session.execute(_SET_HOST_NAME, {"of_host": host_id, "name": name})
 
 
-def remove_old(ctx: Context, *, keep_days: int, most: int = 1000) -> PruneResult:
+def remove_old(ctx: Context, *, keep_days: int, most: int = 200) -> PruneResult:
     """Remove all old leases and notifications; several managers may do so at once.
 
     :param most: how many leases, notices and texts one transaction removes at most, each.
@@ -207,6 +207,9 @@ def prune(ctx: Context, *, keep_days: int, most: int) -> PruneResult:
         if lease_ids:
             _remove(session, lease_ids)
         texts_removed = rendered_texts.remove_orphans(session, most)
+    for table, rows in ((tables.leases, len(lease_ids)), (_notices, len(notices)),
+                        (tables.lease_texts, texts_removed)):
+        metrics.count_removed_rows(table.name, rows)
     return PruneResult(len(lease_ids), len(notices), texts_removed)
 
 

@@ -69,8 +69,15 @@ _CALLS = {
     "claims list": "",
     "claims show": "{consumer}",
     "claims release": "{consumer}",
+    "claims find": "resources=VCPU:1 --members 1 --project lab --user alice --dry-run",
     "claims sweep": "",
     "consumers list": "",
+    "providers list": "",
+    "usages list": "",
+    "capacity room": "",
+    "capacity hosts": "",
+    "capacity fits": "--resources VCPU=1",
+    "capacity stranded": "",
     "cells add": "north --database sqlite:///{folder}/north.sqlite",
     "cells list": "",
     "cells sync": "--all",
@@ -106,6 +113,10 @@ _EMPTY_CALLS = {
     "claims list": "--project lab",
     "claims sweep": "",
     "consumers list": "",
+    "providers list": "--member-of 5bfb1c6a-8d0e-4f3c-9a57-1d2e3f405162",
+    "usages list": "",
+    "capacity room": "--group-by aggregate",
+    "capacity hosts": "--marker ffffffff-ffff-ffff-ffff-ffffffffffff",
     "cells list": "",
     "cells sync": "--all",
     "cells check": "",
@@ -117,7 +128,8 @@ _EMPTY_CALLS = {
 }
 #: Never without rows: they print what they did, or what is always there.
 _NEVER_EMPTY = {"limits register", "limits set", "limits unset", "claims show", "claims release",
-                "quota explain", "plugins list", "status upgrade check", "config show"}
+                "claims find", "quota explain", "plugins list", "status upgrade check",
+                "config show"}
 
 _KEY = "^[a-z][a-z0-9_]*$"
 #: How Python spells a dict or a list of texts.
@@ -144,6 +156,8 @@ class AnswersTestCase(test_commands.CommandTestCase):
         super().setUp()
         self.run_command("db", "sync")
         self.folder = pathlib.Path(tempfile.mkdtemp())
+        (self.folder / "placement.conf").write_text(
+            "[least_stranded]\nshape = VCPU:4,MEMORY_MB:500\n", encoding="utf-8")
 
     def write(self, text: str) -> pathlib.Path:
         path = self.folder / f"{factories.new_uuid()}.yaml"
@@ -154,7 +168,7 @@ class AnswersTestCase(test_commands.CommandTestCase):
         """Run a command; return its exit code and what it printed."""
         done = commands.run(
             *name.split(), *(word.format_map(words) for word in arguments.split()), *more,
-            connection=self.connection, **_OPTIONS)
+            connection=self.connection, OS_PLACEMENT_CONFIG_DIR=str(self.folder), **_OPTIONS)
         self.assertNotEqual("", done.stdout, f"{name}: {done.stderr}")
         return done.returncode, done.stdout
 

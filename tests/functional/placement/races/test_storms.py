@@ -21,6 +21,8 @@ class TestStorms(claims.ClaimsTestCase):
         # Each round trip costs a few hundred of them; losing 30 races in a row
         # would still be a defect.
         self.database.retries = 30
+        #: Half of the writers group their writes, as those of one process do.
+        self.queue = allocations.WriteQueue(8)
 
     def test_claims_in_opposite_order(self):
         left, right = self.provider(VCPU=500), self.provider(VCPU=500)
@@ -28,13 +30,14 @@ class TestStorms(claims.ClaimsTestCase):
         def play(number):
             ctx = self.context()
             order = [left, right] if number % 2 else [right, left]
+            queue = self.queue if number % 4 < 2 else None
             for _ in range(6):
                 first, second = factories.new_uuid(), factories.new_uuid()
                 allocations.replace(ctx, [
                     self.write({host: {"VCPU": 1} for host in order}, consumer=first),
                     self.write({host: {"VCPU": 1} for host in reversed(order)},
-                               consumer=second)])
-                allocations.delete(ctx, second)
+                               consumer=second)], queue=queue)
+                allocations.delete(ctx, second, queue=queue)
 
         outcomes = races.run(*(lambda number=number: play(number) for number in range(8)))
         self.assertEqual([None] * 8, outcomes)
@@ -74,13 +77,16 @@ class TestStorms(claims.ClaimsTestCase):
             allocations.replace(ctx, [
                 self.write(held, consumer=consumer, project=f"p{chance.randint(1, 3)}",
                            kind=chance.choice(["INSTANCE", "MIGRATION", None]))
-                for consumer in chance.sample(consumers, chance.randint(1, 2))])
+                for consumer in chance.sample(consumers, chance.randint(1, 2))],
+                queue=chance.choice([self.queue, None]))
 
         def delete(ctx, chance):
-            allocations.delete(ctx, chance.choice(consumers))
+            allocations.delete(ctx, chance.choice(consumers),
+                               queue=chance.choice([self.queue, None]))
 
         def empty(ctx, chance):
-            allocations.replace(ctx, [self.write({}, consumer=chance.choice(consumers))])
+            allocations.replace(ctx, [self.write({}, consumer=chance.choice(consumers))],
+                                queue=chance.choice([self.queue, None]))
 
         def resize(ctx, chance):
             host = chance.choice(hosts)
