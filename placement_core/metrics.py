@@ -26,6 +26,7 @@ FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 GuardMode = Literal["audit", "enforce"]
 GuardOutcome = Literal["allowed", "refused", "would_be_refused", "unknown"]
 #: ``taken``: permanent from the start.
+GangOutcome = Literal["claimed", "no_room", "over_limit", "failed"]
 ClaimEvent = Literal["taken", "held", "confirmed", "expired", "released"]
 #: ``failed``: it is retried; ``given_up``: it is not.
 LeaseEventFailure = Literal["failed", "given_up"]
@@ -42,6 +43,10 @@ _REQUEST_BUCKETS = (.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.
 _SOURCE_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
 #: From punctual to what waited until a manager was started again.
 _LATENESS_BUCKETS = (.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
+#: Upper bounds in searches: more than one only where others claimed meanwhile.
+_SEARCH_BUCKETS = (1, 2, 3, 4, 8)
+#: Upper bounds in writes.
+_GROUP_BUCKETS = (2, 4, 8, 16, 32, 64, 128)
 
 _Metric = TypeVar("_Metric", bound="MetricWrapperBase")
 
@@ -66,7 +71,7 @@ class _Metrics:
 
     def __init__(self) -> None:
         # Imported here, because it reads the folder from the environment on import.
-        from prometheus_client import CollectorRegistry, Counter, Histogram
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self.registry = registry = CollectorRegistry()
         self._names: set[str] = set()
@@ -94,6 +99,19 @@ class _Metrics:
             "placement_core_claims_total",
             "What became of claims: taken (for good at once), held, confirmed, expired, "
             "released.", ("event",), registry=registry))
+        self.gangs = _Series(Histogram(
+            "placement_core_gang_searches",
+            "How often room was searched for, for each gang: claimed, no_room, over_limit, or "
+            "failed for another reason.", ("outcome",), registry=registry,
+            buckets=_SEARCH_BUCKETS))
+        self.write_groups = Histogram(
+            "placement_core_write_group_size",
+            "How many writes of allocations shared a transaction; those that had one of their "
+            "own are not counted.", registry=registry, buckets=_GROUP_BUCKETS)
+        self.ungrouped_writes = Counter(
+            "placement_core_write_group_members_taken_out_total",
+            "Writes of allocations that were refused in a group, or attempted again alone.",
+            registry=registry)
         self.lease_events = _Series(Counter(
             "placement_core_lease_events_total",
             "What became of events of leases: done, failed (to be tried again), given up.",
@@ -102,6 +120,18 @@ class _Metrics:
             "placement_core_lease_event_lateness_seconds",
             "How long after their time events of leases were done.", ("event",),
             registry=registry, buckets=_LATENESS_BUCKETS))
+        self.removed_rows = _Series(Counter(
+            "placement_core_removed_rows_total",
+            "Rows that were removed because they are old, or not used any more, by table; of "
+            "usage_counters sums of several rows, of leases with all that belongs to them.",
+            ("table",), registry=registry))
+
+        # The newest value counts: a manager that was started again has a process id of its own.
+        self.room = _Series(Gauge(
+            "placement_core_room",
+            "How much there is of each resource class: total, reserved, capacity, used, held, "
+            "promised, free, largest.", ("resource_class", "state"), registry=registry,
+            multiprocess_mode="mostrecent"))
 
     def get_label(self, name: str) -> str:
         """Return a name as a label value, or ``other`` once there are too many."""
@@ -130,6 +160,11 @@ def start() -> None:
             f"{FOLDER_VARIABLE} = {folder}: expected a folder that can be written to, because "
             "[metrics] enabled = true")
     _metrics = _Metrics()
+
+
+def is_started() -> bool:
+    """Say whether this process counts."""
+    return _metrics is not None
 
 
 def make_page() -> WSGIApplication:
@@ -201,10 +236,33 @@ def count_decision(mode: GuardMode, outcome: GuardOutcome) -> None:
         _metrics.decisions[mode, outcome].inc()
 
 
+def observe_write_group(size: int, taken_out: int) -> None:
+    """Observe a group of writes of allocations.
+
+    :param taken_out: how many of them were not applied in it.
+    """
+    if _metrics is not None:
+        _metrics.write_groups.observe(size)
+        _metrics.ungrouped_writes.inc(taken_out)
+
+
+def set_room(amounts: Mapping[tuple[str, ...], int]) -> None:
+    """Set how much room there is, {(resource class, state): amount}; what is left out is 0."""
+    if _metrics is not None:
+        for labels in _metrics.room.keys() | amounts.keys():
+            _metrics.room[labels].set(amounts.get(labels, 0))
+
+
 def count_claim(event: ClaimEvent) -> None:
     """Count an event of a claim."""
     if _metrics is not None:
         _metrics.claims[event,].inc()
+
+
+def observe_gang(outcome: GangOutcome, searches: int) -> None:
+    """Observe how a claim of a gang ended, after how many searches for room."""
+    if _metrics is not None:
+        _metrics.gangs[outcome,].observe(searches)
 
 
 def count_lease_event(event_type: str, late_seconds: float) -> None:
@@ -218,3 +276,12 @@ def count_failed_lease_event(event_type: str, outcome: LeaseEventFailure) -> Non
     """Count an event of a lease that failed."""
     if _metrics is not None:
         _metrics.lease_events[event_type, outcome].inc()
+
+
+def count_removed_rows(table: str, rows: int) -> None:
+    """Count rows that were removed because they are old, or not used any more.
+
+    :param table: its name, one of the service's own.
+    """
+    if _metrics is not None and rows:
+        _metrics.removed_rows[table,].inc(rows)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from oslo_config import cfg
 
-from placement_core import amounts, errors
+from placement_core import amounts, errors, metrics
 from placement_core.cells.databases import CellDatabases
+from placement_core.changes import pruning
 from placement_core.changes.journal import Journal
 from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
 from placement_core.db.database import Database, Settings
 from placement_core.limits import history as limit_history
+from placement_core.placement import unused_names
 from placement_core.placement.allocations import Gate, usage_counters
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.candidates.ordering import CandidateOrdering
 from placement_core.placement.index import CapacityIndex
+from placement_core.placement.room import shapes
+from placement_core.placement.room.shapes import Shape
 from placement_core.placement.usage.usage_index import UsageIndex
 from placement_core.plugin_api import choices, drivers
 from placement_core.plugin_api.candidate_order import CandidateOrder
@@ -30,10 +34,18 @@ from placement_core.plugin_api.counting import CountingDriver
 from placement_core.plugin_api.enforcement import EnforcementModel
 from placement_core.plugin_api.limits import LimitDriver
 from placement_core.plugin_api.reservations import ReservationPlugin
-from placement_core.quota import claim_expiry, coverage, members, resources
+from placement_core.quota import (
+    claim_expiry,
+    coverage,
+    members,
+    nodes,
+    recheck_order,
+    resources,
+)
 from placement_core.quota.claim_expiry import HeldClaimsGate
 from placement_core.quota.claims import Claims
 from placement_core.quota.decisions import Decisions
+from placement_core.quota.gang_claims import GangClaims
 from placement_core.quota.guard import QuotaGuard
 from placement_core.quota.instrumented_counting import InstrumentedCounting
 from placement_core.quota.limit_sources import LimitSource
@@ -58,13 +70,14 @@ from placement_core.reservations.policy.rules import LeaseRules
 from placement_core.reservations.provisioning import freepool, outbox, slots
 from placement_core.reservations.provisioning.provisioner import Provisioner
 from placement_core.reservations.scheduling.booking_index import BookingIndex
+from placement_core.room import RoomQueries
 
 T = TypeVar("T")
 
 #: How many calls to a compute service a thread of the manager makes in a row.
 _MOST_CALLS = 100
-#: How many old rows of the history of limits the manager deletes in one transaction.
-_PRUNE_BATCH = 1000
+#: How many old rows the manager deletes in one transaction.
+_PRUNE_BATCH = 500
 #: How many such transactions it executes in a row.
 _MOST_BATCHES = 100
 
@@ -74,16 +87,19 @@ class Services:
     """The services that HTTP and the commands use.
 
     :ivar candidate_ordering: says which hosts come first in allocation candidates.
+    :ivar shapes: the usual requests of the site.
     :ivar model: the enforcement model of limits in a tree of projects.
     :ivar advertised_model: the model that clients are told; usually the same.
     :ivar quota: answers whether a request fits, and what is free; ``overviews`` does so for
         all projects at once, and ``rechecks`` for what exists already.
     :ivar claims: writes allocations, through quota and other gates that may refuse them.
+    :ivar gang_claims: finds room for several consumers at once, and claims it.
     :ivar owners: the projects and users of consumers.
     :ivar host_access: admits claims to hosts of the freepool; None: every claim is admitted.
     :ivar reservation_plugins: by resource type.
     :ivar compute: creates what reservations need in the compute service, mostly through the
         outbox.
+    :ivar room: answers how much there is, is used, held, promised to leases, and free.
     :ivar leases: creates, updates and deletes leases; ``transitions`` executes their events.
     :ivar lease_texts: the cached rendering of leases for clients.
     :ivar pool_hosts: adds hosts to the freepool and removes them; ``monitor`` detects failed
@@ -94,6 +110,7 @@ class Services:
     database: Database
     index: CapacityIndex
     candidate_ordering: CandidateOrdering
+    shapes: Sequence[Shape]
     catalog: CatalogDriver
     limits: LimitDriver
     model: EnforcementModel
@@ -106,10 +123,12 @@ class Services:
     overviews: Overviews
     rechecks: Rechecks
     claims: Claims
+    gang_claims: GangClaims
     owners: Owners
     host_access: HostAccessGate | None
     reservation_plugins: Mapping[str, ReservationPlugin]
     compute: ComputeDriver
+    room: RoomQueries
     leases: Leases
     lease_texts: LeaseTexts
     transitions: Transitions
@@ -150,9 +169,17 @@ class Services:
             PeriodicTask("search for limits that bind nobody", 300,
                          coverage.GapLog(self.limit_gaps).update),
             PeriodicTask("removal of usage counters that are 0", 600, usage_counters.fold),
+            PeriodicTask("removal of old answers of re-checks", 600, functools.partial(
+                _prune_in_batches, recheck_order.prune)),
+            PeriodicTask("removal of old changes from the log", 3600, pruning.remove_old),
+            PeriodicTask("removal of projects, users, types and aggregates that are not used",
+                         3600, unused_names.remove),
+            PeriodicTask("removal of limit nodes that are not used", 3600, nodes.remove_unused),
             PeriodicTask("removal of slots that were in use when their lease ended", 60,
                          slots.tidy),
         ]
+        if metrics.is_started():
+            tasks.append(PeriodicTask("metrics of room", 60, self.room.export))
         if self.compute.acts:
             tasks.append(PeriodicTask(
                 "audit of the compute service", 3600,
@@ -208,15 +235,21 @@ def build(conf: cfg.ConfigOpts) -> Services:
     provisioner = _make_provisioner(conf, compute)
     rules = LeaseRules(conf, decisions, _make_limit_source(conf))
     healing = _make_healing(conf, plugins, provisioner)
+    index, bookings, ordering = (
+        CapacityIndex(database), BookingIndex(database), _make_candidate_ordering(conf))
+    claims = _make_claims(conf, decisions, limit_nodes, pruner, catalog, owners, host_access)
     return Services(
-        conf, database, CapacityIndex(database),
-        candidate_ordering=_make_candidate_ordering(conf), catalog=catalog, limits=limits,
-        model=model, advertised_model=advertised_model, counting=counting, decisions=decisions,
-        cells=cells, quota=quota, overviews=Overviews(quota), compute_nodes=compute_nodes,
+        conf, database, index, candidate_ordering=ordering, shapes=shapes.read(conf),
+        catalog=catalog, limits=limits, model=model, advertised_model=advertised_model,
+        counting=counting, decisions=decisions, cells=cells, quota=quota,
+        overviews=Overviews(quota), compute_nodes=compute_nodes,
         rechecks=Rechecks(quota, limit_nodes, pruner),
-        claims=_make_claims(conf, decisions, limit_nodes, pruner, catalog, owners, host_access),
+        claims=claims,
+        gang_claims=GangClaims(
+            claims, index, ordering, exclude_reserved=host_access is not None),
         owners=owners, host_access=host_access, reservation_plugins=plugins, compute=compute,
-        leases=_make_leases(conf, plugins, provisioner, rules, BookingIndex(database)),
+        room=RoomQueries(index, bookings),
+        leases=_make_leases(conf, plugins, provisioner, rules, bookings),
         lease_texts=LeaseTexts(),
         transitions=Transitions(
             plugins, provisioner, rules, cleaning_seconds=60 * conf.reservations.cleaning_time),
@@ -258,7 +291,8 @@ def _make_claims(
     enforcing = QuotaGuard(
         decisions, limit_nodes, source, "enforce", owners=owners, record_grants=mode != "enforce")
     return Claims(
-        [*admission, *guards, held_claims], [*admission, enforcing, held_claims], pruner, owners)
+        [*admission, *guards, held_claims], [*admission, enforcing, held_claims], pruner, owners,
+        conf.placement.max_grouped_consumers)
 
 
 def _make_limit_source(conf: cfg.ConfigOpts) -> LimitSource:

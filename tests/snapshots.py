@@ -22,10 +22,12 @@ def uuid_of(number: int) -> str:
 def inventory(
     resource_class: str, capacity: int, used: int = 0, *,
     min_unit: int = 1, max_unit: int = 2**31 - 1, step_size: int = 1,
+    total: int | None = None, reserved: int = 0,
 ) -> InventoryRow:
-    """Make an inventory by the name of its class."""
+    """Make an inventory by the name of its class; the total is its capacity, if not given."""
     return InventoryRow(
-        NAMES.class_ids[resource_class], capacity, used, min_unit, max_unit, step_size)
+        NAMES.class_ids[resource_class], capacity, used, min_unit, max_unit, step_size,
+        capacity if total is None else total, reserved)
 
 
 def provider(

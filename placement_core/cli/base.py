@@ -8,8 +8,8 @@ import functools
 import gc
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cliff import columns, command, lister, show
 from oslo_config import cfg
@@ -33,10 +33,17 @@ else:
 
 LOG = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 #: The format for people, and those whose cells can hold nothing but texts.
 TABLE = "table"
 _FLAT = ("csv", "value", "shell")
+
+#: How many records of a long list are read at a time.
+_PAGE = 1000
+#: How many characters a bar has.
+_BAR = 20
 
 
 class Failed(Exception):
@@ -208,6 +215,42 @@ class Words(FormattableColumn):
         """Return them."""
         # Plain ones: YAML takes no others, and names of tables are not.
         return None if self._value is None else [str(word) for word in self._value]
+
+
+def read_pages(
+    read: Callable[[str | None, int], Sequence[T]], get_marker: Callable[[T], str],
+    marker: str | None, limit: int | None,
+) -> list[T]:
+    """Return what comes after a marker, read page by page.
+
+    :param read: returns so many at most of what comes after a marker.
+    :param limit: the largest number to return; None: all.
+    """
+    found: list[T] = []
+    while True:
+        size = _PAGE if limit is None else min(_PAGE, limit - len(found))
+        page = read(marker, size)
+        found += page
+        if len(page) < size or len(found) == limit:
+            return found
+        marker = get_marker(page[-1])
+
+
+def parse_count(text: str) -> int:
+    """Return the number of an argument.
+
+    :raises argparse.ArgumentTypeError: it is below 1.
+    """
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("expected a number from 1 on")
+    return count
+
+
+def draw_bar(part: int, whole: int) -> str:
+    """Draw a part of something; full if it is all of it, empty if it is nothing, and only then."""
+    filled = min(-(-_BAR * part // max(whole, 1)), _BAR - (part < whole))
+    return "#" * filled + "." * (_BAR - filled)
 
 
 def describe_filters(**filters: object) -> str:

@@ -27,8 +27,6 @@ from placement_core.services import Services
 _PAGE = 1000
 
 _LONGEST_NAME = 80
-#: As many characters as the bar of a timeline has where all is free.
-_BAR = 20
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 Fields = tuple[tuple[str, ...], tuple[object, ...]]
@@ -247,14 +245,8 @@ class ShowTimeline(base.Lister):
         if not total.hosts:
             return names, []
         return (*names, "free"), [
-            (*row, _draw_bar(step.vcpus, total.vcpus))
+            (*row, base.draw_bar(step.vcpus, total.vcpus))
             for row, step in zip(rows, timeline.steps, strict=True)]
-
-
-def _draw_bar(free: int, total: int) -> str:
-    """Draw how much is free; full if all of it is, empty if nothing is, and only then."""
-    filled = min(-(-_BAR * free // max(total, 1)), _BAR - (free < total))
-    return "#" * filled + "." * (_BAR - filled)
 
 
 # Arguments ---------------------------------------------------------------------------

@@ -67,6 +67,8 @@ _BODIES: dict[str, Any] = {
     "PATCH /v1/os-hosts/properties/{name}": {"private": True},
     "POST /v1/os-hosts": {"name": "outage"},
     "PUT /v1/os-hosts/{id}": {"reservable": True},
+    "POST /capacity/v1/claims/confirm": {"consumer_uuids": [_ID]},
+    "POST /capacity/v1/claims/release": {"consumer_uuids": [_ID]},
     "POST /capacity/v1/claims": {"claim": {
         **_OWNER, "consumer_type": "INSTANCE", "allocations": _ALLOCATIONS}},
     "POST /capacity/v1/explain/quota": {"project_id": "demo", "deltas": {"class:VCPU": 1}},
@@ -87,6 +89,7 @@ _QUERIES = {
     "/usages": "?project_id=demo",
     "/allocation_candidates": "?resources=VCPU:1",
     "/capacity/v1/explain/allocation_candidates": "?resources=VCPU:1",
+    "/capacity/v1/room/fits": "?resources=VCPU:1",
     "/capacity/v1/limits/effective": f"?service_id={_ID}",
     "/capacity/v1/reservations/next_fit":
         f"?minutes=60&reservations={json.dumps([cases.instance()])}".replace('"', "%22")

@@ -11,7 +11,9 @@ import sqlalchemy as sa
 from tests import base, databases, serving
 from tests.outages import links
 
+#: More than a worker has threads.
 _CLIENTS = 12
+_CLIENTS_OF_SERVE = 24
 _NETWORK_SECONDS = 6
 #: Until a request that finds every place taken is refused, and its thread is free again;
 #: and what a busy machine adds.
@@ -23,15 +25,15 @@ class TestServing(base.TestCase):
     """Each host of the WSGI application, with a PostgreSQL server that falls silent."""
 
     def test_serve(self) -> None:
-        self.check("serve")
+        self.check("serve", _CLIENTS_OF_SERVE)
 
     def test_gunicorn(self) -> None:
-        self.check("gunicorn", OS_API__MAX_CONCURRENT_REQUESTS="3")
+        self.check("gunicorn", _CLIENTS, OS_API__MAX_CONCURRENT_REQUESTS="3")
 
     def test_uwsgi(self) -> None:
-        self.check("uwsgi", OS_API__MAX_CONCURRENT_REQUESTS="3")
+        self.check("uwsgi", _CLIENTS, OS_API__MAX_CONCURRENT_REQUESTS="3")
 
-    def check(self, by: str, **options: str) -> None:
+    def check(self, by: str, clients: int, **options: str) -> None:
         if "postgresql" not in databases.KINDS:
             self.skipTest("needs PostgreSQL")
         url = sa.make_url(databases.settings("postgresql").connection)
@@ -44,8 +46,8 @@ class TestServing(base.TestCase):
                 **options}))
         self.assertEqual(200, self.ask("/resource_providers")[0])
         link.hang()
-        with concurrent.futures.ThreadPoolExecutor(_CLIENTS) as pool:
-            asked = [pool.submit(self.ask, "/resource_providers") for _ in range(_CLIENTS)]
+        with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+            asked = [pool.submit(self.ask, "/resource_providers") for _ in range(clients)]
             time.sleep(0.3)
             health = []
             while not all(each.done() for each in asked):

@@ -29,8 +29,12 @@ class TestOff(MetricsTestCase):
         metrics.count_counting("placement", "projects", ["down"], {"down": 1.0})
         metrics.count_failed_counting("placement", "projects")
         metrics.count_request("placement", "GET", "200 OK", 0.1)
+        metrics.set_room({("VCPU", "free"): 5})
+        metrics.observe_gang("claimed", 1)
+        metrics.observe_write_group(5, 2)
         metrics.start()
-        self.assertEqual({}, scraping.numbers(scraping.shown()[1]))
+        counted = scraping.numbers(scraping.shown()[1])
+        self.assertEqual({}, {name: number for name, number in counted.items() if number})
 
     def test_nothing_is_loaded(self) -> None:
         subprocess.run([sys.executable, "-c", (
@@ -81,6 +85,18 @@ class TestSeries(MetricsTestCase):
         self.assertEqual({("limits", "GET", "4xx"): 1, ("limits", "other", "4xx"): 3},
                          self.numbers("http_request_seconds_count"))
 
+    def test_room(self) -> None:
+        """What is gone is 0."""
+        metrics.set_room({("VCPU", "free"): 5, ("CUSTOM_GPU", "free"): 1})
+        metrics.set_room({("VCPU", "free"): 2**70})
+        self.assertEqual({("VCPU", "free"): 2.0**70, ("CUSTOM_GPU", "free"): 0},
+                         self.numbers("room"))
+
+    def test_removed_rows(self) -> None:
+        for table, rows in (("users", 2), ("users", 3), ("projects", 0)):
+            metrics.count_removed_rows(table, rows)
+        self.assertEqual({("users",): 5}, self.numbers("removed_rows_total"))
+
     def test_odd_names(self) -> None:
         odd = 'a "cell"\\ of\nmine \N{PILE OF POO}'
         metrics.count_counting("legacy_cell", "projects", [odd], {})
@@ -100,6 +116,23 @@ class TestProcesses(MetricsTestCase):
             with fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE, folder):
                 error = self.assertRaises(errors.ConfigurationError, metrics.start)
             self.assertIn(f"{metrics.FOLDER_VARIABLE} = {folder}: ", str(error))
+
+    def test_room_is_that_of_the_last_process(self) -> None:
+        """A manager that was started again replaces the numbers of the one before."""
+        folder = self.useFixture(fixtures.TempDir()).path
+        program = (
+            "import sys\n"
+            "from placement_core import metrics\n"
+            "metrics.start()\n"
+            "metrics.set_room({('VCPU', 'free'): int(sys.argv[1])})\n"
+            "shown = metrics.make_page()({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/metrics',\n"
+            "    'wsgi.multiprocess': True}, lambda *_: None)\n"
+            "print(shown[0].decode())")
+        for number in (5, 7, 3):
+            text = subprocess.run(
+                [sys.executable, "-c", program, str(number)], check=True, capture_output=True,
+                text=True, env={**os.environ, metrics.FOLDER_VARIABLE: folder}).stdout
+            self.assertEqual({("VCPU", "free"): number}, scraping.counted(lambda: text, "room"))
 
     def test_sum_of_processes_and_of_those_that_ended(self) -> None:
         folder = self.useFixture(fixtures.TempDir()).path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jsonschema
@@ -15,6 +16,7 @@ from placement_core.http.operations import Version
 from placement_core.http.placement_api import microversions
 from placement_core.http.versions import Versions
 from placement_core.masking import mask_text
+from placement_core.placement.gangs.errors import NoRoomForGang
 from placement_core.plugin_api.reservations import DoesNotFit
 from placement_core.quota.errors import QuotaExceeded
 from placement_core.reservations.errors import NoRoom
@@ -29,12 +31,16 @@ def _render_document(
     """Make the error document: the Placement API's, always with a code.
 
     What exceeds limits says which, in ``excesses``, too; a lease that does not fit says
-    what is ``missing``, ``during`` which part of it, and at which start it ``fits_at``.
+    what is ``missing``, ``during`` which part of it, and at which start it ``fits_at``; a
+    gang that does not, how many members all hosts hold, and the ``largest`` domain of each level.
     """
     members: dict[str, Any] = {}
     if isinstance(error, QuotaExceeded):
         members["excesses"] = [
             exceeded_limits.render_exceeded_limit(exceeded) for exceeded in error.exceeded_limits]
+    if isinstance(error, NoRoomForGang):
+        members["holds"] = error.holds
+        members["largest"] = [dataclasses.asdict(largest) for largest in error.largest]
     if isinstance(error, DoesNotFit):
         members["missing"] = dict(error.missing)
         members["during"] = error.during and windows.render_window(error.during)

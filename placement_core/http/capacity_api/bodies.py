@@ -27,15 +27,55 @@ USER_LIMIT_UPDATE = bodies.wrapped("user_limit", bodies.record(_CHANGES))
 _ALLOCATIONS = placement_bodies.ALLOCATIONS_REPLACE.at(mv.NEWEST)
 assert _ALLOCATIONS is not None
 _HOLDINGS: dict[str, Schema] = _ALLOCATIONS["properties"]
+#: More would lock too much at once.
+MOST_MEMBERS = 1000
+_COUNT_OF_MEMBERS: Schema = {"type": "integer", "minimum": 1, "maximum": MOST_MEMBERS}
+_TEXTS: Schema = {"type": "array", "maxItems": 100, "items": {
+    "type": "string", "minLength": 1, "maxLength": 10000}}
+_LEVEL: Schema = {"type": "string", "minLength": 1, "maxLength": 300}
+#: The parameters of candidates that groups have, as JSON.
+_SHAPE: dict[str, Schema] = {
+    "resources": {
+        "type": "object", "minProperties": 1, "maxProperties": 100,
+        "propertyNames": {"pattern": "^[A-Z0-9_]{1,255}$"},
+        "additionalProperties": {
+            "type": "integer", "minimum": 1, "maximum": placement_bodies.MAX_INT}},
+    "required": _TEXTS,
+    "member_of": _TEXTS,
+    "in_tree": placement_bodies.UUID,
+}
+_FIND = bodies.record({
+    **_SHAPE,
+    "groups": {
+        "type": "object", "maxProperties": 100,
+        "propertyNames": {"pattern": "^[a-zA-Z0-9_-]{1,64}$"},
+        "additionalProperties": bodies.record(_SHAPE)},
+    "group_policy": {"type": "string", "enum": ["none", "isolate"]},
+    "same_subtree": {"type": "array", "maxItems": 100, "items": {
+        "type": "array", "minItems": 1, "maxItems": 100, "items": {
+            "type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"}}},
+    "root_required": _TEXTS,
+    "members": _COUNT_OF_MEMBERS,
+    "min_members": _COUNT_OF_MEMBERS,
+    "max_per_host": _COUNT_OF_MEMBERS,
+    **dict.fromkeys(("within", "pack_by", "spread_by", "order_by"), _LEVEL),
+    "consumer_uuids": {
+        "type": "array", "minItems": 1, "maxItems": MOST_MEMBERS, "items": placement_bodies.UUID},
+}, ("members",))
 _CLAIM = bodies.record({
     **{name: _HOLDINGS[name] for name in ("project_id", "user_id", "consumer_type", "mappings")},
     "allocations": {**_HOLDINGS["allocations"], "minProperties": 1},
     "consumer_uuid": placement_bodies.UUID,
     "hold_seconds": {
         "type": "integer", "minimum": 1, "maximum": placement_bodies.MAX_INT},
-}, ("project_id", "user_id", "consumer_type", "allocations"))
+    "find": _FIND,
+    "dry_run": {"type": "boolean"},
+}, ("project_id", "user_id", "consumer_type"))
 
 CLAIM_CREATE = bodies.wrapped("claim", _CLAIM)
+CLAIMS_SELECTED: Body = Ladder({ONLY: bodies.record({"consumer_uuids": {
+    "type": "array", "minItems": 1, "maxItems": MOST_MEMBERS,
+    "items": placement_bodies.UUID}}, ("consumer_uuids",))})
 
 #: Of a cell: names are text, URLs are checked by who reads them.
 _CELL: dict[str, Any] = {

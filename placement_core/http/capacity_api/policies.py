@@ -32,6 +32,13 @@ COMPUTE_NODES_LIST = "capacity:compute_nodes:list"
 COMPUTE_NODES_SHOW = "capacity:compute_nodes:show"
 
 CONSUMERS_LIST = "capacity:consumers:list"
+PROVIDERS_LIST = "capacity:providers:list"
+USAGES_LIST = "capacity:usages:list"
+
+ROOM_SHOW = "capacity:room:show"
+ROOM_HOSTS = "capacity:room:hosts"
+ROOM_FITS = "capacity:room:fits"
+ROOM_STRANDED = "capacity:room:stranded"
 
 INSTANCES_LIST = "capacity:instances:list"
 INSTANCES_SHOW = "capacity:instances:show"
@@ -60,11 +67,12 @@ _READERS = f"{roles.ADMIN_OR_SERVICE} or role:reader"
 
 
 def _rule(
-    name: str, description: str, operation: str, check: str = roles.ADMIN_OR_SERVICE
+    name: str, description: str, operations: str, check: str = roles.ADMIN_OR_SERVICE
 ) -> policy.DocumentedRuleDefault:
-    method, path = operation.split()
     return policy.DocumentedRuleDefault(
-        name, check, description, [{"method": method, "path": f"/capacity/v1{path}"}],
+        name, check, description,
+        [{"method": method, "path": f"/capacity/v1{path}"}
+         for method, path in map(str.split, operations.split(", "))],
         scope_types=roles.SCOPES)
 
 
@@ -72,8 +80,10 @@ RULES: list[policy.DocumentedRuleDefault] = [
     _rule(CLAIMS_LIST, "List claims that are held or expired.", "GET /claims"),
     _rule(CLAIMS_SHOW, "Show a claim.", "GET /claims/{id}"),
     _rule(CLAIMS_CREATE, "Claim capacity and quota, for good or for a time.", "POST /claims"),
-    _rule(CLAIMS_CONFIRM, "Keep a held claim for good.", "POST /claims/{id}/confirm"),
-    _rule(CLAIMS_RELEASE, "Give back what a claim holds.", "DELETE /claims/{id}"),
+    _rule(CLAIMS_CONFIRM, "Keep held claims for good.",
+          "POST /claims/{id}/confirm, POST /claims/confirm"),
+    _rule(CLAIMS_RELEASE, "Give back what claims hold.",
+          "DELETE /claims/{id}, POST /claims/release"),
     _rule(EXPLAIN_CANDIDATES,
           "Explain which allocation candidates there are, and why not more.",
           "GET /explain/allocation_candidates"),
@@ -97,6 +107,16 @@ RULES: list[policy.DocumentedRuleDefault] = [
     _rule(COMPUTE_NODES_LIST, "List compute nodes.", "GET /compute_nodes"),
     _rule(COMPUTE_NODES_SHOW, "Show a compute node.", "GET /compute_nodes/{uuid}"),
     _rule(CONSUMERS_LIST, "List consumers with their allocations.", "GET /consumers"),
+    _rule(PROVIDERS_LIST, "List providers with inventories, traits and aggregates.",
+          "GET /providers"),
+    _rule(USAGES_LIST, "List what all projects use.", "GET /usages"),
+    _rule(ROOM_SHOW, "Show how much room there is.", "GET /room"),
+    _rule(ROOM_HOSTS, "Show how much room each host has. capacity:room:show asks for it, too, "
+          "where in_tree or group_by=root tells of single hosts.", "GET /room/hosts"),
+    _rule(ROOM_FITS, "Ask how many more of a request fit, on which hosts, and what stops the "
+          "next one.", "GET /room/fits"),
+    _rule(ROOM_STRANDED, "Show which room no usual request can use, and on which hosts.",
+          "GET /room/stranded"),
     _rule(INSTANCES_LIST, "List instances.", "GET /instances"),
     _rule(INSTANCES_SHOW, "Show an instance.", "GET /instances/{uuid}"),
     _rule(INSTANCES_REGISTER, "Register an instance.", "POST /instances"),

@@ -25,6 +25,11 @@ _SCHEMAS: dict[str, Any] = {
     "limit_id": _TEXT,
     "consumer_type": _TEXT,
     "resource_provider": _TEXT,
+    "in_tree": _TEXT,
+    "member_of": _TEXT,
+    "resource_class": _TEXT,
+    "required": _TEXT,
+    "group_by": {"enum": ["root", "aggregate", "trait"]},
     "cell": _TEXT,
     "queued_for_delete": _FLAG,
     "check": _FLAG,
@@ -68,6 +73,12 @@ CELLS = _make_schema(("check",))
 CONSUMERS = _make_schema(
     ("project_id", "user_id", "consumer_type", "resource_provider", "limit", "marker"),
     project_id=_TEXT)
+USAGES = _make_schema(("limit", "marker"))
+STRANDED = _make_schema(("limit",))
+PROVIDERS = _make_schema(("in_tree", "member_of", "limit", "marker"))
+_ROOM_FILTERS = ("resource_class", "in_tree", "member_of", "required", "limit", "marker")
+ROOM = _make_schema(("group_by", *_ROOM_FILTERS), member_of={}, required={})
+ROOM_HOSTS = _make_schema(_ROOM_FILTERS, member_of={}, required={})
 COMPUTE_NODES = _make_schema(("cell", "name", "limit", "marker"))
 INSTANCES = _make_schema(
     ("project_id", "user_id", "cell", "queued_for_delete", "limit", "marker"), project_id=_TEXT)

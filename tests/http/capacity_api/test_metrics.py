@@ -69,6 +69,16 @@ class TestMetrics(ClaimsTestCase):
             {("taken",): 1, ("held",): 3, ("confirmed",): 1, ("released",): 1, ("expired",): 1},
             self.numbers("claims_total"))
 
+    def test_gangs(self) -> None:
+        for amount, members, status in ((1, 2, 201), (1, 7, 403), (17, 1, 409)):
+            response = self.ask("POST", "/capacity/v1/claims", {"claim": {
+                "project_id": self.middle, "user_id": "bob", "consumer_type": "INSTANCE",
+                "find": {"members": members, "resources": {"VCPU": amount}}}}, version=None)
+            self.assertEqual(status, response.status_int, response.text)
+        self.assertEqual({("claimed",): 1, ("over_limit",): 1, ("no_room",): 1},
+                         self.numbers("gang_searches_count"))
+        self.assertEqual({("taken",): 2}, self.numbers("claims_total"))
+
     def test_requests(self) -> None:
         before = dict(self.numbers("http_request_seconds_count"))
         self.ask("GET", "/resource_providers")
