@@ -77,8 +77,9 @@ def _measure(
     ours = servers.Ours()
     results: list[compare.Result] = []
     grown: list[Growth] = []
-    print(f"{version}, {servers.WORKERS} workers of {servers.THREADS} threads, "
-          f"pairs of {options.seconds:g} s turns\n{report.head()}", flush=True)
+    print(f"{version}, {servers.WORKERS} workers of {servers.OUR_THREADS} threads (others: "
+          f"{servers.THREADS}), pairs of {options.seconds:g} s turns\n{report.head()}",
+          flush=True)
     with _kept(server, options) as keeper:
         try:
             _run(server, keeper, chosen, growing, ours, peers, options, results, grown)
@@ -92,7 +93,7 @@ def _measure(
                     **{name: peers[name].versions() if name in peers else None
                        for name in servers.PEERS},
                     "workers": servers.WORKERS,
-                    "threads": servers.THREADS,
+                    "threads": {"ours": servers.OUR_THREADS, "others": servers.THREADS},
                     "turn_seconds": options.seconds,
                     "scale": options.scale,
                     # Before and after: what else the machine had to do.

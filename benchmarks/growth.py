@@ -88,6 +88,33 @@ def start(bench: Bench, rounds: int) -> Found:
     return medians["seconds_100k"] / medians["seconds_10k"], medians
 
 
+def start_seconds(bench: Bench, rounds: int) -> Found:
+    """The same in seconds, at 100,000 hosts."""
+    _, medians = start(bench, rounds)
+    return medians["seconds_100k"], medians
+
+
+def change_work(bench: Bench, rounds: int) -> Found:
+    """Processor time of a worker that sees a claim of another one, with the smallest answer."""
+    dataset = bench.dataset(100_000)
+    database = bench.copy(dataset)
+    with bench.serving(database, "writer") as writing, bench.serving(database, "reader") as served:
+        writer, reader = _Connection(writing.target), _Connection(served.target)
+        path = "/allocation_candidates?resources=VCPU:1&limit=1"
+        reader.timed("GET", path)  # loads the index
+        used: dict[bool, float] = {}
+        for changing in (False, True):
+            before = processes.cpu_seconds(served.process.pid)
+            for number in range(rounds):
+                if changing:
+                    writer.timed("PUT", f"/allocations/{datasets.uid('work', number)}",
+                                 filling.allocation(dataset.host(number % dataset.hosts),
+                                                    datasets.CLAIM, "bench-work"))
+                reader.timed("GET", path)
+            used[changing] = 1000 * (processes.cpu_seconds(served.process.pid) - before) / rounds
+    return used[True] - used[False], {"read_ms": used[False], "change_and_read_ms": used[True]}
+
+
 def memory(bench: Bench, rounds: int) -> Found:
     """Resident memory of a worker at 100,000 hosts, after reads and changes."""
     database = bench.copy(bench.dataset(100_000))
@@ -311,7 +338,12 @@ MEASURES: Mapping[str, Measure] = {
         "cold start: the first candidates of a new worker, 100,000 / 10,000 hosts",
         12, 5, start),
     "growth-memory": Measure(
-        "resident memory of a worker at 100,000 hosts, MiB", 500, 10, memory),
+        "resident memory of a worker at 100,000 hosts, MiB", 350, 10, memory),
+    "growth-start-seconds": Measure(
+        "cold start: the first candidates of a new worker, 100,000 hosts, seconds", 5, 5,
+        start_seconds),
+    "growth-change-work": Measure(
+        "a change seen by another worker, 100,000 hosts, ms of processor", 5, 300, change_work),
     "growth-decision": Measure(
         "one decision on 3 resources in a tree of 5 levels, 5,000 / 50 projects",
         2, 150, decision),

@@ -20,10 +20,11 @@ from oslo_config import cfg
 
 from benchmarks import rows, workloads
 from benchmarks.bench import Bench, Found
+from placement_core.conf.least_stranded import GROUP, OPTIONS
 from placement_core.plugin_api.candidate_order import CandidateOrder
 from placement_core.testing.candidate_order import MemoryTrees
 from placement_plugins.candidate_order.fullness import Pack, Spread
-from placement_plugins.candidate_order.least_stranded import GROUP, OPTIONS, LeastStranded
+from placement_plugins.candidate_order.least_stranded import LeastStranded
 from placement_plugins.candidate_order.rotate import Rotate
 
 _GIB = 1024
@@ -96,7 +97,7 @@ def took(bench: Bench, rounds: int) -> Found:
 def _configure(order: str) -> str:
     """Return what stands in ``placement.conf`` for an order."""
     shapes = "".join(f"shape = {shape}\n" for shape in _write_shapes())
-    return f"[placement]\ncandidate_order = {order}\n\n[{GROUP}]\n{shapes}"
+    return f"[placement]\ncandidate_order = {order}\n\n[{GROUP.name}]\n{shapes}"
 
 
 def play() -> Trace:
@@ -114,7 +115,7 @@ def make_least_stranded() -> LeastStranded:
     """Return the order that knows the shapes of the trace."""
     conf = cfg.ConfigOpts()
     conf.register_opts(OPTIONS, group=GROUP)
-    conf.set_override("shape", _write_shapes(), GROUP)
+    conf.set_override("shape", _write_shapes(), GROUP.name)
     return LeastStranded(conf)
 
 

@@ -185,6 +185,8 @@ ROWS: tuple[Row, ...] = (
         FLAT_10K, _each("/resource_providers/{}/traits"), _READERS, 4),
     Row("loop", "schedule loop: candidates limit 50, claim, delete, 10,000 hosts",
         FLAT_10K, lambda dataset: workloads.ScheduleLoop(candidates_paths(50)), (8,), 80),
+    Row("gangs-10k", "claims of 16 members, found and spread over 10,000 hosts",
+        FLAT_10K, lambda dataset: workloads.Gangs(), _READERS, alone=True, p95_ms=50),
     Row("candidates-10k-full-10", "candidates, 10,000 hosts 10 % full, limit 1000",
         _FULL[10], _candidates(_simple, 1000), _READERS),
     Row("candidates-10k-full-90", "candidates, 10,000 hosts 90 % full, limit 1000",

@@ -298,6 +298,35 @@ class ManyClaims(Workload):
         return with_problems(found, problems)
 
 
+class Gangs(Workload):
+    """POST /capacity/v1/claims with ``find``: members that are spread over hosts."""
+
+    members = 16
+
+    def measure(self, target: client.Target, clients: int, seconds: float) -> Measurement:
+        run = uuid.uuid4().hex[:8]
+        project = f"bench-{run}"
+        gangs = [[f"{run} {number} {member}" for member in range(self.members)]
+                 for number in range(int(seconds * _CLAIMS_PER_SECOND) // self.members + 8)]
+        requests = [
+            target.request("POST", "/capacity/v1/claims", {"claim": {
+                "project_id": project, "user_id": project, "consumer_type": "INSTANCE",
+                "find": {"members": self.members, "resources": datasets.CLAIM,
+                         "spread_by": "host",
+                         "consumer_uuids": [datasets.uid(one) for one in gang]}}})
+            for gang in gangs
+        ]
+        # The first claim of a project makes it; that is not what is measured.
+        target.drive(requests[:1], 1)
+        drive = target.drive(requests[1:], clients, seconds=seconds, at_most=len(requests) - 1)
+        found = summarise(drive)
+        held = [*gangs[0], *(one for answer in drive.answers if answer.good
+                             for one in gangs[answer.index + 1])]
+        problems = [*_refusals(found), *_miscounted(target, [project], len(held))]
+        _delete(target, held)
+        return with_problems(found, problems)
+
+
 class ScheduleLoop(Workload):
     """What a scheduler does: candidates, a claim on one of them, and later the end of it."""
 
