@@ -151,6 +151,38 @@ class ReservationSpec:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class LevelDomains:
+    """Which hosts are near each other at a level of topology, such as racks.
+
+    :ivar level: how clients name the level.
+    :ivar numbers: int64 for each row of ``Hosts``: the number of its domain; -1: it is in none.
+    :ivar names: of the domains, by number.
+    """
+
+    level: str
+    numbers: np.ndarray
+    names: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HostTopology:
+    """How what a demand gets is to lie. A demand's ``hosts`` are in a domain of every level.
+
+    :ivar within: all of it lies in one domain of this level.
+    :ivar pack_by: it lies in as few domains of this level as possible, on as few hosts.
+    :ivar spread_by: it is divided among the domains of this level as evenly as possible.
+    """
+
+    within: LevelDomains | None = None
+    pack_by: LevelDomains | None = None
+    spread_by: LevelDomains | None = None
+
+    def __post_init__(self) -> None:
+        if self.pack_by is not None and self.spread_by is not None:
+            raise ValueError("what is packed is not spread")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class WholeHosts:
     """A demand for whole hosts, which no other reservation shares.
 
@@ -162,6 +194,7 @@ class WholeHosts:
     minimum: int
     maximum: int
     hosts: np.ndarray
+    topology: HostTopology = HostTopology()
 
     def __post_init__(self) -> None:
         if not 1 <= self.minimum <= self.maximum:
@@ -180,6 +213,7 @@ class Slots:
     amount: int
     affinity: bool | None
     hosts: np.ndarray
+    topology: HostTopology = HostTopology()
 
     def __post_init__(self) -> None:
         if self.amount < 1 or min(self.size.amounts()) < 0 or not any(self.size.amounts()):

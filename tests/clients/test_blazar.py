@@ -230,6 +230,18 @@ class TestShell(BlazarTestCase):
             self.assertEqual(f"{date(expected).replace(' ', 'T')}:00.000000",
                              self.read("lease-show", "third")["start_date"])
 
+        # Rules of topology go where requirements go.
+        self.blazar(
+            "lease-create", "--start-date", date(5), "--end-date", date(6), "--reservation",
+            "resource_type=virtual:instance,vcpus=1,memory_mb=1024,disk_gb=10,amount=2,"
+            'affinity=None,resource_properties=["==","$within","property:gpu"]', "near")
+        self.assertIn("no host is in a domain of it", self.blazar(
+            "lease-create", "--start-date", date(5), "--end-date", date(6),
+            "--physical-reservation",
+            'min=1,max=1,resource_properties=["==","$pack_by","property:rack"]', "none",
+            succeeds=False))
+        self.blazar("lease-delete", "near")
+
         [allocations] = self.read("allocation-list", "host")
         self.assertEqual((host, 6), (allocations["resource_id"], len(allocations["reservations"])))
         for named in ("c1", host):

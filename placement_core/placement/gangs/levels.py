@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Literal
 
@@ -66,28 +67,41 @@ class Domains:
 
     def __init__(self, snapshot: CapacitySnapshot, level: Level) -> None:
         self._snapshot = snapshot
-        self._uuids: list[str] | None = None
-        self._marks: dict[str, list[str]] = {}
+        self._names: list[str] | None = None
         self.numbers: Rows = np.arange(snapshot.size)
         if level.kind in ("trait", "name"):
             self._number_aggregates(_find_marks(snapshot, level))
 
     def name(self, number: int) -> str:
-        """Return the name of a domain: of its providers that mark it, or its provider's."""
-        if self._uuids is None:
-            return self._snapshot.entry(number).provider.name
-        return ", ".join(sorted(self._marks[self._uuids[number]]))
+        """Return the name of a domain: as ``name_aggregates``, or its provider's."""
+        return self._snapshot.entry(number).provider.name if self._names is None \
+            else self._names[number]
 
     def _number_aggregates(self, marks: Iterable[int]) -> None:
-        for row in marks:
-            entry = self._snapshot.entry(row)
-            for uuid in entry.aggregates:
-                self._marks.setdefault(uuid, []).append(entry.provider.name)
-        self._uuids = sorted(self._marks)
+        entries = map(self._snapshot.entry, marks)
+        names = name_aggregates(
+            (uuid, entry.provider.name) for entry in entries for uuid in entry.aggregates)
+        self._names = list(names.values())
         self.numbers = np.full(self._snapshot.size, -1, dtype=np.intp)
         # A host in several of them is in the first.
-        for number in reversed(range(len(self._uuids))):
-            self.numbers[self._snapshot.rows_in_aggregate(self._uuids[number]).rows] = number
+        for number, uuid in reversed(list(enumerate(names))):
+            self.numbers[self._snapshot.rows_in_aggregate(uuid).rows] = number
+
+
+def name_aggregates(marks: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the names of the domains that aggregates are, by uuid, in the order of uuids.
+
+    They are those of the providers that mark them. A name that two have is followed by the uuid.
+
+    :param marks: the uuid of an aggregate and the name of a provider that marks it.
+    """
+    marked: dict[str, list[str]] = defaultdict(list)
+    for uuid, name in marks:
+        marked[uuid].append(name)
+    names = {uuid: ", ".join(sorted(marked[uuid])) for uuid in sorted(marked)}
+    counts = Counter(names.values())
+    return {uuid: name if counts[name] == 1 else f"{name} ({uuid})"
+            for uuid, name in names.items()}
 
 
 def _find_marks(snapshot: CapacitySnapshot, level: Level) -> list[int]:

@@ -163,7 +163,10 @@ def distribute(
     :param pack: in as few domains ``by`` as possible, and in these on as few hosts.
     :param spread: evenly among the domains ``by``, and in these among the hosts.
     """
-    positions = _preselect(sites, wanted, pack=pack, spread=spread, max_per_host=max_per_host)
+    if spread and not _compete(sites):
+        copies = sites.copies if max_per_host is None else np.minimum(sites.copies, max_per_host)
+        return _divide(copies, sites.by, wanted, np.zeros_like(copies))
+    positions = _preselect(sites, wanted, pack=pack, max_per_host=max_per_host)
     taking = _Taking(sites.select(positions), max_per_host)
     if spread:
         _spread(taking, wanted)
@@ -174,16 +177,73 @@ def distribute(
     return Counter({int(positions[site]): count for site, count in taking.taken.items()})
 
 
+def extend(
+    copies: Numbers, by: Numbers, wanted: int, present: Numbers, *, pack: bool, spread: bool
+) -> Counter[int]:
+    """Return how many more members go to each site, where some are already.
+
+    Each site is a host of its own, without a pool.
+
+    :param copies: how many more fit, maybe 0.
+    :param present: how many are there, and stay.
+    :param pack, spread: as for ``distribute``.
+    """
+    if spread:
+        return _divide(copies, by, wanted, present)
+    used_domains = np.isin(by, by[present > 0])
+    taken: Counter[int] = Counter()
+    for part in (present > 0, used_domains & (present == 0), ~used_domains):
+        positions = np.flatnonzero(part & (copies > 0))
+        zeros = np.zeros(len(positions), dtype=np.int64)
+        chosen = distribute(
+            Sites(copies[positions], np.arange(len(positions)), zeros, by[positions], zeros - 1),
+            wanted - taken.total(), pack=pack, spread=False, max_per_host=None)
+        taken.update({int(positions[site]): count for site, count in chosen.items()})
+    return taken
+
+
+def _divide(copies: Numbers, by: Numbers, wanted: int, present: Numbers) -> Counter[int]:
+    """Spread members among sites that are hosts of their own; as ``extend``."""
+    domains, first, number = np.unique(by, return_index=True, return_inverse=True)
+    # Domains, too, are in the order of preference: that of their first sites.
+    place = np.empty_like(first)
+    place[np.argsort(first)] = np.arange(len(domains))
+    number = place[number]
+    shares = _level(
+        np.bincount(number, copies, len(domains)).astype(np.int64),
+        np.bincount(number, present, len(domains)).astype(np.int64), wanted)
+    taken = np.where(np.bincount(number, minlength=len(domains))[number] == 1, shares[number], 0)
+    order = np.argsort(number, kind="stable")
+    bounds = np.searchsorted(number[order], np.arange(len(domains) + 1))
+    for domain in np.flatnonzero(shares).tolist():
+        own = order[bounds[domain]:bounds[domain + 1]]
+        if len(own) > 1:
+            taken[own] = _level(copies[own], present[own], int(shares[domain]))
+    return Counter({int(site): int(taken[site]) for site in np.flatnonzero(taken)})
+
+
+def _level(rooms: Numbers, present: Numbers, wanted: int) -> Numbers:
+    """Return how many each part gets, if each member goes where the fewest are and one fits."""
+    wanted = min(wanted, int(rooms.sum()))
+    low, high = 0, int(present.max(initial=0)) + wanted
+    while low < high:
+        middle = (low + high + 1) // 2
+        if np.clip(middle - present, 0, rooms).sum() <= wanted:
+            low = middle
+        else:
+            high = middle - 1
+    taken: Numbers = np.clip(low - present, 0, rooms)
+    one_more = np.flatnonzero(np.clip(low + 1 - present, 0, rooms) > taken)
+    taken[one_more[:wanted - int(taken.sum())]] += 1
+    return taken
+
+
 def _preselect(
-    sites: Sites, wanted: int, *, pack: bool, spread: bool, max_per_host: int | None
+    sites: Sites, wanted: int, *, pack: bool, max_per_host: int | None
 ) -> npt.NDArray[np.intp]:
     """Return the positions of sites among which the best choice is; of many, these are few."""
-    if not (pack or spread) or _compete(sites):
+    if not pack or _compete(sites):
         return np.arange(len(sites))
-    if spread:
-        # With as many domains as members, each takes one.
-        _, first = np.unique(sites.by, return_index=True)
-        return np.flatnonzero(np.isin(sites.by, sites.by[np.sort(first)[:wanted]]))
     rooms = sorted(
         count_room(sites, sites.by, max_per_host).items(), key=lambda each: each[1], reverse=True)
     chosen = []

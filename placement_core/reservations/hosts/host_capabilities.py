@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from placement_core.db import Session, texts
 from placement_core.reservations import tables
 from placement_core.reservations.errors import CapabilityInUse, InvalidLease
-from placement_core.reservations.scheduling import pool_queries, requirements
+from placement_core.reservations.scheduling import pool_queries, topology
 
 #: The resource type of the properties, as in the API.
 RESOURCE_TYPE = "physical:host"
@@ -34,7 +34,7 @@ _LONGEST_FIELD = 255
 _RESERVED_NAMES = frozenset((
     "name", "disk_gb", "provider_uuid", "reservation_provider_id", "trust_id", "reservable",
     "down_reason", "promised", "created_at", "updated_at",
-    *pool_queries.PROPERTIES)) - frozenset(FIELDS)
+    *topology.WORDS, *pool_queries.PROPERTIES)) - frozenset(FIELDS)
 
 _names = tables.resource_properties
 _values = tables.computehost_extra_capabilities
@@ -82,7 +82,12 @@ def _check(name: str, value: object) -> str | None:
         raise InvalidLease(
             f"The name of a property has 1 to {LONGEST_NAME} characters, and no NUL.", name)
     if name in _RESERVED_NAMES:
-        raise InvalidLease(f"{name} is a field of hosts, and no property that can be set.", name)
+        raise InvalidLease(
+            f"{name} is a field of hosts or a rule of leases, and no property that can be set.",
+            name)
+    if name.startswith(topology.AGGREGATES):
+        raise InvalidLease(
+            f"{name} is a level of topology, and no property that can be set.", name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float) or (
@@ -145,5 +150,4 @@ def require_unused(session: Session, host_id: int, names: Collection[str], now: 
 
 
 def _property_names(row: sa.Row[Any]) -> frozenset[str]:
-    return frozenset().union(*(
-        requirements.keys(requirements.parse(text, "")) for text in row if text))
+    return frozenset().union(*(topology.find_properties({"": text}) for text in row if text))

@@ -7,6 +7,9 @@ way (the first takes the only host that the second may have), so if the greedy p
 search goes host by host. Its states are what each item still needs after the hosts so far;
 it keeps only the states that no other one dominates (Pareto). The search is exact as long as
 it stays within its budget, and says if it did not.
+
+Rules of topology are kept by the greedy pass. The search keeps ``within``, going domain by
+domain; it does not pack or spread, because there it is enough that everything fits.
 """
 
 from __future__ import annotations
@@ -17,7 +20,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from placement_core.plugin_api.reservations import Demand, Hosts, Share, Size, Slots, WholeHosts
+from placement_core.plugin_api.reservations import (
+    Demand,
+    Hosts,
+    HostTopology,
+    Share,
+    Size,
+    Slots,
+    WholeHosts,
+)
+from placement_core.reservations.scheduling import host_choice
 from placement_core.reservations.scheduling.pools import FreeCapacity
 
 #: How many states a search keeps for each host, and how many patterns of using one host it
@@ -97,7 +109,7 @@ def pack(
             return alone
     packed = _place_greedily(hosts, free, items)
     if isinstance(packed, Shortfall):
-        return _search(hosts, free, items, packed, budget)
+        return _search_domains(hosts, free, items, packed, budget)
     return packed
 
 
@@ -181,11 +193,27 @@ def _place_greedily(
         orders.append(least_choice_first[::-1])
     keeps = (True, False) if any(item.held for item in items) else (False,)
     packed: list[SlotsByRow] | Shortfall = Shortfall(0, 0)
+    best: list[SlotsByRow] | None = None
     for keep, order in itertools.product(keeps, orders):
         packed = _place_in_order(hosts, free, items, order, keep=keep)
-        if not isinstance(packed, Shortfall):
+        if isinstance(packed, Shortfall):
+            continue
+        if best is None or _rate(items, packed) < _rate(items, best):
+            best = packed
+        if not keep or not any(_is_divided(item) for item in items):
             break
-    return packed
+    return packed if best is None else best
+
+
+def _is_divided(item: Item) -> bool:
+    """Say whether an item is to be packed or spread, and may give up what it holds for that."""
+    topology = item.demand.topology
+    return not item.fixed and (topology.pack_by or topology.spread_by) is not None
+
+
+def _rate(items: Sequence[Item], packed: Sequence[SlotsByRow]) -> int:
+    return sum(host_choice.rate(item.demand.topology, placed)
+               for item, placed in zip(items, packed, strict=True))
 
 
 def _choice(item: Item) -> tuple[bool, bool, int]:
@@ -210,7 +238,8 @@ def _place_in_order(
                 return Shortfall(index, sum(placed[index].values()), lost)
     for index in order:
         item = items[index]
-        _fill(room, item, placed[index], item.minimum)
+        # Alone, it gets all at once, which keeps the rules of topology best.
+        _fill(room, item, placed[index], item.maximum if len(order) == 1 else item.minimum)
         if sum(placed[index].values()) < item.minimum:
             return Shortfall(index, _count_available(room, item, placed[index]))
     for index in order:
@@ -221,7 +250,11 @@ def _place_in_order(
 def _place_held(room: _Room, item: Item, placed: SlotsByRow) -> int:
     """Place what an item holds where it is; return how many slots or hosts have no room."""
     missing = 0
+    within = None if item.fixed else item.demand.topology.within
+    domain = within and host_choice.find_main_domain(item.demand.topology, item.held)
     for row, slots in sorted(item.held.items()):
+        if within is not None and within.numbers[row] != domain:
+            continue
         available = int(room.available(item, placed, held=True)[row])
         count = min(slots, available)
         if not item.fixed:
@@ -239,18 +272,27 @@ def _fill(room: _Room, item: Item, placed: SlotsByRow, amount: int) -> None:
     left = amount - sum(placed.values())
     if left <= 0:
         return
-    available = room.available(item, placed)
+    topology = item.demand.topology
+    available = np.minimum(room.available(item, placed), left)
     if _needs_one_host(item):
-        available = np.where(available >= left, available, 0)
-    rows = room.preference(item, available)
-    sums = np.minimum(np.cumsum(np.minimum(available[rows], left)), left)
-    slots = np.diff(sums, prepend=0)
+        available[available < left] = 0
+    available = host_choice.limit_to_domain(topology, available, placed, left)
+    useful = available > 0
+    useful[list(placed)] = True
+    rows = room.preference(item, useful)
+    # What needs one host is neither packed nor spread.
+    slots = host_choice.distribute(
+        HostTopology() if _needs_one_host(item) else topology, rows, available[rows], left,
+        placed)
     room.place(item, placed, rows[slots > 0], slots[slots > 0])
 
 
 def _count_available(room: _Room, item: Item, placed: SlotsByRow) -> int:
     """Return how many of the slots or hosts that an item needs it can have now."""
     available = np.minimum(room.available(item, placed), item.minimum)
+    if item.demand.topology.within is not None and not _needs_one_host(item):
+        available = host_choice.limit_to_domain(
+            item.demand.topology, available, placed, item.minimum)
     more = available.max(initial=0) if _needs_one_host(item) else available.sum()
     return min(item.minimum, sum(placed.values()) + int(more))
 
@@ -287,6 +329,39 @@ class _HostGroup:
     rows: np.ndarray
     patterns: np.ndarray
     alone: np.ndarray
+
+
+def _search_domains(
+    hosts: Hosts, free: FreeCapacity, items: Sequence[Item], failed: Shortfall,
+    budget: PackingBudget,
+) -> list[SlotsByRow] | Shortfall:
+    """Search with each choice of domains within which items are to lie."""
+    room, proven = _Room(hosts, free), True
+    for chosen in itertools.product(*(_limit_to_each_domain(room, item) for item in items)):
+        if budget.left <= 0:
+            return dataclasses.replace(failed, proven=False)
+        found = _search(hosts, free, chosen, failed, budget)
+        if not isinstance(found, Shortfall):
+            return found
+        proven &= found.proven
+        budget.left -= _STEP
+    return dataclasses.replace(failed, proven=proven)
+
+
+def _limit_to_each_domain(room: _Room, item: Item) -> list[Item]:
+    """Return an item limited to each domain in which it may lie, the one with most room first."""
+    topology = item.demand.topology
+    if topology.within is None:
+        return [item]
+    available = np.minimum(room.available(item, {}), item.maximum)
+    counts = host_choice.count_by_domain(topology, available)
+    main = host_choice.find_main_domain(topology, item.held) if item.fixed else None
+    domains = np.flatnonzero(counts >= item.minimum) if main is None else np.array([main])
+    return [
+        dataclasses.replace(item, demand=dataclasses.replace(
+            item.demand, hosts=item.demand.hosts & (topology.within.numbers == domain),
+            topology=dataclasses.replace(topology, within=None)))
+        for domain in domains[np.argsort(-counts[domains], kind="stable")].tolist()]
 
 
 def _search(

@@ -21,10 +21,10 @@ from placement_core.plugin_api.reservations import (
     WholeHosts,
     Window,
 )
-from placement_core.reservations.scheduling import packing, pools
+from placement_core.reservations.scheduling import host_choice, packing, pools
 from placement_core.reservations.scheduling.packing import Item, PackingBudget, Shortfall
 from placement_core.reservations.scheduling.pools import Pool
-from placement_core.reservations.scheduling.timelines import Steps, totals
+from placement_core.reservations.scheduling.timelines import Steps, maxima, totals
 
 _COLUMNS = ("VCPU", "MEMORY_MB", "DISK_GB")
 
@@ -133,7 +133,8 @@ def availability_series(
     :param steps: what is booked of the pool; starts are early enough to end within them.
     :param duration: in seconds, cleaning included.
     :returns: starts, from the first of the steps on, and how much is free from each on; of
-        every host not more than the demand needs.
+        every host not more than the demand needs. If all is to lie in one domain of a level,
+        it is how much the best one has.
     """
     everything = np.arange(len(pool.hosts))
     free = _count_useful(
@@ -141,7 +142,15 @@ def availability_series(
     empty = _count_useful(pool.capacity, demand, pool, everything)
     things, times, values = steps.minima(free, empty, duration)
     ends_in_time = times <= steps.end - duration
-    return totals(things[ends_in_time], times[ends_in_time], values[ends_in_time])
+    things, times, values = things[ends_in_time], times[ends_in_time], values[ends_in_time]
+    within = demand.topology.within
+    if within is None:
+        return totals(things, times, values)
+    numbers = within.numbers[things]
+    order = np.argsort(numbers, kind="stable")
+    return maxima([
+        totals(things[part], times[part], values[part])
+        for part in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)])
 
 
 def required_count(demand: WholeHosts | Slots) -> int:
@@ -227,6 +236,7 @@ def _build_refusal(
 ) -> DoesNotFit:
     demand = item.demand
     during = _find_tightest_window(pool, window, demand)
+    best = _find_best_domain(pool, window, item)
     if short.lost:
         what = "hosts" if isinstance(demand, WholeHosts) else "slots"
         return DoesNotFit(
@@ -237,7 +247,8 @@ def _build_refusal(
         why = f"; {int(demand.hosts.sum())} of the pool meet the requirements"
     else:
         subject = _slots(demand)
-        missing, why = _missing_for_slots(pool, window, demand, short.available)
+        missing, why = _missing_for_slots(
+            pool, window, demand, short.available, demand.hosts if best is None else best.hosts)
     fit = "fits" if short.available == 1 else "fit"
     beside = "" if alone else " beside the other reservations of the lease"
     if not short.proven:
@@ -250,6 +261,8 @@ def _build_refusal(
         why += f"; least is free {during}"
     elif during is None and alone:
         why += "; at any moment there is room, but not in the same places throughout"
+    if best is not None:
+        why += f"; {best.text}"
     return DoesNotFit(f"{subject} asked for, {short.available} {fit} {window}{beside}{why}.",
                       missing, during)
 
@@ -266,12 +279,43 @@ def _slots(demand: Slots) -> str:
     return f"{slots} of {demand.size}{together} {verb}"
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _BestDomain:
+    """The domain within which most of a demand fits.
+
+    :ivar hosts: bool for each host: it is in the domain and meets the requirements.
+    """
+
+    hosts: np.ndarray
+    text: str
+
+
+def _find_best_domain(pool: Pool, window: Window, item: Item) -> _BestDomain | None:
+    """Return the domain that could give most of a demand; None: it may lie anywhere."""
+    demand, within = item.demand, item.demand.topology.within
+    if within is None or not within.names:
+        return None
+    main = host_choice.find_main_domain(demand.topology, item.held) if item.fixed else None
+    counts = host_choice.count_by_domain(demand.topology, _count_useful(
+        pool.free(window.start, window.end), demand, pool, np.arange(len(pool.hosts))))
+    domain = int(counts.argmax()) if main is None else main
+    asked = required_count(demand)
+    where = (f"the largest {within.level} ({within.names[domain]}) holds"
+             if main is None else
+             f"it lies within the {within.level} {within.names[domain]}, which holds")
+    return _BestDomain(demand.hosts & (within.numbers == domain),
+                       f"{where} {min(asked, int(counts[domain]))} of {asked}")
+
+
 def _missing_for_slots(
-    pool: Pool, window: Window, demand: Slots, available: int
+    pool: Pool, window: Window, demand: Slots, available: int, hosts: np.ndarray
 ) -> tuple[dict[str, int], str]:
-    """Return the missing amounts, and a text of the resources that alone are too scarce."""
+    """Return the missing amounts, and a text of the resources that alone are too scarce.
+
+    :param hosts: bool for each host: it may give any.
+    """
     free = pool.free(window.start, window.end)
-    allowed = demand.hosts & pool.hosts.reservable
+    allowed = hosts & pool.hosts.reservable
     missing, short = {"slots": demand.amount - available}, []
     for column, (name, amount) in enumerate(zip(_COLUMNS, demand.size.amounts(), strict=True)):
         if not amount:

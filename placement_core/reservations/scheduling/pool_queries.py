@@ -14,10 +14,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.db import Session, clock, lists
+from placement_core.db import Session, clock, lists, texts
+from placement_core.placement.gangs import level_queries
+from placement_core.placement.gangs.levels import Level
 from placement_core.plugin_api.reservations import Hosts, Share, Window
 from placement_core.reservations import tables
-from placement_core.reservations.scheduling import occupancy
+from placement_core.reservations.scheduling import occupancy, topology
 from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import AmountBooking, Bookings, Pool
 
@@ -40,6 +42,7 @@ PROPERTIES: Mapping[str, sa.Column[Any]] = {
 }
 
 _NOW = sa.select(clock.now())
+_PROVIDER_IDS = sa.select(_hosts.c.id, _hosts.c.provider_id)
 _HOSTS = sa.select(
     _hosts.c.id, _hosts.c.vcpus, _hosts.c.memory_mb, _hosts.c.disk_gb, _hosts.c.reservable,
     _hosts.c.promised).order_by(_hosts.c.id)
@@ -187,12 +190,21 @@ def _read_hosts(session: Session, requests: Sequence[ReservationRequest]) -> Hos
         key: [row[_COLUMNS + place] for row in rows] for place, key in enumerate(of_columns)}
     if keys - PROPERTIES.keys():
         of_hosts: dict[str, dict[int, str]] = defaultdict(dict)
-        for row in session.execute(
-                _CAPABILITIES, {"names": sorted(keys - PROPERTIES.keys())}):
+        names = sorted(filter(texts.is_storable, keys - PROPERTIES.keys()))
+        for row in session.execute(_CAPABILITIES, {"names": names}):
             of_hosts[row.property_name][row.computehost_id] = row.capability_value
+        for level in topology.find_levels(keys):
+            of_hosts[level.text] = _read_domain_names(session, level)
         for key, values in of_hosts.items():
             properties[key] = [values.get(row.id) for row in rows]
     return Hosts.of([row[:_COLUMNS] for row in rows] if of_columns else rows, properties)
+
+
+def _read_domain_names(session: Session, level: Level) -> dict[int, str]:
+    """Return the name of each host's domain, by the host's id."""
+    names = level_queries.read_domain_names(session, level)
+    return {row.id: names[row.provider_id] for row in session.execute(_PROVIDER_IDS)
+            if row.provider_id in names}
 
 
 @functools.lru_cache(256)

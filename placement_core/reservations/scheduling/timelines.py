@@ -8,6 +8,7 @@ events, so the running sum of amounts is, within a thing, what is booked of it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -124,6 +125,20 @@ def totals(
     sums = np.cumsum((values - before)[order], axis=0)
     last = np.flatnonzero(np.diff(times[order], append=-1))
     return times[order][last], sums[last]
+
+
+def maxima(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return when the largest of several values changes, or may, and what it is from then on.
+
+    :param parts: as ``totals`` returns them, at least one; the first time is the same for all.
+    :returns: times, ascending, and the largest values.
+    """
+    times = np.unique(np.concatenate([part_times for part_times, _ in parts]))
+    largest = parts[0][1][np.searchsorted(parts[0][0], times, side="right") - 1]
+    for part_times, values in parts[1:]:
+        np.maximum(largest, values[np.searchsorted(part_times, times, side="right") - 1],
+                   out=largest)
+    return times, largest
 
 
 def _keys(things: np.ndarray, offsets: np.ndarray) -> np.ndarray:

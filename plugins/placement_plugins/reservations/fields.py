@@ -12,8 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from placement_core.plugin_api.reservations import LARGEST, Hosts, InvalidReservation
-from placement_core.reservations.scheduling import requirements
+from placement_core.plugin_api.reservations import (
+    LARGEST,
+    Hosts,
+    HostTopology,
+    InvalidReservation,
+)
+from placement_core.reservations.scheduling import requirements, topology
 
 _DIGITS = re.compile("[0-9]{1,10}")
 
@@ -57,29 +62,38 @@ def parse_count(raw_fields: Mapping[str, Any], field: str, *, least: int = 1) ->
     return value
 
 
-def parse_requirement(raw_fields: Mapping[str, Any], field: str) -> str:
-    """Check a requirement and return its text; empty, if there is none.
+def parse_requirements(raw_fields: Mapping[str, Any], *names: str) -> dict[str, str]:
+    """Check requirements and return their texts; empty, where there is none.
 
-    :raises InvalidReservation: it is malformed.
+    :raises InvalidReservation: one is malformed, or rules of topology contradict each other.
     """
-    text: str = raw_fields.get(field, "")
-    requirements.parse(text, field)
-    return text
+    texts = {field: raw_fields.get(field, "") for field in names}
+    topology.parse(texts)
+    return texts
 
 
 def find_properties(values: Mapping[str, Any], *names: str) -> frozenset[str]:
     """Return the names of the properties that the requirements in some fields use."""
-    return frozenset().union(*(
-        requirements.keys(requirements.parse(values[field], field)) for field in names))
+    return topology.find_properties({field: values[field] for field in names})
 
 
-def match_hosts(values: Mapping[str, Any], hosts: Hosts, *names: str) -> np.ndarray:
+def match_hosts(
+    values: Mapping[str, Any], hosts: Hosts, *names: str
+) -> tuple[np.ndarray, HostTopology]:
     """Return for each host whether it meets the requirements in some fields (bool).
 
-    :raises InvalidReservation: one of them names a property that no host has.
+    Hosts that are in no domain of a level do not. The second item is where they lie.
+
+    :raises InvalidReservation: one of them names a property that no host has, or a level that no
+        host is in.
     """
+    conditions, rules = topology.parse({field: values[field] for field in names})
     meets = np.ones(len(hosts), dtype=bool)
-    for field in names:
+    for field, condition in conditions.items():
         meets &= requirements.hosts_that_meet(
-            requirements.parse(values[field], field), hosts.properties, len(hosts), field=field)
-    return meets
+            condition, hosts.properties, len(hosts), field=field)
+    found = topology.find_topology(rules, hosts, field=names[-1])
+    for domains in (found.within, found.pack_by, found.spread_by):
+        if domains is not None:
+            meets &= domains.numbers >= 0
+    return meets, found

@@ -51,7 +51,7 @@ class HostReservations(ReservationPlugin):
         return {
             "min": minimum,
             "max": maximum,
-            **{field: fields.parse_requirement(merged, field) for field in _REQUIREMENTS},
+            **fields.parse_requirements(merged, *_REQUIREMENTS),
             "before_end": merged.get("before_end") or "",
         }
 
@@ -63,4 +63,4 @@ class HostReservations(ReservationPlugin):
         """Return how many hosts are needed, and which of them meet the requirements."""
         return WholeHosts(
             spec.values["min"], spec.values["max"],
-            fields.match_hosts(spec.values, hosts, *_REQUIREMENTS))
+            *fields.match_hosts(spec.values, hosts, *_REQUIREMENTS))

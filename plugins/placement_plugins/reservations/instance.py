@@ -60,7 +60,7 @@ class InstanceReservations(ReservationPlugin):
                for field, least in _SIZES.items()},
             "amount": fields.parse_count(merged, "amount"),
             "affinity": _parse_affinity(merged.get("affinity")),
-            "resource_properties": fields.parse_requirement(merged, "resource_properties"),
+            **fields.parse_requirements(merged, "resource_properties"),
         }
         if started and before is not None:
             _check_in_force(before, values)
@@ -75,7 +75,7 @@ class InstanceReservations(ReservationPlugin):
         values = spec.values
         return Slots(
             Size(*(values[field] for field in _SIZES)), values["amount"], values["affinity"],
-            fields.match_hosts(values, hosts, "resource_properties"))
+            *fields.match_hosts(values, hosts, "resource_properties"))
 
 
 def _parse_affinity(value: object) -> bool | None:

@@ -3,7 +3,6 @@
 What is admitted fits, minute by minute, and what is refused does not fit in any way.
 """
 
-import json
 import random
 
 import sqlalchemy as sa
@@ -26,7 +25,7 @@ class TestAgainstTheOracle(lease_cases.LeasesTestCase):
         self.admitted = self.refused = 0
 
     def reservation(self, want):
-        among = json.dumps(["or", *(["=", "$id", str(each)] for each in sorted(want.hosts))])
+        among = pools.requirement(want)
         if want.kind == "host":
             return self.whole(want.least, want.most, hypervisor_properties=among)
         return NewReservation("virtual:instance", {
@@ -38,7 +37,7 @@ class TestAgainstTheOracle(lease_cases.LeasesTestCase):
 
     def world(self, *, without=None):
         """Return what the oracle is to know: the hosts and what is held of them."""
-        world = oracle.World(self.sizes, [], self.cleaning)
+        world = oracle.World(self.sizes, [], self.cleaning, racks=self.racks)
         for lease_id, (wants, placed, start, end) in self.known.items():
             if lease_id != without:
                 for want, put in zip(wants, placed, strict=True):
@@ -56,6 +55,8 @@ class TestAgainstTheOracle(lease_cases.LeasesTestCase):
         sizes = [chance.choice(((4, 4, 4), (8, 4, 6), (2, 8, 3), (6, 6, 6)))
                  for _ in range(chance.randint(1, 4))]
         self.sizes = dict(zip(self.hosts(*sizes), sizes, strict=True))
+        self.racks = {host: chance.choice("ab") for host in self.sizes}
+        self.capability("rack", self.racks)
         for _ in range(25):
             deed = chance.random()
             if deed < 0.15 and self.known:
@@ -105,6 +106,9 @@ class TestAgainstTheOracle(lease_cases.LeasesTestCase):
         placed = self.slots(lease)
         self.assertTrue(expected, placed)
         self.assertTrue(oracle.stands(world, start, end, wants, placed), placed)
+        for want, put in zip(wants, placed, strict=True):
+            if "within" in want.rules:
+                self.assertEqual(1, len(oracle.domains(world, want.rules["within"], put)))
         for each in self.held(lease):
             self.assertEqual({lease.window}, {window for _, window in each.values()})
         self.known[lease.id] = wants, placed, start, end
@@ -121,4 +125,6 @@ class TestAgainstTheOracle(lease_cases.LeasesTestCase):
 
     def clear_hosts(self):
         with db.write(self.ctx) as session:
+            session.execute(sa.delete(tables.computehost_extra_capabilities))
+            session.execute(sa.delete(tables.resource_properties))
             session.execute(sa.delete(tables.computehosts))

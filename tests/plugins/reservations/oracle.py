@@ -17,6 +17,7 @@ class World:
     :ivar sizes: {host: (vcpus, memory, disk)}
     :ivar taken: (host, start, end, (vcpus, memory, disk), whole)
     :ivar down: hosts that take nothing new.
+    :ivar racks: {host: its rack}; others are in none.
     """
 
     sizes: dict[int, tuple[int, int, int]]
@@ -25,6 +26,7 @@ class World:
     down: frozenset[int] = frozenset()
     licences: int = 0
     lent: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
+    racks: dict[int, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -39,6 +41,31 @@ class Want:
     amount: int = 0
     affinity: bool | None = None
     fixed: dict[int, int] = dataclasses.field(default_factory=dict)
+    rules: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def domains(world, level, put):
+    """Return how much lies in each domain of a level: ``host``, or ``property:rack``."""
+    counts = {}
+    for host, slots in put.items():
+        name = host if level == "host" else world.racks[host]
+        counts[name] = counts.get(name, 0) + slots
+    return counts
+
+
+def cost(world, want, put):
+    """Return what is to be low: how many domains it is packed in, or the most in one."""
+    if "pack_by" in want.rules:
+        return len(domains(world, want.rules["pack_by"], put))
+    if "spread_by" in want.rules:
+        return max(domains(world, want.rules["spread_by"], put).values())
+    return 0
+
+
+def best_cost(world, start, end, want):
+    """Return the lowest cost of any way in which a reservation fits."""
+    return min(cost(world, want, way) for way in ways(world, want)
+               if stands(world, start, end, [want], [way]))
 
 
 def load(world, host, minute):
@@ -80,7 +107,19 @@ def ways(world, want):
     if want.kind == "licence":
         yield {}
         return
-    allowed = sorted((want.hosts - world.down) | set(want.fixed))
+    for way in _ways_anywhere(world, want):
+        if "within" not in want.rules or len(domains(world, want.rules["within"], way)) == 1:
+            yield way
+
+
+def may_have(world, want):
+    """Return the hosts that a reservation may get: with rules, only those in a rack."""
+    hosts = want.hosts - world.down
+    return hosts & set(world.racks) if "property:rack" in want.rules.values() else hosts
+
+
+def _ways_anywhere(world, want):
+    allowed = sorted(may_have(world, want) | set(want.fixed))
     if want.kind == "host":
         for chosen in itertools.combinations(allowed, max(want.least, len(want.fixed))):
             if set(want.fixed) <= set(chosen):
@@ -143,9 +182,22 @@ def free(world, minute):
 
 
 def most(world, start, end, want):
-    """Return how much of a reservation fits, on all hosts together, its affinity observed."""
+    """Return how much of a reservation fits, on all hosts together, its affinity observed.
+
+    If it is to lie within one domain, on those of the best one.
+    """
+    level = want.rules.get("within")
+    if level is None:
+        return _most_on(world, start, end, want, may_have(world, want))
+    parts = {}
+    for host in may_have(world, want):
+        parts.setdefault(host if level == "host" else world.racks[host], set()).add(host)
+    return max((_most_on(world, start, end, want, hosts) for hosts in parts.values()), default=0)
+
+
+def _most_on(world, start, end, want, hosts):
     found = 0
-    for host in want.hosts - world.down:
+    for host in hosts:
         def here(slots, host=host):
             one = dataclasses.replace(want, least=1, amount=slots)
             return stands(world, start, end, [one], [{host: slots}])

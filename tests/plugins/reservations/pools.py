@@ -79,7 +79,21 @@ def random_world(chance):
             world.lent.append((start, end, want.amount))
     if chance.random() < 0.2:
         world.down = frozenset(chance.sample(ids, 1))
+    world.racks = {each: chance.choice("ab") for each in ids if chance.random() < 0.9}
     return world
+
+
+def random_rules(chance, world):
+    """Return rules of topology, none at all for every second reservation."""
+    if chance.random() < 0.5:
+        return {}
+    levels = ("host", "property:rack") if world.racks else ("host",)
+    rules = {}
+    if chance.random() < 0.6:
+        rules["within"] = chance.choice(levels[::-1][:1] if chance.random() < 0.8 else levels)
+    if not rules or chance.random() < 0.5:
+        rules[chance.choice(("pack_by", "spread_by"))] = chance.choice(levels)
+    return rules
 
 
 def random_size(chance):
@@ -93,18 +107,20 @@ def random_want(chance, world, kinds=("host", "slots", "slots", "slots", "licenc
         ids, chance.randint(1, len(ids))))
     if kind == "licence":
         return oracle.Want(kind, amount=chance.randint(1, 4))
+    rules = random_rules(chance, world)
     if kind == "host":
         least = chance.randint(1, min(3, len(ids)))
-        return oracle.Want(kind, hosts, least, least + chance.choice((0, 0, 1, 5)))
+        return oracle.Want(
+            kind, hosts, least, least + chance.choice((0, 0, 1, 5)), rules=rules)
     return oracle.Want(kind, hosts, size=random_size(chance), amount=chance.randint(1, 4),
-                       affinity=chance.choice((True, False, None)))
+                       affinity=chance.choice((True, False, None)), rules=rules)
 
 
 def pool(world, promised=()):
     ids = sorted(world.sizes)
     return Pool(
         Hosts.of([(each, *world.sizes[each], each not in world.down, each in promised)
-                  for each in ids], {"id": ids}),
+                  for each in ids], properties(world)),
         Bookings.of([(place, at(start), at(end), *amounts, whole)
                      for place, start, end, amounts, whole in world.taken]),
         [AmountBooking(("virtual:licence", "licences"), at(start), at(end), amount)
@@ -112,11 +128,24 @@ def pool(world, promised=()):
         cleaning_seconds=world.cleaning * MINUTE)
 
 
+def properties(world):
+    ids = sorted(world.sizes)
+    racks = {"rack": [world.racks.get(each) for each in ids]} if world.racks else {}
+    return {"id": ids, "hypervisor_hostname": [f"host-{each}" for each in ids], **racks}
+
+
+def requirement(want):
+    """Return the hosts that a want may have, and its rules, as clients write them."""
+    among = ["or", *(["=", "$id", str(each)] for each in sorted(want.hosts))]
+    rules = [["==", f"${word}", level] for word, level in want.rules.items()]
+    return json.dumps(["and", among, *rules] if rules else among)
+
+
 def wanted(world, wants, held=(), *, started=False):
     """Return wants as requests to plugins; the hosts they may have as a requirement."""
     found = []
     for number, want in enumerate(wants):
-        among = json.dumps(["or", *(["=", "$id", str(each)] for each in sorted(want.hosts))])
+        among = requirement(want)
         if want.kind == "licence":
             plugin, given = Licences(world.licences), {"amount": want.amount}
         elif want.kind == "host":
