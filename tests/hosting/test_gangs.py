@@ -52,10 +52,10 @@ class TestGangs(base.DatabaseTestCase):
             with contextlib.suppress(OSError, http.client.HTTPException):
                 self.play(number)
             if len(self.acknowledged) > 10 * self.MEMBERS and killed.process.poll() is None:
-                os.killpg(killed.process.pid, signal.SIGKILL)
+                self.kill(killed)
 
         self.race(play_until_killed)
-        os.killpg(killed.process.pid, signal.SIGKILL)
+        self.kill(killed)
         killed.process.wait()
         while self.claim(other, http.client.HTTPConnection(other.address, timeout=120)):
             pass
@@ -63,6 +63,11 @@ class TestGangs(base.DatabaseTestCase):
         stored = self.stored()
         self.assertEqual(self.GANGS * self.MEMBERS, len(stored))
         self.assertEqual(set(), set(self.acknowledged) - stored)
+
+    def kill(self, server: serving.Service) -> None:
+        """Kill a server with its workers, if nobody else has done so."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.process.pid, signal.SIGKILL)
 
     def race(self, play: Any) -> None:
         start = threading.Barrier(self.CLIENTS)

@@ -234,7 +234,8 @@ class TestCleaning(LateEndsTestCase):
 
         def find_earlier(session, lease_id):
             present = find(session, lease_id)
-            return present._replace(at=present.at - datetime.timedelta(seconds=2))
+            # By more than a slow machine takes from the above to the below.
+            return present._replace(at=present.at - datetime.timedelta(minutes=5))
 
         with mock.patch.object(lease_rows, "find", find_earlier):
             refused = self.assertRaises(DoesNotFit, self.grow, other, max=2, min=2)
