@@ -12,7 +12,7 @@ import threading
 import sqlalchemy as sa
 
 from placement_core.changes import tables
-from placement_core.db import Session
+from placement_core.db import Session, arrays
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
 
@@ -37,6 +37,8 @@ def _increment_head() -> sa.Update:
 
 
 _INCREMENT_HEAD = _increment_head()
+#: What a transaction records of each change.
+_RECORDED = {name: _changes.c[name].type for name in ("position", "kind", "ref")}
 #: How many change rows one statement appends.
 _BATCH = 50
 _FIND = (
@@ -82,21 +84,23 @@ class Journal:
     def append(self, session: Session) -> None:
         """Increment the head of the thread's slot and insert the recorded changes."""
         changes = sorted(session.recorded_changes)
-        incremented = False
+        if not changes:
+            return
+        parameters: dict[str, object] = {
+            "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow()}
+        if session.dialect == "postgresql":
+            kinds, refs = map(list, zip(*changes, strict=True))
+            session.execute_write(_INCREMENT_AND_APPEND, {
+                **parameters, "position": list(range(len(changes))), "kind": kinds, "ref": refs})
+            return
+        session.execute_write(_INCREMENT_HEAD, parameters)
         for start in range(0, len(changes), _BATCH):
             batch = changes[start:start + _BATCH]
-            parameters: dict[str, object] = {
-                "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow()}
+            recorded: dict[str, object] = {}
             for place, (kind, ref) in enumerate(batch):
-                parameters |= {f"position{place}": start + place, f"kind{place}": kind,
-                               f"ref{place}": ref}
-            if not incremented and session.dialect == "postgresql":
-                session.execute_write(_increment_and_append(len(batch)), parameters)
-            else:
-                if not incremented:
-                    session.execute_write(_INCREMENT_HEAD, parameters)
-                session.execute_write(_append(len(batch)), parameters)
-            incremented = True
+                recorded |= {f"position{place}": start + place, f"kind{place}": kind,
+                             f"ref{place}": ref}
+            session.execute_write(_append(len(batch)), {**parameters, **recorded})
 
     def notice_commit(self, database: Database, session: Session) -> None:
         """Prune the slot after some commits, outside of the committed transaction."""
@@ -131,17 +135,7 @@ def _prune(database: Database, slot: int) -> None:
             connection.execute(_PRUNE, {"slot": slot, "until": until})
 
 
-def _rows(count: int) -> sa.Subquery:
-    return sa.union_all(*(
-        sa.select(
-            sa.bindparam(f"position{place}", type_=_changes.c.position.type).label("position"),
-            sa.bindparam(f"kind{place}", type_=_changes.c.kind.type).label("kind"),
-            sa.bindparam(f"ref{place}", type_=_changes.c.ref.type).label("ref"))
-        for place in range(count)
-    )).subquery("recorded")
-
-
-def _insert(head: sa.FromClause, rows: sa.Subquery) -> sa.Insert:
+def _insert(head: sa.FromClause, rows: sa.FromClause) -> sa.Insert:
     select = sa.select(
         head.c.slot, head.c.serial, rows.c.position,
         sa.bindparam("by_txn", type_=_changes.c.txn.type), rows.c.kind, rows.c.ref,
@@ -156,12 +150,19 @@ def _append(count: int) -> sa.Insert:
     """Build the statement that writes ``count`` change rows at the slot's head."""
     head = sa.select(_heads.c.slot, _heads.c.serial).where(
         _heads.c.slot == sa.bindparam("at_slot")).subquery("head")
-    return _insert(head, _rows(count))
+    return _insert(head, sa.union_all(*(
+        sa.select(*(
+            sa.bindparam(f"{name}{place}", type_=type_).label(name)
+            for name, type_ in _RECORDED.items()))
+        for place in range(count)
+    )).subquery("recorded"))
 
 
-@functools.cache
-def _increment_and_append(count: int) -> sa.Insert:
-    """Build ``_INCREMENT_HEAD`` and ``_append`` in one statement, for PostgreSQL."""
+def _increment_and_append() -> sa.Insert:
     # A new update: RETURNING on one that was compiled before yields no columns.
     head = _increment_head().returning(_heads.c.slot, _heads.c.serial).cte("head")
-    return _insert(head, _rows(count))
+    return _insert(head, arrays.rows("recorded", _RECORDED))
+
+
+#: ``_INCREMENT_HEAD`` and ``_append`` in one statement for any number of rows, for PostgreSQL.
+_INCREMENT_AND_APPEND = _increment_and_append()
