@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
@@ -45,6 +46,11 @@ class TreePacker:
         self._known: dict[Hashable, PackedCopies] = {}
         self._allowance = _Allowance(plan.budget)
         self._equivalence = EquivalenceClasses(plan.budget)
+        # Whatever is used of a class, it is a multiple of this.
+        self._units: dict[int, int] = {}
+        for part in plan.parts:
+            for class_id, amount in part.resources.items():
+                self._units[class_id] = math.gcd(self._units.get(class_id, 0), amount)
 
     def pack(self, tree: AnchorTree) -> PackedCopies:
         """Return how many copies fit into a tree."""
@@ -63,7 +69,8 @@ class TreePacker:
         slots = dict.fromkeys(
             (row, class_id) for part, rows in zip(self._plan.parts, tree.options, strict=True)
             for row in rows for class_id in part.resources)
-        return tree.key, tuple([read_free(self._plan, slot) for slot in slots])
+        return tree.key, tuple(
+            [read_free(self._plan, slot) // self._units[slot[1]] for slot in slots])
 
     def _search(self, tree: AnchorTree) -> PackedCopies:
         uses, complete = list_uses(self._plan, self._equivalence, tree)
