@@ -76,6 +76,8 @@ class Result:
             return self.ratio >= self.row.floor
         if self.row.p95_ms:
             return statistics.median(one.p95_ms for one in self.ours) <= self.row.p95_ms
+        if self.row.per_second:
+            return statistics.median(one.rate for one in self.ours) >= self.row.per_second
         return True if self.row.exact else None
 
 

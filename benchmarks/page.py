@@ -24,7 +24,7 @@ END = "<!-- end -->"
 #: Rows that the committed results lack: the page says so of each. A row leaves this
 #: set with the commit that brings its numbers; a test sees to that.
 AWAITED: frozenset[str] = frozenset({
-    "gangs-10k", "growth-start-seconds", "growth-change-work"})
+    "gangs-10k", "gangs-10k-rate", "growth-start-seconds", "growth-change-work"})
 NOT_YET = "not measured yet"
 
 Document = Mapping[str, Any]
@@ -79,22 +79,28 @@ def _rows(documents: Sequence[Document], peer: str) -> Iterator[list[str]]:
     titles = {name: row for one in found for (name, _), row in one.items()}
     for name, first in titles.items():
         each = [[row for (named, _), row in one.items() if named == name] for one in found]
-        least = _least(first["floor"], first["p95_bound_ms"], first["met"] is not None)
+        # Rows that were measured before there was such a bound have none.
+        least = _least(first["floor"], first["p95_bound_ms"], first.get("per_second_bound"),
+                       exact=first["met"] is not None)
         yield [first["title"], least,
                *(_measured(measured) or (NOT_YET if least else "") for measured in each),
                _cost(each[0] or each[1])]
     for row in rows.ROWS:
         if row.peer == peer and row.demanded and row.name not in titles:
-            yield [row.title, _least(row.floor, row.p95_ms, row.exact),
+            yield [row.title, _least(row.floor, row.p95_ms, row.per_second, exact=row.exact),
                    *(NOT_YET for _ in documents), ""]
 
 
-def _least(floor: float | None, p95_ms: float | None, exact: bool) -> str:
+def _least(
+    floor: float | None, p95_ms: float | None, per_second: float | None, *, exact: bool
+) -> str:
     """Return what is asked of a row; nothing, of one that is only shown."""
     if floor:
         return f"{floor:g} ×"
     if p95_ms:
         return f"p95 {p95_ms:g} ms"
+    if per_second:
+        return f"{per_second:g}/s"
     return "exact" if exact else ""
 
 
@@ -105,6 +111,9 @@ def _measured(measured: Sequence[Document]) -> str:
         if row["p95_bound_ms"]:
             p95 = statistics.median(one["p95_ms"] for one in row["ours"])
             parts.append(f"p95 {p95:.1f} ms")
+        elif row.get("per_second_bound"):
+            rate = statistics.median(one["rate"] for one in row["ours"])
+            parts.append(f"{rate:.1f}/s ({row['clients']})")
         elif "acknowledged" in row["ours"][0]["extra"]:
             held = [{one["extra"]["acknowledged"] for one in row[side]}
                     for side in ("ours", "upstream")]

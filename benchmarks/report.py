@@ -41,6 +41,8 @@ def line(result: compare.Result) -> str:
                      for one in upstream for problem in one.problems})
     if result.row.p95_ms:
         below.append(f"    p95 {_median(ours, 'p95_ms'):.2f} ms, bound {result.row.p95_ms:g} ms")
+    if result.row.per_second:
+        below.append(f"    at least {result.row.per_second:g}/s")
     for extra in [one.extra for one in ours if "acknowledged" in one.extra][:1]:
         rivals = [one.extra["acknowledged"] for one in upstream]
         below.append(f"    acknowledged {[one.extra['acknowledged'] for one in ours]} for room "
@@ -83,6 +85,7 @@ def _row(result: compare.Result) -> dict[str, object]:
         "workers": result.row.workers,
         "floor": result.row.floor,
         "p95_bound_ms": result.row.p95_ms,
+        "per_second_bound": result.row.per_second,
         "skipped": result.skipped,
         "ratio_median": result.ratio,
         "ratios": result.ratios,
