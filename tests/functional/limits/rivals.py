@@ -61,23 +61,26 @@ def change(database, *, ids, rounds, seed):
     say({"refused": refused})
 
 
-def set_and_unset(database, *, items, rounds):
-    """Make and delete one's own limits; the catalog may lose their projects meanwhile."""
+def set_until_gone(database, *, items):
+    """Make limits again and again, until each project is gone from the catalog."""
     ctx, catalog = Context(database), LocalCatalog(cfg.ConfigOpts())
     model = Flat(cfg.ConfigOpts())
     outcomes = []
     wait_for_start()
-    for _ in range(rounds):
-        for item in items:
+    while items:
+        for item in list(items):
             try:
                 limits.create_many(ctx, catalog, model, [item])
                 outcomes.append("created")
-            except (errors.UnknownLimitReference, errors.DuplicateLimit) as error:
+            except errors.DuplicateLimit as error:
                 outcomes.append(type(error).__name__)
+            except errors.UnknownLimitReference as error:
+                outcomes.append(type(error).__name__)
+                items.remove(item)
     say({name: outcomes.count(name) for name in set(outcomes)})
 
 
-JOBS = {job.__name__: job for job in (create, register, change, set_and_unset)}
+JOBS = {job.__name__: job for job in (create, register, change, set_until_gone)}
 
 if __name__ == "__main__":
     processes.main(JOBS, *sys.argv[1:])
