@@ -72,8 +72,9 @@ class Result:
             return None
         if self.problems:
             return False
-        if self.row.floor and self.ratio is not None:
-            return self.ratio >= self.row.floor
+        floor = self.row.find_floor(self.clients)
+        if floor and self.ratio is not None:
+            return self.ratio >= floor
         if self.row.p95_ms:
             return statistics.median(one.p95_ms for one in self.ours) <= self.row.p95_ms
         if self.row.per_second:

@@ -80,23 +80,29 @@ def _rows(documents: Sequence[Document], peer: str) -> Iterator[list[str]]:
     for name, first in titles.items():
         each = [[row for (named, _), row in one.items() if named == name] for one in found]
         # Rows that were measured before there was such a bound have none.
-        least = _least(first["floor"], first["p95_bound_ms"], first.get("per_second_bound"),
+        floors = {row["clients"]: row["floor"] for measured in each for row in measured}
+        least = _least(floors, first["p95_bound_ms"], first.get("per_second_bound"),
                        exact=first["met"] is not None)
         yield [first["title"], least,
                *(_measured(measured) or (NOT_YET if least else "") for measured in each),
                _cost(each[0] or each[1])]
     for row in rows.ROWS:
         if row.peer == peer and row.demanded and row.name not in titles:
-            yield [row.title, _least(row.floor, row.p95_ms, row.per_second, exact=row.exact),
+            floors = {clients: row.find_floor(clients) for clients in row.clients}
+            yield [row.title, _least(floors, row.p95_ms, row.per_second, exact=row.exact),
                    *(NOT_YET for _ in documents), ""]
 
 
 def _least(
-    floor: float | None, p95_ms: float | None, per_second: float | None, *, exact: bool
+    floors: Mapping[int, float | None], p95_ms: float | None, per_second: float | None, *,
+    exact: bool,
 ) -> str:
     """Return what is asked of a row; nothing, of one that is only shown."""
-    if floor:
-        return f"{floor:g} ×"
+    demanded = {clients: floor for clients, floor in sorted(floors.items()) if floor}
+    if len(set(demanded.values())) == 1:
+        return f"{next(iter(demanded.values())):g} ×"
+    if demanded:
+        return ", ".join(f"{floor:g} × ({clients})" for clients, floor in demanded.items())
     if p95_ms:
         return f"p95 {p95_ms:g} ms"
     if per_second:
