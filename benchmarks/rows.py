@@ -170,7 +170,7 @@ ROWS: tuple[Row, ...] = (
     Row("claims-projects", "PUT /allocations, spread, 50 projects",
         FLAT_1K, _spread(50), _WRITERS, 7, floor_of_most=12),
     Row("claims-hot", "PUT /allocations, one hot provider",
-        FLAT_1K, lambda dataset: workloads.Claims(None), _WRITERS, 12, floor_of_most=30),
+        FLAT_1K, lambda dataset: workloads.Claims(None), _WRITERS, 12, floor_of_most=24),
     Row("claims-tight", "240 claims at once for room for 60",
         FLAT_1K, lambda dataset: workloads.Tight(), (32,), exact=True),
     Row("claims-ten", "POST /allocations, 10 consumers",
