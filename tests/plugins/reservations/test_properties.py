@@ -131,8 +131,11 @@ class TestAdmission(base.TestCase):
         if len(wants) == 1 or not any(
                 rule in want.rules for want in wants for rule in ("pack_by", "spread_by")):
             self.assertEqual(placed, again)
-        self.assert_agrees(world, chance.randint(0, 20), 28, [
-            pools.random_want(chance, world, (want.kind,)) for want in wants], held)
+        others = [pools.random_want(chance, world, (want.kind,)) for want in wants]
+        start = chance.randint(0, 20)
+        moved = self.assert_agrees(world, start, 28, others, held)
+        if moved and len(others) == 1:
+            self.assert_lies_best(world, start, 28, others[0], moved[0])
 
     def a_lease(self, chance):
         world = pools.random_world(chance)

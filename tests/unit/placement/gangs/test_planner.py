@@ -103,3 +103,36 @@ class TestPlanner(base.TestCase):
         rules = {"pack": True, "spread": False, "max_per_host": None}
         self.assertEqual({0: 4, 1: 2}, planner.distribute(packed, 6, **rules))
         self.assertEqual({2: 3}, planner.distribute(packed, 3, **rules))
+
+
+class TestExtend(base.TestCase):
+    """More members beside those that are there."""
+
+    @hypothesis.settings(deadline=None, max_examples=500, database=None)
+    @hypothesis.given(_CHANCE, st.integers(1, 5), st.booleans())
+    def test_against_every_choice(self, chance, wanted, pack):
+        count = chance.randint(1, 5)
+        copies, present, by = (
+            np.array([chance.randint(0, most) for _ in range(count)]) for most in (3, 2, 2))
+        taken = planner.extend(copies, by, wanted, present, pack=pack, spread=not pack)
+        self.assertEqual(min(wanted, copies.sum()), taken.total())
+        self.assertTrue(all(0 < taken[site] <= copies[site] for site in taken), taken)
+
+        def cost(counts):
+            sums = Counter()
+            for site in range(count):
+                sums[int(by[site])] += int(present[site]) + counts[site]
+            return len(+sums) if pack else max(sums.values())
+
+        self.assertEqual(
+            min(cost(counts) for counts in itertools.product(
+                *(range(most + 1) for most in copies.tolist()))
+                if sum(counts) == taken.total()),
+            cost([taken[site] for site in range(count)]))
+
+    def test_hosts_that_are_used_come_first(self):
+        copies, present = np.array([2, 5, 2]), np.array([1, 0, 0])
+        for by, expected in (([0, 0, 0], {0: 2, 2: 1}), ([0, 1, 0], {0: 2, 2: 1}),
+                             ([0, 0, 1], {0: 2, 1: 1})):
+            self.assertEqual(expected, planner.extend(
+                copies, np.array(by), 3, present, pack=True, spread=False))
