@@ -137,6 +137,14 @@ class TestRacks(PoolTestCase):
         self.grow(lease, amount=6)
         self.assertEqual({other}, {name[0] for name in self.held(lease)})
 
+    def test_a_later_lease_gets_another_rule(self):
+        lease = self.lease(slots(4, resource_properties=rules(spread_by=_RACK)), hours=(2, 10))
+        self.assertEqual((2, 2), self.spread(lease))
+        self.grow(lease, resource_properties=rules(pack_by=_RACK))
+        self.assertIn(self.spread(lease), [(4, 0), (0, 4)])
+        self.grow(lease, resource_properties=rules(spread_by="host"))
+        self.assertEqual({1}, set(self.held(lease).values()))
+
     def test_healing_stays_in_the_rack(self):
         lease = self.lease(whole(2, resource_properties=rules(within=_RACK)), hours=(0, 10))
         self.activate(lease)
