@@ -13,7 +13,7 @@ import numpy as np
 
 from placement_core.plugin_api.reservations import Amounts, Demand, Slots, WholeHosts, Window
 from placement_core.reservations.scheduling import planner, pools
-from placement_core.reservations.scheduling.packing import PackingBudget
+from placement_core.reservations.scheduling.packing_search import PackingBudget
 from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.scheduling.timelines import Steps, totals

@@ -22,7 +22,8 @@ from placement_core.plugin_api.reservations import (
     Window,
 )
 from placement_core.reservations.scheduling import host_choice, packing, pools
-from placement_core.reservations.scheduling.packing import Item, PackingBudget, Shortfall
+from placement_core.reservations.scheduling.packing_room import Item, Shortfall
+from placement_core.reservations.scheduling.packing_search import PackingBudget
 from placement_core.reservations.scheduling.pools import Pool
 from placement_core.reservations.scheduling.timelines import Steps, maxima, totals
 
@@ -299,12 +300,12 @@ def _find_best_domain(pool: Pool, window: Window, item: Item) -> _BestDomain | N
     counts = host_choice.count_by_domain(demand.topology, _count_useful(
         pool.free(window.start, window.end), demand, pool, np.arange(len(pool.hosts))))
     domain = int(counts.argmax()) if main is None else main
-    asked = required_count(demand)
+    wanted = required_count(demand)
     where = (f"the largest {within.level} ({within.names[domain]}) holds"
              if main is None else
              f"it lies within the {within.level} {within.names[domain]}, which holds")
     return _BestDomain(demand.hosts & (within.numbers == domain),
-                       f"{where} {min(asked, int(counts[domain]))} of {asked}")
+                       f"{where} {min(wanted, int(counts[domain]))} of {wanted}")
 
 
 def _missing_for_slots(

@@ -92,8 +92,8 @@ def match_hosts(
     for field, condition in conditions.items():
         meets &= requirements.hosts_that_meet(
             condition, hosts.properties, len(hosts), field=field)
-    found = topology.find_topology(rules, hosts, field=names[-1])
-    for domains in (found.within, found.pack_by, found.spread_by):
+    host_topology = topology.find_topology(rules, hosts, field=names[-1])
+    for domains in (host_topology.within, host_topology.pack_by, host_topology.spread_by):
         if domains is not None:
             meets &= domains.numbers >= 0
-    return meets, found
+    return meets, host_topology

@@ -22,7 +22,7 @@ from placement_core.plugin_api.reservations import (
     Size,
     Window,
 )
-from placement_core.reservations.scheduling import availability, packing, planner
+from placement_core.reservations.scheduling import availability, packing_search, planner
 from placement_core.reservations.scheduling.planner import ReservationRequest
 from placement_core.reservations.scheduling.pools import Bookings, Pool
 from placement_plugins.reservations import host, instance
@@ -356,7 +356,7 @@ class TestRefusals(Case):
         self.assertEqual([{1: 1, 2: 2}, {1: 2, 2: 1}], self.placed(pool, *lease))
         self.useFixture(fixtures.MonkeyPatch(
             "placement_core.reservations.scheduling.planner.PackingBudget",
-            lambda: packing.PackingBudget(0)))
+            lambda: packing_search.PackingBudget(0)))
         self.assertIn("in any of the arrangements that were tried",
                       str(self.refused(pool, *lease)))
 

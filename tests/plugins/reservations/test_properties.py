@@ -11,7 +11,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from placement_core.plugin_api.reservations import DoesNotFit
-from placement_core.reservations.scheduling import availability, packing, planner
+from placement_core.reservations.scheduling import (
+    availability,
+    packing_room,
+    packing_search,
+    planner,
+)
 from tests import base
 from tests.plugins.reservations import oracle, pools
 
@@ -159,11 +164,11 @@ class TestSearch(base.TestCase):
                  for _ in range(chance.randint(2, 3))]
         pool = pools.pool(world)
         demands = planner.needs(pool, pools.wanted(world, wants))
-        found = packing._search_domains(
+        found = packing_search.search(
             pool.hosts, pool.free(pools.at(start), pools.at(end)),
-            [packing.Item(demand) for demand in demands],
-            packing.Shortfall(0, 0), packing.PackingBudget())
-        short = isinstance(found, packing.Shortfall)
+            [packing_room.Item(demand) for demand in demands],
+            packing_room.Shortfall(0, 0), packing_search.PackingBudget())
+        short = isinstance(found, packing_room.Shortfall)
         self.assertEqual(oracle.fits(world, start, end, wants), not short)
         if short:
             self.assertTrue(found.proven)

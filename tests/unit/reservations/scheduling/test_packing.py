@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from placement_core.plugin_api.reservations import Hosts, Size, Slots, WholeHosts
-from placement_core.reservations.scheduling import packing
-from placement_core.reservations.scheduling.packing import Item, PackingBudget, Shortfall
+from placement_core.reservations.scheduling import packing, packing_search
+from placement_core.reservations.scheduling.packing_room import Item, Shortfall
+from placement_core.reservations.scheduling.packing_search import PackingBudget
 from placement_core.reservations.scheduling.pools import FreeCapacity
 from tests import base
 
@@ -101,8 +102,8 @@ class TestShares(base.TestCase):
 
 class TestUndominated(base.TestCase):
     def rows(self, rows, most=10):
-        kept, complete = packing._undominated(np.array(rows), most, PackingBudget())
-        return sorted(rows[index] for index in kept), complete
+        undominated, complete = packing_search._undominated(np.array(rows), most, PackingBudget())
+        return sorted(rows[index] for index in undominated), complete
 
     def test_rows(self):
         for rows, expected in (
