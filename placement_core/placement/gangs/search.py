@@ -167,10 +167,10 @@ def _explain(
         reason = explain.explain_candidates(
             topology.snapshot, request.shape, max_candidates=1,
             exclude_reserved=exclude_reserved).reason
-    asked: Sequence[Level] = list(dict.fromkeys((*request.levels, _HOST)))
+    levels_asked: Sequence[Level] = list(dict.fromkeys((*request.levels, _HOST)))
     return errors.NoRoomForGang(
         request.members, request.min_members, sum(total.values()),
-        [_find_largest(topology, everywhere, level, request) for level in asked], reason)
+        [_find_largest(topology, everywhere, level, request) for level in levels_asked], reason)
 
 
 def _find_largest(

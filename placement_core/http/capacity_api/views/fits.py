@@ -16,8 +16,8 @@ _LARGEST_PAGE = 10_000
 def show(call: Call) -> Reply:
     """Return how many more of a request fit, on which hosts, and what stops the next one."""
     request = query.parse(call.query, call.microversion)
-    found = fits.find(
+    request_fits = fits.find(
         call.services.index.snapshot(call.ctx), request,
         most_hosts=min(request.limit or _PAGE, _LARGEST_PAGE),
         exclude_reserved=call.services.host_access is not None)
-    return Reply(body=dataclasses.asdict(found), last_modified=NOW, cacheable=True)
+    return Reply(body=dataclasses.asdict(request_fits), last_modified=NOW, cacheable=True)

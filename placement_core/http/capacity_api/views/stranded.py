@@ -14,8 +14,8 @@ _PAGE = 1000
 
 def show(call: Call) -> Reply:
     """Return what no usual request can use, by cause, and the hosts that lose most."""
-    found = stranded.find(
+    stranded_room = stranded.find(
         call.services.index.snapshot(call.ctx), call.services.shapes,
         most_hosts=pages.parse_page(call.query).size or _PAGE,
         exclude_reserved=call.services.host_access is not None)
-    return Reply(body=dataclasses.asdict(found), last_modified=NOW, cacheable=True)
+    return Reply(body=dataclasses.asdict(stranded_room), last_modified=NOW, cacheable=True)

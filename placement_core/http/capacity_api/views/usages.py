@@ -14,9 +14,9 @@ _PAGE = 1000
 def list_(call: Call) -> Reply:
     """Return what projects use that use anything, by their ids."""
     page = pages.parse_page(call.query)
-    found = usage_list.list_(call.ctx, marker=page.marker, limit=page.size or _PAGE)
+    usage_page = usage_list.list_(call.ctx, marker=page.marker, limit=page.size or _PAGE)
     return Reply(body={
         "usages": [{"project_id": usage.project_id, "consumer_count": usage.consumer_count,
-                    "resources": usage.resources} for usage in found.usages],
-        "links": {"next": None if found.next_marker is None else pages.make_next_url(
-            f"{call.prefix}{_PATH}", call.query, found.next_marker)}})
+                    "resources": usage.resources} for usage in usage_page.usages],
+        "links": {"next": None if usage_page.next_marker is None else pages.make_next_url(
+            f"{call.prefix}{_PATH}", call.query, usage_page.next_marker)}})
