@@ -33,18 +33,24 @@ _PATIENCE_SECONDS = 0.1
 
 
 class _Waiting:
-    """A write that waits for its turn.
+    """A write that waits for its turn. It is woken once, when ``leads`` or ``outcome`` is set."""
 
-    :ivar woken: set when ``leads`` or ``outcome`` is.
-    """
-
-    __slots__ = ("leads", "outcome", "woken", "write")
+    __slots__ = ("_asleep", "leads", "outcome", "write")
 
     def __init__(self, write: GroupedWrite) -> None:
         self.write = write
         self.leads = False
         self.outcome: Outcome | None = None
-        self.woken = threading.Event()
+        # A lock that its waiter finds taken: an Event is made of three objects.
+        self._asleep = threading.Lock()
+        self._asleep.acquire()
+
+    def wake(self) -> None:
+        self._asleep.release()
+
+    def wait(self, seconds: float = -1) -> bool:
+        """Wait until it is woken; return whether it was in time."""
+        return self._asleep.acquire(timeout=seconds)
 
 
 class WriteQueue:
@@ -122,7 +128,7 @@ class WriteQueue:
             if self._waiting and not self._leaders:
                 self._leaders = 1
                 self._waiting[0].leads = True
-                self._waiting[0].woken.set()
+                self._waiting[0].wake()
 
     def _enqueue(
         self, ctx: Context, request: WriteRequest, gates: Sequence[Gate], owners: Owners
@@ -144,14 +150,14 @@ class WriteQueue:
 
     def _wait(self, waiting: _Waiting) -> None:
         """Wait until a write leads, or has an outcome."""
-        if waiting.woken.wait(_PATIENCE_SECONDS):
+        if waiting.wait(_PATIENCE_SECONDS):
             return
         with self._lock:
             if waiting in self._waiting and not waiting.leads:
                 self._leaders += 1
                 waiting.leads = True
         if not waiting.leads:
-            waiting.woken.wait()
+            waiting.wait()
 
     def _take(self, leader: _Waiting) -> list[_Waiting]:
         """Take a write and those behind it out of the queue, as many as may share a group."""
@@ -183,7 +189,8 @@ class WriteQueue:
         finally:
             for waiting, outcome in zip(group, outcomes, strict=True):
                 waiting.outcome = outcome
-                waiting.woken.set()
+                if not waiting.leads:
+                    waiting.wake()
 
 
 def _list_uuids(waiting: _Waiting) -> set[str]:
