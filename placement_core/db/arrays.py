@@ -6,7 +6,7 @@ round trip, and one statement for any number of rows: it is prepared once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -34,3 +34,36 @@ def insert(into: postgresql.Insert, table: sa.Table, names: Sequence[str]) -> po
     """Make ``into`` insert rows that come as arrays; defaults as ever."""
     values = rows("given", {name: table.c[name].type for name in names})
     return into.from_select(list(names), sa.select(*values.c))
+
+
+def find_writer(type_: sa.types.TypeEngine[Any], dialect: sa.Dialect) -> (
+        Callable[[Sequence[Any]], str] | None):
+    """Return what writes a list as the text of an array, or None where the driver has to do it.
+
+    psycopg looks for the type of each list, and treats each value by itself, which takes longer
+    than the rest of a statement. Statements name the type of each parameter, so it is not needed.
+    """
+    if not isinstance(type_, postgresql.ARRAY):
+        return None
+    item = type_.item_type
+    if item.dialect_impl(dialect).bind_processor(dialect) is not None:
+        return None
+    if isinstance(item, sa.Integer):
+        return _write_integers
+    return _write_texts if isinstance(item, sa.String) else None
+
+
+def _write_integers(values: Sequence[int | None]) -> str:
+    # JSON Schema takes 2.0 for an integer.
+    return f"{{{','.join(['NULL' if value is None else str(int(value)) for value in values])}}}"
+
+
+def _write_texts(values: Sequence[str | None]) -> str:
+    return f"{{{','.join([_quote(value) for value in values])}}}"
+
+
+def _quote(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    escaped = value.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'

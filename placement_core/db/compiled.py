@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 import sqlalchemy as sa
 
 from placement_core.caches import BoundedCache
+from placement_core.db import arrays
 
 #: How many texts one statement with lists may have.
 _MOST_TEXTS = 128
@@ -126,13 +127,12 @@ def compile_write(
 ) -> CompiledStatement | None:
     """Compile a statement that writes, for parameters of these names.
 
-    :returns: None: only SQLAlchemy can execute it: it returns something, its text depends on
-        values, or a parameter is missing.
+    :returns: None: only SQLAlchemy can execute it: its text depends on values, it inserts a row
+        whose key has to be found out, or a parameter is missing.
     """
     compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))
-    if (compiled.effective_returning or compiled.post_compile_params
-            or compiled.literal_execute_params or compiled.escaped_bind_names
-            or (compiled.isinsert and not compiled.inline)):
+    if (compiled.post_compile_params or compiled.literal_execute_params
+            or compiled.escaped_bind_names or (compiled.isinsert and not compiled.inline)):
         return None
     defaults: dict[str, Callable[[], Any]] = {}
     for column in compiled.insert_prefetch or compiled.update_prefetch:
@@ -178,7 +178,8 @@ def _make_converter(
     processors = {
         name: _make_each_processor(process) if bind.expanding else process
         for bind, name in compiled.bind_names.items()
-        if (process := bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
+        if (process := arrays.find_writer(bind.type, dialect)
+            or bind.type.dialect_impl(dialect).bind_processor(dialect)) is not None}
 
     def convert(parameters: Mapping[str, Any]) -> dict[str, Any]:
         values = {**constants, **parameters}

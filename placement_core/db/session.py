@@ -57,11 +57,27 @@ class Session:
         Straight from the driver, where it can be: SQLAlchemy takes as long as the driver
         does. Its errors are those of ``execute``.
         """
-        first = parameters if isinstance(parameters, Mapping) else parameters[0]
-        compiled = None if self.is_listened_to else self._compiled.get(statement, first)
+        compiled = self._compile(statement, parameters)
         if compiled is None:
             return self.connection.execute(statement, parameters).rowcount
         return self._send(compiled, parameters, _count)
+
+    def fetch_written(self, statement: Write, parameters: Mapping[str, Any]) -> Sequence[Any]:
+        """Execute a statement that writes and returns something; return its rows.
+
+        Straight from the driver as ``execute_write``; numbers and texts only.
+        """
+        compiled = self._compile(statement, parameters)
+        if compiled is None:
+            return self.connection.execute(statement, parameters).all()
+        return self._send(compiled, parameters, _fetch_all)
+
+    def _compile(self, statement: Write, parameters: Parameters) -> CompiledStatement | None:
+        """Return the statement for the driver; None: SQLAlchemy is to execute it."""
+        if self.is_listened_to:
+            return None
+        first = parameters if isinstance(parameters, Mapping) else parameters[0]
+        return self._compiled.get(statement, first)
 
     def fetch(self, compiled: CompiledRead, parameters: Mapping[str, Any]) -> Sequence[Any]:
         """Return the rows of a prepared read, as the driver returns them.

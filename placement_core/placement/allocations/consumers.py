@@ -73,7 +73,7 @@ def _insert_values(*, typed: bool) -> sa.Insert:
         generation=sa.bindparam("generation"))
 
 
-def _insert_arrays() -> sa.Executable:
+def _insert_arrays() -> sa.Insert:
     """Build ``_insert`` for any number of consumers, for PostgreSQL.
 
     :returns: the statement; it returns the uuids of the inserted consumers.
@@ -108,7 +108,7 @@ def _insert_many(count: int) -> sa.Insert:
          "generation": sa.literal_column("1")} for place in range(count)])
 
 
-def _raise_arrays() -> sa.Executable:
+def _raise_arrays() -> sa.Update:
     """Build the statement that increments the generations of any number of consumers.
 
     For PostgreSQL. It locks the rows in the order of their uuids, and returns the uuids of those
@@ -285,14 +285,14 @@ def _insert_together(
     if session.dialect == "mysql":
         return _insert_batches(session, writes)
     try:
-        inserted = session.execute(_INSERT_ARRAYS, {
+        inserted = session.fetch_written(_INSERT_ARRAYS, {
             "uuid": [write.consumer_uuid for write in writes],
             "project": [write.project_id for write in writes],
             "user": [write.user_id for write in writes],
             "type": [write.consumer_type for write in writes]})
     except db_exception.DBDuplicateEntry:
         raise TransactionConflict from None
-    return set(inserted.scalars())
+    return {uuid for uuid, in inserted}
 
 
 def _insert_batches(
@@ -329,11 +329,11 @@ def _raise_together(
         <= locks.LARGEST_INTEGER]
     if session.dialect != "postgresql" or len(writes) < 2:
         return set()
-    raised = session.execute(_RAISE_ARRAYS, {
+    raised = session.fetch_written(_RAISE_ARRAYS, {
         "of_uuid": [write.consumer_uuid for write in writes],
         # JSON Schema takes 2.0 for an integer.
         "seen": [int(write.expected_generation or 0) for write in writes]})
-    return set(raised.scalars())
+    return {uuid for uuid, in raised}
 
 
 def _insert_consumer(session: db.Session, write: records.AllocationWrite) -> bool:

@@ -10,7 +10,7 @@ from oslo_db import exception as db_exception
 
 from placement_core import db, errors
 from placement_core.context import Context
-from placement_core.db import availability
+from placement_core.db import PreparedRead, availability, inserts, lists
 from placement_core.db.database import Database, Settings
 from placement_core.placement import tables
 from placement_core.testing import factories
@@ -76,6 +76,42 @@ class TestExecuteWrite(base.DatabaseTestCase):
         at = datetime.datetime(2026, 3, 1)
         self.change(_INSERT, self.provider("one") | {"created_at": at, "updated_at": None})
         self.assertEqual(at, self.rows()["one"].created_at)
+
+    def test_lists_of_any_texts(self):
+        names = ["", " x", "NULL", '"', "\\", '\\"', "{a,b}", "it's", "100%s", "%(x)s",
+                 "a,b", "two\nlines", "ü\U0001f600", "{}", "\t"]
+        with db.write(self.ctx) as session:
+            inserts.insert_many(session, _providers, [self.provider(name) for name in names])
+        self.assertEqual(set(names), set(self.rows()))
+        read = PreparedRead(
+            sa.select(_providers.c.name).where(lists.among(_providers.c.name, "names")))
+        for name in names:
+            found = [row.name for row in read.fetch(self.ctx, {"names": [name, "other"]})]
+            self.assertIn(name, found)
+
+    def test_lists_of_numbers_and_of_nothing(self):
+        rows = [self.provider("one") | {"root_provider_id": None},
+                self.provider("two") | {"root_provider_id": None, "generation": 2.0},
+                self.provider("three") | {"root_provider_id": None, "generation": 2**31 - 1}]
+        with db.write(self.ctx) as session:
+            inserts.insert_many(session, _providers, rows)
+        self.assertEqual({"one": 0, "two": 2, "three": 2**31 - 1},
+                         {name: row.generation for name, row in self.rows().items()})
+        self.assertEqual({None}, {row.root_provider_id for row in self.rows().values()})
+
+    def test_what_is_returned(self):
+        if self.database.autocommit.dialect.name == "mysql":
+            self.skipTest("MySQL's UPDATE returns nothing")
+        one, two = self.provider("one"), self.provider("two")
+        self.change(_INSERT, [one, two])
+        raised = _RAISE.returning(_providers.c.name, _providers.c.generation)
+        with db.write(self.ctx) as session:
+            rows = session.fetch_written(raised, {"of_uuid": two["uuid"], "step": 3})
+        self.assertEqual([("two", 3)], [tuple(row) for row in rows])
+        with db.write(self.ctx) as session:
+            rows = session.fetch_written(raised, {"of_uuid": factories.new_uuid(), "step": 3})
+        self.assertEqual([], list(rows))
+        self.assertEqual(3, self.rows()["two"].generation)
 
     def test_several(self):
         many = [self.provider(name) for name in ("one", "two", "three")]
