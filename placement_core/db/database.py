@@ -46,6 +46,8 @@ from placement_core.db.failures import (
 from placement_core.db.session import Session
 from placement_core.masking import mask_url
 
+#: Bytes; the most that MariaDB takes.
+_LONGEST_AGGREGATED_TEXT = 2**32 - 1
 #: The dialects we know, and the driver each uses when the URL names none.
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql"}
 
@@ -401,7 +403,8 @@ def _prepare_mysql(engine: sa.Engine, settings: Settings, *, reads_only: bool) -
                 "'max_execution_time', 'idle_transaction_timeout')"
             )
             variables = dict(cursor.fetchall())
-            values: dict[str, object] = {}
+            # MySQL would cut off what belongs to a provider (``placement/index/loader.py``).
+            values: dict[str, object] = {"group_concat_max_len": _LONGEST_AGGREGATED_TEXT}
             if settings.mysql_sql_mode:
                 values["sql_mode"] = settings.mysql_sql_mode
             if settings.lock_timeout_seconds:

@@ -6,9 +6,10 @@ Each function runs inside one read transaction, so what it returns is consistent
 from __future__ import annotations
 
 import datetime
+import functools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
@@ -17,9 +18,16 @@ from placement_core.placement import tables
 from placement_core.placement.index.records import InventoryRow, NameIndex, ProviderRow
 
 _SATURATED = 2**63 - 1
+
+_Value = TypeVar("_Value")
+_NOTHING: frozenset[Any] = frozenset()
 #: How many ids one statement selects by.
 _BATCH = 500
 _FETCHED_AT_ONCE = 5000
+#: How many digits the longest number has, with its sign.
+_LONGEST_NUMBER = 20
+#: What is between the numbers of a row, and between rows, in a text.
+_BETWEEN_NUMBERS, _BETWEEN_ROWS = " ", ","
 
 _providers, _inventories = tables.resource_providers, tables.inventories
 _pooled = tables.pooled_trees
@@ -30,21 +38,32 @@ _ALL_PROVIDERS = sa.select(
     _providers.c.parent_provider_id, _providers.c.created_at, _providers.c.updated_at,
     _providers.c.revision, _pooled.c.root_provider_id.is_not(None).label("pooled"),
 ).outerjoin(_pooled, _pooled.c.root_provider_id == _providers.c.id)
-_ALL_INVENTORIES = sa.select(
-    _inventories.c.resource_provider_id, _inventories.c.resource_class_id,
-    _inventories.c.capacity, _inventories.c.used, _inventories.c.min_unit,
-    _inventories.c.max_unit, _inventories.c.step_size, _inventories.c.total,
-    _inventories.c.reserved,
-).order_by(_inventories.c.resource_class_id)
-_ALL_TRAITS = sa.select(_traits.c.resource_provider_id, _traits.c.trait_id)
-_ALL_MEMBERSHIPS = sa.select(
-    _memberships.c.resource_provider_id, tables.placement_aggregates.c.uuid
-).join(
-    tables.placement_aggregates, tables.placement_aggregates.c.id == _memberships.c.aggregate_id
-)
 
-#: In the order of ``_assemble``.
-_EVERYTHING = (_ALL_INVENTORIES, _ALL_TRAITS, _ALL_MEMBERSHIPS, _ALL_PROVIDERS)
+
+def _gather(
+    id_: sa.ColumnElement[int], *numbers: sa.ColumnElement[int]
+) -> sa.Select[int, str]:
+    """Build the query for everything of one kind, with one row and one text for each provider.
+
+    A driver takes longer over a row than a database takes to write the text of it.
+    """
+    texts: list[sa.ColumnElement[str]] = [
+        sa.cast(number, sa.String(_LONGEST_NUMBER)) for number in numbers]
+    text = functools.reduce(
+        lambda joined, other: joined.concat(_BETWEEN_NUMBERS).concat(other), texts)
+    return sa.select(id_, sa.func.aggregate_strings(text, _BETWEEN_ROWS)).group_by(id_)
+
+
+#: In the order of ``InventoryRow``.
+_INVENTORY_NUMBERS = (
+    _inventories.c.resource_class_id, _inventories.c.capacity, _inventories.c.used,
+    _inventories.c.min_unit, _inventories.c.max_unit, _inventories.c.step_size,
+    _inventories.c.total, _inventories.c.reserved)
+_ALL_INVENTORIES = _gather(_inventories.c.resource_provider_id, *_INVENTORY_NUMBERS)
+_ALL_TRAITS = _gather(_traits.c.resource_provider_id, _traits.c.trait_id)
+_ALL_MEMBERSHIPS = _gather(_memberships.c.resource_provider_id, _memberships.c.aggregate_id)
+_AGGREGATE_UUIDS = sa.select(
+    tables.placement_aggregates.c.id, tables.placement_aggregates.c.uuid)
 
 #: Capacities too large for their column; ratios go up to 3.4e38.
 _SATURATED_INVENTORIES = sa.select(
@@ -81,9 +100,7 @@ def _select_some() -> sa.CompoundSelect[Any]:
     uuids = tables.placement_aggregates
     return sa.union_all(
         _build_branch(
-            _INVENTORY, _inventories, _inventories.c.resource_class_id, _inventories.c.capacity,
-            _inventories.c.used, _inventories.c.min_unit, _inventories.c.max_unit,
-            _inventories.c.step_size, _inventories.c.total, _inventories.c.reserved,
+            _INVENTORY, _inventories, *_INVENTORY_NUMBERS,
             id_=_inventories.c.resource_provider_id),
         _build_branch(_TRAIT, _traits, _traits.c.trait_id, id_=_traits.c.resource_provider_id),
         _build_branch(
@@ -126,8 +143,15 @@ def load_names(session: Session) -> NameIndex:
 
 def load_all_providers(session: Session) -> list[ProviderRow]:
     """Read all providers."""
-    return _assemble(session, (
-        _read_rows(session.execute(statement)) for statement in _EVERYTHING))
+    parse_inventory = _Parsed(_parse_inventory).__getitem__
+    uuids: dict[int, str] = dict(_read_rows(session.execute(_AGGREGATE_UUIDS)))
+    belongings = _Belongings(
+        inventories=_read_texts(session, _ALL_INVENTORIES, lambda text: tuple(
+            sorted(map(parse_inventory, text.split(_BETWEEN_ROWS))))),
+        traits=_read_texts(session, _ALL_TRAITS, lambda text: frozenset(_parse_ids(text))),
+        aggregates=_read_texts(session, _ALL_MEMBERSHIPS, lambda text: frozenset(
+            uuids[id_] for id_ in _parse_ids(text) if id_ in uuids)))
+    return _assemble(session, belongings, _read_rows(session.execute(_ALL_PROVIDERS)))
 
 
 def load_providers(session: Session, ids: Collection[int]) -> dict[int, ProviderRow | None]:
@@ -135,78 +159,97 @@ def load_providers(session: Session, ids: Collection[int]) -> dict[int, Provider
     providers: dict[int, ProviderRow | None] = dict.fromkeys(ids)
     ordered = sorted(ids)
     for start in range(0, len(ordered), _BATCH):
-        rows = _SOME.fetch_in(session, {"ids": ordered[start:start + _BATCH]})
-        providers.update((row.id, row) for row in _assemble(session, _sort_out(rows)))
+        belongings, rows = _sort_out(
+            _SOME.fetch_in(session, {"ids": ordered[start:start + _BATCH]}))
+        providers.update((row.id, row) for row in _assemble(session, belongings, rows))
     return providers
 
 
-def _sort_out(rows: Iterable[Any]) -> Iterator[Iterable[Any]]:
-    """Return the rows of ``_SOME`` as those of ``_EVERYTHING``."""
-    found: tuple[list[Any], ...] = ([], [], [], [])
-    for values in rows:
-        what, id_, *numbers, text, name, created_at, updated_at = tuple(values)
-        if what == _INVENTORY:
-            row: tuple[Any, ...] = (id_, *numbers)
-        elif what == _TRAIT:
-            row = (id_, numbers[0])
-        elif what == _MEMBERSHIP:
-            row = (id_, text)
-        else:
-            row = _Provider(id_, text, name, numbers[0], numbers[1], created_at, updated_at,
-                            numbers[2], bool(numbers[3]))
-        found[what].append(row)
-    found[_INVENTORY].sort()
-    return iter(found)
+class _Parsed(dict[str, _Value], Generic[_Value]):
+    """What texts say; each is parsed once, so that equal values are one object."""
 
+    def __init__(self, parse: Callable[[str], _Value]) -> None:
+        super().__init__()
+        self._parse = parse
 
-class _Interned(dict[Any, Any]):
-    """The first one of equal values."""
-
-    def __missing__(self, value: Any) -> Any:
-        self[value] = value
+    def __missing__(self, text: str) -> _Value:
+        value = self[text] = self._parse(text)
         return value
 
 
-def _read_rows(result: sa.CursorResult[Any]) -> Iterator[sa.Row[Any]]:
+class _Belongings(NamedTuple):
+    """What belongs to providers, by their ids; inventories in the order of class ids."""
+
+    inventories: dict[int, tuple[InventoryRow, ...]]
+    traits: Mapping[int, frozenset[int]]
+    aggregates: Mapping[int, frozenset[str]]
+
+
+def _parse_inventory(text: str) -> InventoryRow:
+    return InventoryRow._make(map(int, text.split(_BETWEEN_NUMBERS)))
+
+
+def _parse_ids(text: str) -> Iterator[int]:
+    return map(int, text.split(_BETWEEN_ROWS))
+
+
+def _read_texts(
+    session: Session, statement: sa.Select[int, str], parse: Callable[[str], _Value]
+) -> dict[int, _Value]:
+    """Read what ``_gather`` built: {provider: what its text says}."""
+    parsed = _Parsed(parse)
+    return {id_: parsed[text] for id_, text in _read_rows(session.execute(statement))}
+
+
+def _read_rows(result: sa.CursorResult[Any]) -> Iterator[Any]:
     """Yield rows, fetched many at a time: one by one each costs twice as much."""
     for rows in result.partitions(_FETCHED_AT_ONCE):
         yield from rows
 
 
-def _assemble(
-    session: Session, results: Iterator[Iterable[Any]]
-) -> list[ProviderRow]:
-    """Join inventories, traits, memberships and providers, in this order."""
-    # Equal numbers and texts become one object: a driver makes one for each row.
-    same = _Interned()
+def _sort_out(rows: Iterable[Any]) -> tuple[_Belongings, list[_Provider]]:
+    """Return what the rows of ``_SOME`` say."""
     inventories: dict[int, list[InventoryRow]] = defaultdict(list)
-    saturated = False
-    for id_, class_id, capacity, used, min_unit, max_unit, step_size, total, reserved in next(
-            results):
-        inventory = InventoryRow._make((
-            class_id, same[capacity], same[used], min_unit, same[max_unit], step_size,
-            same[total], same[reserved]))
-        inventories[id_].append(inventory)
-        saturated |= not -_SATURATED < inventory.capacity < _SATURATED
-    if saturated:
-        _replace_saturated_capacities(session, inventories)
-    traits: dict[int, list[int]] = defaultdict(list)
-    for id_, trait_id in next(results):
-        traits[id_].append(same[trait_id])
-    aggregates: dict[int, list[str]] = defaultdict(list)
-    for id_, uuid in next(results):
-        aggregates[id_].append(same[uuid])
-    # Equal sets become one object: most providers have the same traits as others.
+    traits: dict[int, set[int]] = defaultdict(set)
+    aggregates: dict[int, set[str]] = defaultdict(set)
+    providers = []
+    for values in rows:
+        what, id_, *numbers, text, name, created_at, updated_at = tuple(values)
+        if what == _INVENTORY:
+            inventories[id_].append(InventoryRow._make(numbers))
+        elif what == _TRAIT:
+            traits[id_].add(numbers[0])
+        elif what == _MEMBERSHIP:
+            aggregates[id_].add(text)
+        else:
+            providers.append(_Provider(
+                id_, text, name, numbers[0], numbers[1], created_at, updated_at,
+                numbers[2], bool(numbers[3])))
+    return _Belongings(
+        {id_: tuple(sorted(found)) for id_, found in inventories.items()},
+        {id_: frozenset(found) for id_, found in traits.items()},
+        {id_: frozenset(found) for id_, found in aggregates.items()}), providers
+
+
+def _assemble(
+    session: Session, belongings: _Belongings, providers: Iterable[Any]
+) -> list[ProviderRow]:
+    """Join rows of ``_ALL_PROVIDERS`` and what belongs to them.
+
+    Equal sets become one object: most providers have the same traits as others.
+    """
+    inventories, traits, aggregates = belongings
+    _replace_saturated_capacities(session, inventories)
     trait_sets: dict[frozenset[int], frozenset[int]] = {}
     aggregate_sets: dict[frozenset[str], frozenset[str]] = {}
     rows = []
-    for row in next(results):
-        trait_set = frozenset(traits.get(row.id, ()))
-        aggregate_set = frozenset(aggregates.get(row.id, ()))
+    for row in providers:
+        trait_set = traits.get(row.id, _NOTHING)
+        aggregate_set = aggregates.get(row.id, _NOTHING)
         rows.append(ProviderRow(
             id=row.id, uuid=row.uuid, name=row.name, generation=row.generation or 0,
             parent_id=row.parent_provider_id,
-            inventories=tuple(inventories.get(row.id, ())),
+            inventories=inventories.get(row.id, ()),
             traits=trait_sets.setdefault(trait_set, trait_set),
             aggregates=aggregate_sets.setdefault(aggregate_set, aggregate_set),
             created_at=row.created_at, updated_at=row.updated_at,
@@ -215,15 +258,20 @@ def _assemble(
 
 
 def _replace_saturated_capacities(
-    session: Session, inventories: dict[int, list[InventoryRow]]
+    session: Session, inventories: dict[int, tuple[InventoryRow, ...]]
 ) -> None:
+    """Compute the capacities that their column is too small for."""
+    saturated = [
+        id_ for id_, rows in inventories.items() for row in rows
+        if not -_SATURATED < row.capacity < _SATURATED]
+    if not saturated:
+        return
     exact = {
         (row.resource_provider_id, row.resource_class_id):
             int((row.total - row.reserved) * row.allocation_ratio)
         for row in session.execute(_SATURATED_INVENTORIES)
     }
-    for id_, rows in inventories.items():
-        inventories[id_] = [
-            inventory._replace(
-                capacity=exact.get((id_, inventory.class_id), inventory.capacity))
-            for inventory in rows]
+    for id_ in saturated:
+        inventories[id_] = tuple(
+            row._replace(capacity=exact.get((id_, row.class_id), row.capacity))
+            for row in inventories[id_])
