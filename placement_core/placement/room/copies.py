@@ -5,7 +5,7 @@ is the largest number of copies that can be placed one after the other.
 
 Conditions that every choice meets anyway are dropped. Parts that no rule relates then fit
 independently of each other: each tree has room for as many copies as its scarcest part allows.
-Parts that are related are counted together (``tree_packing``), and what several trees share is
+Parts that are related are counted together (``alike_trees``), and what several trees share is
 divided among them (``shared_room``).
 """
 
@@ -24,9 +24,8 @@ from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.candidates.search import Choices
 from placement_core.placement.index.array_types import Mask, Rows
 from placement_core.placement.index.snapshot import CapacitySnapshot
-from placement_core.placement.room import greedy_copies, part_room, shared_room
+from placement_core.placement.room import alike_trees, greedy_copies, part_room, shared_room
 from placement_core.placement.room.part_room import MOST_COPIES, Counts, PartRoom
-from placement_core.placement.room.tree_packing import TreePacker
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -170,13 +169,9 @@ def _count_tied(
     places = np.flatnonzero(~single)
     exact = True
     if len(places):
-        packer = TreePacker(plan)
         batch = AnchorBatch(
             plan, anchors[places], choices.rows, choices.roots, shared=None, shuffled=False)
-        for place, tree in zip(places.tolist(), batch.trees(), strict=True):
-            packed = packer.pack(tree)
-            own[place] = packed.copies
-            exact = exact and packed.exact
+        own[places], exact = alike_trees.pack(plan, list(batch.trees()), anchors[places])
     return _TiedRoom(numbers, own, exact)
 
 
