@@ -7,7 +7,7 @@ has less free then. So the earliest start is now, or when a booking ends.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from placement_core.reservations.scheduling.timelines import Steps, totals
 #: How many starts are tried one by one for a lease of several reservations: each of them
 #: fits there by itself, but perhaps not beside the others.
 TRIES = 8
+#: The first span of time in which a start is looked for; a span is never shorter than the lease.
+_FIRST_SPAN_SECONDS = 7 * 86_400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,32 +51,87 @@ def next_fit(
     demands = planner.needs(pool, requests)
     requests = [dataclasses.replace(request, spec=dataclasses.replace(request.spec, held=()))
                 for request in requests]
-    starts = _possible_starts(pool, since, seconds, requests, demands)
+    starts = _PossibleStarts(pool, since, seconds, requests, demands)
     tried, proven, budget = 0, True, PackingBudget()
-    while len(starts):
+    while True:
         # After ``TRIES``, steps double, so that the last start, at which nothing is booked
         # any more, comes soon.
-        step = 0 if tried < TRIES else min(1 << (tried - TRIES), len(starts) - 1)
-        window = Window.of(int(starts[step]), int(starts[step]) + seconds)
+        start, skipped = starts.take_after(0 if tried < TRIES else 1 << (tried - TRIES))
+        if start is None:
+            return None
+        window = Window.of(start, start + seconds)
         fits, certain = planner.fits(pool, window, requests, demands, budget)
         if fits:
-            return FittingWindow(window, earliest=proven and tried <= TRIES and not step)
+            return FittingWindow(window, earliest=proven and tried <= TRIES and not skipped)
         proven &= certain
-        starts = starts[step + 1:]
         tried += 1
-    return None
 
 
-def _possible_starts(
+class _PossibleStarts:
+    """The starts at which each reservation fits by itself: now, or when a booking ends.
+
+    They are found span by span, because most leases fit soon, and bookings may reach far.
+    """
+
+    def __init__(
+        self, pool: Pool, since: int, seconds: int, requests: Sequence[ReservationRequest],
+        demands: Sequence[Demand],
+    ) -> None:
+        self._spans = _find_in_spans(pool, since, seconds, requests, demands)
+        self._starts = np.zeros(0, dtype=np.int64)
+
+    def take_after(self, count: int) -> tuple[int | None, int]:
+        """Skip some of the starts, but not the last one, and take the next.
+
+        :returns: the start, or None when all are taken; and how many were skipped.
+        """
+        last, skipped = None, 0
+        while True:
+            left = count - skipped
+            if left < len(self._starts):
+                start, self._starts = int(self._starts[left]), self._starts[left + 1:]
+                return start, count
+            if len(self._starts):
+                last = int(self._starts[-1])
+            skipped += len(self._starts)
+            following = next(self._spans, None)
+            if following is None:
+                self._starts = self._starts[:0]
+                return last, max(0, skipped - 1)
+            self._starts = following
+
+
+def _find_in_spans(
     pool: Pool, since: int, seconds: int, requests: Sequence[ReservationRequest],
     demands: Sequence[Demand],
+) -> Iterator[np.ndarray]:
+    """Yield the possible starts of one span after the other, until nothing is booked any more.
+
+    Spans double. None is shorter than the lease: what is booked after a span is looked at for
+    as long as the lease lasts.
+    """
+    last, start, length = pool.last_end(), since, max(seconds, _FIRST_SPAN_SECONDS)
+    while start == since or start <= last:
+        ends = pool.ends(start, start + length)
+        starts = np.unique(np.append(ends, since) if start == since else ends)
+        if len(starts):
+            yield _keep_possible(
+                pool, (start, start + length), seconds, requests, demands, starts)
+        start, length = start + length, 2 * length
+
+
+def _keep_possible(
+    pool: Pool, span: tuple[int, int], seconds: int, requests: Sequence[ReservationRequest],
+    demands: Sequence[Demand], starts: np.ndarray,
 ) -> np.ndarray:
-    """Return the starts at which each reservation fits by itself: now, or when a booking ends."""
-    ends = pool.ends()
-    starts = np.unique(np.append(ends[ends > since], since))
-    last = int(starts[-1])
+    """Return those starts at which each reservation fits by itself.
+
+    :param span: from when until when they are, in seconds since the epoch; it may end after the
+        last date that a ``Window`` can have.
+    """
+    since, until = span
     duration = seconds + pool.cleaning_seconds
-    steps = pool.timelines.steps(since, last + duration)
+    steps = pool.timelines.steps(since, until + duration)
     host_demands = [demand for demand in demands if not isinstance(demand, Amounts)]
     if host_demands and not len(pool.hosts):
         return starts[:0]
@@ -84,7 +141,7 @@ def _possible_starts(
     if len(host_demands) > 1:
         starts = _starts_with_enough(pool, steps, duration, host_demands, starts)
     for key, (amount, capacity) in planner.required_amounts(requests, demands).items():
-        booked = pool.amount_timeline(key).steps(since, last + seconds)
+        booked = pool.amount_timeline(key).steps(since, until + seconds)
         free = booked.minima(capacity - booked.amounts[:, 0], np.array([capacity]), seconds)
         starts = starts[_values_at(*totals(*free), starts) >= amount]
     return starts

@@ -7,6 +7,7 @@ database instead, under the lock on the pool's row, and only the window of the l
 from __future__ import annotations
 
 import dataclasses
+import operator
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -47,6 +48,8 @@ _OF_LEASES = _ALL.where(lists.among(_leases.c.number, "numbers"))
 class BookingSnapshot:
     """The bookings of hosts now and later; immutable.
 
+    Those of one host stand together, but for some that have changed: they are found faster.
+
     :ivar leases: the number of the lease of each booking.
     """
 
@@ -56,6 +59,7 @@ class BookingSnapshot:
     @classmethod
     def of(cls, rows: Sequence[Any]) -> BookingSnapshot:
         """Build the columns from rows: a lease's number, then the columns of ``Bookings.of``."""
+        rows = sorted(rows, key=operator.itemgetter(1))
         return cls(np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows)),
                    Bookings.of([row[1:] for row in rows]))
 
@@ -78,9 +82,7 @@ class BookingSnapshot:
             others.bookings.beside(changed.bookings))
 
     def _where(self, rows: np.ndarray) -> BookingSnapshot:
-        return BookingSnapshot(self.leases[rows], Bookings(*(
-            getattr(self.bookings, field.name)[rows]
-            for field in dataclasses.fields(Bookings))))
+        return BookingSnapshot(self.leases[rows], self.bookings.where(rows))
 
 
 class BookingIndex:

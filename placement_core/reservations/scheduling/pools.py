@@ -51,6 +51,11 @@ class Bookings:
             np.concatenate((getattr(self, field.name), getattr(others, field.name)))
             for field in dataclasses.fields(Bookings)))
 
+    def where(self, rows: np.ndarray) -> Bookings:
+        """Return some of the bookings, by a mask."""
+        return Bookings(*(getattr(self, field.name)[rows]
+                          for field in dataclasses.fields(Bookings)))
+
     @classmethod
     def of_shares(cls, shares: Iterable[tuple[Share, int, int]]) -> Bookings:
         """Make the columns of shares with their starts and ends."""
@@ -112,14 +117,13 @@ class Pool:
             hosts, reservable=hosts.reservable & ~is_occupied)
         self.cleaning_seconds = cleaning_seconds
         self._amounts = amounts
-        rows = np.searchsorted(hosts.ids, bookings.host_ids)
-        in_pool = np.flatnonzero(
-            rows < len(hosts) if not len(hosts) else
-            hosts.ids[np.minimum(rows, len(hosts) - 1)] == bookings.host_ids)
-        columns = np.column_stack(
-            (bookings.amounts, bookings.whole, np.ones_like(bookings.whole)))
-        self.timelines = Timelines(len(hosts), rows[in_pool], bookings.starts[in_pool],
-                               bookings.ends[in_pool] + cleaning_seconds, columns[in_pool])
+        rows = self._find_rows(bookings.host_ids)
+        in_pool = rows >= 0
+        if not in_pool.all():
+            rows, bookings = rows[in_pool], bookings.where(in_pool)
+        self.timelines = Timelines(
+            len(hosts), rows, bookings.starts, bookings.ends + cleaning_seconds,
+            np.column_stack((bookings.amounts, bookings.whole, np.ones_like(bookings.whole))))
 
     def beside(self, shares: Iterable[Share], start: int, end: int) -> Pool:
         """Return the pool with these shares booked, too, from ``start`` to ``end``."""
@@ -157,11 +161,12 @@ class Pool:
         ends = [booking.end for booking in self._amounts]
         return max(int(self.timelines.ends.max(initial=0)), max(ends, default=0))
 
-    def ends(self) -> np.ndarray:
-        """Return when bookings end, each once, ascending."""
-        return np.unique(np.concatenate((
+    def ends(self, since: int, until: int) -> np.ndarray:
+        """Return when bookings end from ``since`` on and before ``until``, in any order."""
+        ends = np.concatenate((
             self.timelines.ends,
-            np.array([booking.end for booking in self._amounts], dtype=np.int64))))
+            np.array([booking.end for booking in self._amounts], dtype=np.int64)))
+        return ends[(ends >= since) & (ends < until)]
 
     def amount_timeline(self, what: tuple[str, str]) -> Timelines:
         """Return what is booked of something that is on no host."""
@@ -172,7 +177,9 @@ class Pool:
 
     def rows(self, host_ids: Iterable[int]) -> np.ndarray:
         """Return the rows of hosts; of those that are not in the pool, -1."""
-        ids = np.fromiter(host_ids, dtype=np.int64)
+        return self._find_rows(np.fromiter(host_ids, dtype=np.int64))
+
+    def _find_rows(self, ids: np.ndarray) -> np.ndarray:
         if not len(self.hosts):
             return np.full(len(ids), -1)
         rows = np.minimum(np.searchsorted(self.hosts.ids, ids), len(self.hosts) - 1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+import random
+
 from oslo_config import cfg
 
 from placement_core.plugin_api.reservations import Hosts, ReservationSpec, Window
@@ -75,6 +78,49 @@ class TestNextFit(base.TestCase):
     def test_a_pool_that_is_too_small(self):
         self.assertIsNone(self.start(_pool(), _whole(3)))
         self.assertIsNone(self.start(_pool(), _slots(1, 5)))
+
+
+class TestSpans(base.TestCase):
+    """Bookings may reach far: starts are found span by span."""
+
+    def test_the_same_however_long_spans_are(self):
+        chance = random.Random(17)
+        fits = collections.Counter()
+        for _ in range(1500):
+            pool = _pool(*self.draw_bookings(chance), cleaning_seconds=chance.choice((0, 3)))
+            requests = [
+                _whole(chance.randint(1, 2)) if chance.random() < 0.4 else
+                _slots(chance.randint(1, 4), chance.randint(1, 3))
+                for _ in range(chance.randint(1, 3))]
+            since, seconds = chance.randrange(40), chance.randint(1, 60)
+            found = []
+            for span in (10**6, 1, 7):
+                self.patch(availability, "_FIRST_SPAN_SECONDS", span)
+                found.append(availability.next_fit(pool, since, seconds, requests))
+            self.assertEqual([found[0]] * 3, found)
+            fits[found[0] is not None and found[0].window.start > since] += 1
+        self.assertGreater(min(fits.values()), 300)
+
+    def test_when_many_starts_are_tried_in_vain(self):
+        """Each reservation fits by itself all the time, but both never before the end."""
+        count = 300
+        bookings = [(host_id, 10 * number, 10 * number + 9, vcpus)
+                    for host_id, vcpus in ((1, 1), (2, 3)) for number in range(count)]
+        requests = (_slots(1, 2), _slots(1, 2))
+        for span in (10**6, 1, 50):
+            self.patch(availability, "_FIRST_SPAN_SECONDS", span)
+            fit = availability.next_fit(_pool(*bookings), 0, 10, requests)
+            self.assertEqual((10 * count - 1, False), (fit.window.start, fit.earliest))
+
+    @staticmethod
+    def draw_bookings(chance):
+        for host_id in (1, 2):
+            at = 0
+            for _ in range(chance.randrange(12)):
+                at += chance.randrange(1, 25)
+                until = at + chance.randrange(1, 40)
+                yield host_id, at, until, chance.choice((None, 1, 2, 3, 4))
+                at = until
 
 
 class TestTimeline(base.TestCase):
