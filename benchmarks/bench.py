@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -21,7 +20,7 @@ from benchmarks import (
     limits,
     servers,
 )
-from benchmarks.lessor import HOSTS, Lessor
+from benchmarks.lessor import DATASETS, Lessor
 
 #: A number, and those that it was made from.
 Found = tuple[float, Mapping[str, float]]
@@ -84,6 +83,7 @@ class Bench:
         self._scale = scale
         self.turn_seconds = turn_seconds
         self._open = contextlib.ExitStack()
+        self._lessors: dict[str, tuple[client.Target, leases.Dataset]] = {}
 
     def close(self) -> None:
         """Stop what serves still."""
@@ -101,19 +101,21 @@ class Bench:
         """Return so many trees of projects beside 1,000 hosts, in this run's scale."""
         return limits.Dataset("trees", count * limits.TREE, hosts=1000).scaled(self._scale)
 
-    def leased(self, hosts: int) -> leases.Dataset:
-        """Return ten leases of each of so many hosts, in this run's scale."""
-        return leases.Dataset(hosts).scaled(self._scale)
+    def holding(self, allocations: int) -> datasets.Dataset:
+        """Return 1,000 hosts with so many allocations on them, in this run's scale."""
+        return datasets.Dataset("flat", 1000, allocations=allocations).scaled(self._scale)
 
-    @functools.cached_property
-    def lessors(self) -> Mapping[str, tuple[client.Target, leases.Dataset]]:
-        """Services on both datasets of leases, for all rows that ask them: {size: …}."""
-        found = {}
-        for size, hosts in HOSTS.items():
-            dataset = self.leased(hosts)
+    def leased(self, size: str) -> leases.Dataset:
+        """Return a dataset of leases, by its key in ``DATASETS``, in this run's scale."""
+        return DATASETS[size].scaled(self._scale)
+
+    def lessor_of(self, size: str) -> tuple[client.Target, leases.Dataset]:
+        """Return the service on a dataset of leases that all rows ask which want this one."""
+        if size not in self._lessors:
+            dataset = self.leased(size)
             served = self._open.enter_context(self.serving(self.copy(dataset, f"_{size}")))
-            found[size] = served.target.at(None), dataset
-        return found
+            self._lessors[size] = served.target.at(None), dataset
+        return self._lessors[size]
 
     def copy(self, dataset: filling.Dataset, which: str = "") -> str:
         """Return a database with the dataset in it, beside those of other sizes.

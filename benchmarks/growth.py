@@ -330,6 +330,32 @@ def _amounts(quota: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
             for name, share in quota["resources"].items()}
 
 
+def allocations(bench: Bench, rounds: int) -> Found:
+    """What does not answer with more because more is allocated; the worst of the ratios."""
+    sizes = {"100k": bench.holding(100_000), "1m": bench.holding(1_000_000)}
+    found: dict[str, list[float]] = collections.defaultdict(list)
+    with contextlib.ExitStack() as stack:
+        targets = {
+            size: stack.enter_context(bench.serving(
+                bench.copy(dataset), size, workers=servers.WORKERS)).target
+            for size, dataset in sizes.items()}
+        work = rows.with_allocations(sizes["1m"])
+        for name, workload in work.items():
+            for target in targets.values():
+                workload.prepare(target)
+            for number in range(rounds):
+                rates = {}
+                for size in targets if number % 2 else reversed(targets):
+                    measured = workload.measure(targets[size], min(_CLAIMERS), bench.turn_seconds)
+                    if measured.problems:
+                        raise RuntimeError(f"{name}, {size}: {measured.problems}")
+                    rates[size] = measured.rate
+                    found[f"{name}_per_second_{size}"].append(measured.rate)
+                found[f"{name}_ratio"].append(rates["100k"] / rates["1m"])
+    medians = {name: statistics.median(values) for name, values in found.items()}
+    return max(medians[f"{name}_ratio"] for name in work), medians
+
+
 #: By the name of the row.
 MEASURES: Mapping[str, Measure] = {
     "growth-change": Measure(
@@ -344,6 +370,9 @@ MEASURES: Mapping[str, Measure] = {
         start_seconds),
     "growth-change-work": Measure(
         "a change seen by another worker, 100,000 hosts, ms of processor", 5, 300, change_work),
+    "growth-allocations": Measure(
+        "requests of eight clients on 1,000 hosts, 1,000,000 / 100,000 allocations, the worst",
+        2, 3, allocations),
     "growth-decision": Measure(
         "one decision on 3 resources in a tree of 5 levels, 5,000 / 50 projects",
         2, 150, decision),
@@ -393,6 +422,9 @@ MEASURES: Mapping[str, Measure] = {
     "leases-next-fit": Measure(
         "next_fit for most of 1,000 hosts in that year, ms of processor", 300, 5,
         leasing.next_fit),
+    "leases-many": Measure(
+        "creating, refusing, next_fit, a project's leases, 100,000 / 10,000 leases, the worst",
+        2, 5, leasing.many),
     "leases-starts": Measure(
         "200 leases due in one second: the last one starts so many seconds late", 2, 5,
         leasing.starts),

@@ -1,9 +1,9 @@
-"""A dataset of leases: hosts of the freepool, and what is promised of them in a year to come.
+"""A dataset of leases: hosts of the freepool, and what is promised of them in years to come.
 
-The year is far ahead, so that nothing of it is ever due, and the same whenever it is
-loaded. A quarter of the hosts is leased whole, in pairs, one lease after the other; the
-others give slots to instance leases, of all three affinities, which begin at any minute.
-Then comes a week in which every host is leased.
+The first year is far ahead, so that nothing of it is ever due, and the same whenever it is
+loaded; the others, if any, are like it. A quarter of the hosts is leased whole, in pairs, one
+lease after the other; the others give slots to instance leases, of all three affinities, which
+begin at any minute. Then comes a week in which every host is leased.
 
 Hosts enter the pool over HTTP. Leases are written as rows, as the service would leave
 them: one by one, ten thousand would take minutes. Their texts are written as a manager does.
@@ -72,14 +72,16 @@ class Lease:
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """Flat hosts, all of them in the freepool, and ten times as many leases."""
+    """Flat hosts, all of them in the freepool, and ten times as many leases in each year."""
 
     hosts: int
+    years: int = 1
 
     @property
     def name(self) -> str:
         """A name for files and databases."""
-        return f"leases_hosts_{self.hosts}"
+        years = f"_years_{self.years}" if self.years > 1 else ""
+        return f"leases_hosts_{self.hosts}{years}"
 
     @property
     def empty(self) -> datasets.Dataset:
@@ -88,11 +90,15 @@ class Dataset:
 
     def scaled(self, scale: float) -> Dataset:
         """Return the same kind of dataset in another size."""
-        return Dataset(max(_FEWEST, self.empty.scaled(scale).hosts))
+        return Dataset(max(_FEWEST, self.empty.scaled(scale).hosts), self.years)
 
     @property
     def size(self) -> int:
         """How many leases there are."""
+        return self._size_of_a_year * self.years
+
+    @property
+    def _size_of_a_year(self) -> int:
         return self.hosts * _LEASES_OF_A_HOST
 
     @property
@@ -103,26 +109,33 @@ class Dataset:
     def leases(self) -> Iterator[Lease]:
         """Yield what is promised; never more of a host than it has."""
         chance = random.Random(5)
-        last = -(-self.hosts // _HOSTS_IN_THE_FULL_WEEK)
         step = self.size // LESSEES_LEASES
-        wholes = self._wholes()
-        for number in range(self.size):
-            if number >= self.size - last:
-                made = self._of_the_full_week(number - self.size + last)
-            elif number % 10 < _WHOLE_IN_TEN:
-                made = next(wholes)
-            else:
-                made = self._of_slots(chance, number)
+        everything = (lease for year in range(self.years) for lease in self._of_year(chance, year))
+        for number, lease in enumerate(everything):
             place, rest = divmod(number, step)
             project = f"project-{number % _PROJECTS}"
             if not rest and place < LESSEES_LEASES:
                 project = LESSEE
-            yield dataclasses.replace(made, name=f"lease-{number}", project=project)
+            yield dataclasses.replace(lease, name=f"lease-{number}", project=project)
+
+    def _of_year(self, chance: random.Random, year: int) -> Iterator[Lease]:
+        size = self._size_of_a_year
+        last = -(-self.hosts // _HOSTS_IN_THE_FULL_WEEK)
+        later = datetime.timedelta(days=DAYS * year)
+        wholes = self._wholes()
+        for number in range(size):
+            if number >= size - last:
+                lease = self._of_the_full_week(number - size + last)
+            elif number % 10 < _WHOLE_IN_TEN:
+                lease = next(wholes)
+            else:
+                lease = self._of_slots(chance, number)
+            yield dataclasses.replace(lease, start=lease.start + later, end=lease.end + later)
 
     def _wholes(self) -> Iterator[Lease]:
         """Yield leases of pairs of hosts: each has one after the other."""
         pairs = max(1, len(self._quarter) // _PAIR)
-        periods = -(-self.size * _WHOLE_IN_TEN // 10 // pairs) + 1
+        periods = -(-self._size_of_a_year * _WHOLE_IN_TEN // 10 // pairs) + 1
         minutes = FULL[0] * _MINUTES_IN_A_DAY // periods
         for period in range(periods):
             for pair in range(pairs):

@@ -19,18 +19,22 @@ import sqlalchemy as sa
 
 from benchmarks import client, leases
 from benchmarks.bench import Bench, Found
-from benchmarks.lessor import DAY, HOSTS, PROJECT, make_lease
+from benchmarks.lessor import DAY, PROJECT, make_lease
 from placement_core.db import clock
 from placement_core.reservations import records, tables
 
 _TOKEN = f"admin:{PROJECT}"
 #: Requests of one round: processor time is counted in hundredths of a second.
-_WRITES, _READS, _LONG_READS = 25, 100, 10
+_WRITES, _READS, _LONG_READS, _SEARCHES = 25, 100, 10, 25
 _PAGE = 1000
 #: How long from now on leases are due that are written now, and how long they last.
 _DUE_SECONDS, _LAST_DAYS = 4, 30
 _POLL_SECONDS = 0.02
 _GIVE_UP_SECONDS = 120
+
+#: The large dataset first: what is asked of it is bounded.
+_SIZES = ("10k", "1k")
+_LARGER_SIZES = ("100k", "10k")
 
 #: {"server" | "database": processor milliseconds of one}.
 _Cost = Mapping[str, float]
@@ -77,6 +81,16 @@ def next_fit(bench: Bench, rounds: int) -> Found:
     return medians["ms_10k"], medians
 
 
+def many(bench: Bench, rounds: int) -> Found:
+    """What does not answer with more leases because there are more; the worst of the ratios."""
+    ratios, detail = [], {}
+    for name, turn in _OF_MANY.items():
+        medians = _costs(bench, rounds, turn, _LARGER_SIZES)
+        ratios.append(medians["ms_100k"] / medians["ms_10k"])
+        detail |= {f"{name}_{which}": value for which, value in medians.items()}
+    return max(ratios), detail
+
+
 def create_statements(bench: Bench, rounds: int) -> Found:
     """What creating a lease asks of the database."""
     return _statements(bench, rounds, leases.YEAR)
@@ -89,7 +103,7 @@ def refuse_statements(bench: Bench, rounds: int) -> Found:
 
 def starts(bench: Bench, rounds: int) -> Found:
     """How long after their second the last of 200 leases has started, for all to see."""
-    dataset = bench.leased(HOSTS["10k"])
+    dataset = bench.leased("10k")
     database = bench.copy(dataset)
     late = []
     with bench.managing(database) as connection:
@@ -108,16 +122,18 @@ def starts(bench: Bench, rounds: int) -> Found:
 def _costs(
     bench: Bench, rounds: int,
     turn: Callable[[client.Target, leases.Dataset, int], _Cost],
+    sizes: Sequence[str] = _SIZES,
 ) -> dict[str, float]:
-    """Let services on both datasets take turns.
+    """Let services on two datasets take turns.
 
     :param turn: is handed the number of the round; the first one only warms up.
+    :param sizes: keys of the datasets.
     :returns: medians: ``ms_10k`` of server and database together, and of each.
     """
     found: dict[str, list[float]] = collections.defaultdict(list)
     for number in range(-1, rounds):
-        for size in bench.lessors if number % 2 else reversed(bench.lessors):
-            target, dataset = bench.lessors[size]
+        for size in sizes if number % 2 else reversed(sizes):
+            target, dataset = bench.lessor_of(size)
             cost = turn(target.bearing(_TOKEN), dataset, number + 1)
             if number >= 0:
                 found[f"ms_{size}"].append(sum(cost.values()))
@@ -126,9 +142,10 @@ def _costs(
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def _create(target: client.Target, _dataset: leases.Dataset, number: int) -> _Cost:
+def _create(target: client.Target, dataset: leases.Dataset, number: int) -> _Cost:
     cost = _driven(target, [
-        target.request("POST", "/v1/leases", make_lease(f"{number}-{place}", _at(number, place)))
+        target.request("POST", "/v1/leases", make_lease(
+            f"{number}-{place}", _at(number, place, dataset.years)))
         for place in range(_WRITES)], 201)
     # The next round finds the dataset as this one did.
     made = target.must("GET", f"/v1/leases?project_id={PROJECT}")["leases"]
@@ -138,9 +155,10 @@ def _create(target: client.Target, _dataset: leases.Dataset, number: int) -> _Co
     return cost
 
 
-def _at(number: int, place: int) -> datetime.datetime:
-    """Return when a lease begins that is created: at any time of the year with room."""
+def _at(number: int, place: int, years: int) -> datetime.datetime:
+    """Return when a lease begins that is created: at any time with room, of any year."""
     return leases.YEAR + datetime.timedelta(
+        days=leases.DAYS * (place % years),
         hours=(7 * _WRITES * number + 211 * place) % (24 * (leases.FULL[0] - 2)))
 
 
@@ -172,7 +190,7 @@ def _first_of_workers(bench: Bench, rounds: int) -> dict[str, float]:
 
     :returns: medians, as of ``_costs``.
     """
-    dataset = bench.leased(HOSTS["10k"])
+    dataset = bench.leased("10k")
     database = bench.copy(dataset, "_first")
     found: dict[str, list[float]] = collections.defaultdict(list)
     for _ in range(rounds):
@@ -221,7 +239,12 @@ def _search(target: client.Target, dataset: leases.Dataset, _number: int) -> _Co
         "start": leases.text(leases.YEAR), "minutes": 7 * 24 * 60})
     if not target.must("GET", path)["next_fit"]:
         raise RuntimeError("most of the hosts are never free")
-    return _driven(target, [target.request("GET", path)] * 5, 200)
+    return _driven(target, [target.request("GET", path)] * _SEARCHES, 200)
+
+
+#: By name.
+_OF_MANY = {"create": _create, "refuse": _refuse, "of_a_project": _read_of_a_project,
+            "next_fit": _search}
 
 
 def _driven(target: client.Target, requests: Sequence[client.Request], status: int) -> _Cost:
@@ -244,7 +267,7 @@ def _check(target: client.Target, path: str, count: int) -> None:
 
 def _statements(bench: Bench, rounds: int, start: datetime.datetime) -> Found:
     """Return the most that one lease asks for, of some that begin at ``start``."""
-    database = bench.copy(bench.leased(HOSTS["10k"]))
+    database = bench.copy(bench.leased("10k"))
     with bench.lessor(database) as lessor:
         counts = [lessor.statements(start) for _ in range(rounds)]
     return max(counts), {"fewest": min(counts)}

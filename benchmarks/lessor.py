@@ -19,8 +19,9 @@ from placement_core.db import PreparedRead
 from placement_core.http.leases_api import requests as bodies
 from placement_core.plugin_api.reservations import DoesNotFit
 
-#: The large dataset first: what is asked of it is bounded.
-HOSTS = {"10k": 1000, "1k": 100}
+#: What there are datasets of, by the number of leases.
+DATASETS = {"100k": leases.Dataset(1000, years=10), "10k": leases.Dataset(1000),
+            "1k": leases.Dataset(100)}
 PROJECT = "bench"
 DAY = datetime.timedelta(days=1)
 #: What begins and ends a transaction asks nothing.

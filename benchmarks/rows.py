@@ -124,6 +124,29 @@ def _each(path: str) -> Callable[[datasets.Dataset], workloads.Workload]:
     return lambda dataset: workloads.Reads([path.format(host) for host in _hosts(dataset)[:200]])
 
 
+def with_allocations(dataset: datasets.Dataset) -> dict[str, workloads.Workload]:
+    """Return what is asked of flat hosts while something is allocated, by name.
+
+    Their answers do not become longer with the allocations.
+    """
+    hosts = functools.partial(_hosts, dataset)
+    return {
+        "candidates": _candidates(_simple, 50)(dataset),
+        "claims": workloads.Claims(hosts),
+        "claims_of_ten": workloads.ManyClaims(hosts),
+        "gangs": workloads.Gangs(),
+        "loop": workloads.ScheduleLoop(candidates_paths(50)),
+        "project_usages": workloads.Usages(datasets.BIG_PROJECT),
+        "provider_usages": _each("/resource_providers/{}/usages")(dataset),
+        "consumers": workloads.Reads([
+            f"/capacity/v1/consumers?limit=100&project_id=project-{number}"
+            for number in range(datasets.SMALL_PROJECTS)]),
+        "room": workloads.Reads(["/capacity/v1/room"]),
+        "fits": workloads.Reads([f"/capacity/v1/room/fits?resources={_amounts(number)}"
+                                 for number in range(_VARIANTS)]),
+    }
+
+
 FLAT_1K, FLAT_10K, FLAT_100K = (
     datasets.Dataset("flat", hosts) for hosts in (1000, 10_000, 100_000))
 _HELD = {

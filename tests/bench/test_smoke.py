@@ -109,6 +109,16 @@ class TestSmoke(base.TestCase):
             detail[f"{when}_ms_all"] / detail[f"{when}_ms_one"]
             for when in ("after_claim", "after_nothing")))
 
+    def test_requests_with_many_allocations_are_measured(self):
+        [found] = self.measured("growth-allocations")["growth"]
+        detail = found["detail"]
+        self.assertEqual(2, found["bound"])
+        self.assertEqual(found["value"], max(
+            detail[name] for name in detail if name.endswith("_ratio")))
+        self.assertAlmostEqual(
+            detail["claims_per_second_100k"] / detail["claims_per_second_1m"],
+            detail["claims_ratio"])
+
     def test_leases_are_measured(self):
         found = {each["name"]: each for each in self.measured("leases-*")["growth"]}
         self.assertEqual(
@@ -124,6 +134,10 @@ class TestSmoke(base.TestCase):
         detail = found["leases-all"]["detail"]
         self.assertEqual(found["leases-all"]["value"], max(
             detail[f"{which}_ms_10k"] for which in ("first", "at_once", "in_pages")))
+        detail = found["leases-many"]["detail"]
+        self.assertEqual(found["leases-many"]["value"], max(
+            detail[f"{which}_ms_100k"] / detail[f"{which}_ms_10k"]
+            for which in ("create", "refuse", "next_fit", "of_a_project")))
         detail = found["leases-project"]["detail"]
         self.assertAlmostEqual(
             found["leases-project"]["value"], detail["ms_10k"] / detail["ms_1k"])
@@ -192,11 +206,11 @@ class TestDatasets(base.TestCase):
 
     def test_leases_never_hold_more_of_a_host_than_it_has(self):
         capacities = {"vcpus": 1024, "memory_mb": 524288 - 512, "disk_gb": 20480}
-        for hosts in (8, 30, 100):
-            dataset = leases.Dataset(hosts)
+        for hosts, years in ((8, 1), (30, 1), (100, 1), (8, 3)):
+            dataset = leases.Dataset(hosts, years)
             found = list(dataset.leases())
             self.assertEqual(dataset.size, len(found))
-            self.assertEqual(10 * hosts, len({lease.name for lease in found}))
+            self.assertEqual(10 * hosts * years, len({lease.name for lease in found}))
             turns = collections.defaultdict(list)
             for lease in found:
                 self.assertLess(lease.start, lease.end)
@@ -215,9 +229,11 @@ class TestDatasets(base.TestCase):
                 self.assertEqual(0, held)
 
     def test_a_project_has_as_many_leases_in_every_dataset_of_them(self):
-        for hosts in (8, 100, 1000):
-            found = collections.Counter(lease.project for lease in leases.Dataset(hosts).leases())
+        for dataset in (leases.Dataset(8), leases.Dataset(100), leases.Dataset(1000),
+                        leases.Dataset(8, years=3)):
+            found = collections.Counter(lease.project for lease in dataset.leases())
             self.assertEqual(leases.LESSEES_LEASES, found[leases.LESSEE])
+            self.assertEqual(dataset.size, found.total())
 
     def test_nothing_is_free_in_the_last_week_of_leases(self):
         for hosts in (8, 50):
