@@ -112,13 +112,18 @@ def _last_stream() -> int:
 
 
 def _read(stream: BinaryIO) -> tuple[Counts, Counts]:
-    """Count the outcomes in a subunit stream: of all tests, and of the conformance suite."""
+    """Count the outcomes in a subunit stream: of all tests, and of the conformance suite.
+
+    Names the tests that failed: what they printed is far above by then.
+    """
     counts: Counts = collections.Counter()
     conformance: Counts = collections.Counter()
 
     def count(test: dict[str, object]) -> None:
         outcome = _OUTCOMES.get(str(test["status"]), "failed")
         counts[outcome] += 1
+        if outcome == "failed":
+            print(f"failed: {test['id']}")
         if _CONFORMANCE.match(str(test["id"])):
             conformance[outcome] += 1
 

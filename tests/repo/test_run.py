@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+from contextlib import redirect_stdout
 
 import fixtures
 import subunit
@@ -23,7 +24,10 @@ class TestCounting(base.TestCase):
         for test, status in events:
             result.status(test_id=test, test_status=status)
         stream.seek(0)
-        counts, conformance = run._read(stream)
+        said = io.StringIO()
+        with redirect_stdout(said):
+            counts, conformance = run._read(stream)
+        self.said = said.getvalue().splitlines()
         return dict(counts), dict(conformance)
 
     def test_outcomes(self) -> None:
@@ -35,6 +39,8 @@ class TestCounting(base.TestCase):
         )  # fmt: skip
         self.assertEqual({"passed": 2, "skipped": 1, "failed": 3}, counts)
         self.assertEqual({}, conformance)
+        self.assertEqual(
+            ["failed: tests.c", "failed: tests.e", "failed: tests.f"], sorted(self.said))
 
     def test_conformance(self) -> None:
         """The suite's tests are counted apart, without our tests of the suite."""
