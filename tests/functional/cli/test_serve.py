@@ -97,6 +97,8 @@ class TestServe(base.TestCase):
         service = self.useFixture(serving.Service(self.connection, workers=2))
         status, body = service.request("GET", "/resource_providers")
         self.assertEqual((200, {"resource_providers": []}), (status, body))
+        # A worker answers some time before the parent has seen it and says so.
+        self._wait_for(service, " serves on ")
         # SIGTERM to the parent alone: it ends its workers.
         os.kill(service.process.pid, signal.SIGTERM)
         self.assertEqual(0, service.process.wait(20))
@@ -107,6 +109,13 @@ class TestServe(base.TestCase):
             f"{self.connection}, noauth2)"), others)
         self.assertEqual([], [line for line in others if "WARNING" in line])
         self.assertRaises(OSError, service.request, "GET", "/")
+
+    def _wait_for(self, service: serving.Service, text: str) -> None:
+        """Wait until a service has printed a text."""
+        deadline = time.monotonic() + serving.SECONDS_TO_START
+        while text not in service.log.read_text():
+            self.assertLess(time.monotonic(), deadline, f"never said: {text}")
+            time.sleep(0.02)
 
     def test_says_that_it_serves_when_it_answers(self) -> None:
         """Whoever waits for the line may send requests at once, on any address."""
