@@ -199,7 +199,7 @@ def _keep_memory() -> None:
 
 def _make_server(host: str, port: int, workers: int, threads: int) -> Any:
     granian_log.logger.addFilter(_is_no_advice_on_threads)
-    return granian.Granian(
+    server: Any = granian.Granian(
         __name__,  # names the application; ``_load_application`` makes it
         address=host,
         port=port,
@@ -220,6 +220,8 @@ def _make_server(host: str, port: int, workers: int, threads: int) -> Any:
         respawn_interval=1,
         workers_kill_timeout=supervisor.STOP_SECONDS,
     )
+    server.main_loop_interrupt = supervisor.Interrupt()
+    return server
 
 
 def _is_no_advice_on_threads(record: logging.LogRecord) -> bool:

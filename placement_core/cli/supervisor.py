@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import queue
 import signal
 import threading
 import time
@@ -72,6 +73,29 @@ class Child:
                 return
             LOG.warning("the %s ended (%s) and is started again", self._name, child.exitcode)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+class Interrupt:
+    """What the main thread waits for, and signal handlers and other threads set.
+
+    Handlers run in the main thread: with ``threading.Event``, one that comes while the thread
+    enters or leaves ``wait`` waits for a lock that this thread holds, forever. Here, ``set`` is
+    reentrant.
+    """
+
+    def __init__(self) -> None:
+        self._times: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def set(self) -> None:
+        """Let ``wait`` return once more."""
+        self._times.put(None)
+
+    def wait(self) -> None:
+        """Wait until it is set; return once for each time."""
+        self._times.get()
+
+    def clear(self) -> None:
+        """Do nothing: who waits looks at what has happened each time it returns."""
 
 
 def end_with_parent() -> None:
