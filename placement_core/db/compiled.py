@@ -89,15 +89,16 @@ class CompiledRead:
     def __init__(self, statement: Read, dialect: sa.Dialect) -> None:
         self._compiled: Any = statement.compile(dialect=dialect)
         self._make_converter = _make_converter(self._compiled, dialect, {})
-        self._lists = sorted({bind.key for bind in self._compiled.post_compile_params})
+        # Others that are "post-compiled" are constants that have to stand in the text.
+        self._lists = sorted({
+            bind.key for bind in self._compiled.post_compile_params if bind.expanding})
         self._by_lengths: BoundedCache[tuple[int, ...], CompiledStatement] = BoundedCache(
             _MOST_TEXTS)
-        self._without_lists = CompiledStatement(
-            str(self._compiled), _make_binder(self._make_converter, self._compiled.positiontup))
+        self._without_lists = None if self._lists else self._expand(())
 
     def for_parameters(self, parameters: Mapping[str, Any]) -> CompiledStatement:
         """Return the statement for lists as long as these."""
-        if not self._lists:
+        if self._without_lists is not None:
             return self._without_lists
         lengths = tuple(_round_up(len(parameters[name])) for name in self._lists)
         statement = self._by_lengths.get(lengths)
@@ -107,10 +108,9 @@ class CompiledRead:
         return statement
 
     def _expand(self, lengths: Sequence[int]) -> CompiledStatement:
-        nothing = dict.fromkeys(self._compiled.params)
         expanded = self._compiled.construct_expanded_state({
-            **nothing, **{name: [None] * length
-                          for name, length in zip(self._lists, lengths, strict=True)}})
+            **self._compiled.params, **{name: [None] * length for name, length in zip(
+                self._lists, lengths, strict=True)}})
         def convert(parameters: Mapping[str, Any]) -> dict[str, Any]:
             values = self._make_converter(parameters)
             for name, names in expanded.parameter_expansion.items():
