@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from placement_core import amounts
 from placement_core.amounts import Amount
@@ -25,6 +26,13 @@ _MOST_CACHED = 4096
 
 #: Returns the sum of the usage of some units that counts against a limit.
 UsageLookup = Callable[[Binding, Collection[str]], int]
+
+
+class Totals(Protocol):
+    """Knows what projects use together."""
+
+    def total(self, projects: ProjectSet, resource_class: str) -> int:
+        """Return what some projects use of a resource class, or of CONSUMERS, together."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,10 +137,13 @@ class Decisions:
             limits.project_id,
             self.judge(limits, deltas, self.make_usage_lookup(usages, limits)))
 
-    def make_usage_lookup(self, usages: Usages, limits: ProjectLimits) -> UsageLookup:
-        """Return a function that looks up the usage of a project's limits in the usage index."""
-        return lambda binding, units: sum(
-            usages.total(limits.counted_projects(binding), unit) for unit in units)
+    def make_usage_lookup(self, usages: Totals, limits: ProjectLimits) -> UsageLookup:
+        """Return a function that looks up what counts against a project's limits."""
+        def look_up(binding: Binding, units: Collection[str]) -> int:
+            projects = limits.counted_projects(binding)
+            return sum([usages.total(projects, unit) for unit in units])
+
+        return look_up
 
     def judge(
         self, limits: ProjectLimits, deltas: Mapping[str, int], used: UsageLookup

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from placement_core import amounts, errors as core_errors, metrics
@@ -29,9 +29,8 @@ from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.usage_delta import Amounts
 from placement_core.placement.usage import project_usage
 from placement_core.placement.usage.usage_index import ProjectSet
-from placement_core.plugin_api.enforcement import Binding
 from placement_core.quota import errors, locked_usage, recheck_order
-from placement_core.quota.decisions import Decisions, ProjectLimits, UsageLookup
+from placement_core.quota.decisions import Decisions, ProjectLimits, Totals
 from placement_core.quota.limit_sources import LimitSource
 from placement_core.quota.nodes import LimitNodes
 from placement_core.quota.records import ExceededLimit
@@ -42,8 +41,6 @@ Mode = Literal["audit", "enforce"]
 
 #: (project id, user id)
 _User = tuple[str, str]
-#: Makes the usage lookup of a project.
-_GetLookup = Callable[[ProjectLimits], UsageLookup]
 
 
 class QuotaGuard(Gate):
@@ -65,6 +62,7 @@ class QuotaGuard(Gate):
         self._mode = mode
         self._record_grants = record_grants
         self._owners = owners or Owners()
+        self.queues_projects = mode == "enforce"
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
         """Fetch the limits that bind the projects, and insert the rows that will be locked.
@@ -132,28 +130,25 @@ class QuotaGuard(Gate):
             self._nodes.lock(session, {
                 node_id: row_id for growth in growths.values()
                 for node_id, row_id in growth.node_ids.items()})
-        get_lookup = self._read_usage(ctx, session, list(growths.values()))
-        earlier = _EarlierWrites(writes if len(writes) > 1 else ())
+        usage = _UsageSoFar(
+            self._read_usage(ctx, session, list(growths.values())),
+            usage_delta.NamedChanges(writes if len(writes) > 1 else ()))
         refusals = {}
         for position in range(len(writes)):
             if position in growths:
-                refusal = self._judge(ctx, growths[position], get_lookup, earlier)
+                refusal = self._judge(ctx, growths[position], usage)
                 if refusal is not None:
                     refusals[position] = refusal
             if len(writes) > 1 and position not in refusals:
-                earlier.changes.add(position)
+                usage.changes.add(position)
         return refusals
 
     def _judge(
-        self, ctx: Context, growth: _Growth, get_lookup: _GetLookup,
-        earlier: _EarlierWrites,
+        self, ctx: Context, growth: _Growth, usage: _UsageSoFar
     ) -> errors.QuotaExceeded | None:
-        """Return the refusal of a write, or None.
-
-        :param earlier: the writes before it in the same transaction.
-        """
-        exceeded_limits = [*self._exceeded_by_projects(growth, get_lookup, earlier),
-                           *self._exceeded_by_users(ctx, growth, earlier)]
+        """Return the refusal of a write, or None."""
+        exceeded_limits = [*self._exceeded_by_projects(growth, usage),
+                           *self._exceeded_by_users(ctx, growth, usage.changes)]
         if not exceeded_limits:
             if self._record_grants:
                 recheck_order.record_acceptance(
@@ -200,8 +195,8 @@ class QuotaGuard(Gate):
 
     def _read_usage(
         self, ctx: Context, session: Session, growths: Sequence[_Growth]
-    ) -> _GetLookup:
-        """Return a function that makes the usage lookup of each project.
+    ) -> Totals:
+        """Return the usage of all projects that count against limits of the growths.
 
         The revision of limits is read even if none seems to bind, because one may by now.
 
@@ -224,50 +219,41 @@ class QuotaGuard(Gate):
 
     def _read_index(
         self, ctx: Context, project_limits: Sequence[ProjectLimits]
-    ) -> _GetLookup:
+    ) -> Totals:
         decisions = self._decisions
         usages = decisions.read_usages_under_locks(ctx)
         if not all(decisions.is_current(limits, usages) for limits in project_limits):
             raise TransactionConflict
-        return lambda limits: decisions.make_usage_lookup(usages, limits)
+        return usages
 
     def _read_locked_usage(
         self, session: Session, project_ids: Mapping[str, int],
         project_limits: Sequence[ProjectLimits],
-    ) -> _GetLookup:
+    ) -> Totals:
         try:
-            state, used = locked_usage.read(session, project_ids)
+            usage = locked_usage.read(session, project_ids)
         except TransactionConflict:
             self._owners.forget_projects()
             raise
-        if not all(self._decisions.matches_state(limits, state) for limits in project_limits):
+        if not all(self._decisions.matches_state(limits, usage.revision)
+                   for limits in project_limits):
             self._decisions.forget()
             raise TransactionConflict
-        return lambda limits: lambda binding, units: sum(
-            used.get((project, unit), 0)
-            for project in limits.counted_projects(binding).project_ids for unit in units)
+        return usage
 
     def _exceeded_by_projects(
-        self, growth: _Growth, get_lookup: _GetLookup, earlier: _EarlierWrites,
+        self, growth: _Growth, usage: _UsageSoFar
     ) -> Iterator[ExceededLimit]:
         for project_id, project_deltas in growth.deltas.items():
             limits = growth.limits.project_limits[project_id]
-            lookup = get_lookup(limits)
-
-            def used(
-                binding: Binding, units: Collection[str], *, limits: ProjectLimits = limits,
-                lookup: UsageLookup = lookup,
-            ) -> int:
-                return lookup(binding, units) + earlier.sum_of_projects(
-                    limits.counted_projects(binding), units)
-
+            used = self._decisions.make_usage_lookup(usage, limits)
             for excess in self._decisions.judge(limits, project_deltas, used):
                 yield ExceededLimit(
                     excess.binding.node_id, excess.resource_name, excess.binding.scope,
                     excess.binding.source, excess.binding.limit, excess.usage, excess.delta)
 
     def _exceeded_by_users(
-        self, ctx: Context, growth: _Growth, earlier: _EarlierWrites,
+        self, ctx: Context, growth: _Growth, earlier: usage_delta.NamedChanges
     ) -> Iterator[ExceededLimit]:
         for (project_id, user_id), user_deltas in growth.user_deltas.items():
             if not user_deltas:
@@ -277,33 +263,35 @@ class QuotaGuard(Gate):
             for name, delta in sorted(user_deltas.items()):
                 limit = growth.limits.users_limits[project_id, user_id][name]
                 units = self._decisions.resources.units(name)
-                used_now = sum(used.get(unit, 0) for unit in units) + earlier.changes.sum_of_user(
+                used_now = sum(used.get(unit, 0) for unit in units) + earlier.sum_of_user(
                     growth.write, project_id, user_id, units)
                 if amounts.is_over(limit, used_now, delta):
                     yield ExceededLimit(
                         project_id, name, "user", "set", limit, used_now, delta, user_id)
 
 
-class _EarlierWrites:
-    """What the writes of a transaction change, as far as they come before the next one.
+class _UsageSoFar:
+    """What projects use, with the writes of the transaction that were decided already.
 
-    :ivar changes: of the writes that were decided and not refused.
+    :ivar changes: of these writes, unless they are refused.
     """
 
-    def __init__(self, writes: Sequence[PlannedWrite]) -> None:
-        self.changes = usage_delta.NamedChanges(writes)
+    def __init__(self, before: Totals, changes: usage_delta.NamedChanges) -> None:
+        self._before = before
+        self.changes = changes
         #: {a set of projects: those in it whose usage the writes change}
         self._changed: dict[ProjectSet, frozenset[str]] = {}
 
-    def sum_of_projects(self, projects: ProjectSet, units: Collection[str]) -> int:
-        """Return by how much projects use more of the units together."""
+    def total(self, projects: ProjectSet, resource_class: str) -> int:
+        """Return what some projects use of a resource class, or of CONSUMERS, together."""
+        used = self._before.total(projects, resource_class)
         if not self.changes.projects:
-            return 0
+            return used
         changed = self._changed.get(projects)
         if changed is None:
             changed = self._changed[projects] = self.changes.projects.intersection(
                 projects.project_ids)
-        return self.changes.sum_of_projects(changed, units)
+        return used + self.changes.sum_of_projects(changed, resource_class)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

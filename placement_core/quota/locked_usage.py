@@ -7,7 +7,8 @@ of counters, so this is for small trees; the usage index is for large ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +18,7 @@ from placement_core.changes.tables import revisions as revision_rows
 from placement_core.db import PreparedRead, Session, TransactionConflict, lists
 from placement_core.placement import tables
 from placement_core.placement.allocations import usage_counters
+from placement_core.placement.usage.usage_index import ProjectSet
 from placement_core.plugin_api.counting import CONSUMERS
 
 #: The largest number of projects whose usage is read.
@@ -25,24 +27,66 @@ MOST_PROJECTS = 100
 _counters, _moves, _projects, _classes = (
     tables.usage_counters, tables.moves, tables.projects, tables.resource_classes)
 
-_REVISION, _PROJECT, _USED = range(3)
-_NO_NUMBER, _NO_TEXT = sa.literal_column("0", sa.BigInteger), sa.cast(sa.null(), sa.String(255))
+_REVISION, _PROJECTS, _USED = range(3)
+#: How many digits the longest number has, with its sign.
+_LONGEST_NUMBER = 20
+_BETWEEN_NUMBERS = ","
+#: Between projects; a name that contains it does no harm.
+_BETWEEN_NAMES = "\n"
+
+
+class LockedUsage:
+    """The usage of some projects.
+
+    :ivar revision: that of limits and catalog, as ``revisions.read`` returns it.
+    """
+
+    def __init__(
+        self, revision: str, ids: Mapping[str, str], used: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        """Initialize the usage.
+
+        :param ids: {project: the id of its row}.
+        :param used: {resource class or CONSUMERS: {id of a project's row: used}}, in the digits
+            that the database returned: few of the numbers are asked for.
+        """
+        self.revision = revision
+        self._ids = ids
+        self._used = used
+        self._ids_of_sets: dict[ProjectSet, Sequence[str]] = {}
+
+    def total(self, projects: ProjectSet, resource_class: str) -> int:
+        """Return how much of a resource class, or of CONSUMERS, projects use together."""
+        used = self._used.get(resource_class)
+        if used is None:
+            return 0
+        ids = self._ids_of_sets.get(projects)
+        if ids is None:
+            # Projects without a row never used anything.
+            ids = self._ids_of_sets[projects] = [
+                self._ids[project] for project in projects.project_ids if project in self._ids]
+        return sum(map(int, map(used.get, ids, itertools.repeat("0"))))
+
+
+def _digits(number: sa.ColumnElement[int]) -> sa.ColumnElement[str]:
+    return sa.cast(number, sa.String(_LONGEST_NUMBER))
 
 
 def _branch(
-    what: int, text: sa.ColumnElement[Any], first: sa.ColumnElement[Any],
-    second: sa.ColumnElement[Any] = _NO_NUMBER,
+    what: int, text: sa.ColumnElement[str],
+    name: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.String(255)),  # noqa: B008
 ) -> sa.Select[Any]:
-    """Build one branch of the union: its label, a text and two numbers."""
-    return sa.select(sa.literal_column(str(what)).label("what"), text.label("text"),
-                     first.label("first"), second.label("second"))
+    """Build one branch of the union: its label, a name and a text."""
+    return sa.select(
+        sa.literal_column(str(what)).label("what"), name.label("name"), text.label("text"))
 
 
-def _used() -> sa.Select[Any]:
-    """Build the usage of projects, by the ids of their rows.
+def _select_used() -> sa.Select[Any]:
+    """Build the usage of projects, by the ids of their rows: one row for each resource class.
 
-    By ids, with names added afterwards: a query plan that was made while there were few
-    projects would scan all of them for their names. As integers: drivers are slow at decimals.
+    One row, because a driver takes longer over a row than a database takes to write the text of
+    it. By ids: a query plan that was made while there were few projects would scan all of them
+    for their names. As integers: MySQL makes decimals of sums.
     """
     rows = sa.union_all(
         *(sa.select(part.number(_counters.c.project_id).label("project_id"),
@@ -56,42 +100,53 @@ def _used() -> sa.Select[Any]:
         sa.select(rows.c.project_id, rows.c.resource_class_id,
                   sa.cast(sa.func.sum(rows.c.used), sa.BigInteger).label("used"))
         .group_by(rows.c.project_id, rows.c.resource_class_id).subquery())
-    return _branch(_USED, _classes.c.name, sums.c.project_id, sums.c.used).select_from(
-        sums.outerjoin(_classes, _classes.c.id == sums.c.resource_class_id))
+    texts = (
+        sa.select(sums.c.resource_class_id, sa.func.aggregate_strings(
+            _digits(sums.c.project_id).concat(_BETWEEN_NUMBERS).concat(_digits(sums.c.used)),
+            _BETWEEN_NUMBERS).label("text"))
+        .group_by(sums.c.resource_class_id).subquery())
+    return _branch(_USED, texts.c.text, _classes.c.name).select_from(
+        texts.outerjoin(_classes, _classes.c.id == texts.c.resource_class_id)
+    ).where(sa.or_(
+        # Counters of a class that was removed may have stayed; they have no name either.
+        _classes.c.id.is_not(None), texts.c.resource_class_id == tables.CONSUMERS_ID))
 
 
 _READ = PreparedRead(sa.union_all(
-    _branch(_REVISION, _NO_TEXT, revision_rows.c.serial, revision_rows.c.txn)
+    _branch(_REVISION, _digits(revision_rows.c.serial).concat(_BETWEEN_NUMBERS).concat(
+        _digits(revision_rows.c.txn)))
     .where(revision_rows.c.name == revisions.LIMITS),
-    _branch(_PROJECT, _projects.c.external_id, _projects.c.id)
+    _branch(_PROJECTS, sa.func.aggregate_strings(
+        _digits(_projects.c.id).concat(_BETWEEN_NUMBERS).concat(_projects.c.external_id),
+        _BETWEEN_NAMES))
     .where(lists.among(_projects.c.id, "ids")),
-    _used()))
+    _select_used()))
 
 
-def read(
-    session: Session, project_ids: Mapping[str, int]
-) -> tuple[str, dict[tuple[str, str], int]]:
-    """Return the revision of limits and catalog, as ``revisions.read`` does, and usages.
+def read(session: Session, project_ids: Mapping[str, int]) -> LockedUsage:
+    """Read the usage of projects, and the revision of limits and catalog.
 
     A consumer that moves counts once. What the transaction itself adds to counters and
     pairs is not written yet, so it is not included.
 
     :param project_ids: {project: the id of its row}.
-    :returns: usages are {(project, resource class or CONSUMERS): used}.
     :raises TransactionConflict: the rows differ: one was removed as unused, or another database
         was restored.
     """
-    revision, present = "", {}
-    used: dict[tuple[str, str], int] = {}
-    names = {id_: name for name, id_ in project_ids.items()}
-    for what, text, first, second in _READ.fetch_in(session, usage_counters.ids(names)):
+    revision, present = "", ""
+    used: dict[str, Mapping[str, str]] = {}
+    for what, name, text in _READ.fetch_in(session, usage_counters.ids(project_ids.values())):
         if what == _USED:
-            key = names[first], text or CONSUMERS
-            used[key] = used.get(key, 0) + second
-        elif what == _PROJECT:
-            present[first] = text
+            numbers = text.split(_BETWEEN_NUMBERS)
+            used[name or CONSUMERS] = dict(zip(numbers[::2], numbers[1::2], strict=True))
+        elif what == _PROJECTS:
+            present = text or ""
         else:
-            revision = revisions.format_revision(first, second)
-    if present != names:
+            serial, txn = text.split(_BETWEEN_NUMBERS)
+            revision = revisions.format_revision(int(serial), int(txn))
+    ids = {name: str(id_) for name, id_ in project_ids.items()}
+    expected = _BETWEEN_NAMES.join(
+        f"{id_}{_BETWEEN_NUMBERS}{name}" for name, id_ in ids.items())
+    if sorted(present.split(_BETWEEN_NAMES)) != sorted(expected.split(_BETWEEN_NAMES)):
         raise TransactionConflict
-    return revision, used
+    return LockedUsage(revision, ids, used)

@@ -18,6 +18,7 @@ from placement_core.context import Context
 from placement_core.db import Session, TransactionConflict, arrays, inserts, lists
 from placement_core.placement import locks, tables
 from placement_core.placement.allocations import consumers, moves, usage_counters
+from placement_core.placement.allocations.gates import Gate
 from placement_core.placement.allocations.loaded import Cell
 from placement_core.placement.allocations.plan import CapacityShort, WritePlan
 
@@ -76,13 +77,14 @@ def change_used(
         raise CapacityShort(plan)
 
 
-def count(ctx: Context, session: Session, plan: WritePlan) -> None:
+def count(ctx: Context, session: Session, plan: WritePlan, gates: Sequence[Gate]) -> None:
     """Write pairs and usage counters, from which quota is counted.
 
     It runs after the quota guard, which decides by committed usage.
     """
     moves.write_pairs(session, plan.pairs)
-    usage_counters.add(ctx, session, plan.counters)
+    slots = 1 if any(gate.queues_projects for gate in gates) else usage_counters.SLOTS
+    usage_counters.add(ctx, session, plan.counters, slots=slots)
 
 
 def _make_change(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:

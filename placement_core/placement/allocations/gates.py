@@ -78,7 +78,13 @@ Refusals: TypeAlias = Mapping[int, errors.Error | Undecided]
 
 
 class Gate:
-    """May refuse a write, or react to it; methods that are not overridden do nothing."""
+    """May refuse a write, or react to it; methods that are not overridden do nothing.
+
+    :ivar queues_projects: whether writes that let a project use more wait for each other because
+        of this gate. Then it is of no use to split the project's usage counters.
+    """
+
+    queues_projects = False
 
     def prepare(self, ctx: Context, request: WriteRequest) -> Check:
         """Read what the gate needs, outside of the transaction; return the check of an attempt."""

@@ -120,7 +120,7 @@ class _Group:
             session, plan, () if any(check.judges_reserved_trees for check in checks) else None)
         for check in checks:
             check.applied(session)
-        applying.count(self._ctx, session, plan)
+        applying.count(self._ctx, session, plan, self._gates)
 
     def _list_applied(self) -> list[int]:
         """Return the positions of the writes that are not refused, in their order.

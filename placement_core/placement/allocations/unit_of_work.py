@@ -131,4 +131,4 @@ class UnitOfWork:
 
     def count(self) -> None:
         """Write the usage counters, after the gates, which decide by committed usage."""
-        applying.count(self._ctx, self.session, self._plan)
+        applying.count(self._ctx, self.session, self._plan, self._gates)

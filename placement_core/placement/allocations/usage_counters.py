@@ -31,8 +31,8 @@ _counters, _migrations, _projects = (
 #: of everybody: (the project's id with a minus, EVERYBODY, …).
 Key: TypeAlias = tuple[int, int, int, int]
 
-#: How many rows a counter has. A query reads all of them, as the guard does with each claim. A
-#: row is locked for two statements and the commit.
+#: How many rows a counter has at most. A query reads all of them. A row is locked for two
+#: statements and the commit.
 SLOTS = 8
 
 
@@ -75,17 +75,25 @@ def ids(project_ids: Collection[int]) -> dict[str, list[int]]:
     return {part.parameter: [part.sign * id_ for id_ in ordered] for part in PARTS}
 
 
-def add(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
-    """Add ``changes`` to the counters of users, and to the sums over all users."""
+def add(
+    ctx: Context, session: Session, changes: Mapping[Key, int], *, slots: int = SLOTS
+) -> None:
+    """Add ``changes`` to the counters of users, and to the sums over all users.
+
+    :param slots: how many rows a counter may have. One is enough if claims of a project wait for
+        each other anyway, and saves those that read it the others.
+    """
     sums: collections.Counter[Key] = collections.Counter()
     for (project, _, consumer_type, resource_class), change in changes.items():
         sums[-project, tables.EVERYBODY, consumer_type, resource_class] += change
-    put(ctx, session, {**changes, **sums})
+    put(ctx, session, {**changes, **sums}, slots=slots)
 
 
-def put(ctx: Context, session: Session, changes: Mapping[Key, int]) -> None:
+def put(
+    ctx: Context, session: Session, changes: Mapping[Key, int], *, slots: int = SLOTS
+) -> None:
     """Add ``changes`` to these counters only, in the slot of the thread."""
-    slot = ctx.database.journal.slot() % SLOTS
+    slot = ctx.database.journal.slot() % slots
     added = [
         {"project_id": project, "user_id": user, "consumer_type_id": consumer_type,
          "resource_class_id": resource_class, "slot": slot, "used": change}

@@ -115,8 +115,12 @@ class NamedChanges:
         """Compute the changes of each write, of which none is added yet."""
         #: For each write, {(project id, user id, resource class id or CONSUMERS_ID): change}.
         self._changes = [find_changes(write.plan) for write in writes]
-        #: {(project, user id, resource class or CONSUMERS): change}
-        self._sums: collections.Counter[tuple[str, int, str]] = collections.Counter()
+        #: {resource class or CONSUMERS: {(project, user id): change}}
+        self._of_users: dict[str, collections.Counter[tuple[str, int]]] = (
+            collections.defaultdict(collections.Counter))
+        #: The same of all users: {resource class or CONSUMERS: {project: change}}
+        self._of_projects: dict[str, collections.Counter[str]] = (
+            collections.defaultdict(collections.Counter))
         self._projects: dict[int, str] = {}
         self._classes: dict[int, str] = {}
         if writes:
@@ -141,20 +145,23 @@ class NamedChanges:
         for (project, user, resource_class), change in self._changes[position].items():
             # A consumer without a row has no project.
             if project in self._projects:
-                self._sums[self._projects[project], user, self._classes[resource_class]] += change
+                unit, name = self._classes[resource_class], self._projects[project]
+                self._of_users[unit][name, user] += change
+                self._of_projects[unit][name] += change
 
-    def sum_of_projects(self, projects: Collection[str], units: Collection[str]) -> int:
-        """Return by how much projects use more of the units together."""
-        return sum(change for (project, _, unit), change in self._sums.items()
-                   if project in projects and unit in units)
+    def sum_of_projects(self, projects: Collection[str], unit: str) -> int:
+        """Return by how much projects use more of a unit together."""
+        changes = self._of_projects.get(unit)
+        return sum(map(changes.__getitem__, projects)) if changes else 0
 
     def sum_of_user(
         self, write: PlannedWrite, project_id: str, user_id: str, units: Collection[str]
     ) -> int:
         """Return by how much an owner of the consumers of a write uses more of the units."""
         users = _read_owner_names(write)[1]
-        return sum(change for (project, user, unit), change in self._sums.items()
-                   if (project, users.get(user)) == (project_id, user_id) and unit in units)
+        return sum(change for unit in units
+                   for (project, user), change in self._of_users.get(unit, {}).items()
+                   if (project, users.get(user)) == (project_id, user_id))
 
 
 def _read_owner_names(write: PlannedWrite) -> tuple[dict[int, str], dict[int, str]]:

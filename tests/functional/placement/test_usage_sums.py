@@ -58,8 +58,9 @@ class SumsTestCase(claims.ClaimsTestCase):
             id_ = connection.scalar(sa.select(tables.projects.c.id).where(
                 tables.projects.c.external_id == project))
         with db.write(self.context()) as session:
-            _, used = locked_usage.read(session, {project: id_})
-        self.assertEqual(expected, {name: used for (_, name), used in used.items() if used})
+            locked = locked_usage.read(session, {project: id_})
+        for name, amount in (("VCPU", vcpus), (CONSUMERS, consumers)):
+            self.assertEqual(amount, locked.total(ProjectSet([project]), name))
 
 
 @databases.on_each_database

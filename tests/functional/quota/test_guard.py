@@ -1,9 +1,10 @@
 import logging
 
 import fixtures
+import sqlalchemy as sa
 
 from placement_core.limits import limits
-from placement_core.placement import allocations
+from placement_core.placement import allocations, inventories, resource_classes, tables
 from placement_core.placement.usage import usages
 from placement_core.plugin_api.limits import EffectiveLimits
 from placement_core.quota import errors
@@ -110,6 +111,22 @@ class TestGuard(project_trees.TreeTestCase):
         self.assertEqual([(self.left, "servers", "own", 2, 2, 1)],
                          self.refused(self.left, {"VCPU": 1}))
         self.take(self.left, {"VCPU": 7}, consumer=second)
+
+    def test_servers_while_classes_are_gone_that_were_used(self):
+        """Counters of a class stay behind it; they are not taken for those of servers."""
+        self.register(servers=2)
+        gone = ("CUSTOM_GPU", "CUSTOM_FPGA", "CUSTOM_NIC")
+        host = self.provider(VCPU=10, **dict.fromkeys(gone, 10))
+        for _ in range(2):
+            self.take(self.left, {"VCPU": 1}, host=host)
+        for name in gone:
+            consumer = factories.new_uuid()
+            self.claim({host: {name: 1}}, project=self.left, consumer=consumer)
+            allocations.delete(self.ctx, consumer)
+            inventories.delete(self.ctx, host.uuid, name)
+            resource_classes.delete(self.ctx, name)
+        self.assertEqual([(self.left, "servers", "own", 2, 2, 1)],
+                         self.refused(self.left, {"VCPU": 1}, host=host))
 
     def test_instances_are_not_the_guards_business(self):
         self.register(instances=0)
@@ -236,6 +253,26 @@ class TestGuard(project_trees.TreeTestCase):
         self.assertEqual(
             trips.of(self.claim, {self.host: {"VCPU": 1}}, consumer=one, project=self.left),
             trips.of(self.take, self.left, {"VCPU": 1}, consumer=other))
+
+
+    def test_counters_are_not_split_where_claims_wait_anyway(self):
+        """A claim reads all rows of the counters of a tree."""
+        self.register(VCPU=1000)
+
+        def take_and_release() -> None:
+            ctx = self.context()
+            self.take(self.left, {"VCPU": 2}, ctx=ctx)
+            allocations.delete(
+                ctx, self.take(self.left, {"VCPU": 1}, ctx=ctx), [self.guard()], self.owners)
+
+        for _ in range(5):
+            races.run(take_and_release)
+        columns = tables.usage_counters.c
+        with self.database.autocommit.connect() as connection:
+            rows = connection.execute(
+                sa.select(columns.slot, columns.used).where(columns.project_id < 0)
+                .order_by(columns.used)).all()
+        self.assertEqual([(0, 5), (0, 10)], [tuple(row) for row in rows])
 
 
 class TestGuardOfLargeTrees(TestGuard):
