@@ -11,8 +11,8 @@ import threading
 
 import sqlalchemy as sa
 
-from placement_core.changes import tables
-from placement_core.db import Session, arrays
+from placement_core.changes import revisions, tables
+from placement_core.db import Session, TransactionConflict, arrays, row_locks
 from placement_core.db.database import Database
 from placement_core.db.metadata import utcnow
 
@@ -32,11 +32,19 @@ _heads, _changes = tables.change_heads, tables.changes
 def _increment_head() -> sa.Update:
     return (
         sa.update(_heads)
-        .where(_heads.c.slot == sa.bindparam("at_slot"))
+        .where(_heads.c.slot == sa.bindparam("at_slot"),
+               _heads.c.limits_serial <= sa.bindparam("decided_by"))
         .values(serial=_heads.c.serial + 1, txn=sa.bindparam("by_txn")))
 
 
 _INCREMENT_HEAD = _increment_head()
+#: For transactions that do not depend on limits.
+_ANY_SERIAL = 2 ** 63 - 1
+_MARK_HEADS = (
+    sa.update(_heads)
+    .where(row_locks.locked_in_order(_heads.c.slot, _heads.c.slot >= 0))
+    .values(limits_serial=sa.select(tables.revisions.c.serial)
+            .where(tables.revisions.c.name == revisions.LIMITS).scalar_subquery()))
 #: What a transaction records of each change.
 _RECORDED = {name: _changes.c[name].type for name in ("position", "kind", "ref")}
 #: How many change rows one statement appends.
@@ -82,18 +90,28 @@ class Journal:
         return slot
 
     def append(self, session: Session) -> None:
-        """Increment the head of the thread's slot and insert the recorded changes."""
+        """Increment the head of the thread's slot and insert the recorded changes.
+
+        :raises TransactionConflict: the limits have changed on which the transaction depends.
+        """
         changes = sorted(session.recorded_changes)
         if not changes:
             return
+        if session.changes_limits:
+            session.execute(_MARK_HEADS)
+        limits_serial = session.limits_serial
         parameters: dict[str, object] = {
-            "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow()}
+            "at_slot": self.slot(), "by_txn": session.txn, "now": utcnow(),
+            "decided_by": _ANY_SERIAL if limits_serial is None else limits_serial}
         if session.dialect == "postgresql":
             kinds, refs = map(list, zip(*changes, strict=True))
-            session.execute_write(_INCREMENT_AND_APPEND, {
+            appended = session.execute_write(_INCREMENT_AND_APPEND, {
                 **parameters, "position": list(range(len(changes))), "kind": kinds, "ref": refs})
+            if not appended:
+                raise TransactionConflict
             return
-        session.execute_write(_INCREMENT_HEAD, parameters)
+        if not session.execute_write(_INCREMENT_HEAD, parameters):
+            raise TransactionConflict
         for start in range(0, len(changes), _BATCH):
             batch = changes[start:start + _BATCH]
             recorded: dict[str, object] = {}

@@ -3,6 +3,12 @@
 Incrementing a revision locks its row until the commit. So writers of a set queue, and decide
 on records that no other writer can change meanwhile. Readers compare revisions instead of
 contents: an unchanged revision means an unchanged answer.
+
+A claim that was decided by limits does not lock their revision, because claims would queue. It
+notes the revision (``depend_on_limits``), and increments the head of its slot of the change log
+only if no head was marked with a later one. Who changes limits marks all heads before the commit,
+so one of the two waits for the other: either the change waits for the claim's commit, or the
+claim for that of the change, and is decided again.
 """
 
 from __future__ import annotations
@@ -43,6 +49,7 @@ def increment(session: Session, name: str) -> None:
     incremented = session.execute(_INCREMENT, {"of": name, "by_txn": session.txn}).rowcount
     if incremented != 1:
         raise RuntimeError(f"the revision {name} has no row: nobody would wait for this write")
+    session.changes_limits |= name == LIMITS
     # Recorded so that a COMMIT whose answer was lost can be looked up.
     session.record_change(_KINDS.get(name, kinds.POOL), 0)
 
@@ -56,6 +63,16 @@ def read(ctx: Context, name: str) -> str:
     """
     [(serial, txn)] = _READ.fetch(ctx, {"of": name})
     return format_revision(serial, txn)
+
+
+def depend_on_limits(session: Session, revision: str) -> None:
+    """Let a transaction fail if limits have changed by its commit.
+
+    :param revision: that of the limits by which it was decided, as ``read`` returns it.
+    """
+    serial = int(revision.partition("-")[0])
+    if session.limits_serial is None or serial < session.limits_serial:
+        session.limits_serial = serial
 
 
 def format_revision(serial: int, txn: int) -> str:

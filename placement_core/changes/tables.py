@@ -12,11 +12,14 @@ from placement_core.db.metadata import metadata, utcnow
 #: How many writers can append without waiting for each other.
 SLOTS = 256
 
+#: ``limits_serial`` is that of the revision of limits when they changed last: a transaction that
+#: was decided by older ones cannot increment the head (see ``revisions``).
 change_heads = sa.Table(
     "change_heads", metadata,
     sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
     sa.Column("serial", sa.BigInteger, nullable=False),
     sa.Column("txn", sa.BigInteger, nullable=False),
+    sa.Column("limits_serial", sa.BigInteger, nullable=False, server_default="0"),
     mysql_engine="InnoDB",
 )
 

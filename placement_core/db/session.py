@@ -31,9 +31,13 @@ class Session:
     :ivar writing: whether the transaction may write.
     :ivar txn: a random integer that names the transaction in the change log.
     :ivar recorded_changes: what the change log will say, {(kind, id), …}.
+    :ivar limits_serial: that of the limits by which the transaction was decided, which must
+        still be in force when it commits; None: it does not depend on limits.
+    :ivar changes_limits: whether transactions that depend on limits must not commit after it.
     """
 
-    __slots__ = ("_compiled", "connection", "dialect", "recorded_changes", "txn", "writing")
+    __slots__ = ("_compiled", "changes_limits", "connection", "dialect", "limits_serial",
+                 "recorded_changes", "txn", "writing")
 
     def __init__(
         self, connection: sa.Connection, compiled: CompiledStatements, *, writing: bool
@@ -44,6 +48,8 @@ class Session:
         self.writing = writing
         self.txn = secrets.randbits(_TXN_BITS)
         self.recorded_changes: set[tuple[str, int]] = set()
+        self.limits_serial: int | None = None
+        self.changes_limits = False
 
     def execute(
         self, statement: sa.Executable, parameters: Parameters | None = None

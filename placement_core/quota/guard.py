@@ -15,6 +15,7 @@ from typing import Literal
 
 from placement_core import amounts, errors as core_errors, metrics
 from placement_core.amounts import Amount
+from placement_core.changes import revisions
 from placement_core.context import Context
 from placement_core.db import Session, TransactionConflict
 from placement_core.placement.allocations import usage_delta
@@ -116,7 +117,8 @@ class QuotaGuard(Gate):
         The nodes of all writes are locked, and the usage below them is read, once. A write
         counts for those behind it, unless it is refused.
 
-        :raises TransactionConflict: limits or the catalog changed since ``prepare``.
+        :raises TransactionConflict: limits or the catalog changed since ``prepare``. If they
+            change before the commit, the transaction fails there.
         """
         growths = {
             position: growth
@@ -130,8 +132,16 @@ class QuotaGuard(Gate):
             self._nodes.lock(session, {
                 node_id: row_id for growth in growths.values()
                 for node_id, row_id in growth.node_ids.items()})
+        project_limits = [
+            limits for growth in growths.values()
+            for limits in growth.limits.project_limits.values()]
+        used = self._read_usage(ctx, session, list(growths.values()), project_limits)
+        if self._mode == "enforce" and self._decisions.cacheable:
+            # Claims under new limits may lock other nodes, and would not see these writes.
+            for state in {limits.state for limits in project_limits}:
+                revisions.depend_on_limits(session, state)
         usage = _UsageSoFar(
-            self._read_usage(ctx, session, list(growths.values())),
+            used,
             usage_delta.NamedChanges(writes if len(writes) > 1 else ()))
         refusals = {}
         for position in range(len(writes)):
@@ -194,7 +204,8 @@ class QuotaGuard(Gate):
         return deltas
 
     def _read_usage(
-        self, ctx: Context, session: Session, growths: Sequence[_Growth]
+        self, ctx: Context, session: Session, growths: Sequence[_Growth],
+        project_limits: Sequence[ProjectLimits],
     ) -> Totals:
         """Return the usage of all projects that count against limits of the growths.
 
@@ -202,8 +213,6 @@ class QuotaGuard(Gate):
 
         :raises TransactionConflict: limits or the catalog changed since ``prepare``.
         """
-        project_limits = [
-            limits for growth in growths for limits in growth.limits.project_limits.values()]
         project_ids: dict[str, int] = {}
         for growth in growths:
             if growth.limits.project_ids is None:
