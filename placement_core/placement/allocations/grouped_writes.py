@@ -26,9 +26,10 @@ from placement_core.placement.allocations.gates import (
     Undecided,
     WriteRequest,
 )
-from placement_core.placement.allocations.loaded import LoadedRows
+from placement_core.placement.allocations.loaded import Cell, LoadedRows
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.plan import WritePlan, merge_plans, plan_writes
+from placement_core.placement.allocations.refusals import InventoryBounds
 from placement_core.placement.records import AllocationWrite
 
 #: What became of a write: it was applied; why it is refused; or it was not decided here, and is
@@ -109,8 +110,10 @@ class _Group:
         self._plan(session)
         steps = _add_steps(self._planned.values())
         locks.lock_providers(session, steps)
+        # Read before gates take locks of their own, for which other workers' groups wait.
+        bounds = refusals.read_bounds(session, steps)
         self._ask_gates()
-        self._check_bounds(session)
+        self._check_bounds(bounds)
         applied = self._list_applied()
         plan = merge_plans(self._planned[position].plan for position in applied)
         self._undo_others(session, applied, steps, plan)
@@ -196,13 +199,13 @@ class _Group:
         for position in self._refused_by_gates:
             self.outcomes[position] = Undecided()
 
-    def _check_bounds(self, session: db.Session) -> None:
-        """Refuse writes that do not fit the inventories, each behind those before it."""
-        positions = self._list_applied()
-        bounds = refusals.read_bounds(session, {
-            provider for position in positions for provider in self._planned[position].plan.steps})
+    def _check_bounds(self, bounds: dict[Cell, InventoryBounds]) -> None:
+        """Refuse writes that do not fit the inventories, each behind those before it.
+
+        :param bounds: of the inventories of all providers that the writes name.
+        """
         refused = False
-        for position in positions:
+        for position in self._list_applied():
             write = self._planned[position]
             refusal = refusals.find_refusal(
                 write.writes, self._rows, bounds, write.plan.deltas)
