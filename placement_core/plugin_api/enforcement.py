@@ -127,7 +127,8 @@ class EnforcementModel(abc.ABC):
         :param lineage: the node and its ancestors, the root first.
         :param limits: the limits that are set for nodes of the lineage.
         :returns: the project's own limit first, then those of its ancestors upwards, without
-            unlimited ones.
+            unlimited ones. Projects that a limit of the same node binds have the last binding in
+            common, too: claims lock its node only.
         """
 
     def judge(

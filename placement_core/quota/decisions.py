@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar, cast
 
 from placement_core import amounts
 from placement_core.amounts import Amount
@@ -21,8 +21,12 @@ from placement_core.quota import limit_sources
 from placement_core.quota.limit_sources import ServiceKey
 from placement_core.quota.resources import Resources
 
+T = TypeVar("T")
+
 #: How many projects, users and subtrees have their limits cached.
 _MOST_CACHED = 4096
+#: How many results of callers, which may be larger, are cached.
+_MOST_DERIVED = 1024
 
 #: Returns the sum of the usage of some units that counts against a limit.
 UsageLookup = Callable[[Binding, Collection[str]], int]
@@ -257,8 +261,20 @@ class Decisions:
         """Say the same for a caller that read the revision of limits and catalog itself."""
         return not self.cacheable or limits.state == state
 
+    def derive(self, ctx: Context, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what a caller computes from limits and catalog, again only after a change.
+
+        :param key: names the result among those of all callers.
+        """
+        cache = self._get_cache(self._usage.revision(ctx)).derived
+        result = cache.get(key)
+        if result is None:
+            result = compute()
+            cache.put(key, result)
+        return cast("T", result)
+
     def forget(self) -> None:
-        """Empty the cache: limits or the catalog have changed."""
+        """Empty the cache: limits, the catalog, or what was derived from them, have changed."""
         with self._lock:
             self._cache = _RevisionCache(-1)
 
@@ -297,10 +313,20 @@ class Decisions:
                       if unit not in counted and unit != CONSUMERS)
         return names
 
-    def bound_nodes(self, limits: ProjectLimits) -> set[str]:
-        """Return the nodes whose limits bind the project."""
-        return {binding.node_id for name in limits.effective.defaults
-                for binding in self.bindings(limits, name)}
+    def nodes_to_lock(
+        self, limits: ProjectLimits, names: Collection[str], *, all_bound: bool = False
+    ) -> set[str]:
+        """Return the nodes that a claim of some resources locks, which limits of them bind.
+
+        It is the topmost one of each resource. Claims that count against a lower one count against
+        this one, too (see ``EnforcementModel.bindings``), so they wait for each other. In a loop
+        of projects no node is above the others.
+
+        :param all_bound: return the others, too.
+        """
+        in_loop = any(node.id == limits.lineage[0].parent_id for node in limits.lineage)
+        return {binding.node_id for name in names
+                for binding in self.bindings(limits, name)[0 if all_bound or in_loop else -1:]}
 
     def _get_cache(self, revision: int) -> _RevisionCache:
         if not self.cacheable:
@@ -355,6 +381,7 @@ class _RevisionCache:
     """Limits and catalog data of one revision. Thread-safe.
 
     :ivar state: the revision as text, read before the first entry; "": not read yet.
+    :ivar derived: what callers computed from the rest.
     """
 
     def __init__(self, revision: int) -> None:
@@ -365,6 +392,7 @@ class _RevisionCache:
         self.subtrees = BoundedCache[str, ProjectSet](_MOST_CACHED)
         self.user_limits = BoundedCache[
             tuple[str, str, ServiceKey], Mapping[str, Amount]](_MOST_CACHED)
+        self.derived = BoundedCache[Hashable, object](_MOST_DERIVED)
         #: {(type of service, region): its key}.
         self.service_keys: dict[tuple[str, str | None], ServiceKey | None] = {}
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from placement_core import amounts, errors as core_errors, metrics
 from placement_core.amounts import Amount
@@ -27,7 +27,7 @@ from placement_core.placement.allocations.gates import (
     WriteRequest,
 )
 from placement_core.placement.allocations.owners import Owners
-from placement_core.placement.allocations.usage_delta import Amounts
+from placement_core.placement.allocations.usage_delta import Amounts, UsageDelta
 from placement_core.placement.usage import project_usage
 from placement_core.placement.usage.usage_index import ProjectSet
 from placement_core.quota import errors, locked_usage, recheck_order
@@ -39,6 +39,9 @@ from placement_core.quota.records import ExceededLimit
 LOG = logging.getLogger(__name__)
 
 Mode = Literal["audit", "enforce"]
+
+#: How many growths of usage are remembered for the owners of a write.
+_MOST_BOUND = 32
 
 #: (project id, user id)
 _User = tuple[str, str]
@@ -75,7 +78,9 @@ class QuotaGuard(Gate):
         if not writes or request.inventories is not None:
             return Check()  # writes that shrink or reshape usage are never refused
         try:
-            return self._fetch(ctx, {(write.project_id, write.user_id) for write in writes})
+            owners = frozenset((write.project_id, write.user_id) for write in writes)
+            return self._decisions.derive(
+                ctx, (self, owners), lambda: self._fetch(ctx, owners))
         except TransactionConflict:
             raise
         except core_errors.Unavailable as error:
@@ -106,8 +111,12 @@ class QuotaGuard(Gate):
         node_ids = self._nodes.ensure(ctx, {
             *project_limits, *(
                 node_id for limits in project_limits.values()
-                for node_id in decisions.bound_nodes(limits))})
+                for node_id in self._nodes_to_lock(limits, limits.effective.defaults))})
         return _PreparedLimits(project_limits, users_limits, node_ids, project_ids)
+
+    def _nodes_to_lock(self, limits: ProjectLimits, names: Collection[str]) -> set[str]:
+        # Re-checks that were accepted are counted for each node.
+        return self._decisions.nodes_to_lock(limits, names, all_bound=self._record_grants)
 
     def decide(
         self, ctx: Context, checks: Sequence[Check], writes: Sequence[PlannedWrite]
@@ -129,9 +138,7 @@ class QuotaGuard(Gate):
             return {}
         session = writes[0].session
         if self._mode == "enforce":
-            self._nodes.lock(session, {
-                node_id: row_id for growth in growths.values()
-                for node_id, row_id in growth.node_ids.items()})
+            self._lock_nodes(session, growths.values())
         project_limits = [
             limits for growth in growths.values()
             for limits in growth.limits.project_limits.values()]
@@ -153,6 +160,16 @@ class QuotaGuard(Gate):
                 usage.changes.add(position)
         return refusals
 
+    def _lock_nodes(self, session: Session, growths: Iterable[_Growth]) -> None:
+        node_ids: dict[str, int] = {}
+        for growth in growths:
+            node_ids |= growth.bound.node_ids
+        try:
+            self._nodes.lock(session, node_ids)
+        except TransactionConflict:
+            self._decisions.forget()  # the ids of rows were derived from limits
+            raise
+
     def _judge(
         self, ctx: Context, growth: _Growth, usage: _UsageSoFar
     ) -> errors.QuotaExceeded | None:
@@ -162,7 +179,7 @@ class QuotaGuard(Gate):
         if not exceeded_limits:
             if self._record_grants:
                 recheck_order.record_acceptance(
-                    growth.write.session, growth.node_ids.values(),
+                    growth.write.session, growth.bound.node_ids.values(),
                     [write.consumer_uuid for write in growth.write.writes if write.allocations])
             metrics.count_decision(self._mode, "allowed")
             return None
@@ -179,6 +196,15 @@ class QuotaGuard(Gate):
         growth = usage_delta.measure(write)
         if not (growth.projects or growth.users):
             return None
+        key = (_as_key(growth.projects), _as_key(growth.users) if limits.users_limits else None)
+        bound = limits.bound.get(key)
+        if bound is None:
+            if len(limits.bound) >= _MOST_BOUND:
+                limits.bound.clear()
+            bound = limits.bound[key] = self._bind(limits, growth)
+        return _Growth(write, limits, bound)
+
+    def _bind(self, limits: _PreparedLimits, growth: UsageDelta) -> _BoundGrowth:
         deltas = {
             project_id: self._deltas(
                 self._decisions.limit_names(limits.project_limits[project_id], amounts_), amounts_)
@@ -186,12 +212,19 @@ class QuotaGuard(Gate):
         user_deltas = {
             user: self._deltas(limits.users_limits[user], amounts_)
             for user, amounts_ in growth.users.items() if user in limits.users_limits}
-        bound = {
-            binding.node_id for project_id, names in deltas.items() for name in names
-            for binding in self._decisions.bindings(limits.project_limits[project_id], name)}
-        bound |= {project_id for (project_id, _), names in user_deltas.items() if names}
-        return _Growth(write, limits, deltas, user_deltas, {
-            node_id: limits.node_ids[node_id] for node_id in bound})
+        nodes = {
+            node_id for project_id, names in deltas.items()
+            for node_id in self._nodes_to_lock(limits.project_limits[project_id], names)}
+        nodes |= {project_id for (project_id, _), names in user_deltas.items() if names}
+        # Sets that growths share: they may be large.
+        counted = {
+            project_limits.counted_projects(binding)
+            for project_id, names in deltas.items() for name in names
+            for project_limits in [limits.project_limits[project_id]]
+            for binding in self._decisions.bindings(project_limits, name)}
+        return _BoundGrowth(
+            deltas, user_deltas, {node_id: limits.node_ids[node_id] for node_id in nodes},
+            tuple(counted))
 
     def _deltas(self, names: Collection[str], growth: Amounts) -> dict[str, int]:
         """Return how much each resource grows, by name; only resources that grow."""
@@ -215,15 +248,12 @@ class QuotaGuard(Gate):
         """
         project_ids: dict[str, int] = {}
         for growth in growths:
-            if growth.limits.project_ids is None:
+            known_ids = growth.limits.project_ids
+            if known_ids is None:
                 return self._read_index(ctx, project_limits)
-            counted = {
-                project for project_id, names in growth.deltas.items() for name in names
-                for limits in [growth.limits.project_limits[project_id]]
-                for binding in self._decisions.bindings(limits, name)
-                for project in limits.counted_projects(binding).project_ids}
-            project_ids |= {name: id_ for name, id_ in growth.limits.project_ids.items()
-                            if name in counted}
+            for projects in growth.bound.counted:
+                project_ids |= {project: known_ids[project] for project in projects.project_ids
+                                if project in known_ids}
         return self._read_locked_usage(session, project_ids, project_limits)
 
     def _read_index(
@@ -243,6 +273,7 @@ class QuotaGuard(Gate):
             usage = locked_usage.read(session, project_ids)
         except TransactionConflict:
             self._owners.forget_projects()
+            self._decisions.forget()  # the ids of rows were derived from limits
             raise
         if not all(self._decisions.matches_state(limits, usage.revision)
                    for limits in project_limits):
@@ -253,7 +284,7 @@ class QuotaGuard(Gate):
     def _exceeded_by_projects(
         self, growth: _Growth, usage: _UsageSoFar
     ) -> Iterator[ExceededLimit]:
-        for project_id, project_deltas in growth.deltas.items():
+        for project_id, project_deltas in growth.bound.deltas.items():
             limits = growth.limits.project_limits[project_id]
             used = self._decisions.make_usage_lookup(usage, limits)
             for excess in self._decisions.judge(limits, project_deltas, used):
@@ -264,7 +295,7 @@ class QuotaGuard(Gate):
     def _exceeded_by_users(
         self, ctx: Context, growth: _Growth, earlier: usage_delta.NamedChanges
     ) -> Iterator[ExceededLimit]:
-        for (project_id, user_id), user_deltas in growth.user_deltas.items():
+        for (project_id, user_id), user_deltas in growth.bound.user_deltas.items():
             if not user_deltas:
                 continue
             used = project_usage.read(
@@ -312,25 +343,40 @@ class _PreparedLimits(Check):
     :ivar node_ids: {limit node: the id of its row}.
     :ivar project_ids: {project: the id of its row}, for the projects that count against the
         limits; None: they are too many for one statement.
+    :ivar bound: what the limits bind of growths that were seen: flavors come again.
     """
 
     project_limits: Mapping[str, ProjectLimits]
     users_limits: Mapping[_User, Mapping[str, Amount]]
     node_ids: Mapping[str, int]
     project_ids: Mapping[str, int] | None
+    bound: dict[Hashable, _BoundGrowth] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _BoundGrowth:
+    """What limits bind of the growth of usage by a write.
+
+    :ivar deltas: {project: {resource name: amount}}, of resources that grow.
+    :ivar user_deltas: {user: likewise}, of users that have limits.
+    :ivar node_ids: {node to lock: the id of its row}.
+    :ivar counted: the projects that count against these limits.
+    """
+
+    deltas: Mapping[str, Mapping[str, int]]
+    user_deltas: Mapping[_User, Mapping[str, int]]
+    node_ids: Mapping[str, int]
+    counted: Sequence[ProjectSet]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Growth:
-    """What a write adds to the usage of projects and users.
-
-    :ivar deltas: {project: {resource name: amount}}, of resources that grow.
-    :ivar user_deltas: {user: likewise}, of users that have limits.
-    :ivar node_ids: {node with a limit on something that grows: the id of its row}.
-    """
+    """A write that lets usage grow, the limits of its owners, and what they bind of it."""
 
     write: PlannedWrite
     limits: _PreparedLimits
-    deltas: Mapping[str, Mapping[str, int]]
-    user_deltas: Mapping[_User, Mapping[str, int]]
-    node_ids: Mapping[str, int]
+    bound: _BoundGrowth
+
+
+def _as_key(growth: Mapping[Any, Amounts]) -> Hashable:
+    return frozenset((owner, frozenset(amounts_.items())) for owner, amounts_ in growth.items())

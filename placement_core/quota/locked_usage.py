@@ -146,7 +146,7 @@ def read(session: Session, project_ids: Mapping[str, int]) -> LockedUsage:
             revision = revisions.format_revision(int(serial), int(txn))
     ids = {name: str(id_) for name, id_ in project_ids.items()}
     expected = _BETWEEN_NAMES.join(
-        f"{id_}{_BETWEEN_NUMBERS}{name}" for name, id_ in ids.items())
-    if sorted(present.split(_BETWEEN_NAMES)) != sorted(expected.split(_BETWEEN_NAMES)):
+        [f"{id_}{_BETWEEN_NUMBERS}{name}" for name, id_ in ids.items()])
+    if set(present.split(_BETWEEN_NAMES)) != set(expected.split(_BETWEEN_NAMES)):
         raise TransactionConflict
     return LockedUsage(revision, ids, used)

@@ -119,6 +119,23 @@ class ModelContract(_Mixin):
                     for binding in model.bindings(lineage, tree.limits, tree.default)]
             self.assertEqual(len(keys), len(set(keys)), case)
 
+    def test_who_shares_a_limit_shares_the_topmost(self) -> None:
+        """Projects that a limit of the same node binds are bound by the same topmost node.
+
+        A claim locks this one alone, so claims that count against the same limit wait for it.
+        """
+        model = self.make_model()
+        for case, tree in self._trees(model):
+            topmost: dict[str, str] = {}
+            for node in tree.nodes.values():
+                lineage, limits = _claim_of(tree, node)
+                bindings = model.bindings(lineage, limits, tree.default)
+                for binding in bindings:
+                    self.assertEqual(
+                        bindings[-1].node_id,
+                        topmost.setdefault(binding.node_id, bindings[-1].node_id),
+                        f"claims that the limit of {binding.node_id} binds, in {case}")
+
     def test_hierarchical_is_true_of_it(self) -> None:
         """A model that is not hierarchical does not depend on ancestors."""
         model = self.make_model()
@@ -250,12 +267,10 @@ class ModelContract(_Mixin):
         """Yield claims: the lineage of the claiming node, and the limits in that lineage."""
         chance = _chance(2)
         for case, tree in self._trees(model):
-            lineage = [tree.nodes[chance.choice(list(tree.nodes))]]
-            while lineage[0].parent_id is not None:
-                lineage.insert(0, tree.nodes[lineage[0].parent_id])
-            limits = {node.id: tree.limits[node.id] for node in lineage if node.id in tree.limits}
-            yield f"a claim of {lineage[-1].id} in {case}", tuple(lineage), LimitTree(
-                tree.nodes, MappingProxyType(limits), tree.default)
+            node = tree.nodes[chance.choice(list(tree.nodes))]
+            lineage, limits = _claim_of(tree, node)
+            yield f"a claim of {node.id} in {case}", lineage, LimitTree(
+                tree.nodes, limits, tree.default)
 
     def _usages(
         self, model: EnforcementModel
@@ -266,6 +281,15 @@ class ModelContract(_Mixin):
             usages = {(binding.node_id, binding.scope): chance.randint(0, 25)
                       for binding in bindings}
             yield f"{case}, usages {usages}", tuple(bindings), MappingProxyType(usages)
+
+
+def _claim_of(tree: LimitTree, node: Node) -> tuple[Sequence[Node], Mapping[str, Amount]]:
+    """Return the lineage of a node that claims, and the limits in it."""
+    lineage = [node]
+    while lineage[0].parent_id is not None:
+        lineage.insert(0, tree.nodes[lineage[0].parent_id])
+    return tuple(lineage), MappingProxyType(
+        {each.id: tree.limits[each.id] for each in lineage if each.id in tree.limits})
 
 
 def _chance(seed: int) -> random.Random:

@@ -65,6 +65,8 @@ def find_judged_changes(plan: WritePlan) -> dict[OwnerClass, int]:
     already.
     """
     raw = _sum_by_user(plan)
+    if not plan.pairs:
+        return raw
     return {key: min(change, raw.get(key, 0)) for key, change in find_changes(plan).items()}
 
 

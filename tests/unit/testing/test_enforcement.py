@@ -68,6 +68,11 @@ class _SaysItTwice(tree.Tree):
         return [each for each in super().bindings(lineage, limits, default) for _ in "12"]
 
 
+class _NearestTwo(tree.Tree):
+    def bindings(self, lineage, limits, default):
+        return super().bindings(lineage, limits, default)[:2]
+
+
 class _NotSoFlat(tree.Tree):
     hierarchical = False
 
@@ -146,6 +151,7 @@ _FAULTS = {
     _ZeroIsNothing: "test_zero_is_zero",
     _DefaultBindsAll: "test_the_default_binds_who_has_no_limit",
     _SaysItTwice: "test_each_bound_is_named_once",
+    _NearestTwo: "test_who_shares_a_limit_shares_the_topmost",
     _NotSoFlat: "test_hierarchical_is_true_of_it",
     _RefusesToShrink: "test_what_shrinks_is_never_refused",
     _OneTooStrict: "test_every_broken_bound_is_named",
