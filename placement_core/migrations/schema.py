@@ -33,4 +33,5 @@ def empty(connection_url: str) -> None:
             connection.execute(sa.delete(table).where(custom))
         for table in (change_tables.change_heads, change_tables.revisions):
             connection.execute(sa.update(table).values(serial=0, txn=0))
+        connection.execute(sa.update(change_tables.change_heads).values(limits_serial=0))
     engine.dispose()

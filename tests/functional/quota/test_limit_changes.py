@@ -10,9 +10,12 @@ import time
 from unittest import mock
 
 import fixtures
+import sqlalchemy as sa
 
 from placement_core.catalog import projects
+from placement_core.changes.tables import change_heads
 from placement_core.limits import limits
+from placement_core.migrations import schema
 from placement_core.placement import allocations
 from placement_core.placement.usage import usages
 from placement_core.quota import errors
@@ -117,6 +120,14 @@ class TestLimitsThatChange(project_trees.TreeTestCase):
             first = change.against(self.database, lambda: self.claim(self.left))
         self.assertIsNone(change.outcome)
         self.assert_one(first, self.outcome(self.claim, self.right))
+
+    def test_an_emptied_database(self):
+        """Its limits begin anew, and so do the marks of the heads."""
+        self.register(VCPU=1000)
+        schema.empty(self.database.url.render_as_string(hide_password=False))
+        with self.database.autocommit.connect() as connection:
+            self.assertEqual({0}, set(connection.scalars(
+                sa.select(change_heads.c.limits_serial))))
 
     def test_in_a_large_tree(self):
         """What projects use is read from the index there."""
