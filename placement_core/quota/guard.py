@@ -148,8 +148,7 @@ class QuotaGuard(Gate):
             for state in {limits.state for limits in project_limits}:
                 revisions.depend_on_limits(session, state)
         usage = _UsageSoFar(
-            used,
-            usage_delta.NamedChanges(writes if len(writes) > 1 else ()))
+            used, usage_delta.NamedChanges(writes if len(writes) > 1 else ()))
         refusals = {}
         for position in range(len(writes)):
             if position in growths:

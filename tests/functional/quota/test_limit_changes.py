@@ -142,17 +142,22 @@ class TestLimitsThatChange(project_trees.TreeTestCase):
         seen, ended = [], threading.Event()
 
         def change():
-            for _ in range(12):
-                ctx = self.context()
-                created, = limits.create_many(ctx, self.catalog, Tree(self.conf), [{
-                    "project_id": self.trunk, "service_id": self.service,
-                    "resource_name": "class:VCPU", "resource_limit": 2}])
-                before = self.used_by(*self.hosts)
-                time.sleep(0.02)
-                seen.append((max(2, before), self.used_by(*self.hosts)))
-                limits.delete(ctx, self.catalog, Tree(self.conf), created.id)
-                time.sleep(0.05)
-            ended.set()
+            try:
+                for _ in range(12):
+                    set_and_delete()
+                    time.sleep(0.05)
+            finally:
+                ended.set()
+
+        def set_and_delete():
+            ctx = self.context()
+            created, = limits.create_many(ctx, self.catalog, Tree(self.conf), [{
+                "project_id": self.trunk, "service_id": self.service,
+                "resource_name": "class:VCPU", "resource_limit": 2}])
+            before = self.used_by(*self.hosts)
+            time.sleep(0.02)  # claims go on meanwhile
+            seen.append((max(2, before), self.used_by(*self.hosts)))
+            limits.delete(ctx, self.catalog, Tree(self.conf), created.id)
 
         def claim(project):
             while not ended.is_set():
