@@ -64,6 +64,8 @@ class PoolTestCase(CellsTestCase):
         log = logging.getLogger("placement_core.reservations")
         log.setLevel(logging.ERROR)
         self.addCleanup(log.setLevel, logging.NOTSET)
+        #: Leases of one test count from one minute, also where the next one begins meanwhile.
+        self.minute = datetime.datetime.now(datetime.UTC).replace(microsecond=0, second=0)
         self.provisioner = Recorder()
         plugins = self.parts.reservation_plugins
         self.healing = Healing(
@@ -109,12 +111,11 @@ class PoolTestCase(CellsTestCase):
     def lease(
         self, *asked: Mapping[str, Any], hours: tuple[int, int] = (0, 10), name: str = "lease",
     ) -> Lease:
-        """Make a lease of reservations, from so many hours from now on; 0: now."""
+        """Make a lease of reservations, from so many hours after the test began; 0: now."""
         first, last = hours
-        now = datetime.datetime.now(datetime.UTC).replace(microsecond=0, second=0)
-        start = now + datetime.timedelta(hours=first) if first else None
+        start = self.minute + datetime.timedelta(hours=first) if first else None
         return self.leases.create(self.context(), NewLease(
-            name, "project", "user", start, now + datetime.timedelta(hours=last),
+            name, "project", "user", start, self.minute + datetime.timedelta(hours=last),
             [NewReservation(*_parted(each)) for each in asked]))
 
     def activate(self, lease: Lease) -> None:
