@@ -89,9 +89,9 @@ class Bench:
         """Stop what serves still."""
         self._open.close()
 
-    def dataset(self, hosts: int) -> datasets.Dataset:
-        """Return the flat dataset of so many hosts, in this run's scale."""
-        return datasets.Dataset("flat", hosts).scaled(self._scale)
+    def dataset(self, hosts: int, shape: str = "flat") -> datasets.Dataset:
+        """Return the dataset of so many hosts, in this run's scale."""
+        return datasets.Dataset(shape, hosts).scaled(self._scale)
 
     def tree(self, projects: int) -> limits.Dataset:
         """Return the tree of so many projects, in this run's scale."""

@@ -19,6 +19,7 @@ from benchmarks import (
     limits,
     orders,
     processes,
+    room,
     rows,
     servers,
 )
@@ -397,6 +398,12 @@ MEASURES: Mapping[str, Measure] = {
         "a count over 20 cells (legacy_cell), all / the slowest alone", 2, 30, count_in_cells),
     "growth-quota-all": Measure(
         "quota of 5,000 projects in one answer, all / one", 30, 30, quota_of_all),
+    "room-shapes": Measure(
+        "how often each of 10 shapes fits on 10,000 hosts, ms of processor", 100, 10,
+        room.simple),
+    "room-groups": Measure(
+        "the same for shapes of two groups in one subtree, 10,000 trees of 7", 100, 10,
+        room.related),
     "order-placed": Measure(
         "servers placed before the first refusal, candidate_order = rotate / least_stranded",
         1 / 1.05, 1, orders.placed),

@@ -70,13 +70,14 @@ def _paths(query: Callable[[int], str], limit: int | None) -> list[str]:
     return [f"/allocation_candidates?{query(number)}{end}" for number in range(_VARIANTS)]
 
 
-def _simple(number: int) -> str:
+def simple(number: int) -> str:
+    """Return the query of a shape of flat hosts."""
     return f"resources={_amounts(number)},DISK_GB:10"
 
 
 def candidates_paths(limit: int) -> list[str]:
     """Return questions for candidates on flat hosts."""
-    return _paths(_simple, limit)
+    return _paths(simple, limit)
 
 
 def _filtered(number: int) -> str:
@@ -85,7 +86,8 @@ def _filtered(number: int) -> str:
             f"&resources_D=DISK_GB:10&required_D=STORAGE_DISK_SSD&group_policy=none")
 
 
-def _numa(number: int) -> str:
+def numa(number: int) -> str:
+    """Return the query of a shape with two groups of one subtree, of trees."""
     return (f"resources=DISK_GB:10&resources_N={_amounts(number)}&required_N=HW_NUMA_ROOT"
             "&resources_V=SRIOV_NET_VF:1&required_V=CUSTOM_PHYSNET_0"
             "&group_policy=none&same_subtree=_N,_V")
@@ -131,7 +133,7 @@ def with_allocations(dataset: datasets.Dataset) -> dict[str, workloads.Workload]
     """
     hosts = functools.partial(_hosts, dataset)
     return {
-        "candidates": _candidates(_simple, 50)(dataset),
+        "candidates": _candidates(simple, 50)(dataset),
         "claims": workloads.Claims(hosts),
         "claims_of_ten": workloads.ManyClaims(hosts),
         "gangs": workloads.Gangs(),
@@ -187,7 +189,7 @@ def _of_the_service(ids: limits.Ids) -> Sequence[str]:
 #: (raised generations) is not the same on both sides.
 ROWS: tuple[Row, ...] = (
     Row("candidates-1k", "candidates, 1,000 hosts, limit 1000",
-        FLAT_1K, _candidates(_simple, 1000), _READERS, 50),
+        FLAT_1K, _candidates(simple, 1000), _READERS, 50),
     Row("claims-spread", "PUT /allocations, spread, one project",
         FLAT_1K, _spread(1), _WRITERS, 7, floor_of_most=12),
     Row("claims-projects", "PUT /allocations, spread, 50 projects",
@@ -200,11 +202,11 @@ ROWS: tuple[Row, ...] = (
         FLAT_1K, lambda dataset: workloads.ManyClaims(functools.partial(_hosts, dataset)),
         _WRITERS, 14),
     Row("candidates-10k", "candidates, 10,000 hosts, limit 1000",
-        FLAT_10K, _candidates(_simple, 1000), _READERS, 300),
+        FLAT_10K, _candidates(simple, 1000), _READERS, 300),
     Row("candidates-10k-50", "candidates, 10,000 hosts, limit 50",
-        FLAT_10K, _candidates(_simple, 50), _READERS, 800),
+        FLAT_10K, _candidates(simple, 50), _READERS, 800),
     Row("candidates-10k-all", "candidates, 10,000 hosts, no limit",
-        FLAT_10K, _candidates(_simple), _READERS, 80),
+        FLAT_10K, _candidates(simple), _READERS, 80),
     Row("candidates-10k-groups", "candidates, 10,000 hosts, traits, member_of, two groups",
         FLAT_10K, _candidates(_filtered, 1000), _READERS, 150),
     Row("list-10k", "GET /resource_providers, all 10,000",
@@ -223,20 +225,20 @@ ROWS: tuple[Row, ...] = (
     Row("gangs-10k-rate", "claims of 16 members of 8 clients, found among 10,000 hosts",
         FLAT_10K, lambda dataset: workloads.Gangs(), (8,), alone=True, per_second=62.5),
     Row("candidates-10k-full-10", "candidates, 10,000 hosts 10 % full, limit 1000",
-        _FULL[10], _candidates(_simple, 1000), _READERS),
+        _FULL[10], _candidates(simple, 1000), _READERS),
     Row("candidates-10k-full-90", "candidates, 10,000 hosts 90 % full, limit 1000",
-        _FULL[90], _candidates(_simple, 1000), _READERS),
+        _FULL[90], _candidates(simple, 1000), _READERS),
     Row("candidates-trees", "candidates, 1,000 trees of 7, NUMA and VF groups, limit 1000",
-        datasets.Dataset("tree", 1000), _candidates(_numa, 1000), _READERS, 60),
+        datasets.Dataset("tree", 1000), _candidates(numa, 1000), _READERS, 60),
     Row("candidates-pool", "candidates, 1,000 hosts that share a storage pool, limit 1000",
-        datasets.Dataset("pool", 1000), _candidates(_simple, 1000), _READERS),
+        datasets.Dataset("pool", 1000), _candidates(simple, 1000), _READERS),
     Row("candidates-gpus", "candidates, 100 hosts x 8 equal GPUs, 4 groups of one, limit 1000",
         datasets.Dataset("devices", 100), _candidates(_gpus, 1000), _READERS, 800),
     Row("candidates-gpus-1k", "candidates, 1,000 hosts x 8 equal GPUs, 4 groups, limit 1000",
         datasets.Dataset("devices", 1000), _candidates(_gpus, 1000), _READERS, alone=True),
     *_usages(),
     Row("candidates-100k", "candidates, 100,000 hosts, limit 1000, one worker",
-        FLAT_100K, _candidates(_simple, 1000), (1,), alone=True, p95_ms=30, workers=1),
+        FLAT_100K, _candidates(simple, 1000), (1,), alone=True, p95_ms=30, workers=1),
     Row("limits-project", "GET /v3/limits of a project: 20 of 10,000",
         LIMITS_10K, lambda dataset: workloads.Limits(_of_projects), _READERS, 30, peer="keystone"),
     Row("limits-project-new", "GET /v3/limits of a project, no question asked twice",
