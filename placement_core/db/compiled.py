@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 import sqlalchemy as sa
 
 from placement_core.caches import BoundedCache
-from placement_core.db import arrays
+from placement_core.db import arrays, drivers
 
 #: How many texts one statement with lists may have.
 _MOST_TEXTS = 128
@@ -149,10 +149,15 @@ def compile_write(
 
 
 class CompiledStatements:
-    """Statements that write, compiled for one dialect, while somebody holds them."""
+    """Statements that write, compiled for one dialect, while somebody holds them.
+
+    :ivar dialect: that one.
+    :ivar pipelines: whether the driver can send several statements in one round trip.
+    """
 
     def __init__(self, dialect: sa.Dialect) -> None:
-        self._dialect = dialect
+        self.dialect = dialect
+        self.pipelines = drivers.pipelines(dialect)
         self._compiled: weakref.WeakKeyDictionary[
             Write, dict[tuple[str, ...], CompiledStatement | None]] = weakref.WeakKeyDictionary()
 
@@ -165,7 +170,7 @@ class CompiledStatements:
         try:
             return by_names[names]
         except KeyError:
-            compiled = by_names[names] = compile_write(statement, names, self._dialect)
+            compiled = by_names[names] = compile_write(statement, names, self.dialect)
             return compiled
 
 

@@ -109,6 +109,11 @@ def let_wait(connection: Any, settings: Settings) -> None:
         connection.wait_for_answers(_compute_longest_answer(settings))
 
 
+def pipelines(dialect: sa.Dialect) -> bool:
+    """Return whether a driver can send several statements without waiting for their results."""
+    return dialect.driver == "psycopg" and bool(dialect.loaded_dbapi.Pipeline.is_supported())
+
+
 def abort(connection: Any) -> None:
     """Have whoever waits on a connection learn that it is lost; for other threads."""
     with contextlib.suppress(OSError, AttributeError, ValueError, sa.exc.SQLAlchemyError):

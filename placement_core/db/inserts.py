@@ -20,9 +20,9 @@ from placement_core.db.session import Session
 
 
 def insert_many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert ``rows``, which all name the same columns, in one round trip."""
+    """Insert ``rows``, which all name the same columns, together with the next statement."""
     if session.dialect == "postgresql":
-        session.execute_write(_build_array_insert(table, tuple(rows[0])), arrays.columns(rows))
+        session.write_later(_build_array_insert(table, tuple(rows[0])), arrays.columns(rows))
     else:
         # PyMySQL makes one statement of it; SQLite has no way to go.
         session.execute_write(_inline(table), rows)
@@ -41,12 +41,12 @@ def _inline(table: sa.Table) -> sa.Insert:
 def insert_or_add(
     session: Session, table: sa.Table, name: str, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Insert ``rows`` in one round trip; where one is there, add to its column ``name``.
+    """Insert ``rows``, together with the next statement; add to column ``name`` of those there.
 
     :param rows: they all name every column, those of the primary key too.
     """
     statement = _build_adding_insert(table, name, session.dialect)
-    session.execute_write(
+    session.write_later(
         statement, arrays.columns(rows) if session.dialect == "postgresql" else rows)
 
 

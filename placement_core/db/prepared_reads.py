@@ -88,8 +88,22 @@ class PreparedRead:
         """Return the rows, as named tuples, in an open transaction."""
         if session.is_listened_to:
             return session.execute(self._statement, parameters).all()
-        read, rows = self._compile(session.connection.dialect)
+        read, rows = self._compile(session.compiled.dialect)
         return rows(session.fetch(read, parameters or {}))
+
+    def fetch_later(
+        self, session: Session, parameters: Mapping[str, Any]
+    ) -> Callable[[], Sequence[Any]]:
+        """Read in an open transaction, together with its next statement (``Session``).
+
+        :returns: what returns the rows, as named tuples.
+        """
+        if session.is_listened_to:
+            fetched = session.execute(self._statement, parameters).all()
+            return lambda: fetched
+        read, rows = self._compile(session.compiled.dialect)
+        get = session.fetch_later(read, parameters)
+        return lambda: rows(get())
 
     def _compile(self, dialect: sa.Dialect) -> tuple[CompiledRead, _Rows]:
         compiled = self._compiled.get(dialect.name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -23,12 +25,31 @@ _TXN_BITS = 48
 T = TypeVar("T")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Deferred:
+    """A statement that is not sent yet.
+
+    :ivar take: is called with the driver's cursor once all deferred statements were executed.
+    """
+
+    statement: CompiledStatement
+    parameters: Parameters
+    take: Callable[[Any], None]
+
+
 class Session:
     """A transaction on one connection.
 
+    Statements whose results nobody needs yet may be deferred (``write_later``). They are sent
+    before the next other statement, together with it, so that one round trip serves them all,
+    where the driver can do that (psycopg's pipeline mode); elsewhere they are sent at once. The
+    order of statements stays, and each sees what the database holds when its turn has come. What
+    uses another connection under locks that were deferred calls ``flush`` first.
+
     :param compiled: the statements that write, as the driver of this database takes them.
-    :ivar connection: the SQLAlchemy connection, for what ``execute`` lacks.
+    :ivar compiled: the same.
     :ivar writing: whether the transaction may write.
+    :ivar commit_sent: whether COMMIT was sent, so that an error need not mean a rollback.
     :ivar txn: a random integer that names the transaction in the change log.
     :ivar recorded_changes: what the change log will say, {(kind, id), …}.
     :ivar limits_serial: that of the limits by which the transaction was decided, which must
@@ -36,20 +57,28 @@ class Session:
     :ivar changes_limits: whether transactions that depend on limits must not commit after it.
     """
 
-    __slots__ = ("_compiled", "changes_limits", "connection", "dialect", "limits_serial",
-                 "recorded_changes", "txn", "writing")
+    __slots__ = ("_connection", "_deferred", "changes_limits", "commit_sent", "compiled",
+                 "dialect", "limits_serial", "recorded_changes", "txn", "writing")
 
     def __init__(
         self, connection: sa.Connection, compiled: CompiledStatements, *, writing: bool
     ) -> None:
-        self.connection = connection
-        self._compiled = compiled
+        self._connection = connection
+        self._deferred: list[_Deferred] = []
+        self.compiled = compiled
         self.dialect = connection.dialect.name
         self.writing = writing
+        self.commit_sent = False
         self.txn = secrets.randbits(_TXN_BITS)
         self.recorded_changes: set[tuple[str, int]] = set()
         self.limits_serial: int | None = None
         self.changes_limits = False
+
+    @property
+    def connection(self) -> sa.Connection:
+        """Return the SQLAlchemy connection, for what ``execute`` lacks, with nothing deferred."""
+        self.flush()
+        return self._connection
 
     def execute(
         self, statement: sa.Executable, parameters: Parameters | None = None
@@ -83,7 +112,7 @@ class Session:
         if self.is_listened_to:
             return None
         first = parameters if isinstance(parameters, Mapping) else parameters[0]
-        return self._compiled.get(statement, first)
+        return self.compiled.get(statement, first)
 
     def fetch(self, compiled: CompiledRead, parameters: Mapping[str, Any]) -> Sequence[Any]:
         """Return the rows of a prepared read, as the driver returns them.
@@ -92,22 +121,103 @@ class Session:
         """
         return self._send(compiled.for_parameters(parameters), parameters, _fetch_all)
 
+    def write_later(
+        self, statement: Write, parameters: Parameters,
+        check: Callable[[int], None] | None = None,
+    ) -> None:
+        """Execute a statement that writes, before any other that is not deferred.
+
+        :param check: is called with how many rows it met, and may raise an error, which whoever
+            executes the next statement gets, as those of this one.
+        """
+        compiled = self._compile(statement, parameters) if self.compiled.pipelines else None
+        if compiled is None:
+            met = self.execute_write(statement, parameters)
+            if check is not None:
+                check(met)
+            return
+        self._deferred.append(_Deferred(
+            compiled, parameters,
+            lambda cursor: None if check is None else check(_count(cursor))))
+
+    def fetch_later(
+        self, compiled: CompiledRead, parameters: Mapping[str, Any]
+    ) -> Callable[[], Sequence[Any]]:
+        """Execute a prepared read, before any statement that is not deferred.
+
+        :returns: what returns its rows, as ``fetch``.
+        """
+        if not self.compiled.pipelines:
+            rows = self.fetch(compiled, parameters)
+            return lambda: rows
+        fetched: list[Sequence[Any]] = []
+        self._deferred.append(_Deferred(
+            compiled.for_parameters(parameters), parameters,
+            lambda cursor: fetched.append(_fetch_all(cursor))))
+
+        def get() -> Sequence[Any]:
+            if not fetched:
+                self.flush()
+            return fetched[0]
+
+        return get
+
+    def flush(self) -> None:
+        """Execute what is deferred.
+
+        :raises Exception: that of the first statement that fails or whose check does; none of
+            the transaction must be committed then.
+        """
+        deferred, self._deferred = self._deferred, []
+        if deferred:
+            cursors = self._send_together(deferred)
+            for each, cursor in zip(deferred, cursors, strict=True):
+                each.take(cursor)
+                cursor.close()
+
+    def discard_deferred(self) -> None:
+        """Forget what is deferred, because it is to be undone."""
+        self._deferred = []
+
     @property
     def is_listened_to(self) -> bool:
         """Whether somebody listens to what is executed, who hears SQLAlchemy only."""
-        return bool(self.connection.engine.dispatch.before_cursor_execute)
+        return bool(self._connection.engine.dispatch.before_cursor_execute)
 
     def _send(
         self, compiled: CompiledStatement, parameters: Parameters, result: Callable[[Any], T]
     ) -> T:
+        if self._deferred:
+            returned: list[T] = []
+            self._deferred.append(_Deferred(
+                compiled, parameters, lambda cursor: returned.append(result(cursor))))
+            self.flush()
+            return returned[0]
         try:
-            cursor = self.connection.connection.cursor()
+            cursor = self._connection.connection.cursor()
             compiled.execute(cursor, parameters)
-            returned = result(cursor)
+            taken = result(cursor)
             cursor.close()
         except BaseException as error:  # noqa: BLE001  (it is raised again, translated)
-            compiled.raise_as_executed(self.connection, error)
-        return returned
+            compiled.raise_as_executed(self._connection, error)
+        return taken
+
+    def _send_together(self, deferred: Sequence[_Deferred]) -> Sequence[Any]:
+        """Execute statements in one round trip; return the driver's cursors."""
+        cursors: list[Any] = []
+        failures: list[BaseException] = []
+        connection: Any = self._connection.connection.driver_connection
+        with _collect(failures), connection.pipeline(), _collect(failures):
+            # What fails in here may be noticed here, or when the last results are waited for.
+            for each in deferred:
+                cursors.append(connection.cursor())
+                each.statement.execute(cursors[-1], each.parameters)
+        if failures:
+            # The first that has no result is the one that failed.
+            executed = sum(cursor.pgresult is not None for cursor in cursors)
+            failed = deferred[min(executed, len(deferred) - 1)]
+            failed.statement.raise_as_executed(self._connection, failures[0])
+        return cursors
 
     def record_change(self, kind: str, ref: int) -> None:
         """Note that ``ref`` of ``kind`` changed, for the change log.
@@ -116,6 +226,14 @@ class Session:
         :param ref: the database key of the row that readers must load again.
         """
         self.recorded_changes.add((kind, ref))
+
+
+@contextlib.contextmanager
+def _collect(failures: list[BaseException]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:  # noqa: BLE001  (it is raised again, translated)
+        failures.append(error)
 
 
 def _count(cursor: Any) -> int:

@@ -111,7 +111,8 @@ def write(ctx: TransactionContext) -> Iterator[Session]:
     if ctx.session is not None:
         if not ctx.session.writing:
             raise RuntimeError("a write was asked for inside a read")
-        yield ctx.session
+        with _flushed(ctx.session):
+            yield ctx.session
         return
     database = ctx.database
     with database.connection(database.writer) as connection:
@@ -122,14 +123,28 @@ def write(ctx: TransactionContext) -> Iterator[Session]:
                 yield session
                 if session.recorded_changes:
                     database.journal.append(session)
+                session.flush()
             finally:
                 ctx.session = None
+        session.commit_sent = True
         failure = _commit(connection, transaction)
     if failure is not None:
         # With the connection closed, so that a transaction that still is open
         # ends and does not make the look-up wait.
         _resolve_lost_commit(database, session, failure)
     _prune_change_log(database, session)
+
+
+@contextlib.contextmanager
+def _flushed(session: Session) -> Iterator[None]:
+    """Leave nothing deferred behind: who called may handle the errors of its own statements."""
+    session.flush()
+    try:
+        yield
+    except BaseException:
+        session.discard_deferred()
+        raise
+    session.flush()
 
 
 @contextlib.contextmanager

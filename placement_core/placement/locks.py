@@ -88,17 +88,26 @@ def lock_providers(session: Session, steps: Mapping[int, int]) -> None:
     :raises failures.TransactionConflict: one of them was removed meanwhile;
         ``retry_writes`` begins again and finds out which.
     """
+    lock_providers_later(session, steps)
+    session.flush()
+
+
+def lock_providers_later(session: Session, steps: Mapping[int, int]) -> None:
+    """Do the same together with the session's next statement, which raises the errors."""
     if not steps:
         return
     rows = [{"of_id": key, "step": steps[key]} for key in sorted(steps)]
+
+    def check(met: int) -> None:
+        if met != len(rows):
+            raise failures.TransactionConflict
+
     if len(rows) == 1:
-        met = session.execute_write(_LOCK, rows[0])
+        session.write_later(_LOCK, rows[0], check)
     elif session.dialect == "postgresql":
-        met = session.execute_write(_LOCK_ARRAYS, arrays.columns(rows))
+        session.write_later(_LOCK_ARRAYS, arrays.columns(rows), check)
     else:
-        met = _lock_by_step(session, steps)
-    if met != len(rows):
-        raise failures.TransactionConflict
+        check(_lock_by_step(session, steps))
     for key in steps:
         session.record_change(kinds.PROVIDER, key)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar, cast
 
 from placement_core import amounts
@@ -29,7 +29,7 @@ _MOST_CACHED = 4096
 _MOST_DERIVED = 1024
 
 #: Returns the sum of the usage of some units that counts against a limit.
-UsageLookup = Callable[[Binding, Collection[str]], int]
+UsageLookup = Callable[[Binding, ProjectSet, Collection[str]], int]
 
 
 class Totals(Protocol):
@@ -37,6 +37,27 @@ class Totals(Protocol):
 
     def total(self, projects: ProjectSet, resource_class: str) -> int:
         """Return what some projects use of a resource class, or of CONSUMERS, together."""
+
+
+def add_up(usages: Totals) -> UsageLookup:
+    """Return a function that looks up what counts against a limit."""
+    return lambda _, projects, units: sum([usages.total(projects, unit) for unit in units])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BoundDelta:
+    """How much more of a resource is claimed, and the limits that bind it.
+
+    :ivar units: what counts as the resource.
+    :ivar bindings: of the project's own limit first, then upwards.
+    :ivar counted: for each binding, the projects that count against its limit.
+    """
+
+    resource_name: str
+    amount: int
+    units: Collection[str]
+    bindings: Sequence[Binding]
+    counted: Sequence[ProjectSet]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,31 +159,27 @@ class Decisions:
         key = ServiceKey(service_id, (region_id,))
         limits = self.project_limits(ctx, project_id, key, usages.revision)
         return Decision(
-            limits.project_id,
-            self.judge(limits, deltas, self.make_usage_lookup(usages, limits)))
+            limits.project_id, self.judge(self.bind(limits, deltas), add_up(usages)))
 
-    def make_usage_lookup(self, usages: Totals, limits: ProjectLimits) -> UsageLookup:
-        """Return a function that looks up what counts against a project's limits."""
-        def look_up(binding: Binding, units: Collection[str]) -> int:
-            projects = limits.counted_projects(binding)
-            return sum([usages.total(projects, unit) for unit in units])
-
-        return look_up
-
-    def judge(
-        self, limits: ProjectLimits, deltas: Mapping[str, int], used: UsageLookup
-    ) -> list[Excess]:
-        """Return the limits that a claim would exceed.
+    def bind(self, limits: ProjectLimits, deltas: Mapping[str, int]) -> list[BoundDelta]:
+        """Return what binds a claim of a project.
 
         :param deltas: {resource name: amount}.
         """
+        return [
+            BoundDelta(
+                name, deltas[name], self.resources.units(name), bindings,
+                [limits.counted_projects(binding) for binding in bindings])
+            for name in sorted(deltas) for bindings in [self.bindings(limits, name)]]
+
+    def judge(self, deltas: Iterable[BoundDelta], used: UsageLookup) -> list[Excess]:
+        """Return the limits that a claim would exceed."""
         excesses = []
-        for name in sorted(deltas):
-            units = self.resources.units(name)
-            bindings = self.bindings(limits, name)
+        for delta in deltas:
             usage = {
-                (binding.node_id, binding.scope): used(binding, units) for binding in bindings}
-            excesses.extend(self.model.judge(name, bindings, usage, deltas[name]))
+                (binding.node_id, binding.scope): used(binding, projects, delta.units)
+                for binding, projects in zip(delta.bindings, delta.counted, strict=True)}
+            excesses += self.model.judge(delta.resource_name, delta.bindings, usage, delta.amount)
         return excesses
 
     def service_key(

@@ -31,7 +31,13 @@ from placement_core.placement.allocations.usage_delta import Amounts, UsageDelta
 from placement_core.placement.usage import project_usage
 from placement_core.placement.usage.usage_index import ProjectSet
 from placement_core.quota import errors, locked_usage, recheck_order
-from placement_core.quota.decisions import Decisions, ProjectLimits, Totals
+from placement_core.quota.decisions import (
+    BoundDelta,
+    Decisions,
+    ProjectLimits,
+    Totals,
+    add_up,
+)
 from placement_core.quota.limit_sources import LimitSource
 from placement_core.quota.nodes import LimitNodes
 from placement_core.quota.records import ExceededLimit
@@ -163,11 +169,8 @@ class QuotaGuard(Gate):
         node_ids: dict[str, int] = {}
         for growth in growths:
             node_ids |= growth.bound.node_ids
-        try:
-            self._nodes.lock(session, node_ids)
-        except TransactionConflict:
-            self._decisions.forget()  # the ids of rows were derived from limits
-            raise
+        # The ids of rows were derived from limits.
+        self._nodes.lock_later(session, node_ids, self._decisions.forget)
 
     def _judge(
         self, ctx: Context, growth: _Growth, usage: _UsageSoFar
@@ -215,15 +218,14 @@ class QuotaGuard(Gate):
             node_id for project_id, names in deltas.items()
             for node_id in self._nodes_to_lock(limits.project_limits[project_id], names)}
         nodes |= {project_id for (project_id, _), names in user_deltas.items() if names}
-        # Sets that growths share: they may be large.
-        counted = {
-            project_limits.counted_projects(binding)
-            for project_id, names in deltas.items() for name in names
-            for project_limits in [limits.project_limits[project_id]]
-            for binding in self._decisions.bindings(project_limits, name)}
+        bound = [bound for project_id, of_project in deltas.items()
+                 for bound in self._decisions.bind(limits.project_limits[project_id], of_project)]
+        known_ids = limits.project_ids
         return _BoundGrowth(
-            deltas, user_deltas, {node_id: limits.node_ids[node_id] for node_id in nodes},
-            tuple(counted))
+            bound, user_deltas, {node_id: limits.node_ids[node_id] for node_id in nodes},
+            None if known_ids is None else {
+                project: known_ids[project] for delta in bound for projects in delta.counted
+                for project in projects.project_ids if project in known_ids})
 
     def _deltas(self, names: Collection[str], growth: Amounts) -> dict[str, int]:
         """Return how much each resource grows, by name; only resources that grow."""
@@ -247,12 +249,10 @@ class QuotaGuard(Gate):
         """
         project_ids: dict[str, int] = {}
         for growth in growths:
-            known_ids = growth.limits.project_ids
-            if known_ids is None:
+            if growth.bound.project_ids is None:
+                session.flush()  # the index is read on other connections, under the locks
                 return self._read_index(ctx, project_limits)
-            for projects in growth.bound.counted:
-                project_ids |= {project: known_ids[project] for project in projects.project_ids
-                                if project in known_ids}
+            project_ids |= growth.bound.project_ids
         return self._read_locked_usage(session, project_ids, project_limits)
 
     def _read_index(
@@ -283,13 +283,10 @@ class QuotaGuard(Gate):
     def _exceeded_by_projects(
         self, growth: _Growth, usage: _UsageSoFar
     ) -> Iterator[ExceededLimit]:
-        for project_id, project_deltas in growth.bound.deltas.items():
-            limits = growth.limits.project_limits[project_id]
-            used = self._decisions.make_usage_lookup(usage, limits)
-            for excess in self._decisions.judge(limits, project_deltas, used):
-                yield ExceededLimit(
-                    excess.binding.node_id, excess.resource_name, excess.binding.scope,
-                    excess.binding.source, excess.binding.limit, excess.usage, excess.delta)
+        for excess in self._decisions.judge(growth.bound.deltas, add_up(usage)):
+            yield ExceededLimit(
+                excess.binding.node_id, excess.resource_name, excess.binding.scope,
+                excess.binding.source, excess.binding.limit, excess.usage, excess.delta)
 
     def _exceeded_by_users(
         self, ctx: Context, growth: _Growth, earlier: usage_delta.NamedChanges
@@ -356,16 +353,17 @@ class _PreparedLimits(Check):
 class _BoundGrowth:
     """What limits bind of the growth of usage by a write.
 
-    :ivar deltas: {project: {resource name: amount}}, of resources that grow.
-    :ivar user_deltas: {user: likewise}, of users that have limits.
+    :ivar deltas: of resources that grow, by project.
+    :ivar user_deltas: {user: {resource name: amount}}, of users that have limits.
     :ivar node_ids: {node to lock: the id of its row}.
-    :ivar counted: the projects that count against these limits.
+    :ivar project_ids: {project: the id of its row}, of the projects that count against these
+        limits; None: they are too many for one statement.
     """
 
-    deltas: Mapping[str, Mapping[str, int]]
+    deltas: Sequence[BoundDelta]
     user_deltas: Mapping[_User, Mapping[str, int]]
     node_ids: Mapping[str, int]
-    counted: Sequence[ProjectSet]
+    project_ids: Mapping[str, int] | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -42,13 +42,13 @@ class LockedUsage:
     """
 
     def __init__(
-        self, revision: str, ids: Mapping[str, str], used: Mapping[str, Mapping[str, str]]
+        self, revision: str, ids: Mapping[str, str], used: Mapping[str, Mapping[str, str | int]],
     ) -> None:
         """Initialize the usage.
 
         :param ids: {project: the id of its row}.
-        :param used: {resource class or CONSUMERS: {id of a project's row: used}}, in the digits
-            that the database returned: few of the numbers are asked for.
+        :param used: {resource class or CONSUMERS: {id of a project's row: used}}; in the digits
+            that the database returned, where they need not be added: few are asked for.
         """
         self.revision = revision
         self._ids = ids
@@ -85,8 +85,9 @@ def _select_used() -> sa.Select[Any]:
     """Build the usage of projects, by the ids of their rows: one row for each resource class.
 
     One row, because a driver takes longer over a row than a database takes to write the text of
-    it. By ids: a query plan that was made while there were few projects would scan all of them
-    for their names. As integers: MySQL makes decimals of sums.
+    it. A project may occur more than once in it: it is rare, and adding up here is cheap. By ids:
+    a query plan that was made while there were few projects would scan all of them for their
+    names.
     """
     rows = sa.union_all(
         *(sa.select(part.number(_counters.c.project_id).label("project_id"),
@@ -96,15 +97,11 @@ def _select_used() -> sa.Select[Any]:
           for part in usage_counters.PARTS),
         sa.select(_moves.c.project_id, _moves.c.resource_class_id, -_moves.c.used)
         .where(lists.among(_moves.c.project_id, "ids"))).subquery()
-    sums = (
-        sa.select(rows.c.project_id, rows.c.resource_class_id,
-                  sa.cast(sa.func.sum(rows.c.used), sa.BigInteger).label("used"))
-        .group_by(rows.c.project_id, rows.c.resource_class_id).subquery())
     texts = (
-        sa.select(sums.c.resource_class_id, sa.func.aggregate_strings(
-            _digits(sums.c.project_id).concat(_BETWEEN_NUMBERS).concat(_digits(sums.c.used)),
+        sa.select(rows.c.resource_class_id, sa.func.aggregate_strings(
+            _digits(rows.c.project_id).concat(_BETWEEN_NUMBERS).concat(_digits(rows.c.used)),
             _BETWEEN_NUMBERS).label("text"))
-        .group_by(sums.c.resource_class_id).subquery())
+        .group_by(rows.c.resource_class_id).subquery())
     return _branch(_USED, texts.c.text, _classes.c.name).select_from(
         texts.outerjoin(_classes, _classes.c.id == texts.c.resource_class_id)
     ).where(sa.or_(
@@ -134,11 +131,10 @@ def read(session: Session, project_ids: Mapping[str, int]) -> LockedUsage:
         was restored.
     """
     revision, present = "", ""
-    used: dict[str, Mapping[str, str]] = {}
+    used: dict[str, Mapping[str, str | int]] = {}
     for what, name, text in _READ.fetch_in(session, usage_counters.ids(project_ids.values())):
         if what == _USED:
-            numbers = text.split(_BETWEEN_NUMBERS)
-            used[name or CONSUMERS] = dict(zip(numbers[::2], numbers[1::2], strict=True))
+            used[name or CONSUMERS] = _add_up(text.split(_BETWEEN_NUMBERS))
         elif what == _PROJECTS:
             present = text or ""
         else:
@@ -150,3 +146,14 @@ def read(session: Session, project_ids: Mapping[str, int]) -> LockedUsage:
     if set(present.split(_BETWEEN_NAMES)) != set(expected.split(_BETWEEN_NAMES)):
         raise TransactionConflict
     return LockedUsage(revision, ids, used)
+
+
+def _add_up(numbers: Sequence[str]) -> Mapping[str, str | int]:
+    """Make {id of a project's row: used} of ids and amounts, alternately, in digits."""
+    owners, amounts = numbers[::2], numbers[1::2]
+    used: dict[str, str | int] = dict(zip(owners, amounts, strict=True))
+    if len(used) < len(owners):
+        used.clear()
+        for owner, amount in zip(owners, amounts, strict=True):
+            used[owner] = int(used.get(owner, 0)) + int(amount)
+    return used

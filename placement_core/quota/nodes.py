@@ -8,7 +8,7 @@ Source: design §4 and §5.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -88,13 +88,30 @@ class LimitNodes:
         :raises TransactionConflict: a row is missing, because it was removed as unused, or is
             another node's: another database was restored in this one's place.
         """
+        self.lock_later(session, ids)
+        session.flush()
+
+    def lock_later(
+        self, session: Session, ids: Mapping[str, int],
+        forget: Callable[[], None] | None = None,
+    ) -> None:
+        """Do the same together with the session's next statement, which raises the errors.
+
+        :param forget: is called if a row is missing: what the caller derived from its id is
+            stale, too.
+        """
         if not ids:
             return
         row_ids = sorted(set(ids.values()))
-        locked = session.execute_write(_LOCK, {"ids": row_ids, "node_ids": sorted(ids)})
-        if locked != len(row_ids):
-            self.forget()
-            raise TransactionConflict
+
+        def check(locked: int) -> None:
+            if locked != len(row_ids):
+                self.forget()
+                if forget is not None:
+                    forget()
+                raise TransactionConflict
+
+        session.write_later(_LOCK, {"ids": row_ids, "node_ids": sorted(ids)}, check)
 
 
 def remove_unused(ctx: Context) -> int:

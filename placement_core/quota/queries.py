@@ -185,8 +185,8 @@ class QuotaQueries:
         used = {(units(name), usage.node_id, usage.scope): usage.used
                 for name, usages in measure.limit_usages.items() for usage in usages}
         excesses = self.decisions.judge(
-            measure.subject.project_limits, deltas,
-            lambda binding, units: used[frozenset(units), binding.node_id, binding.scope])
+            self.decisions.bind(measure.subject.project_limits, deltas),
+            lambda binding, _, units: used[frozenset(units), binding.node_id, binding.scope])
         exceeded = [
             ExceededLimit(excess.binding.node_id, excess.resource_name, excess.binding.scope,
                     excess.binding.source, excess.binding.limit, excess.usage, excess.delta)

@@ -39,8 +39,7 @@ def write_allocations(session: Session, plan: WritePlan) -> None:
     """
     for start in range(0, len(plan.ended), _MOST_IDS):
         ids = plan.ended[start:start + _MOST_IDS]
-        if session.execute_write(_DELETE, {"ids": ids}) != len(ids):
-            raise TransactionConflict  # another writer was first, for a consumer without a record
+        session.write_later(_DELETE, {"ids": ids}, functools.partial(_check_deleted, len(ids)))
     if any(row.used > locks.LARGEST_INTEGER for row in plan.begun):
         raise CapacityShort(plan)
     if plan.begun:
@@ -55,6 +54,11 @@ def write_allocations(session: Session, plan: WritePlan) -> None:
     consumers.remove(session, plan.emptied)
 
 
+def _check_deleted(named: int, deleted: int) -> None:
+    if deleted != named:
+        raise TransactionConflict  # another writer was first, for a consumer without a record
+
+
 def change_used(
     session: Session, plan: WritePlan, let_in: Collection[int] | None = None
 ) -> None:
@@ -64,7 +68,8 @@ def change_used(
 
     :param let_in: providers in reserved trees (``reserved_trees``) whose usage may grow; None:
         all of them.
-    :raises CapacityShort: an inventory does not allow it. Others may have been changed.
+    :raises CapacityShort: an inventory does not allow it. Others may have been changed. The
+        session's next statement may raise it.
     """
     amounts: dict[Cell, list[int]] = collections.defaultdict(list)
     for row in plan.begun:
@@ -73,8 +78,18 @@ def change_used(
         {**_make_change(cell, plan.deltas[cell], amounts.get(cell, [0])),
          "let_in": int(let_in is None or cell[0] in let_in)}
         for cell in sorted(plan.deltas)]
-    if changes and _change_inventories(session, changes) != len(changes):
-        raise CapacityShort(plan)
+    if not changes:
+        return
+
+    def check(changed: int) -> None:
+        if changed != len(changes):
+            raise CapacityShort(plan)
+
+    # PostgreSQL takes any number of inventories as arrays; the others have none.
+    if session.dialect == "postgresql":
+        session.write_later(_CHANGE_ARRAYS, arrays.columns(changes), check)
+    else:
+        check(_change_in_batches(session, changes))
 
 
 def count(ctx: Context, session: Session, plan: WritePlan, gates: Sequence[Gate]) -> None:
@@ -92,11 +107,8 @@ def _make_change(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, in
             "most": max(amounts), "divisor": math.gcd(*amounts)}
 
 
-def _change_inventories(session: Session, changes: Sequence[Mapping[str, int]]) -> int:
+def _change_in_batches(session: Session, changes: Sequence[Mapping[str, int]]) -> int:
     """Change the inventories that allow it; return their number."""
-    # PostgreSQL takes any number of inventories as arrays; the others have none.
-    if session.dialect == "postgresql":
-        return session.execute_write(_CHANGE_ARRAYS, arrays.columns(changes))
     moved = 0
     for start in range(0, len(changes), _BATCH):
         batch = changes[start:start + _BATCH]

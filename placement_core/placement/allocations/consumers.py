@@ -243,7 +243,7 @@ def undo(
     """
     raised = sorted(write.consumer_uuid for write in writes if write.consumer_uuid in existed)
     if raised:
-        session.execute_write(_LOWER, {"uuids": raised})
+        session.write_later(_LOWER, {"uuids": raised})
     remove(session, sorted(write.consumer_uuid for write in writes
                            if write.allocations and write.consumer_uuid not in existed))
 
@@ -405,14 +405,14 @@ def set_owner(
     session: db.Session, uuid: str, *, project_id: int, user_id: int, type_id: int | None
 ) -> None:
     """Set the owners (database ids) of a consumer whose row the session has locked."""
-    session.execute_write(_SET_OWNER, {
+    session.write_later(_SET_OWNER, {
         "of_uuid": uuid, "to_project": project_id, "to_user": user_id, "to_type": type_id})
 
 
 def remove(session: db.Session, uuids: Sequence[str]) -> None:
     """Delete consumers whose rows the session has locked."""
     for start in range(0, len(uuids), _BATCH):
-        session.execute_write(_DELETE, {"uuids": list(uuids[start:start + _BATCH])})
+        session.write_later(_DELETE, {"uuids": list(uuids[start:start + _BATCH])})
 
 
 # Consumers that were never recorded -------------------------------------------

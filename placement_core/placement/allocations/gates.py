@@ -9,7 +9,7 @@ about all writes of a transaction together (``Gate.decide``), usually about one.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from placement_core import errors
@@ -68,6 +68,15 @@ class Check:
         """Write the gate's own rows, after the usage of the inventories was changed."""
 
 
+def tell_applied(session: Session, checks: Iterable[Check]) -> None:
+    """Call ``applied`` of checks that do something then, once the usage has changed."""
+    told = [check for check in checks if type(check).applied is not Check.applied]
+    if told:
+        session.flush()
+    for check in told:
+        check.applied(session)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Undecided:
     """A gate does not decide about a write together with others; it is attempted alone."""
@@ -95,6 +104,8 @@ class Gate:
     ) -> Refusals:
         """Decide which writes of a transaction are allowed, with consumers and providers locked.
 
+        The locks of providers may be deferred (``Session``): statements of the session see them,
+        and who reads on another connection flushes first.
         The gate may take locks of its own (limit nodes). The usage of inventories and the usage
         counters are not written yet. Each write is decided as if those before it that are not
         refused were applied. Only a write that is not the only one may be ``Undecided``.

@@ -25,6 +25,7 @@ from placement_core.placement.allocations.gates import (
     PlannedWrite,
     Undecided,
     WriteRequest,
+    tell_applied,
 )
 from placement_core.placement.allocations.loaded import Cell, LoadedRows
 from placement_core.placement.allocations.owners import Owners
@@ -60,18 +61,18 @@ def apply_together(
         exception that is no refusal comes from the commit.
     """
     group = _Group(ctx, writes, gates)
-    ended = False
+    session: db.Session | None = None
     try:
-        with (translated_errors(), db.write(ctx) as session, owners.forgetting()):
+        with (translated_errors(), owners.forgetting(), db.write(ctx) as session):
             group.apply(session)
-            ended = True
     except _NothingToApply:
         return group.outcomes
     except TransactionConflict:
         return [Undecided() for _ in writes]
     except Exception as error:  # noqa: BLE001 (each write finds out by itself)
         # Unless the COMMIT was lost, which may have happened.
-        return [error if ended else Undecided() for _ in writes]
+        sent = session is not None and session.commit_sent
+        return [error if sent else Undecided() for _ in writes]
     return group.outcomes
 
 
@@ -109,11 +110,11 @@ class _Group:
         self._lock_consumers(session)
         self._plan(session)
         steps = _add_steps(self._planned.values())
-        locks.lock_providers(session, steps)
+        locks.lock_providers_later(session, steps)
         # Read before gates take locks of their own, for which other workers' groups wait.
-        bounds = refusals.read_bounds(session, steps)
+        bounds = refusals.read_bounds_later(session, steps)
         self._ask_gates()
-        self._check_bounds(bounds)
+        self._check_bounds(bounds())
         applied = self._list_applied()
         plan = merge_plans(self._planned[position].plan for position in applied)
         self._undo_others(session, applied, steps, plan)
@@ -121,8 +122,7 @@ class _Group:
         checks = [check for position in applied for check in self._writes[position].checks]
         applying.change_used(
             session, plan, () if any(check.judges_reserved_trees for check in checks) else None)
-        for check in checks:
-            check.applied(session)
+        tell_applied(session, checks)
         applying.count(self._ctx, session, plan, self._gates)
 
     def _list_applied(self) -> list[int]:
@@ -229,7 +229,7 @@ class _Group:
             write for write in self._collect_writes(set(range(len(self._writes))) - set(applied))
             if write.consumer_uuid not in self._not_locked]
         consumers.undo(session, others, self._existed)
-        locks.lock_providers(session, {
+        locks.lock_providers_later(session, {
             provider: plan.steps.get(provider, 0) - step for provider, step in steps.items()
             if plan.steps.get(provider, 0) != step})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -90,9 +90,17 @@ def read_bounds(
     session: db.Session, providers: Collection[int]
 ) -> dict[Cell, InventoryBounds]:
     """Return the bounds and the usage of the inventories of providers, by their ids."""
-    return {
+    return read_bounds_later(session, providers)()
+
+
+def read_bounds_later(
+    session: db.Session, providers: Collection[int]
+) -> Callable[[], dict[Cell, InventoryBounds]]:
+    """Do the same together with the session's next statement; return what returns them."""
+    get = _BOUNDS.fetch_later(session, {"providers": sorted(providers)})
+    return lambda: {
         (row.resource_provider_id, row.resource_class_id): InventoryBounds(*row[2:])
-        for row in _BOUNDS.fetch_in(session, {"providers": sorted(providers)})
+        for row in get()
     }
 
 

@@ -15,7 +15,13 @@ from placement_core import db, errors
 from placement_core.context import Context
 from placement_core.placement import locks
 from placement_core.placement.allocations import applying, consumers, loaded
-from placement_core.placement.allocations.gates import Check, Gate, PlannedWrite, WriteRequest
+from placement_core.placement.allocations.gates import (
+    Check,
+    Gate,
+    PlannedWrite,
+    WriteRequest,
+    tell_applied,
+)
 from placement_core.placement.allocations.loaded import LoadedRows
 from placement_core.placement.allocations.owners import Owners
 from placement_core.placement.allocations.plan import WritePlan, plan_writes
@@ -50,8 +56,8 @@ def unit_of_work(
     """Prepare an attempt, and open its transaction."""
     owners.ensure(ctx, request.writes)
     checks = [gate.prepare(ctx, request) for gate in gates]
-    with (explaining_refusals(ctx, request.writes, request.inventories), db.write(ctx) as session,
-          owners.forgetting()):
+    with (explaining_refusals(ctx, request.writes, request.inventories), owners.forgetting(),
+          db.write(ctx) as session):
         writes = request.writes if request.choose is None else request.choose(session)
         yield UnitOfWork(ctx, session, writes, gates, checks)
 
@@ -114,7 +120,7 @@ class UnitOfWork:
         if self._judged:
             # The roots of reserved trees are locked, too, so that claims on each are serialized.
             steps = {**dict.fromkeys(self._rows.reserved_roots.values(), 0), **steps}
-        locks.lock_providers(self.session, steps)
+        locks.lock_providers_later(self.session, steps)
         write = PlannedWrite(self.session, self.writes, self._rows, self._plan)
         for gate, check in zip(self._gates, self.checks, strict=True):
             for refusal in gate.decide(self._ctx, [check], [write]).values():
@@ -126,8 +132,7 @@ class UnitOfWork:
         """Change the usage of the inventories, if all of them allow it."""
         applying.change_used(
             self.session, self._plan, self._rows.reserved_roots if self._judged else None)
-        for check in self.checks:
-            check.applied(self.session)
+        tell_applied(self.session, self.checks)
 
     def count(self) -> None:
         """Write the usage counters, after the gates, which decide by committed usage."""

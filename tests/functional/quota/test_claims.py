@@ -92,6 +92,17 @@ class TestClaims(held.HeldTestCase):
         self.assertEqual("claim.exists", refused.code)
         self.assertEqual((made, 1), (claims.get(self.ctx, made.consumer_uuid), self.rows()))
 
+    def test_undone(self):
+        """What is made only to be undone is refused as if it were to stay."""
+        for amount, refusal in ((2, None), (65, placement_errors.CapacityExceeded)):
+            write = self.write({self.host: {"MEMORY_MB": amount}}, consumer=factories.new_uuid())
+            if refusal is None:
+                self.assertIsNone(self.cloud.claims.claim_all(self.ctx, [write], undo=True))
+            else:
+                self.assertRaises(
+                    refusal, self.cloud.claims.claim_all, self.ctx, [write], undo=True)
+            self.assertEqual({"VCPU": 0, "MEMORY_MB": 0}, self.used(self.host))
+
     def test_what_is_refused_is_not_held(self):
         self.cloud.limit(self.cloud.branch, 3)
         for asked, refusal in (

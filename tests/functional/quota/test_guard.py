@@ -242,10 +242,11 @@ class TestGuard(project_trees.TreeTestCase):
     def locked_by(self, project, held, **options):
         """Return the nodes that a claim locks."""
         locked = []
-        lock = LimitNodes.lock
+        lock = LimitNodes.lock_later
         with fixtures.MonkeyPatch(
-                "placement_core.quota.nodes.LimitNodes.lock",
-                lambda nodes, session, ids: locked.extend(ids) or lock(nodes, session, ids)):
+                "placement_core.quota.nodes.LimitNodes.lock_later",
+                lambda nodes, session, ids, forget: (
+                    locked.extend(ids) or lock(nodes, session, ids, forget))):
             self.take(project, held, **options)
         return set(locked)
 

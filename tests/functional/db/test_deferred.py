@@ -1,0 +1,158 @@
+"""Statements that are sent together with the next one."""
+
+import sqlalchemy as sa
+from oslo_db import exception as db_exception
+
+from placement_core import db
+from placement_core.db import PreparedRead, lists
+from placement_core.placement import tables
+from placement_core.testing import factories
+from tests import base, databases
+
+_providers = tables.resource_providers
+_INSERT = sa.insert(_providers).inline()
+_RAISE = (
+    sa.update(_providers).where(_providers.c.uuid == sa.bindparam("of_uuid"))
+    .values(generation=_providers.c.generation + 1))
+_NAMES = PreparedRead(
+    sa.select(_providers.c.name, _providers.c.generation)
+    .where(lists.among(_providers.c.name, "names")).order_by(_providers.c.name))
+
+
+class _WrongCountError(Exception):
+    pass
+
+
+def _expect(count):
+    def check(met):
+        if met != count:
+            raise _WrongCountError(met)
+
+    return check
+
+
+@databases.on_each_database
+class TestDeferred(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        #: Elsewhere nothing waits.
+        self.waits = self.kind == "postgresql"
+
+    def provider(self, name):
+        return {"uuid": factories.new_uuid(), "name": name, "generation": 0}
+
+    def names(self):
+        with self.database.autocommit.connect() as connection:
+            return set(connection.execute(sa.select(_providers.c.name)).scalars())
+
+    def test_in_their_order_before_the_next_one(self):
+        one, two = self.provider("one"), self.provider("two")
+        with db.write(self.ctx) as session:
+            session.write_later(_INSERT, one, _expect(1))
+            first = _NAMES.fetch_later(session, {"names": ["one", "two"]})
+            session.write_later(_RAISE, {"of_uuid": one["uuid"]}, _expect(1))
+            session.write_later(_INSERT, two)
+            self.assertEqual([("one", 1), ("two", 0)], [
+                tuple(row) for row in _NAMES.fetch_in(session, {"names": ["one", "two"]})])
+            # It saw what there was in its turn.
+            self.assertEqual([("one", 0)], [tuple(row) for row in first()])
+            self.assertEqual([("one", 0)], [tuple(row) for row in first()])
+        self.assertEqual({"one", "two"}, self.names())
+
+    def test_whatever_is_next(self):
+        count = sa.select(sa.func.count()).select_from(_providers)
+        for name, count_rows in (
+            ("a", lambda session: session.execute(count).scalar()),
+            ("b", lambda session: session.connection.execute(count).scalar()),
+            ("c", lambda session: len(_NAMES.fetch_later(session, {"names": list("abc")})())),
+        ):
+            with db.write(self.ctx) as session:
+                session.write_later(_INSERT, self.provider(name))
+                self.assertEqual("abc".index(name) + 1, count_rows(session))
+
+    def test_nothing_but_the_commit_is_next(self):
+        with db.write(self.ctx) as session:
+            session.write_later(_INSERT, self.provider("one"))
+        self.assertEqual({"one"}, self.names())
+
+    def test_they_go_together(self):
+        """Nothing is sent before: another transaction need not wait for it."""
+        with db.write(self.ctx) as session:
+            session.write_later(_INSERT, self.provider("one"))
+            if self.waits:
+                with db.write(self.context()) as other:
+                    other.execute_write(_INSERT, self.provider("one") | {"name": "two"})
+                self.assertEqual({"two"}, self.names())
+            session.flush()
+        self.assertIn("one", self.names())
+
+    def test_a_check_fails(self):
+        with self.assertRaises(_WrongCountError), db.write(self.ctx) as session:
+            session.write_later(_INSERT, self.provider("one"))
+            session.write_later(_RAISE, {"of_uuid": "nobody"}, _expect(1))
+            session.write_later(_INSERT, self.provider("two"))
+        self.assertEqual(set(), self.names())
+
+    def test_one_fails(self):
+        """Its error comes, with its text, and not what that means for those behind it."""
+        one = self.provider("one")
+        with self.assertRaises(db_exception.DBDuplicateEntry) as raised, (
+                db.write(self.ctx)) as session:
+            session.write_later(_INSERT, one)
+            session.write_later(_INSERT, one)
+            session.write_later(_RAISE, {"of_uuid": one["uuid"]}, _expect(7))
+            _NAMES.fetch_in(session, {"names": ["one"]})
+        self.assertIn("INSERT INTO resource_providers", str(raised.exception))
+        self.assertEqual(set(), self.names())
+        # The connection is as good as before.
+        with db.write(self.ctx) as session:
+            session.write_later(_INSERT, one)
+        self.assertEqual({"one"}, self.names())
+
+    def test_inside_of_another_transaction(self):
+        """Errors are raised where the inner one ends, and it leaves nothing behind."""
+        one = self.provider("one")
+        with db.write(self.ctx) as session:
+            session.execute_write(_INSERT, one)
+            with (self.assertRaises(_WrongCountError), session.connection.begin_nested(),
+                  db.write(self.ctx) as inner):
+                inner.write_later(_RAISE, {"of_uuid": one["uuid"]}, _expect(2))
+            with (self.assertRaises(LookupError), session.connection.begin_nested(),
+                  db.write(self.ctx) as inner):
+                inner.write_later(_RAISE, {"of_uuid": one["uuid"]})
+                raise LookupError
+            with db.write(self.ctx) as inner:
+                inner.write_later(_INSERT, self.provider("two"))
+            [row] = _NAMES.fetch_in(session, {"names": ["one"]})
+            self.assertEqual(("one", 0), tuple(row))
+        self.assertEqual({"one", "two"}, self.names())
+
+    def test_a_lost_connection(self):
+        """Nothing was written: it may be tried again."""
+        with self.assertRaises(db.TransactionConflict), db.write(self.ctx) as session:
+            session.execute_write(_INSERT, self.provider("one"))
+            session.connection.connection.dbapi_connection.close()
+            session.write_later(_INSERT, self.provider("two"))
+            session.write_later(_INSERT, self.provider("three"))
+        self.assertEqual(set(), self.names())
+        with db.write(self.ctx) as session:
+            session.write_later(_INSERT, self.provider("four"))
+            session.write_later(_INSERT, self.provider("five"))
+        self.assertEqual({"four", "five"}, self.names())
+
+    def test_who_listens_hears_them(self):
+        heard = []
+
+        def note(_connection, _cursor, statement, *_anything):
+            heard.append(statement)
+
+        sa.event.listen(self.database.writer, "before_cursor_execute", note)
+        try:
+            with db.write(self.ctx) as session:
+                session.write_later(_INSERT, self.provider("one"))
+                self.assertEqual([("one", 0)], [tuple(row) for row in _NAMES.fetch_later(
+                    session, {"names": ["one"]})()])
+        finally:
+            sa.event.remove(self.database.writer, "before_cursor_execute", note)
+        self.assertTrue(any("INSERT INTO resource_providers" in each for each in heard), heard)
