@@ -402,7 +402,7 @@ MEASURES: Mapping[str, Measure] = {
         "how often each of 10 shapes fits on 10,000 hosts, ms of processor", 100, 10,
         room.simple),
     "room-groups": Measure(
-        "the same for shapes of two groups in one subtree, 10,000 trees of 7", 100, 10,
+        "the same for shapes of two groups in one subtree, 1,000 trees of 7 providers", 100, 10,
         room.related),
     "order-placed": Measure(
         "servers placed before the first refusal, candidate_order = rotate / least_stranded",

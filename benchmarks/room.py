@@ -18,8 +18,8 @@ def simple(bench: Bench, rounds: int) -> Found:
 
 
 def related(bench: Bench, rounds: int) -> Found:
-    """Ten shapes of two groups in one subtree, on 10,000 trees of seven providers."""
-    return _ask(bench, bench.dataset(10_000, "tree"), rows.numa, rounds)
+    """Ten shapes of two groups in one subtree, on 1,000 trees of seven providers."""
+    return _ask(bench, bench.dataset(1000, "tree"), rows.numa, rounds)
 
 
 def _ask(

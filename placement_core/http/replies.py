@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from typing import Any
@@ -51,14 +52,15 @@ def render_not_modified(headers: list[tuple[str, str]]) -> Response:
 
 
 def dump_json(body: Any) -> bytes:
-    """Return the body of a view as JSON; bytes already are."""
+    """Return the body of a view, which may be a dataclass, as JSON; bytes already are."""
     if isinstance(body, bytes):
         return body
     try:
         return orjson.dumps(body, option=orjson.OPT_NON_STR_KEYS)
     except orjson.JSONEncodeError:
         # It takes no integers beyond 64 bits, which capacities and their sums may be.
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(
+            body, ensure_ascii=False, separators=(",", ":"), default=dataclasses.asdict).encode()
 
 
 def make_content_headers(body: bytes) -> list[tuple[str, str]]:

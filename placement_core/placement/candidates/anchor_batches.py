@@ -80,6 +80,26 @@ class AnchorBatch:
                     random.shuffle(rows)
             yield AnchorTree(self.plan, options, own=self._is_repeated(options), batch=(self, at))
 
+    def tree(self, at: int) -> AnchorTree:
+        """Return what one anchor offers, of which no sharing provider may serve any."""
+        return AnchorTree(self.plan, [
+            rows[begins[at]:ends[at]].tolist()
+            for rows, begins, ends in zip(self._rows, self._begins, self._ends, strict=True)],
+            batch=(self, at))
+
+    def list_equivalent(self) -> list[Rows]:
+        """Return the places of anchors whose ``AnchorTree.key`` is equal, and each without one.
+
+        None may be served by sharing providers.
+        """
+        numbers: dict[Hashable, int] = {}
+        homes = self._homes
+        of_places = np.array([
+            numbers.setdefault(anchor if anchor in homes else key, len(numbers))
+            for anchor, key in zip(self.anchors.tolist(), self._list_keys(), strict=True)])
+        order = np.argsort(of_places, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(of_places))[:-1])
+
     def find_firsts(self, equivalence: EquivalenceClasses, limit: int) -> FirstCombinations:
         """Find the first combination of each anchor, until there are ``limit``."""
         if self._shuffled or self._visitors is not None:
@@ -125,7 +145,7 @@ class AnchorBatch:
         end = count
         for first, end in itertools.pairwise([*first_members.tolist(), count]):
             # The classes of all anchors before the next first member are known by then.
-            first_places = equivalence.find_first_places(self._make_tree(first))
+            first_places = equivalence.find_first_places(self.tree(first))
             if first_places is not None:
                 places[class_numbers[first]] = first_places
             found += int(np.count_nonzero(places[class_numbers[first:end], 0] >= 0))
@@ -133,13 +153,6 @@ class AnchorBatch:
                 break
         places_by_anchor: Rows = places[class_numbers[:end]]
         return places_by_anchor
-
-    def _make_tree(self, at: int) -> AnchorTree:
-        """Return the tree of an anchor that no sharing provider serves."""
-        return AnchorTree(self.plan, [
-            rows[begins[at]:ends[at]].tolist()
-            for rows, begins, ends in zip(self._rows, self._begins, self._ends, strict=True)],
-            batch=(self, at))
 
     def _is_repeated(self, options: list[list[int]]) -> bool:
         """Say whether an earlier tree offered the same sharing providers.
@@ -185,26 +198,29 @@ class AnchorBatch:
     def _list_keys(self) -> list[Hashable]:
         """Return the key of each anchor, of what is its own."""
         if self._keys is None:
-            self._keys = list(self._make_keys())
+            keys: list[Hashable] = [None] * len(self.anchors)
+            described = [self._describe(number) for number in range(len(self._rows))]
+            for widths, places in self._split_by_widths():
+                count = len(places)
+                facts = np.concatenate([
+                    of_rows[begins[places, np.newaxis] + np.arange(width)].reshape(count, -1)
+                    for of_rows, begins, width in zip(
+                        described, self._begins, widths, strict=True)], axis=1)
+                text, size = facts.tobytes(), facts.shape[1] * facts.itemsize
+                for at, place in enumerate(places.tolist()):
+                    keys[place] = widths, text[at * size:(at + 1) * size]
+            self._keys = keys
         return self._keys
 
-    def _make_keys(self) -> Iterator[Hashable]:
-        described = [self._describe(number) for number in range(len(self._rows))]
-        widths = [ends - begins for begins, ends in zip(self._begins, self._ends, strict=True)]
-        if all((each == each[0]).all() for each in widths):
-            count = len(self.anchors)
-            facts = np.concatenate([
-                of_rows[begins[:, np.newaxis] + np.arange(width[0])].reshape(count, -1)
-                for of_rows, begins, width in zip(
-                    described, self._begins, widths, strict=True)], axis=1)
-            same = tuple([int(width[0]) for width in widths])
-            text, size = facts.tobytes(), facts.shape[1] * facts.itemsize
-            return ((same, text[at * size:(at + 1) * size]) for at in range(count))
-        texts = [(of_rows.tobytes(), of_rows.shape[1] * of_rows.itemsize)
-                 for of_rows in described]
-        return (tuple([text[span.start * size:span.stop * size]
-                       for (text, size), span in zip(texts, spans, strict=True)])
-                for spans in self._iterate_spans())
+    def _split_by_widths(self) -> list[tuple[tuple[int, ...], Rows]]:
+        """Return the places of anchors that have equally many rows to choose from, by part."""
+        split: list[tuple[tuple[int, ...], Rows]] = [((), np.arange(len(self.anchors)))]
+        for begins, ends in zip(self._begins, self._ends, strict=True):
+            widths = ends - begins
+            split = [((*before, width), places[widths[places] == width])
+                     for before, places in split
+                     for width in np.unique(widths[places]).tolist()]
+        return split
 
     def _describe(self, number: int) -> npt.NDArray[np.int32]:
         """Describe the rows of a part: an array of facts for each."""

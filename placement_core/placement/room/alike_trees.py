@@ -8,13 +8,12 @@ agree the number is known. The other trees are searched one by one.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from placement_core.placement.candidates.combine import AnchorTree
+from placement_core.placement.candidates.anchor_batches import AnchorBatch
 from placement_core.placement.candidates.equivalence import EquivalenceClasses
-from placement_core.placement.candidates.plans import Plan
 from placement_core.placement.index.array_types import Mask, Rows
 from placement_core.placement.index.snapshot import CapacitySnapshot
 from placement_core.placement.room import part_room, tree_packing
@@ -22,36 +21,26 @@ from placement_core.placement.room.packing_bounds import Slot, Use
 from placement_core.placement.room.part_room import MOST_COPIES, Counts
 
 
-def pack(plan: Plan, trees: Sequence[AnchorTree], roots: Rows) -> tuple[Counts, bool]:
+def pack(batch: AnchorBatch) -> tuple[Counts, bool]:
     """Return how many copies fit into each tree, and whether there is room for no more in any.
 
-    :param trees: without sharing providers.
-    :param roots: the root of each tree.
+    :param batch: the roots, without sharing providers.
     """
-    copies = np.zeros(len(trees), dtype=np.int64)
+    plan, roots = batch.plan, batch.anchors
+    copies = np.zeros(len(roots), dtype=np.int64)
     exact = True
     packer = tree_packing.TreePacker(plan)
     equivalence = EquivalenceClasses(plan.budget)
-    for places in _list_alike(trees):
-        first = trees[int(places[0])]
-        uses, complete = tree_packing.list_uses(plan, equivalence, first)
+    for places in batch.list_equivalent():
+        uses, complete = tree_packing.list_uses(plan, equivalence, batch.tree(int(places[0])))
         known = np.zeros(len(places), dtype=bool)
         if complete and uses and uses[0]:
             copies[places], known = _pack_alike(plan.snapshot, uses, roots[places])
         for place in places[~known].tolist():
-            packed = packer.pack(trees[place])
+            packed = packer.pack(batch.tree(place))
             copies[place] = packed.copies
             exact = exact and packed.exact
     return copies, exact
-
-
-def _list_alike(trees: Sequence[AnchorTree]) -> list[Rows]:
-    """Return the places of equivalent trees; each tree that nothing is known of by itself."""
-    places: dict[Hashable, list[int]] = {}
-    for place, tree in enumerate(trees):
-        key = tree.key
-        places.setdefault(place if key is None else key, []).append(place)
-    return [np.array(group, dtype=np.intp) for group in places.values()]
 
 
 def _pack_alike(

@@ -171,7 +171,7 @@ def _count_tied(
     if len(places):
         batch = AnchorBatch(
             plan, anchors[places], choices.rows, choices.roots, shared=None, shuffled=False)
-        own[places], exact = alike_trees.pack(plan, list(batch.trees()), anchors[places])
+        own[places], exact = alike_trees.pack(batch)
     return _TiedRoom(numbers, own, exact)
 
 

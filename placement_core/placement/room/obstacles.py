@@ -16,7 +16,7 @@ from placement_core.placement.candidates import explain, filters, reasons
 from placement_core.placement.candidates.filters import FilterStep
 from placement_core.placement.candidates.requests import CandidatesRequest
 from placement_core.placement.candidates.search import Choices
-from placement_core.placement.index.array_types import Mask
+from placement_core.placement.index.array_types import Mask, Rows
 from placement_core.placement.index.snapshot import CapacitySnapshot
 from placement_core.placement.room.copies import Copies
 
@@ -85,12 +85,25 @@ def _count_lacking(
     lacking = ~np.stack([
         filters.find_reached_roots(snapshot, part, part.home, part.away) for part in parts])
     lacking[:, choices.anchors] = copies.exhausted
-    patterns, times = np.unique(lacking[:, hosts], axis=1, return_counts=True)
     counts: Counter[_Filter] = Counter()
-    for pattern, count in zip(patterns.T.tolist(), times.tolist(), strict=True):
-        value = ",".join(name for name, lacks in zip(names, pattern, strict=True) if lacks)
+    for numbers, count in _count_patterns(lacking[:, hosts]):
+        value = ",".join(names[number] for number in numbers)
         counts[RESOURCES if value else COMBINATIONS, value] += count
     return counts
+
+
+def _count_patterns(lines: Mask) -> Iterator[tuple[list[int], int]]:
+    """Yield the combinations of lines that are true in some column, and in how many it is."""
+    patterns: list[tuple[list[int], Rows]] = [([], np.arange(lines.shape[1]))]
+    for number, line in enumerate(lines):
+        split = []
+        for numbers, columns in patterns:
+            there = line[columns]
+            split += [([*numbers, number], columns[there]), (numbers, columns[~there])]
+        patterns = [(numbers, columns) for numbers, columns in split if len(columns)]
+    for numbers, columns in patterns:
+        if len(columns):
+            yield numbers, len(columns)
 
 
 def _list_filters(

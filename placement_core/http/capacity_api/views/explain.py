@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from placement_core.http.operations import NOW, Call, Reply
 from placement_core.http.placement_api.queries import candidates as query
 from placement_core.placement.candidates import explain
@@ -17,4 +15,4 @@ def candidates(call: Call) -> Reply:
     explanation = explain.explain_candidates(
         snapshot, request, max_candidates=most if most >= 0 else None,
         exclude_reserved=call.services.host_access is not None)
-    return Reply(body=dataclasses.asdict(explanation), last_modified=NOW, cacheable=True)
+    return Reply(body=explanation, last_modified=NOW, cacheable=True)

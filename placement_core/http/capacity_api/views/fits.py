@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from placement_core.http.operations import NOW, Call, Reply
 from placement_core.http.placement_api.queries import candidates as query
 from placement_core.placement.room import fits
@@ -20,4 +18,4 @@ def show(call: Call) -> Reply:
         call.services.index.snapshot(call.ctx), request,
         most_hosts=min(request.limit or _PAGE, _LARGEST_PAGE),
         exclude_reserved=call.services.host_access is not None)
-    return Reply(body=dataclasses.asdict(request_fits), last_modified=NOW, cacheable=True)
+    return Reply(body=request_fits, last_modified=NOW, cacheable=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from placement_core.http import pages
 from placement_core.http.operations import NOW, Call, Reply
 from placement_core.placement.room import stranded
@@ -18,4 +16,4 @@ def show(call: Call) -> Reply:
         call.services.index.snapshot(call.ctx), call.services.shapes,
         most_hosts=pages.parse_page(call.query).size or _PAGE,
         exclude_reserved=call.services.host_access is not None)
-    return Reply(body=dataclasses.asdict(stranded_room), last_modified=NOW, cacheable=True)
+    return Reply(body=stranded_room, last_modified=NOW, cacheable=True)

@@ -43,21 +43,19 @@ def _hosts(draw, most):
 def _choose(rows, request):
     snapshot = snapshots.build(*rows)
     choices = search.choose(snapshot, request, Trace())
-    if not len(choices.anchors):
-        return choices, []
-    batch = AnchorBatch(choices.plan, choices.anchors, choices.rows, choices.roots,
-                        shared=None, shuffled=False)
-    return choices, list(batch.trees())
+    hypothesis.assume(len(choices.anchors))
+    return AnchorBatch(choices.plan, choices.anchors, choices.rows, choices.roots,
+                       shared=None, shuffled=False)
 
 
 class TestAlikeTrees(base.TestCase):
     @_SETTINGS
     @hypothesis.given(_hosts(60), _requests())
     def test_as_one_by_one(self, rows, request):
-        choices, trees = _choose(rows, request)
-        copies, exact = alike_trees.pack(choices.plan, trees, choices.anchors)
-        packer = tree_packing.TreePacker(choices.plan)
-        packed = [packer.pack(tree) for tree in trees]
+        batch = _choose(rows, request)
+        copies, exact = alike_trees.pack(batch)
+        packer = tree_packing.TreePacker(batch.plan)
+        packed = [packer.pack(tree) for tree in batch.trees()]
         if exact:
             self.assertEqual(
                 [(count, True) for count in copies.tolist()],
@@ -81,9 +79,9 @@ class TestAlikeTrees(base.TestCase):
                 for cell in (1, 2))]
         request = CandidatesRequest(tuple(
             RequestGroup(suffix, {"VCPU": 2, "MEMORY_MB": 3}) for suffix in ("_A", "_B")))
-        choices, trees = _choose(rows, request)
-        self.assertEqual(100, len(trees))
-        self.assertTrue(alike_trees.pack(choices.plan, trees, choices.anchors)[1])
+        batch = _choose(rows, request)
+        self.assertEqual(100, len(batch.anchors))
+        self.assertTrue(alike_trees.pack(batch)[1])
         self.assertLess(len(searched), 20)
 
 
