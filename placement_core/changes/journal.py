@@ -105,20 +105,20 @@ class Journal:
             "decided_by": _ANY_SERIAL if limits_serial is None else limits_serial}
         if session.dialect == "postgresql":
             kinds, refs = map(list, zip(*changes, strict=True))
-            appended = session.execute_write(_INCREMENT_AND_APPEND, {
-                **parameters, "position": list(range(len(changes))), "kind": kinds, "ref": refs})
-            if not appended:
-                raise TransactionConflict
+            session.write_later(_INCREMENT_AND_APPEND, {
+                **parameters, "position": list(range(len(changes))), "kind": kinds, "ref": refs,
+            }, _check_head)
+            session.flush()
             return
-        if not session.execute_write(_INCREMENT_HEAD, parameters):
-            raise TransactionConflict
+        session.write_later(_INCREMENT_HEAD, parameters, _check_head)
         for start in range(0, len(changes), _BATCH):
             batch = changes[start:start + _BATCH]
             recorded: dict[str, object] = {}
             for place, (kind, ref) in enumerate(batch):
                 recorded |= {f"position{place}": start + place, f"kind{place}": kind,
                              f"ref{place}": ref}
-            session.execute_write(_append(len(batch)), {**parameters, **recorded})
+            session.write_later(_append(len(batch)), {**parameters, **recorded})
+        session.flush()
 
     def notice_commit(self, database: Database, session: Session) -> None:
         """Prune the slot after some commits, outside of the committed transaction."""
@@ -140,6 +140,11 @@ class Journal:
             self.append(successor)
             row = connection.execute(_FIND, {"slot": slot, "txn": session.txn}).first()
         return row is not None
+
+
+def _check_head(incremented: int) -> None:
+    if not incremented:
+        raise TransactionConflict
 
 
 def _prune(database: Database, slot: int) -> None:

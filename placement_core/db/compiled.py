@@ -51,10 +51,14 @@ class CompiledStatement:
 
     def execute(self, cursor: Any, parameters: Parameters) -> None:
         """Send it on a cursor of the driver."""
+        execute = cursor.execute if isinstance(parameters, Mapping) else cursor.executemany
+        execute(self.text, self.bind_each(parameters))
+
+    def bind_each(self, parameters: Parameters) -> Any:
+        """Make what the driver takes, of several executions a list."""
         if isinstance(parameters, Mapping):
-            cursor.execute(self.text, self.bind(parameters))
-        else:
-            cursor.executemany(self.text, [self.bind(row) for row in parameters])
+            return self.bind(parameters)
+        return [self.bind(row) for row in parameters]
 
     def raise_as_executed(self, connection: sa.Connection, error: BaseException) -> NoReturn:
         """Raise what ``connection.execute`` would raise where the driver raises ``error``.
@@ -152,12 +156,12 @@ class CompiledStatements:
     """Statements that write, compiled for one dialect, while somebody holds them.
 
     :ivar dialect: that one.
-    :ivar pipelines: whether the driver can send several statements in one round trip.
+    :ivar together: whether the driver can send several statements in one round trip.
     """
 
     def __init__(self, dialect: sa.Dialect) -> None:
         self.dialect = dialect
-        self.pipelines = drivers.pipelines(dialect)
+        self.together = drivers.can_send_together(dialect)
         self._compiled: weakref.WeakKeyDictionary[
             Write, dict[tuple[str, ...], CompiledStatement | None]] = weakref.WeakKeyDictionary()
 

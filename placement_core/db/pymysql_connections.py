@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import ssl
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pymysql.connections
+from pymysql import cursors
+from pymysql.constants import CLIENT
+
+#: Texts that are sent together are at most so many characters; a server refuses what is too long.
+_LONGEST_TEXT = 1_000_000
 
 _contexts: dict[tuple[tuple[str, str], ...], ssl.SSLContext] = {}
 _contexts_lock = threading.Lock()
@@ -28,6 +34,24 @@ class SharedContextConnection(pymysql.connections.Connection):  # type: ignore[m
     which takes more processor time than all the rest of connecting.
     """
 
+    def __init__(self, *args: Any, client_flag: int = 0, **options: Any) -> None:
+        """Connect, so that one message may have several statements."""
+        super().__init__(*args, client_flag=client_flag | CLIENT.MULTI_STATEMENTS, **options)
+
+    def send_together(
+        self, statements: Sequence[tuple[str, Any]], results: list[Any]
+    ) -> None:
+        """Execute statements as ``drivers.send_together`` does."""
+        texts: list[str] = []
+        with self.cursor() as cursor:
+            for text, parameters in statements:
+                rendered = _render(cursor, text, parameters)
+                if texts and sum(map(len, texts)) + len(rendered) > _LONGEST_TEXT:
+                    _execute(cursor, texts, results)
+                    texts = []
+                texts.append(rendered)
+            _execute(cursor, texts, results)
+
     def _create_ssl_ctx(self, sslp: Any) -> ssl.SSLContext:
         if not isinstance(sslp, dict):
             context: ssl.SSLContext = super()._create_ssl_ctx(sslp)
@@ -42,3 +66,33 @@ class SharedContextConnection(pymysql.connections.Connection):  # type: ignore[m
         """Bound the wait for an answer; 0 is no bound."""
         # It reads the attribute each time; there is no other way to change it.
         self._read_timeout = seconds or None
+
+
+class _Result(NamedTuple):
+    rowcount: int
+    rows: Sequence[Any]
+
+    def fetchall(self) -> Sequence[Any]:
+        return self.rows
+
+    def close(self) -> None:
+        """Do nothing: it was read whole."""
+
+
+def _execute(cursor: Any, texts: Sequence[str], results: list[Any]) -> None:
+    cursor.execute(";".join(texts))
+    results.append(_Result(cursor.rowcount, cursor.fetchall()))
+    while cursor.nextset():
+        results.append(_Result(cursor.rowcount, cursor.fetchall()))
+
+
+def _render(cursor: Any, text: str, parameters: Any) -> str:
+    """Write a statement as the driver does; an INSERT of several rows as one."""
+    if not isinstance(parameters, list):
+        rendered: str = cursor.mogrify(text, parameters)
+        return rendered
+    parts = cursors.RE_INSERT_VALUES.match(text)
+    assert parts is not None  # nothing else is executed for several rows at once
+    before, values, behind = parts.groups()
+    rows = ",".join([cursor.mogrify(values.rstrip(), row) for row in parameters])
+    return f"{before % ()}{rows}{(behind or '') % ()}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from placement_core.db import drivers
 from placement_core.db.compiled import (
     CompiledRead,
     CompiledStatement,
@@ -22,6 +22,9 @@ from placement_core.db.compiled import (
 #: summed in a signed 64-bit integer (``changes`` sums them).
 _TXN_BITS = 48
 
+#: Inserts of more rows are not deferred: drivers send them in parts, as servers bound messages.
+_MOST_ROWS = 1000
+
 T = TypeVar("T")
 
 
@@ -29,7 +32,7 @@ T = TypeVar("T")
 class _Deferred:
     """A statement that is not sent yet.
 
-    :ivar take: is called with the driver's cursor once all deferred statements were executed.
+    :ivar take: is called with the driver's result once all deferred statements were executed.
     """
 
     statement: CompiledStatement
@@ -42,9 +45,10 @@ class Session:
 
     Statements whose results nobody needs yet may be deferred (``write_later``). They are sent
     before the next other statement, together with it, so that one round trip serves them all,
-    where the driver can do that (psycopg's pipeline mode); elsewhere they are sent at once. The
-    order of statements stays, and each sees what the database holds when its turn has come. What
-    uses another connection under locks that were deferred calls ``flush`` first.
+    where the driver can do that (psycopg's pipeline mode, several statements in a message of
+    PyMySQL); elsewhere they are sent at once. The order of statements stays, and each sees what
+    the database holds when its turn has come. What uses another connection under locks that were
+    deferred calls ``flush`` first.
 
     :param compiled: the statements that write, as the driver of this database takes them.
     :ivar compiled: the same.
@@ -130,7 +134,10 @@ class Session:
         :param check: is called with how many rows it met, and may raise an error, which whoever
             executes the next statement gets, as those of this one.
         """
-        compiled = self._compile(statement, parameters) if self.compiled.pipelines else None
+        compiled = None
+        if self.compiled.together and (
+                isinstance(parameters, Mapping) or len(parameters) <= _MOST_ROWS):
+            compiled = self._compile(statement, parameters)
         if compiled is None:
             met = self.execute_write(statement, parameters)
             if check is not None:
@@ -147,7 +154,7 @@ class Session:
 
         :returns: what returns its rows, as ``fetch``.
         """
-        if not self.compiled.pipelines:
+        if not self.compiled.together:
             rows = self.fetch(compiled, parameters)
             return lambda: rows
         fetched: list[Sequence[Any]] = []
@@ -169,11 +176,23 @@ class Session:
             the transaction must be committed then.
         """
         deferred, self._deferred = self._deferred, []
-        if deferred:
-            cursors = self._send_together(deferred)
-            for each, cursor in zip(deferred, cursors, strict=True):
-                each.take(cursor)
-                cursor.close()
+        if not deferred:
+            return
+        results: list[Any] = []
+        error: BaseException | None = None
+        try:
+            drivers.send_together(self._connection.connection.driver_connection, [
+                (each.statement.text, each.statement.bind_each(each.parameters))
+                for each in deferred], results)
+        except BaseException as raised:  # noqa: BLE001  (it is raised again, translated)
+            error = raised
+        # Those before the one that failed come first: it may have failed because of them.
+        for each, result in zip(deferred, results, strict=False):
+            each.take(result)
+            result.close()
+        if error is not None:
+            failed = deferred[min(len(results), len(deferred) - 1)]
+            failed.statement.raise_as_executed(self._connection, error)
 
     def discard_deferred(self) -> None:
         """Forget what is deferred, because it is to be undone."""
@@ -202,23 +221,6 @@ class Session:
             compiled.raise_as_executed(self._connection, error)
         return taken
 
-    def _send_together(self, deferred: Sequence[_Deferred]) -> Sequence[Any]:
-        """Execute statements in one round trip; return the driver's cursors."""
-        cursors: list[Any] = []
-        failures: list[BaseException] = []
-        connection: Any = self._connection.connection.driver_connection
-        with _collect(failures), connection.pipeline(), _collect(failures):
-            # What fails in here may be noticed here, or when the last results are waited for.
-            for each in deferred:
-                cursors.append(connection.cursor())
-                each.statement.execute(cursors[-1], each.parameters)
-        if failures:
-            # The first that has no result is the one that failed.
-            executed = sum(cursor.pgresult is not None for cursor in cursors)
-            failed = deferred[min(executed, len(deferred) - 1)]
-            failed.statement.raise_as_executed(self._connection, failures[0])
-        return cursors
-
     def record_change(self, kind: str, ref: int) -> None:
         """Note that ``ref`` of ``kind`` changed, for the change log.
 
@@ -226,14 +228,6 @@ class Session:
         :param ref: the database key of the row that readers must load again.
         """
         self.recorded_changes.add((kind, ref))
-
-
-@contextlib.contextmanager
-def _collect(failures: list[BaseException]) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:  # noqa: BLE001  (it is raised again, translated)
-        failures.append(error)
 
 
 def _count(cursor: Any) -> int:

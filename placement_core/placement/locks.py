@@ -18,7 +18,7 @@ Source: design §4.
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
@@ -107,23 +107,24 @@ def lock_providers_later(session: Session, steps: Mapping[int, int]) -> None:
     elif session.dialect == "postgresql":
         session.write_later(_LOCK_ARRAYS, arrays.columns(rows), check)
     else:
-        check(_lock_by_step(session, steps))
+        _lock_by_step(session, steps, check)
     for key in steps:
         session.record_change(kinds.PROVIDER, key)
 
 
-def _lock_by_step(session: Session, steps: Mapping[int, int]) -> int:
-    """Lock many rows with a statement for each step; return how many there were."""
+def _lock_by_step(
+    session: Session, steps: Mapping[int, int], check: Callable[[int], None]
+) -> None:
+    """Lock many rows with a statement for each step."""
     by_step: dict[int, list[int]] = collections.defaultdict(list)
     for key in sorted(steps):
         by_step[steps[key]].append(key)
     common = max(by_step, key=lambda step: len(by_step[step]))
     # All at once, because they are to be locked in order; the others are locked by then.
-    met = session.execute_write(_LOCK_MANY, {"ids": sorted(steps), "step": common})
+    session.write_later(_LOCK_MANY, {"ids": sorted(steps), "step": common}, check)
     for step, ids in by_step.items():
         if step != common:
-            session.execute_write(_RAISE_MANY, {"ids": ids, "step": step - common})
-    return met
+            session.write_later(_RAISE_MANY, {"ids": ids, "step": step - common})
 
 
 def lock_at_generation(session: Session, provider_id: int, *, seen: int, step: int) -> bool:

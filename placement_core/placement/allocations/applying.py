@@ -81,15 +81,20 @@ def change_used(
     if not changes:
         return
 
-    def check(changed: int) -> None:
-        if changed != len(changes):
+    def check(asked: int, changed: int) -> None:
+        if changed != asked:
             raise CapacityShort(plan)
 
     # PostgreSQL takes any number of inventories as arrays; the others have none.
     if session.dialect == "postgresql":
-        session.write_later(_CHANGE_ARRAYS, arrays.columns(changes), check)
-    else:
-        check(_change_in_batches(session, changes))
+        session.write_later(_CHANGE_ARRAYS, arrays.columns(changes),
+                            functools.partial(check, len(changes)))
+        return
+    for start in range(0, len(changes), _BATCH):
+        batch = changes[start:start + _BATCH]
+        session.write_later(_build_batch_update(len(batch)), {
+            f"{name}{place}": value for place, values in enumerate(batch)
+            for name, value in values.items()}, functools.partial(check, len(batch)))
 
 
 def count(ctx: Context, session: Session, plan: WritePlan, gates: Sequence[Gate]) -> None:
@@ -105,17 +110,6 @@ def count(ctx: Context, session: Session, plan: WritePlan, gates: Sequence[Gate]
 def _make_change(cell: Cell, delta: int, amounts: Sequence[int]) -> dict[str, int]:
     return {"provider": cell[0], "class": cell[1], "delta": delta, "least": min(amounts),
             "most": max(amounts), "divisor": math.gcd(*amounts)}
-
-
-def _change_in_batches(session: Session, changes: Sequence[Mapping[str, int]]) -> int:
-    """Change the inventories that allow it; return their number."""
-    moved = 0
-    for start in range(0, len(changes), _BATCH):
-        batch = changes[start:start + _BATCH]
-        parameters = {f"{name}{place}": value for place, values in enumerate(batch)
-                      for name, value in values.items()}
-        moved += session.execute_write(_build_batch_update(len(batch)), parameters)
-    return moved
 
 
 def _is_allowed(values: Mapping[str, sa.ColumnElement[Any]]) -> sa.ColumnElement[bool]:

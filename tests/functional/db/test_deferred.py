@@ -36,8 +36,8 @@ class TestDeferred(base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        #: Elsewhere nothing waits.
-        self.waits = self.kind == "postgresql"
+        #: SQLite has nothing to wait for.
+        self.waits = self.kind != "sqlite"
 
     def provider(self, name):
         return {"uuid": factories.new_uuid(), "name": name, "generation": 0}
@@ -93,6 +93,28 @@ class TestDeferred(base.DatabaseTestCase):
             session.write_later(_RAISE, {"of_uuid": "nobody"}, _expect(1))
             session.write_later(_INSERT, self.provider("two"))
         self.assertEqual(set(), self.names())
+
+    def test_a_check_fails_before_a_statement_does(self):
+        """The first of the two is the reason."""
+        one = self.provider("one")
+        with self.assertRaises(_WrongCountError), db.write(self.ctx) as session:
+            session.write_later(_INSERT, one)
+            session.write_later(_RAISE, {"of_uuid": "nobody"}, _expect(1))
+            session.write_later(_INSERT, one)
+        self.assertEqual(set(), self.names())
+
+    def test_many_rows(self):
+        """More than the server takes in one message, and signs that mean something in SQL."""
+        many = [self.provider(f"{'%s;' * 40}'\"\\{number}") for number in range(12_000)]
+        with db.write(self.ctx) as session:
+            if self.kind == "postgresql":
+                for each in many[:1000]:
+                    session.write_later(_INSERT, each, _expect(1))
+            else:
+                session.write_later(_INSERT, many, _expect(len(many)))
+                session.write_later(_INSERT, self.provider("one"), _expect(1))
+        self.assertLessEqual(
+            {each["name"] for each in many[:1000]}, self.names())
 
     def test_one_fails(self):
         """Its error comes, with its text, and not what that means for those behind it."""
