@@ -4,18 +4,22 @@ import weakref
 
 import sqlalchemy as sa
 
-from placement_core.db import PreparedRead
+from placement_core.db import PreparedRead, Session
 
 
 class RoundTrips:
-    """Counts what is sent to the database: statements, BEGIN and COMMIT."""
+    """Counts how often a service waits for its database, BEGIN and COMMIT included.
+
+    Statements that are sent together count once.
+    """
 
     def __init__(self, database):
         self.count = 0
         self.database = database
         _COUNTING.add(self)
         for engine in (database.writer, database.autocommit, database.snapshot):
-            sa.event.listen(engine, "before_cursor_execute", self._one)
+            # Whoever listens to the event before keeps statements from going together.
+            sa.event.listen(engine, "after_cursor_execute", self._one)
         for engine in (database.writer, database.snapshot):
             sa.event.listen(engine, "commit", self._one)
             sa.event.listen(engine, "rollback", self._one)
@@ -33,25 +37,44 @@ class RoundTrips:
         return self.count
 
 
-#: Prepared reads go to the driver itself: no engine tells of them.
+#: What goes to the driver itself: no engine tells of it.
 _COUNTING = weakref.WeakSet()
 #: {what wants to hear of prepared reads, with their texts: the database}.
 _HEARING = weakref.WeakKeyDictionary()
 _fetch = PreparedRead.fetch
+_flush, _send = Session.flush, Session._send
 
 
-def _counted(read, ctx, parameters=None):
+def _count(database_engine=None, database=None):
+    for each in _COUNTING:
+        if database in (None, each.database) and database_engine in (
+                None, each.database.writer, each.database.autocommit, each.database.snapshot):
+            each._one()
+
+
+def _fetch_counted(read, ctx, parameters=None):
     if ctx.session is None:
-        for each in _COUNTING:
-            if each.database is ctx.database:
-                each._one()
+        _count(database=ctx.database)
         for statements, database in list(_HEARING.items()):
             if database is ctx.database:
                 statements.texts.append(str(read._statement))
     return _fetch(read, ctx, parameters)
 
 
-PreparedRead.fetch = _counted
+def _flush_counted(session):
+    if session._deferred:
+        _count(session._connection.engine)
+    _flush(session)
+
+
+def _send_counted(session, *given):
+    if not session._deferred:
+        _count(session._connection.engine)
+    return _send(session, *given)
+
+
+PreparedRead.fetch = _fetch_counted
+Session.flush, Session._send = _flush_counted, _send_counted
 
 
 class Statements:

@@ -82,17 +82,19 @@ def listen(engine: sa.Engine) -> None:
             raise error
 
 
-class CompiledRead:
-    """A statement that reads, for one dialect.
+class _CompiledByLengths:
+    """A statement for one dialect, whose parameters may be lists.
 
     Where lists become as many parameters as they have values (``lists``), there is a text for
     each combination of lengths. Lengths are rounded up to powers of two, so that there are
     few: the last value of a list is repeated.
     """
 
-    def __init__(self, statement: Read, dialect: sa.Dialect) -> None:
-        self._compiled: Any = statement.compile(dialect=dialect)
-        self._make_converter = _make_converter(self._compiled, dialect, {})
+    def __init__(
+        self, compiled: Any, dialect: sa.Dialect, defaults: Mapping[str, Callable[[], Any]]
+    ) -> None:
+        self._compiled = compiled
+        self._make_converter = _make_converter(self._compiled, dialect, defaults)
         # Others that are "post-compiled" are constants that have to stand in the text.
         self._lists = sorted({
             bind.key for bind in self._compiled.post_compile_params if bind.expanding})
@@ -126,16 +128,24 @@ class CompiledRead:
         return CompiledStatement(expanded.statement, _make_binder(convert, expanded.positiontup))
 
 
+class CompiledRead(_CompiledByLengths):
+    """A statement that reads."""
+
+    def __init__(self, statement: Read, dialect: sa.Dialect) -> None:
+        super().__init__(statement.compile(dialect=dialect), dialect, {})
+
+
 def compile_write(
     statement: Write, names: Iterable[str], dialect: sa.Dialect
-) -> CompiledStatement | None:
+) -> _CompiledByLengths | None:
     """Compile a statement that writes, for parameters of these names.
 
-    :returns: None: only SQLAlchemy can execute it: its text depends on values, it inserts a row
-        whose key has to be found out, or a parameter is missing.
+    :returns: None: only SQLAlchemy can execute it: its text depends on values other than lists, it
+        inserts a row whose key has to be found out, or a parameter is missing.
     """
     compiled: Any = statement.compile(dialect=dialect, column_keys=list(names))
-    if (compiled.post_compile_params or compiled.literal_execute_params
+    if (any(not bind.expanding for bind in compiled.post_compile_params)
+            or compiled.literal_execute_params
             or compiled.escaped_bind_names or (compiled.isinsert and not compiled.inline)):
         return None
     defaults: dict[str, Callable[[], Any]] = {}
@@ -148,8 +158,7 @@ def compile_write(
     wanted = {name for bind, name in compiled.bind_names.items() if bind.required}
     if not wanted <= {*names, *defaults}:
         return None
-    convert = _make_converter(compiled, dialect, defaults)
-    return CompiledStatement(str(compiled), _make_binder(convert, compiled.positiontup))
+    return _CompiledByLengths(compiled, dialect, defaults)
 
 
 class CompiledStatements:
@@ -163,7 +172,7 @@ class CompiledStatements:
         self.dialect = dialect
         self.together = drivers.can_send_together(dialect)
         self._compiled: weakref.WeakKeyDictionary[
-            Write, dict[tuple[str, ...], CompiledStatement | None]] = weakref.WeakKeyDictionary()
+            Write, dict[tuple[str, ...], _CompiledByLengths | None]] = weakref.WeakKeyDictionary()
 
     def get(self, statement: Write, parameters: Mapping[str, Any]) -> CompiledStatement | None:
         """Return a statement compiled for parameters of these names, as ``compile_write``."""
@@ -172,10 +181,10 @@ class CompiledStatements:
         if by_names is None:
             by_names = self._compiled.setdefault(statement, {})
         try:
-            return by_names[names]
+            compiled = by_names[names]
         except KeyError:
             compiled = by_names[names] = compile_write(statement, names, self.dialect)
-            return compiled
+        return None if compiled is None else compiled.for_parameters(parameters)
 
 
 def _make_converter(

@@ -25,7 +25,7 @@ def insert_many(session: Session, table: sa.Table, rows: Sequence[Mapping[str, A
         session.write_later(_build_array_insert(table, tuple(rows[0])), arrays.columns(rows))
     else:
         # PyMySQL makes one statement of it; SQLite has no way to go.
-        session.execute_write(_inline(table), rows)
+        session.write_later(_inline(table), rows)
 
 
 @functools.cache

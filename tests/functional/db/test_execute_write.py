@@ -163,11 +163,14 @@ class TestExecuteWrite(base.DatabaseTestCase):
             db_exception.DBError, self.change, _RAISE, {"of_uuid": "x"}, straight=False)
         self.assertIn("required for bind parameter 'step'", str(error))
 
-    def test_what_depends_on_values_is_sqlalchemys(self):
-        one, two = self.provider("one"), self.provider("two")
-        self.change(_INSERT, [one, two])
-        self.assertEqual(2, self.change(
-            _REMOVE_SOME, {"uuids": [one["uuid"], two["uuid"]]}, straight=False))
+    def test_lists(self):
+        many = [self.provider(str(number)) for number in range(8)]
+        self.change(_INSERT, many)
+        for some in ([], many[:1], many[1:4], many[4:6], many[:7]):
+            there = sum(each["name"] in self.rows() for each in some)
+            self.assertEqual(there, self.change(
+                _REMOVE_SOME, {"uuids": [each["uuid"] for each in some]}))
+        self.assertEqual({"7"}, set(self.rows()))
 
     def test_compiled_statements_end_with_their_database(self):
         other = Database(Settings(self.database.settings.connection), self.database.journal)

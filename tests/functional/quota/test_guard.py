@@ -23,8 +23,9 @@ from tests.round_trips import RoundTrips
 @databases.on_each_database
 class TestGuard(project_trees.TreeTestCase):
 
-    #: The limit nodes, and the usage below them with the state of limits and catalog.
-    round_trips = 2
+    #: The limit nodes, and the usage below them with the state of limits and catalog; together
+    #: where that can be.
+    round_trips = {"sqlite": 2, "mysql": 1, "postgresql": 1}
 
     def refused(self, project, held, **options):
         """Claim in vain; return what stood in the way."""
@@ -294,7 +295,7 @@ class TestGuard(project_trees.TreeTestCase):
             self.claim, {self.host: held}, consumer=factories.new_uuid(), project=self.left,
             seen=None)
         guarded = trips.of(self.take, self.left, held, seen=None)
-        self.assertEqual(self.round_trips, guarded - free)
+        self.assertEqual(self.round_trips[self.kind], guarded - free)
         one, other = (self.take(self.left, held) for _ in range(2))
         self.assertEqual(
             trips.of(self.claim, {self.host: {"VCPU": 1}}, consumer=one, project=self.left),
@@ -325,7 +326,7 @@ class TestGuardOfLargeTrees(TestGuard):
     """The same by the usage index, which is asked where a tree has many projects."""
 
     #: The limit nodes, what changed (two questions), and the sums.
-    round_trips = 4
+    round_trips = {"sqlite": 4, "mysql": 4, "postgresql": 4}
 
     def setUp(self):
         super().setUp()
