@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
 POSTGRESQL_MARK = "placement_core.writer"
 MYSQL_MARK = "@placement_core_writer"
 SQLITE_MARK = "this_database_belongs_to_placement_core"
-
-
-#: The text of a statement and the parameters of one execution or, in a list, of several.
-Statement: TypeAlias = tuple[str, Any]
 
 
 def arguments(url: sa.URL, settings: Settings, *, writes: bool) -> dict[str, Any]:
@@ -115,39 +110,13 @@ def let_wait(connection: Any, settings: Settings) -> None:
 
 
 def can_send_together(dialect: sa.Dialect) -> bool:
-    """Return whether a driver can send several statements without waiting in between."""
-    return dialect.driver == "pymysql" or (
-        dialect.driver == "psycopg" and bool(dialect.loaded_dbapi.Pipeline.is_supported()))
+    """Return whether a driver can send several statements in one message.
 
-
-def send_together(connection: Any, statements: Sequence[Statement], results: list[Any]) -> None:
-    """Execute statements one after the other in one round trip.
-
-    :param connection: of a driver that can do that.
-    :param results: receives that of each statement that was executed: its ``rowcount`` and
-        ``fetchall()``. If one fails, which raises its error, those behind it are not executed.
+    psycopg cannot. Its pipeline mode sends each by itself, before the message that ends the
+    transaction's turn; a process that is stopped in between would hold its locks for as long as
+    it is, because PostgreSQL does not take it for idle (``idle_in_transaction_session_timeout``).
     """
-    if hasattr(connection, "send_together"):
-        connection.send_together(statements, results)
-        return
-    cursors: list[Any] = []
-    errors: list[BaseException] = []
-    with _collect(errors), connection.pipeline(), _collect(errors):
-        # What fails in here may be noticed here, or when the last results are waited for.
-        for text, parameters in statements:
-            cursors.append(connection.cursor())
-            cursors[-1].execute(text, parameters)
-    results += (cursor for cursor in cursors if cursor.pgresult is not None)
-    if errors:
-        raise errors[0]
-
-
-@contextlib.contextmanager
-def _collect(errors: list[BaseException]) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:  # noqa: BLE001  (it is raised again)
-        errors.append(error)
+    return dialect.driver == "pymysql"
 
 
 def abort(connection: Any) -> None:

@@ -41,7 +41,13 @@ class SharedContextConnection(pymysql.connections.Connection):  # type: ignore[m
     def send_together(
         self, statements: Sequence[tuple[str, Any]], results: list[Any]
     ) -> None:
-        """Execute statements as ``drivers.send_together`` does."""
+        """Execute statements one after the other in one round trip.
+
+        :param statements: the text of each and the parameters of one execution or, in a list, of
+            several.
+        :param results: receives that of each statement that was executed: its ``rowcount`` and
+            ``fetchall()``. If one fails, which raises its error, those behind it are not executed.
+        """
         texts: list[str] = []
         with self.cursor() as cursor:
             for text, parameters in statements:

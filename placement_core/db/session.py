@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from placement_core.db import drivers
 from placement_core.db.compiled import (
     CompiledRead,
     CompiledStatement,
@@ -45,10 +44,10 @@ class Session:
 
     Statements whose results nobody needs yet may be deferred (``write_later``). They are sent
     before the next other statement, together with it, so that one round trip serves them all,
-    where the driver can do that (psycopg's pipeline mode, several statements in a message of
-    PyMySQL); elsewhere they are sent at once. The order of statements stays, and each sees what
-    the database holds when its turn has come. What uses another connection under locks that were
-    deferred calls ``flush`` first.
+    where the driver can do that (PyMySQL: several statements in a message); elsewhere they are
+    sent at once. The order of statements stays, and each sees what the database holds when its
+    turn has come. What uses another connection under locks that were deferred calls ``flush``
+    first.
 
     :param compiled: the statements that write, as the driver of this database takes them.
     :ivar compiled: the same.
@@ -181,7 +180,8 @@ class Session:
         results: list[Any] = []
         error: BaseException | None = None
         try:
-            drivers.send_together(self._connection.connection.driver_connection, [
+            connection: Any = self._connection.connection.driver_connection
+            connection.send_together([
                 (each.statement.text, each.statement.bind_each(each.parameters))
                 for each in deferred], results)
         except BaseException as raised:  # noqa: BLE001  (it is raised again, translated)
