@@ -86,7 +86,8 @@ class TestProjectLimits(base.TestCase):
         for delta, expected in ((1, []), (2, ["top"]), (3, ["leaf", "top"])):
             self.assertEqual(expected, [
                 excess.binding.node_id for excess in decisions.judge(
-                    limits, {"cores": delta}, lambda binding, _: used[binding.node_id])])
+                    decisions.bind(limits, {"cores": delta}),
+                    lambda binding, *_: used[binding.node_id])])
 
     def test_names_that_units_are_judged_by(self):
         decisions = self.decisions({"cores": 5}, {})
