@@ -165,12 +165,13 @@ class CompiledStatements:
     """Statements that write, compiled for one dialect, while somebody holds them.
 
     :ivar dialect: that one.
-    :ivar together: whether the driver can send several statements in one round trip.
+    :ivar rows_together: how many rows a statement may have that is sent together with others;
+        0: each is sent by itself.
     """
 
     def __init__(self, dialect: sa.Dialect) -> None:
         self.dialect = dialect
-        self.together = drivers.can_send_together(dialect)
+        self.rows_together = drivers.count_rows_together(dialect)
         self._compiled: weakref.WeakKeyDictionary[
             Write, dict[tuple[str, ...], _CompiledByLengths | None]] = weakref.WeakKeyDictionary()
 

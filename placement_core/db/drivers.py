@@ -95,11 +95,15 @@ def connect(dialect: sa.Dialect, args: Any, options: Any) -> Any:
 
     :param args, options: what SQLAlchemy would call the driver with.
     """
+    # A driver need not be installed where the database is another one.
     if dialect.driver == "pymysql":
-        # The driver need not be installed where the database is another one.
         from placement_core.db.pymysql_connections import SharedContextConnection
 
         return SharedContextConnection(*args, **options)
+    if dialect.driver == "psycopg":
+        from placement_core.db.psycopg_connections import PipeliningConnection
+
+        return PipeliningConnection.connect(*args, **options)
     return dialect.connect(*args, **options)
 
 
@@ -109,14 +113,12 @@ def let_wait(connection: Any, settings: Settings) -> None:
         connection.wait_for_answers(_compute_longest_answer(settings))
 
 
-def can_send_together(dialect: sa.Dialect) -> bool:
-    """Return whether a driver can send several statements in one message.
+def count_rows_together(dialect: sa.Dialect) -> int:
+    """Return how many rows a statement may have that is sent together with others.
 
-    psycopg cannot. Its pipeline mode sends each by itself, before the message that ends the
-    transaction's turn; a process that is stopped in between would hold its locks for as long as
-    it is, because PostgreSQL does not take it for idle (``idle_in_transaction_session_timeout``).
+    :returns: 0: the driver sends each statement by itself.
     """
-    return dialect.driver == "pymysql"
+    return {"pymysql": 1000, "psycopg": 1}.get(dialect.driver, 0)
 
 
 def abort(connection: Any) -> None:

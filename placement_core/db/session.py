@@ -21,9 +21,6 @@ from placement_core.db.compiled import (
 #: summed in a signed 64-bit integer (``changes`` sums them).
 _TXN_BITS = 48
 
-#: Inserts of more rows are not deferred: drivers send them in parts, as servers bound messages.
-_MOST_ROWS = 1000
-
 T = TypeVar("T")
 
 
@@ -44,10 +41,9 @@ class Session:
 
     Statements whose results nobody needs yet may be deferred (``write_later``). They are sent
     before the next other statement, together with it, so that one round trip serves them all,
-    where the driver can do that (PyMySQL: several statements in a message); elsewhere they are
-    sent at once. The order of statements stays, and each sees what the database holds when its
-    turn has come. What uses another connection under locks that were deferred calls ``flush``
-    first.
+    where the driver can do that (psycopg, PyMySQL); elsewhere they are sent at once. The order
+    of statements stays, and each sees what the database holds when its turn has come. What uses
+    another connection under locks that were deferred calls ``flush`` first.
 
     :param compiled: the statements that write, as the driver of this database takes them.
     :ivar compiled: the same.
@@ -134,8 +130,8 @@ class Session:
             executes the next statement gets, as those of this one.
         """
         compiled = None
-        if self.compiled.together and (
-                isinstance(parameters, Mapping) or len(parameters) <= _MOST_ROWS):
+        rows = 1 if isinstance(parameters, Mapping) else len(parameters)
+        if rows <= self.compiled.rows_together:
             compiled = self._compile(statement, parameters)
         if compiled is None:
             met = self.execute_write(statement, parameters)
@@ -153,7 +149,7 @@ class Session:
 
         :returns: what returns its rows, as ``fetch``.
         """
-        if not self.compiled.together:
+        if not self.compiled.rows_together:
             rows = self.fetch(compiled, parameters)
             return lambda: rows
         fetched: list[Sequence[Any]] = []

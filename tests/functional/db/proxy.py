@@ -17,6 +17,7 @@ class Proxy:
     connection, the server gets the COMMIT a while later). Each happens once.
 
     :ivar address: (host, port) to connect to.
+    :ivar sent: what clients sent, piece by piece as it came.
     """
 
     def __init__(self, server: tuple[str, int], commit: bytes) -> None:
@@ -28,6 +29,7 @@ class Proxy:
         self._closed = False
         self.refusing = False
         self._clients = []
+        self.sent: list[bytes] = []
         self.happened = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0.1)
@@ -75,6 +77,8 @@ class Proxy:
                     data = source.recv(65536)
                     if not data:
                         return
+                    if source is client:
+                        self.sent.append(data)
                     action = self._due(data) if source is client else None
                     if action:
                         action(client, server, data)

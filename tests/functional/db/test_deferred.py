@@ -1,13 +1,18 @@
 """Statements that are sent together with the next one."""
 
+import struct
+
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
 from placement_core import db
+from placement_core.context import Context
 from placement_core.db import PreparedRead, lists
+from placement_core.db.database import Database, Settings
 from placement_core.placement import tables
 from placement_core.testing import factories
 from tests import base, databases
+from tests.functional.db import proxy
 
 _providers = tables.resource_providers
 _INSERT = sa.insert(_providers).inline()
@@ -36,8 +41,8 @@ class TestDeferred(base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        #: Elsewhere they are sent at once.
-        self.waits = self.kind == "mysql"
+        #: SQLite has nothing to wait for.
+        self.waits = self.kind != "sqlite"
 
     def provider(self, name):
         return {"uuid": factories.new_uuid(), "name": name, "generation": 0}
@@ -178,3 +183,57 @@ class TestDeferred(base.DatabaseTestCase):
         finally:
             sa.event.remove(self.database.writer, "before_cursor_execute", note)
         self.assertTrue(any("INSERT INTO resource_providers" in each for each in heard), heard)
+
+
+class TestOnePiece(base.DatabaseTestCase):
+    """What a process leaves behind that is stopped while it sends, on PostgreSQL."""
+
+    kind = "postgresql"
+
+    def setUp(self):
+        if self.kind not in databases.KINDS:
+            self.skipTest(f"needs {databases.VARIABLES[self.kind]}")
+        super().setUp()
+        url = databases.server_database(self.kind)
+        self.proxy = proxy.Proxy((url.host, url.port or 5432), b"COMMIT")
+        self.addCleanup(self.proxy.close)
+        url = url.set(host=self.proxy.address[0], port=self.proxy.address[1])
+        self.through = Database(
+            Settings(url.render_as_string(hide_password=False)), self.database.journal)
+        self.addCleanup(self.through.dispose)
+
+    def pieces(self, writes, length):
+        """Send so many writes together; return the types of messages in each piece."""
+        ctx = Context(self.through)
+        with db.write(ctx) as session:
+            _NAMES.fetch_in(session, {"names": ["BEGIN was sent"]})
+            self.proxy.sent.clear()
+            for _ in range(writes):
+                uuid = factories.new_uuid()
+                session.write_later(
+                    _INSERT, {"uuid": uuid, "name": uuid.ljust(length, "-"), "generation": 0},
+                    _expect(1))
+            session.flush()
+            return [_list_types(piece) for piece in self.proxy.sent]
+
+    def test_each_ends_the_turn(self):
+        """PostgreSQL bounds a session that is idle then, and only then."""
+        for _ in range(20):
+            [piece] = self.pieces(6, 40)
+            self.assertEqual(["B", "D", "E"] * 6 + ["S"], [kind for kind in piece if kind != "P"])
+
+    def test_long_ones(self):
+        """What libpq would send in parts."""
+        for piece in self.pieces(150, 190):
+            self.assertEqual("S", piece[-1], piece)
+
+
+def _list_types(data):
+    """Return the types of the messages of a client, all of which must be whole."""
+    types = []
+    while data:
+        kind, length = struct.unpack("!cI", data[:5])
+        assert len(data) > length, "a part of a message"
+        types.append(kind.decode())
+        data = data[1 + length:]
+    return types

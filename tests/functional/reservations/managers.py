@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime
 import os
 import pathlib
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from unittest import mock
 
 import sqlalchemy as sa
@@ -106,8 +107,9 @@ class Storm:
     ) -> None:
         self._bring_forward(self._turning_at)
         _until(lambda: self._count(notifications.ENDED) >= 10)
-        self._stop_at_work(killed)
-        had = self._stop_at_work(stopped)
+        with self._nothing_is_done():
+            self._stop_at_work(killed)
+            had = self._stop_at_work(stopped)
         killed.kill()
         killed.wait()
         _until(lambda: self._open() == 0)
@@ -190,6 +192,15 @@ class Storm:
                 connection.execute(
                     sa.update(column.table).where(column == old).values({column.name: new}))
         time.sleep(max(0.0, (soon - utcnow()).total_seconds()))
+
+    @contextlib.contextmanager
+    def _nothing_is_done(self) -> Iterator[None]:
+        """Lock the hosts, so that whoever has events there keeps them."""
+        providers = placed.resource_providers
+        with self._database.writer.begin() as connection:
+            connection.execute(sa.select(providers.c.id).order_by(providers.c.id)
+                               .with_for_update()).all()
+            yield
 
     def _stop_at_work(self, process: subprocess.Popen) -> set[str]:
         """Stop a process while it has events; return which."""
