@@ -55,7 +55,7 @@ class Measure:
     """
 
     title: str
-    bound: float | None
+    bound: databases.Bound
     rounds: int
     run: Callable[[Bench, int], Found]
 
@@ -76,6 +76,7 @@ class Bench:
 
         :param turn_seconds: of those that measure claims per second.
         """
+        self.kind = server.kind
         self._server = server
         self._keeper = keeper
         self._folder = folder

@@ -36,6 +36,7 @@ class Plan:
 class Result:
     """One row at one concurrency.
 
+    :ivar floor: that of the row, with so many clients on this database.
     :ivar upstream: the peer's.
     :ivar ratios: ours / the peer's, of the rates, pair by pair.
     :ivar differs: in what the answers differ; None: they agree, or were not compared.
@@ -45,6 +46,7 @@ class Result:
     row: rows.Row
     dataset: filling.Dataset
     clients: int
+    floor: float | None
     ours: list[workloads.Measurement] = dataclasses.field(default_factory=list)
     upstream: list[workloads.Measurement] = dataclasses.field(default_factory=list)
     ratios: list[float] = dataclasses.field(default_factory=list)
@@ -72,9 +74,8 @@ class Result:
             return None
         if self.problems:
             return False
-        floor = self.row.find_floor(self.clients)
-        if floor and self.ratio is not None:
-            return self.ratio >= floor
+        if self.floor and self.ratio is not None:
+            return self.ratio >= self.floor
         if self.row.p95_ms:
             return statistics.median(one.p95_ms for one in self.ours) <= self.row.p95_ms
         if self.row.per_second:
@@ -98,6 +99,7 @@ class Arena:
         :param peers: by name; what is measured against one that is not there is
             measured alone.
         """
+        self.kind = server.kind
         self._server = server
         self._keeper = keeper
         self._folder = folder
@@ -146,7 +148,8 @@ def run(
     compared = workload.comparable and not alone
     differs = workload.differ(*targets) if compared else None
     for clients in clients_wanted or row.clients:
-        result = Result(row, dataset, clients, compared=compared, differs=differs)
+        floor = row.find_floor(clients, arena.kind)
+        result = Result(row, dataset, clients, floor, compared=compared, differs=differs)
         if one * clients / row.workers > _LONGEST_TURN_SECONDS:
             result.skipped = f"one answer of {row.peer} takes {one:.0f} s"
         else:

@@ -11,7 +11,8 @@ import abc
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 import sqlalchemy as sa
 
@@ -22,6 +23,15 @@ VARIABLES = {"postgresql": "PLACEMENT_TEST_POSTGRESQL", "mysql": "PLACEMENT_TEST
 
 #: What upstream's URL names: its requirements have these drivers.
 _UPSTREAM_DRIVERS = {"postgresql": "postgresql+psycopg2", "mysql": "mysql+pymysql"}
+
+
+#: What is asked of a number: the same on each kind of database, or of each; None: nothing.
+Bound: TypeAlias = float | Mapping[str, float] | None
+
+
+def find_bound(bound: Bound, kind: str) -> float | None:
+    """Return what is asked on a kind of database."""
+    return bound.get(kind) if isinstance(bound, Mapping) else bound
 
 
 class Server(abc.ABC):

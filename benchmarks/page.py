@@ -10,13 +10,14 @@ import json
 import pathlib
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks import growth, rows, servers
+from benchmarks import databases, growth, rows, servers
 
 _ROOT = pathlib.Path(__file__).parent.parent
 PAGE = _ROOT / "doc" / "performance.md"
+KINDS = ("postgresql", "mysql")
 RESULTS = _ROOT / "benchmarks" / "results"
 BEGIN = "<!-- written by benchmarks.page -->"
 END = "<!-- end -->"
@@ -38,7 +39,7 @@ def main() -> int:
 def load() -> list[Document]:
     """Return the committed results, one document for each database."""
     return [json.loads((RESULTS / f"{kind}.json").read_text())
-            for kind in ("postgresql", "mysql")]
+            for kind in KINDS]
 
 
 def with_results(page: str, documents: Sequence[Document]) -> str:
@@ -79,17 +80,18 @@ def _rows(documents: Sequence[Document], peer: str) -> Iterator[list[str]]:
     for name, first in titles.items():
         each = [[row for (named, _), row in one.items() if named == name] for one in found]
         # Rows that were measured before there was such a bound have none.
-        floors = {row["clients"]: row["floor"] for measured in each for row in measured}
-        least = _least(floors, first["p95_bound_ms"], first.get("per_second_bound"),
-                       exact=first["met"] is not None)
+        least = _merge(_least({row["clients"]: row["floor"] for row in measured},
+                              first["p95_bound_ms"], first.get("per_second_bound"),
+                              exact=first["met"] is not None) for measured in each if measured)
         yield [first["title"], least,
                *(_measured(measured) or (NOT_YET if least else "") for measured in each),
                _cost(each[0] or each[1])]
     for row in rows.ROWS:
         if row.peer == peer and row.demanded and row.name not in titles:
-            floors = {clients: row.find_floor(clients) for clients in row.clients}
-            yield [row.title, _least(floors, row.p95_ms, row.per_second, exact=row.exact),
-                   *(NOT_YET for _ in documents), ""]
+            least = _merge(_least(
+                {clients: row.find_floor(clients, kind) for clients in row.clients},
+                row.p95_ms, row.per_second, exact=row.exact) for kind in KINDS)
+            yield [row.title, least, *(NOT_YET for _ in documents), ""]
 
 
 def _least(
@@ -145,15 +147,23 @@ def _growth(documents: Sequence[Document]) -> Iterator[list[str]]:
     for name, first in names.items():
         values = [next((_grown(found) for found in document["growth"] if found["name"] == name),
                        NOT_YET) for document in documents]
-        yield [first["title"], _at_most(first["bound"]), *values]
+        bounds = (found["bound"] for document in documents for found in document["growth"]
+                  if found["name"] == name)
+        yield [first["title"], _merge(map(_at_most, bounds)), *values]
     for name, measure in growth.MEASURES.items():
         if name not in names:
-            yield [measure.title, _at_most(measure.bound), *(NOT_YET for _ in documents)]
+            bounds = (databases.find_bound(measure.bound, kind) for kind in KINDS)
+            yield [measure.title, _merge(map(_at_most, bounds)), *(NOT_YET for _ in documents)]
 
 
 def _grown(found: Document) -> str:
     value = f"{found['value']:.2f}" if found["value"] < 100 else f"{found['value']:.0f}"
     return f"{value} **not met**" if found["met"] is False else value
+
+
+def _merge(bounds: Iterable[str]) -> str:
+    """Return what is asked on each database, once if it is the same."""
+    return " / ".join(dict.fromkeys(filter(None, bounds)))
 
 
 def _at_most(bound: float | None) -> str:

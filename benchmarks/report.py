@@ -24,8 +24,7 @@ def line(result: compare.Result) -> str:
     if result.skipped:
         return f"{name} not measured: {result.skipped}"
     ours, upstream = result.ours, result.upstream
-    least = result.row.find_floor(result.clients)
-    floor = f"{least:g}" if least else "-"
+    floor = f"{result.floor:g}" if result.floor else "-"
     parts = [
         name,
         f"{_median(ours, 'rate'):9.1f}",
@@ -84,7 +83,7 @@ def _row(result: compare.Result) -> dict[str, object]:
         "clients": result.clients,
         "peer": result.row.peer,
         "workers": result.row.workers,
-        "floor": result.row.find_floor(result.clients),
+        "floor": result.floor,
         "p95_bound_ms": result.row.p95_ms,
         "per_second_bound": result.row.per_second,
         "skipped": result.skipped,

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from benchmarks import client, datasets, filling, limits, workloads
+from benchmarks import client, databases, datasets, filling, limits, workloads
 
 _READERS = (1, 8)
 _WRITERS = (8, 32)
@@ -35,19 +35,21 @@ class Row:
     dataset: filling.Dataset
     workload: Callable[[Any], workloads.Workload]
     clients: tuple[int, ...]
-    floor: float | None = None
+    floor: databases.Bound = None
     alone: bool = False
-    floor_of_most: float | None = None
+    floor_of_most: databases.Bound = None
     p95_ms: float | None = None
     per_second: float | None = None
     exact: bool = False
     workers: int = 2
     peer: str = "upstream"
 
-    def find_floor(self, clients: int) -> float | None:
-        """Return the floor with a number of clients."""
-        most = len(self.clients) > 1 and clients == max(self.clients)
-        return self.floor_of_most or self.floor if most else self.floor
+    def find_floor(self, clients: int, kind: str) -> float | None:
+        """Return the floor with a number of clients on a kind of database."""
+        floor = databases.find_bound(self.floor, kind)
+        if len(self.clients) > 1 and clients == max(self.clients):
+            return databases.find_bound(self.floor_of_most, kind) or floor
+        return floor
 
     @property
     def demanded(self) -> bool:
@@ -191,11 +193,12 @@ ROWS: tuple[Row, ...] = (
     Row("candidates-1k", "candidates, 1,000 hosts, limit 1000",
         FLAT_1K, _candidates(simple, 1000), _READERS, 50),
     Row("claims-spread", "PUT /allocations, spread, one project",
-        FLAT_1K, _spread(1), _WRITERS, 7, floor_of_most=12),
+        FLAT_1K, _spread(1), _WRITERS, 7, floor_of_most={"postgresql": 20, "mysql": 12}),
     Row("claims-projects", "PUT /allocations, spread, 50 projects",
-        FLAT_1K, _spread(50), _WRITERS, 7, floor_of_most=12),
+        FLAT_1K, _spread(50), _WRITERS, 7, floor_of_most={"postgresql": 20, "mysql": 12}),
     Row("claims-hot", "PUT /allocations, one hot provider",
-        FLAT_1K, lambda dataset: workloads.Claims(None), _WRITERS, 12, floor_of_most=24),
+        FLAT_1K, lambda dataset: workloads.Claims(None), _WRITERS, 12,
+        floor_of_most={"postgresql": 35, "mysql": 24}),
     Row("claims-tight", "240 claims at once for room for 60",
         FLAT_1K, lambda dataset: workloads.Tight(), (32,), exact=True),
     Row("claims-ten", "POST /allocations, 10 consumers",
