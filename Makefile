@@ -13,10 +13,11 @@ STESTR_ARGS ?=
 NOVA_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
+FAULTS_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve shell test test-nova lint soak bench docs releasenotes samples clean
+.PHONY: help serve shell test test-nova test-faults lint soak bench docs releasenotes samples clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -43,6 +44,9 @@ lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 
 soak: $(VENV)/installed-test ## kill and stop managers of leases, twenty times
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
+
+test-faults: $(VENV)/installed-test ## break databases, processes and networks under load; check what came of it
+	$(BIN)/python -m tests.faults $(FAULTS_ARGS)
 
 bench: $(VENV)/installed-bench ## measure against Placement and Keystone, on the databases that PLACEMENT_TEST_... name
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

@@ -14,27 +14,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import glob
 import os
 import pathlib
-import pwd
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 
 import psycopg
 import pymysql
 
-SECONDS_TO_START = 60
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
-
-class NoServerError(Exception):
-    """There is no server of this kind to be had: why."""
+from tests import server_programs
+from tests.server_programs import NoServerError
 
 
 def main() -> int:
@@ -66,10 +59,10 @@ def postgresql(own: bool) -> Iterator[str]:
     if not own and _answers(_ask_postgresql, 5432):
         yield "postgresql://postgres@127.0.0.1/postgres"
         return
-    initdb = _program("initdb", "postgresql", "/usr/lib/postgresql/*/bin")
-    with _folder("postgres") as (folder, user):
-        port = _free_port()
-        _run(
+    initdb = server_programs.find("initdb", "postgresql", "/usr/lib/postgresql/*/bin")
+    with server_programs.folder("postgres") as (folder, user):
+        port = server_programs.find_free_port()
+        server_programs.run(
             [
                 initdb,
                 "--pgdata",
@@ -90,7 +83,7 @@ def postgresql(own: bool) -> Iterator[str]:
             "-p", str(port), "-k", folder, "-c", "listen_addresses=127.0.0.1",
             "-c", "max_connections=400", "-c", "fsync=off",
         ]  # fmt: skip
-        with _serving(command, user, lambda: _answers(_ask_postgresql, port)):
+        with _serving(command, folder, user, lambda: _answers(_ask_postgresql, port)):
             yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
 
 
@@ -100,11 +93,11 @@ def mariadb(own: bool) -> Iterator[str]:
     if not own and _answers(_ask_mariadb, 3306):
         yield "mysql://root@127.0.0.1/mysql"
         return
-    server = _program("mariadbd", "mariadb-server", "/usr/sbin")
-    install = _program("mariadb-install-db", "mariadb-server", "/usr/bin")
-    with _folder("mysql") as (folder, user):
-        port = _free_port()
-        _run(
+    server = server_programs.find("mariadbd", "mariadb-server", "/usr/sbin")
+    install = server_programs.find("mariadb-install-db", "mariadb-server", "/usr/bin")
+    with server_programs.folder("mysql") as (folder, user):
+        port = server_programs.find_free_port()
+        server_programs.run(
             [
                 install,
                 "--no-defaults",
@@ -120,7 +113,7 @@ def mariadb(own: bool) -> Iterator[str]:
             "--bind-address=127.0.0.1", "--max-connections=400",
             "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin",
         ]  # fmt: skip
-        with _serving(command, user, lambda: _answers(_ask_mariadb, port)):
+        with _serving(command, folder, user, lambda: _answers(_ask_mariadb, port)):
             yield f"mysql://root@127.0.0.1:{port}/mysql"
 
 
@@ -143,101 +136,19 @@ def _answers(ask: Callable[[int], None], port: int) -> bool:
     return True
 
 
-def _program(name: str, package: str, folders: str) -> str:
-    """Return a program's path; install its package when it is missing and we may."""
-    path = _find(name, folders)
-    if path is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"Installing {package} for its {name}.", flush=True)
-        environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        for command in (["update"], ["install", "--yes", "--no-install-recommends", package]):
-            subprocess.run(
-                ["apt-get", "--quiet", *command], env=environment, stdout=subprocess.DEVNULL
-            )
-        path = _find(name, folders)
-    if path is None:
-        raise NoServerError(f"{name} is not installed (Debian: {package})")
-    return path
-
-
-def _find(name: str, folders: str) -> str | None:
-    # The folder of Debian's package first: a link elsewhere may have no neighbours.
-    found = sorted(glob.glob(f"{folders}/{name}"))
-    return found[-1] if found else shutil.which(name)
-
-
 @contextlib.contextmanager
-def _folder(user: str) -> Iterator[tuple[str, str | None]]:
-    """Yield a temporary folder and the user it belongs to: the servers refuse to be root."""
-    with tempfile.TemporaryDirectory(prefix="placement-ci-", ignore_cleanup_errors=True) as path:
-        if os.geteuid() != 0:
-            yield path, None
-            return
-        try:
-            identity = pwd.getpwnam(user)
-        except KeyError:
-            user, identity = "nobody", pwd.getpwnam("nobody")
-        os.chown(path, identity.pw_uid, identity.pw_gid)
-        yield path, user
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def _run(command: list[str], user: str | None) -> None:
-    done = subprocess.run(
-        command,
-        user=user,
-        group=_group(user),
-        extra_groups=_none(user),
-        cwd="/",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if done.returncode:
-        raise NoServerError(f"{command[0]} failed: {done.stdout[-1000:]}")
-
-
-@contextlib.contextmanager
-def _serving(command: list[str], user: str | None, answers: Callable[[], bool]) -> Iterator[None]:
-    with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(
-            command,
-            user=user,
-            group=_group(user),
-            extra_groups=_none(user),
-            cwd="/",
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            deadline = time.monotonic() + SECONDS_TO_START
-            while not answers():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log.seek(0)
-                    raise NoServerError(f"{command[0]} does not serve: {log.read()[-1000:]}")
-                time.sleep(0.2)
-            yield
-        finally:
-            # SIGINT is PostgreSQL's fast shutdown; MariaDB stops at SIGTERM.
-            process.send_signal(signal.SIGINT if "postgres" in command[0] else signal.SIGTERM)
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _group(user: str | None) -> int | None:
-    return None if user is None else pwd.getpwnam(user).pw_gid
-
-
-def _none(user: str | None) -> list[str] | None:
-    return None if user is None else []
+def _serving(
+    command: list[str], folder: str, user: str | None, answers: Callable[[], bool]
+) -> Iterator[None]:
+    # SIGINT is PostgreSQL's fast shutdown; MariaDB stops at SIGTERM.
+    end = signal.SIGINT if "postgres" in command[0] else signal.SIGTERM
+    server = server_programs.Program(
+        command, user, answers, pathlib.Path(folder, "log"), end=end)
+    try:
+        server.start()
+        yield
+    finally:
+        server.stop()
 
 
 if __name__ == "__main__":

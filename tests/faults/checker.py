@@ -1,0 +1,272 @@
+"""Finds what must not be in what clients noted and in what is there in the end.
+
+Every function returns sentences, each about one thing that is wrong.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tests.faults.history import ANYTHING, Answer, Event, Held, Outcome, Version, Write
+
+
+@dataclasses.dataclass
+class _Object:
+    """What an object may be, as far as its client can know.
+
+    :ivar possible: what it may be now.
+    :ivar pending: what it may become later, because of writes without an answer.
+    """
+
+    possible: set[Hashable]
+    pending: set[Hashable] = dataclasses.field(default_factory=set)
+
+    def write(self, write: Write) -> None:
+        if write.outcome is Outcome.DONE:
+            self.possible = {write.value}
+            if write.guarded:
+                self.pending.clear()
+            self.possible |= self.pending
+        elif write.outcome is Outcome.UNKNOWN:
+            self.possible.add(write.value)
+            self.pending.add(write.value)
+
+    def may_be(self, value: Hashable) -> bool:
+        return value in self.possible or ANYTHING in self.possible
+
+    def read(self, value: Hashable) -> None:
+        self.possible = {value} | self.pending
+
+
+def check_objects(
+    events: Iterable[Event], before: Mapping[str, Hashable], absent: Hashable,
+    final: Mapping[str, Hashable],
+) -> list[str]:
+    """Find objects that are not what acknowledged writes made of them.
+
+    :param events: those of one object in their order.
+    :param before: what objects were at first; others were absent.
+    :param absent: what an object is that is not there.
+    :param final: what objects are in the end.
+    """
+    found = []
+    objects: dict[str, _Object] = {}
+    for event in events:
+        if isinstance(event, Version):
+            continue
+        known = objects.setdefault(event.name, _Object({before.get(event.name, absent)}))
+        if isinstance(event, Write):
+            known.write(event)
+        else:
+            if not known.may_be(event.value):
+                found.append(f"{event.name} was read as {_show(event.value)} at {event.began:.3f},"
+                             f" and can only be {_show_all(known.possible)}")
+            known.read(event.value)
+    for name, known in objects.items():
+        value = final.get(name, absent)
+        if not known.may_be(value):
+            found.append(f"{name} is {_show(value)} in the end, and can only be "
+                         f"{_show_all(known.possible)}")
+    strangers = {name for name, value in final.items() if value != absent} - objects.keys()
+    found += [f"{name} is there, and nobody made it" for name in sorted(strangers - set(before))]
+    return found
+
+
+def check_versions(events: Iterable[Event]) -> list[str]:
+    """Find versions of objects that were lower than one that somebody had seen before."""
+    found = []
+    by_name = collections.defaultdict(list)
+    for event in events:
+        if isinstance(event, Version):
+            by_name[event.name].append(event)
+    for name, versions in by_name.items():
+        ended = iter(sorted(versions, key=lambda version: version.ended))
+        earlier, highest = next(ended, None), -1
+        for version in sorted(versions, key=lambda version: version.began):
+            while earlier is not None and earlier.ended < version.began:
+                highest = max(highest, earlier.number)
+                earlier = next(ended, None)
+            if version.number < highest:
+                found.append(f"{name} had version {version.number} at {version.began:.3f}, after "
+                             f"it had {highest}")
+    return found
+
+
+def check_together(
+    events: Iterable[Event], absent: Hashable, final: Mapping[str, Hashable]
+) -> list[str]:
+    """Find groups of new objects of which a part is there in the end.
+
+    Only groups whose objects were not written again.
+    """
+    groups: dict[str, list[Write]] = collections.defaultdict(list)
+    written: collections.Counter[str] = collections.Counter()
+    for event in events:
+        if isinstance(event, Write):
+            written[event.name] += 1
+            if event.together is not None:
+                groups[event.together].append(event)
+    found = []
+    for group, writes in groups.items():
+        if any(written[write.name] > 1 for write in writes):
+            continue
+        there = sum(final.get(write.name, absent) != absent for write in writes)
+        if there not in (0, len(writes)):
+            found.append(f"{group}: {there} of {len(writes)} are there")
+    return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Hold:
+    """What an object had for certain.
+
+    :ivar began: when that was acknowledged.
+    :ivar ended: when something else was asked for.
+    """
+
+    name: str
+    held: Held
+    began: float
+    ended: float
+
+
+def _list_holds(events: Iterable[Event]) -> Iterator[_Hold]:
+    open_: dict[str, Write] = {}
+    for event in events:
+        if not isinstance(event, Write) or event.outcome is Outcome.REFUSED:
+            continue
+        begun = open_.pop(event.name, None)
+        if begun is not None:
+            yield _Hold(event.name, begun.value, begun.ended, event.began)  # type: ignore[arg-type]
+        if event.outcome is Outcome.DONE and event.value:
+            open_[event.name] = event
+    for begun in open_.values():
+        yield _Hold(begun.name, begun.value, begun.ended, math.inf)  # type: ignore[arg-type]
+
+
+def check_capacity(
+    events: Iterable[Event], capacity: Mapping[tuple[str, str], int]
+) -> list[str]:
+    """Find moments in which more was held for certain than a provider has.
+
+    :param capacity: {(provider, resource class): amount}.
+    """
+    steps: dict[tuple[str, str], list[tuple[float, int]]] = collections.defaultdict(list)
+    for hold in _list_holds(events):
+        for provider, resource_class, amount in hold.held:
+            steps[provider, resource_class] += [(hold.began, amount), (hold.ended, -amount)]
+    found = []
+    for key, of_inventory in steps.items():
+        used = 0
+        for moment, step in sorted(of_inventory):
+            used += step
+            if used > capacity.get(key, 0):
+                found.append(f"{' '.join(key)}: {used} of {capacity.get(key, 0)} were held at "
+                             f"{moment:.3f}")
+                break
+    return found
+
+
+def check_quota(
+    events: Sequence[Event], limit: str, before: int, resource_class: str,
+    members: Iterable[str],
+) -> list[str]:
+    """Find claims that were acknowledged although they exceeded every limit that there was.
+
+    :param limit: the name of the limit's object, whose values are integers.
+    :param members: the consumers that count against it.
+    """
+    members = set(members)
+    limits = [event for event in events if isinstance(event, Write) and event.name == limit
+              and event.outcome is not Outcome.REFUSED]
+    holds = list(_list_holds(event for event in events if event.name in members))
+    found = []
+    for name, growth, began, ended in _list_growths(
+            [event for event in events if event.name in members], resource_class):
+        allowed = _find_highest(limits, before, began, ended)
+        used = growth + sum(
+            _count(hold.held, resource_class) for hold in holds
+            if hold.name != name and hold.began <= began and hold.ended >= ended)
+        if used > allowed:
+            found.append(f"{name}: {used} of {resource_class} were used at {ended:.3f}, and "
+                         f"{allowed} were the most that was allowed")
+    return found
+
+
+def _list_growths(
+    events: Iterable[Event], resource_class: str
+) -> Iterator[tuple[str, int, float, float]]:
+    """Yield acknowledged writes after which an object has more for certain than before."""
+    known: dict[str, int | None] = {}
+    for event in events:
+        if not isinstance(event, Write) or event.outcome is Outcome.REFUSED:
+            continue
+        if event.outcome is Outcome.UNKNOWN:
+            known[event.name] = None
+            continue
+        amount = _count(event.value, resource_class)  # type: ignore[arg-type]
+        before = known.get(event.name, 0)
+        known[event.name] = amount
+        if before is not None and amount > before:
+            yield event.name, amount, event.began, event.ended
+
+
+def _find_highest(limits: Sequence[Write], before: int, began: float, ended: float) -> int:
+    """Return the highest value that a limit may have had in some moment of a span."""
+    highest, current = -math.inf, {before}
+    for write in limits:
+        if write.began > ended:
+            break
+        value = {write.value}
+        if write.outcome is Outcome.DONE and write.ended < began:
+            # Earlier ones without an answer may still come.
+            current = value | {each.value for each in limits if each.outcome is Outcome.UNKNOWN
+                               and each.began < ended}
+        else:
+            current |= value
+    highest = max(highest, *current)  # type: ignore[type-var]
+    return int(highest)
+
+
+def _count(held: Held, resource_class: str) -> int:
+    return sum(amount for _, name, amount in held if name == resource_class)
+
+
+def check_answers(answers: Iterable[Answer], most_seconds: float) -> list[str]:
+    """Find answers that no client should get while things go wrong.
+
+    :param most_seconds: how long a request may take.
+    """
+    wrong: collections.Counter[str] = collections.Counter()
+    for answer in answers:
+        if answer.ended - answer.began > most_seconds:
+            wrong[f"{answer.operation}: an answer took more than {most_seconds:g} s"] += 1
+        if answer.status is not None and answer.status >= 500 and answer.status != 503:
+            wrong[f"{answer.operation}: {answer.status}"] += 1
+        if answer.status == 503 and not answer.retry_after:
+            wrong[f"{answer.operation}: 503 without Retry-After"] += 1
+    return [f"{what} ({times} times)" for what, times in sorted(wrong.items())]
+
+
+def find_longest_silence(answers: Iterable[Answer], until: float) -> float:
+    """Return for how many seconds a client had no answer but 503s at most."""
+    last: dict[str, float] = {}
+    longest = 0.0
+    for answer in sorted(answers, key=lambda answer: answer.ended):
+        began = last.setdefault(answer.client, answer.began)
+        if answer.status is not None and answer.status < 500:
+            longest = max(longest, answer.ended - began)
+            last[answer.client] = answer.ended
+    return max([longest, *(until - moment for moment in last.values())])
+
+
+def _show_all(values: Iterable[Any]) -> str:
+    return " or ".join(sorted(map(_show, values)))
+
+
+def _show(value: Any) -> str:
+    return str(sorted(value)) if isinstance(value, frozenset) else repr(value)

@@ -1,0 +1,237 @@
+"""A small cloud on a cluster: API processes, managers, hosts, projects and limits."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import http.client
+import os
+import pathlib
+import signal
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import fixtures
+import sqlalchemy as sa
+
+from placement_core.changes.journal import Journal
+from placement_core.context import Context
+from placement_core.db.database import Database, Settings
+from placement_core.db.metadata import utcnow
+from placement_core.migrations import schema
+from placement_core.placement import tables
+from placement_core.placement.usage import audit
+from placement_core.reservations import records, tables as lease_tables
+from placement_core.testing import factories
+from tests.faults import clients
+from tests.faults.history import History
+from tests.server_programs import Program, find_free_port
+
+_ROOT = pathlib.Path(__file__).parents[2]
+TRAIT = "CUSTOM_FAULTS"
+CLASS = "VCPU"
+#: How many there are of the class on the hot host, and on the others.
+_HOT, _COLD = 60, 24
+_HOSTS, _LEASED_HOSTS = 12, 4
+_LIMITS = (80, 120, 160)
+_FIRST_LIMIT = 120
+_PROJECTS = ("one", "two", "three")
+_OPTIONS = {
+    "OS_API__AUTH_STRATEGY": "noauth2",
+    "OS_LIMITS__ENFORCEMENT_MODEL": "tree",
+    "OS_QUOTA__SERVICE_TYPE": "compute",
+    "OS_QUOTA__COUNT_USAGE_FROM_PLACEMENT": "true",
+    "OS_QUOTA__GUARD": "enforce",
+    # What has to happen within a play, has to happen soon.
+    "OS_PLACEMENT_DATABASE__NETWORK_TIMEOUT_SECONDS": "4",
+    "OS_PLACEMENT_DATABASE__LOCK_TIMEOUT_SECONDS": "10",
+    "OS_PLACEMENT_DATABASE__IDLE_IN_TRANSACTION_TIMEOUT_SECONDS": "5",
+    "OS_RESERVATIONS__EVENT_TIMEOUT_SECONDS": "10",
+}
+
+
+class Cloud(fixtures.Fixture):
+    """Processes of the product, and what they work on.
+
+    :ivar apis: API processes, which listen on ``ports``.
+    :ivar managers: managers of leases.
+    """
+
+    def __init__(self, urls: Sequence[str], *, managers: int = 2) -> None:
+        """Prepare a cloud.
+
+        :param urls: of the database, through each of the cluster's nodes: each has an API
+            process. The first one is asked about the end, too.
+        """
+        super().__init__()
+        self._urls = urls
+        self._count = managers
+
+    def _setUp(self) -> None:
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        schema.create(self._urls[0])
+        self.ports = [find_free_port() for _ in self._urls]
+        self.apis = [
+            self._program(f"api-{number}", url, "serve", "--bind", f"127.0.0.1:{port}",
+                          "--workers", "1", "--no-manager", port=port)
+            for number, (url, port) in enumerate(zip(self._urls, self.ports, strict=True))]
+        self.managers = [
+            self._program(f"manager-{number}", self._urls[number % len(self._urls)], "manager")
+            for number in range(self._count)]
+        for program in (*self.apis, *self.managers):
+            program.begin()
+            self.addCleanup(program.stop)
+        for program in self.apis:
+            program.wait()
+        self._database = Database(Settings(self._urls[0]), Journal())
+        self.addCleanup(self._database.dispose)
+        self._fill()
+
+    def _program(self, name: str, url: str, *command: str, port: int | None = None) -> Program:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+        return Program(
+            [sys.executable, "-m", "placement_core", *command], None,
+            lambda: port is None or is_served(port), self.folder / name, end=signal.SIGTERM,
+            environment={
+                **kept, **_OPTIONS,
+                "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "plugins")]),
+                "OS_PLACEMENT_CONFIG_DIR": str(self.folder),
+                "OS_PLACEMENT_DATABASE__CONNECTION": url})
+
+    @property
+    def context(self) -> Context:
+        """Return a context on the cluster's first node, for what is asked in the end."""
+        return Context(self._database)
+
+    def _fill(self) -> None:
+        ctx = self.context
+        self.hot = factories.provider(
+            ctx, "hot", inventory={CLASS: _HOT}, traits=[TRAIT]).uuid
+        self.hosts = [
+            factories.provider(ctx, f"host-{number}", inventory={CLASS: _COLD},
+                               traits=[TRAIT]).uuid for number in range(_HOSTS)]
+        self.capacity = {(self.hot, CLASS): _HOT, **{(host, CLASS): _COLD for host in self.hosts}}
+        for number in range(_LEASED_HOSTS):
+            factories.provider(ctx, f"leased-{number}", inventory={
+                CLASS: _COLD, "MEMORY_MB": 1024, "DISK_GB": 1024})
+            self._ask("POST", "/v1/os-hosts", {"name": f"leased-{number}"})
+        service = self._ask("POST", "/v3/services", {"service": {
+            "type": "compute", "name": "nova"}})["service"]["id"]
+        domain = self._ask("POST", "/v3/domains", {"domain": {"name": "cloud"}})["domain"]["id"]
+        top = self._make_project("top", domain, None)
+        self.projects = [self._make_project(name, domain, top) for name in _PROJECTS]
+        named = {"service_id": service, "region_id": None, "resource_name": f"class:{CLASS}"}
+        self._ask("POST", "/v3/registered_limits", {"registered_limits": [
+            {**named, "default_limit": _FIRST_LIMIT}]})
+        (limit,) = self._ask("POST", "/v3/limits", {"limits": [
+            {**named, "project_id": top, "resource_limit": _FIRST_LIMIT}]})["limits"]
+        self.limit, self.first_limit = limit["id"], _FIRST_LIMIT
+
+    def _make_project(self, name: str, domain: str, parent: str | None) -> str:
+        made: str = self._ask("POST", "/v3/projects", {"project": {
+            "name": name, "domain_id": domain, "parent_id": parent}})["project"]["id"]
+        return made
+
+    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        asker = clients.Lessor("setting up", self.ports, History(self.folder / "setup"), 0, None)
+        answer, document = asker.ask("set up", method, path, body)
+        assert answer.status in (200, 201), (path, answer, document)
+        return document
+
+    def make_clients(self, history: History, seed: int, stopped: object) -> list[clients.Client]:
+        """Return clients of every kind, which ask nothing yet."""
+        shared = (self.ports, history, seed, stopped)
+        claims = {"projects": self.projects}
+        return [
+            *(clients.Claimer(f"hot {number}", *shared, hosts=[self.hot], **claims)
+              for number in range(3)),
+            *(clients.Claimer(f"spread {number}", *shared, hosts=self.hosts, **claims)
+              for number in range(4)),
+            *(clients.Ganger(f"gangs {number}", *shared, trait=TRAIT, **claims)
+              for number in range(2)),
+            clients.LimitChanger("limits", *shared, limit=self.limit, values=_LIMITS),
+            clients.Watcher("watcher", *shared, providers=[self.hot, *self.hosts[:2]]),
+            *(clients.Lessor(f"lessor {number}", *shared) for number in range(2)),
+        ]
+
+    def read_final(self) -> Mapping[str, Hashable]:
+        """Return what there is of every object that clients change."""
+        allocations, providers, classes = (
+            tables.allocations, tables.resource_providers, tables.resource_classes)
+        held: dict[str, set[tuple[str, str, int]]] = {}
+        with self._database.autocommit.connect() as connection:
+            for row in connection.execute(
+                    sa.select(allocations.c.consumer_id, providers.c.uuid, classes.c.name,
+                              allocations.c.used)
+                    .join(providers, providers.c.id == allocations.c.resource_provider_id)
+                    .join(classes, classes.c.id == allocations.c.resource_class_id)):
+                held.setdefault(row.consumer_id, set()).add((row.uuid, row.name, row.used))
+            leases = connection.scalars(
+                sa.select(lease_tables.leases.c.name)
+                .where(lease_tables.leases.c.deleted_at.is_(None))).all()
+        final: dict[str, Hashable] = {
+            clients.name_consumer(consumer): frozenset(each) for consumer, each in held.items()}
+        shown = self._ask("GET", f"/v3/limits/{self.limit}")["limit"]
+        final[f"limit {self.limit}"] = shown["resource_limit"]
+        return final | {f"lease {name}": "there" for name in leases}
+
+    def check_database(self) -> list[str]:
+        """Find what is wrong in the database by itself."""
+        found = [f"audit: {finding}" for finding in audit.audit(self.context, repair=False)]
+        with self._database.autocommit.connect() as connection:
+            found += _check_overlaps(connection) + _check_effects(connection)
+        return found
+
+    def count_late(self, seconds: int) -> int:
+        """Return how many events of leases have been due for some time, and are not done."""
+        events = lease_tables.lease_events
+        with self._database.autocommit.connect() as connection:
+            count: int = connection.scalar(
+                sa.select(sa.func.count()).select_from(events).where(
+                    events.c.status != records.DONE,
+                    events.c.due_at <= utcnow() - datetime.timedelta(seconds=seconds)))
+        return count
+
+    def read_log(self, name: str) -> str:
+        """Return what a process has said."""
+        return (self.folder / name).read_text(errors="replace")
+
+
+def _check_overlaps(connection: sa.Connection) -> list[str]:
+    """Find bookings that overlap on a host although one of them is of the whole host."""
+    bookings = lease_tables.computehost_allocations
+    one, other = bookings.alias(), bookings.alias()
+    return [
+        f"host {row.computehost_id} is booked twice: {row.reservation_id}, {row.other}"
+        for row in connection.execute(
+            sa.select(one.c.computehost_id, one.c.reservation_id,
+                      other.c.reservation_id.label("other"))
+            .join(other, sa.and_(
+                other.c.computehost_id == one.c.computehost_id,
+                other.c.reservation_id != one.c.reservation_id,
+                other.c.start_second < one.c.end_second,
+                one.c.start_second < other.c.end_second))
+            .where(one.c.whole))]
+
+
+def _check_effects(connection: sa.Connection) -> list[str]:
+    """Find events of leases that had their effect more than once."""
+    notices = lease_tables.lease_notices
+    count = sa.func.count()
+    return [
+        f"lease {row.lease_id}: {row.event} {row.number} times"
+        for row in connection.execute(
+            sa.select(notices.c.lease_id, notices.c.event, count.label("number"))
+            .group_by(notices.c.lease_id, notices.c.event).having(count > 1))]
+
+
+def is_served(port: int) -> bool:
+    """Say whether a process answers there, and reaches its database."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=3)
+    with contextlib.closing(connection):
+        try:
+            connection.request("GET", "/readiness")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False

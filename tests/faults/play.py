@@ -1,0 +1,227 @@
+"""A play: a load of clients, one disturbance after the other, and what came of it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import pathlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from tests.faults import checker, cloud as clouds, disturbances
+from tests.faults.disturbances import Disturbance
+from tests.faults.history import History, Outcome, Write
+from tests.server_programs import NoServerError
+
+#: Until all processes serve again after a disturbance.
+RECOVERY_SECONDS = 30
+#: No answer may take longer while things go wrong.
+MOST_SECONDS = 30
+#: Between two disturbances.
+_QUIET_SECONDS = 2
+#: Until all that is due is done, in the end.
+_DUE_SECONDS = 90
+#: Events that are due for so long are late.
+_LATE_SECONDS = 30
+
+
+class Cluster(Protocol):
+    """A database, and what may happen to it.
+
+    :ivar urls: of the database, one for each API process.
+    :ivar halting: whether it bounds what a stopped process keeps from others.
+    """
+
+    urls: Sequence[str]
+    halting: bool
+
+    def list_disturbances(self) -> list[Disturbance]:
+        """Return what may happen."""
+
+
+@dataclasses.dataclass
+class Report:
+    """What came of a play.
+
+    :ivar happened: {disturbance: how often}.
+    :ivar back: after how many seconds all processes served again, at most.
+    :ivar statuses: {operation: {status or "none": how often}}.
+    :ivar writes: {outcome: how many writes of single objects}.
+    :ivar silence: for how many seconds a client had no answer but 503s, at most.
+    :ivar slowest: how many seconds an answer took at most.
+    :ivar wrong: what must not be, in sentences.
+    """
+
+    kind: str
+    seed: int
+    seconds: float
+    happened: Mapping[str, int]
+    back: float
+    statuses: Mapping[str, Mapping[str, int]]
+    writes: Mapping[str, int]
+    silence: float
+    slowest: float
+    wrong: Sequence[str]
+
+    def write_json(self) -> str:
+        """Return it for programs."""
+        return json.dumps(dataclasses.asdict(self), indent=1)
+
+    def write_text(self) -> str:
+        """Return it for people."""
+        done = self.writes.get(Outcome.DONE.value, 0)
+        lines = [
+            f"{self.kind}, seed {self.seed}, {self.seconds:.0f} s:",
+            f"  {done} writes acknowledged, {self.writes.get(Outcome.REFUSED.value, 0)} refused, "
+            f"{self.writes.get(Outcome.UNKNOWN.value, 0)} without a word; "
+            f"{len(self.wrong) or 'nothing'} wrong",
+            f"  longest silence of a client {self.silence:.1f} s, slowest answer "
+            f"{self.slowest:.1f} s, all processes back after {self.back:.1f} s at most",
+            *(f"  {times} × {name}" for name, times in sorted(self.happened.items())),
+            *(f"  {operation}: " + ", ".join(
+                f"{status} {times}" for status, times in sorted(statuses.items()))
+              for operation, statuses in sorted(self.statuses.items())),
+            *(f"  WRONG: {sentence}" for sentence in self.wrong),
+        ]
+        return "\n".join(lines)
+
+
+def play(
+    kind: str, cluster: Cluster, cloud: clouds.Cloud, *, seconds: float, seed: int,
+    folder: pathlib.Path, say: Callable[[str], None], recovery: float = RECOVERY_SECONDS,
+) -> Report:
+    """Let it happen.
+
+    :param seconds: for how long disturbances begin.
+    :param recovery: within so many seconds all processes have to serve again.
+    :param folder: where the history is written.
+    :param say: is told what happens.
+    """
+    history = History(folder / "history.jsonl")
+    stopped = threading.Event()
+    clients = cloud.make_clients(history, seed, stopped)
+    director = _Director(cluster, cloud, random.Random(seed), say, recovery)
+    began = time.monotonic()
+    threads = [threading.Thread(target=client.run, name=client.name, daemon=True)
+               for client in clients]
+    for thread in threads:
+        thread.start()
+    try:
+        director.disturb_for(seconds)
+        # Without a disturbance at last: everybody has to be answered again.
+        time.sleep(_QUIET_SECONDS)
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join(2 * MOST_SECONDS)
+    ended = time.monotonic()
+    wrong = [f"client {client.name}: {client.failure!r}" for client in clients if client.failure]
+    wrong += [f"client {thread.name} waits for an answer" for thread in threads
+              if thread.is_alive()]
+    wrong += director.wrong + _wait_for_events(cloud) + _check(cloud, history)
+    history.close()
+    return _report(kind, seed, ended - began, director, history, ended, wrong)
+
+
+class _Director:
+    """Lets one disturbance after the other happen, in an order of chance."""
+
+    def __init__(
+        self, cluster: Cluster, cloud: clouds.Cloud, chance: random.Random,
+        say: Callable[[str], None], recovery: float,
+    ) -> None:
+        self._kinds = (cluster.list_disturbances(), disturbances.list_for_processes(
+            cloud.apis, cloud.managers, halting=cluster.halting))
+        self._cloud = cloud
+        self._chance = chance
+        self._say = say
+        self._recovery = recovery
+        self.happened: collections.Counter[str] = collections.Counter()
+        self.back = 0.0
+        self.wrong: list[str] = []
+
+    def disturb_for(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        for disturbance in self._choose():
+            time.sleep(_QUIET_SECONDS)
+            if time.monotonic() > deadline:
+                return
+            self._let(disturbance)
+
+    def _choose(self) -> Iterator[Disturbance]:
+        """Yield disturbances of the database and of processes in turns, each once in a round."""
+        rounds = [self._shuffle(kind) for kind in self._kinds]
+        while True:
+            yield from map(next, rounds)
+
+    def _shuffle(self, kind: Sequence[Disturbance]) -> Iterator[Disturbance]:
+        while True:
+            yield from self._chance.sample(kind, len(kind))
+
+    def _let(self, disturbance: Disturbance) -> None:
+        self._say(disturbance.name)
+        self.happened[disturbance.name] += 1
+        try:
+            with disturbance.during():
+                time.sleep(disturbance.seconds)
+        except NoServerError as error:
+            self.wrong.append(f"{disturbance.name}: {error}")
+        began = time.monotonic()
+        while not all(map(clouds.is_served, self._cloud.ports)):
+            if time.monotonic() - began > self._recovery:
+                self.wrong.append(f"{disturbance.name}: not all API processes serve again after "
+                                  f"{self._recovery:g} s")
+                return
+            time.sleep(0.1)
+        self.back = max(self.back, time.monotonic() - began)
+
+
+def _wait_for_events(cloud: clouds.Cloud) -> list[str]:
+    deadline = time.monotonic() + _DUE_SECONDS
+    while late := cloud.count_late(_LATE_SECONDS):
+        if time.monotonic() > deadline:
+            return [f"{late} events of leases are late, and managers run"]
+        time.sleep(0.5)
+    return []
+
+
+def _check(cloud: clouds.Cloud, history: History) -> list[str]:
+    final = cloud.read_final()
+    limit = f"limit {cloud.limit}"
+    events = history.events
+    nothing: dict[str, Any] = {"": None}
+    consumers = [event for event in events if event.name.startswith("consumer")]
+    others = [event for event in events if not event.name.startswith("consumer")]
+    return [
+        *checker.check_objects(consumers, {}, frozenset(), {
+            name: value for name, value in final.items() if name.startswith("consumer")}),
+        *checker.check_objects(others, {**nothing, limit: cloud.first_limit}, None, {
+            name: value for name, value in final.items() if not name.startswith("consumer")}),
+        *checker.check_versions(events),
+        *checker.check_together(events, frozenset(), final),
+        *checker.check_capacity(consumers, cloud.capacity),
+        *checker.check_quota(events, limit, cloud.first_limit, clouds.CLASS,
+                             {event.name for event in consumers}),
+        *checker.check_answers(history.answers, MOST_SECONDS),
+        *cloud.check_database(),
+    ]
+
+
+def _report(
+    kind: str, seed: int, seconds: float, director: _Director, history: History, ended: float,
+    wrong: Sequence[str],
+) -> Report:
+    statuses: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for answer in history.answers:
+        statuses[answer.operation][str(answer.status or "none")] += 1
+    writes = collections.Counter(
+        event.outcome.value for event in history.events if isinstance(event, Write))
+    return Report(
+        kind, seed, seconds, dict(director.happened), director.back,
+        {operation: dict(counts) for operation, counts in statuses.items()}, dict(writes),
+        checker.find_longest_silence(history.answers, ended),
+        max(answer.ended - answer.began for answer in history.answers), wrong)
