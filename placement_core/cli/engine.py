@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from oslo_config import cfg
 
@@ -25,7 +25,7 @@ _VERDICTS = {
 _WIDTHS = (7, 23)
 
 
-class CheckEngine(base.Lister):
+class CheckEngine(base.Checker):
     """Check whether a database engine does what this service needs to be correct.
 
     Creates tables whose names begin with placement_core_engine_check, works on them with
@@ -34,6 +34,7 @@ class CheckEngine(base.Lister):
     (the engine works, with a limitation) or failed (expected and seen). Takes some ten seconds.
 
     Exit code 0: the engine is supported. 1: with limitations. 2: it is not.
+    255: the checks did not run.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -78,10 +79,3 @@ class CheckEngine(base.Lister):
         details = f": {result.details}" if result.details else ""
         self.say(f"{result.status.value:{_WIDTHS[0]}} {result.name:{_WIDTHS[1]}} "
                  f"{result.rule}{details}")
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
-        data: Iterable[Sequence[object]],
-    ) -> int:
-        """Print the results, unless each was printed already."""
-        return super().produce_output(parsed_args, column_names, data) if column_names else 0

@@ -144,7 +144,6 @@ def committed_is_seen_at_once(trial: Trial) -> None:
 def rollback_undoes_all(trial: Trial) -> None:
     """A transaction that fails leaves nothing."""
     row_id = trial.insert("one")
-
     with contextlib.suppress(Undo), db.write(trial.context()) as session:
         trial.add(session, row_id)
         insert_row(session, trial.tables, "two")

@@ -52,11 +52,14 @@ def tables_are_transactional(trial: Trial) -> None:
 
 def commits_are_durable(trial: Trial) -> None:
     """What was acknowledged survives a crash."""
+    risks = []
     for setting, select, safe, loss in _DURABILITY[trial.dialect]:
         with db.write(trial.context()) as session:
             value = session.connection.exec_driver_sql(select).scalar()
         if str(value) not in safe:
-            raise Limited(f"{setting} is {value}: {loss}")
+            risks.append(f"{setting} is {value}: {loss}")
+    if risks:
+        raise Limited("; ".join(risks))
 
 
 _LAST = "a crash of the machine may lose the last commits that clients were told of"

@@ -87,7 +87,7 @@ class TestCheckEngine(test_commands.CommandTestCase):
             ("sqlite:////nonexistent/x.sqlite", "sqlite:////nonexistent/x.sqlite"),
         ):
             done = commands.run("db", "check-engine", url, connection=self.connection)
-            self.assertEqual((1, "", 1), (
+            self.assertEqual((255, "", 1), (
                 done.returncode, done.stdout, done.stderr.count("\n")), done.stderr)
             self.assertIn(f"URL = {shown}: ", done.stderr)
             self.assertNotIn(_PASSWORD, done.stderr)
@@ -95,6 +95,6 @@ class TestCheckEngine(test_commands.CommandTestCase):
     def test_no_url(self) -> None:
         for url in ("nonsense", f"oracle://me:{_PASSWORD}@h/d", f"mysql://me:{_PASSWORD}@@h/d"):
             done = commands.run("db", "check-engine", url, connection=self.connection)
-            self.assertEqual((1, 1), (done.returncode, done.stderr.count("\n")), done.stderr)
+            self.assertEqual((255, 1), (done.returncode, done.stderr.count("\n")), done.stderr)
             self.assertRegex(done.stderr, "URL( = .*)?: expected ")
             self.assertNotIn(_PASSWORD, done.stderr)
