@@ -47,7 +47,8 @@ class Trial:
         url = resolve_url(settings)
         if url.get_backend_name() == "sqlite":
             # Beside the service's file, which others may be writing to.
-            self._file = f"{url.database}-{tables.PREFIX}-{self._suffix}"
+            path = (url.database or "").removeprefix("file:").partition("?")[0]
+            self._file = f"{path}-{tables.PREFIX}-{self._suffix}"
             self._settings = dataclasses.replace(
                 self._settings, sqlite_create=True,
                 connection=f"sqlite:///{self._file}", connection_parameters="")
