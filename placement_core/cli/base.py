@@ -42,6 +42,8 @@ _FLAT = ("csv", "value", "shell")
 
 #: How many records of a long list are read at a time.
 _PAGE = 1000
+#: The exit code when checks did not run, as in every OpenStack service.
+_CHECKS_FAILED = 255
 #: How many characters a bar has.
 _BAR = 20
 
@@ -172,6 +174,30 @@ class Lister(Configured, lister.Lister):
             _make_cells, parsed_args.formatter)
         return super().produce_output(
             parsed_args, column_names, [make_cells(row) for row in rows])
+
+
+class Checker(Lister):
+    """A command that checks something: 0, 1 and 2 are the exit codes of its results.
+
+    For people it may print each result itself, and return no columns then.
+    """
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; if the checks themselves fail, its exit code tells that apart."""
+        try:
+            return super().run(parsed_args)
+        except Exception as error:
+            if self.app.options.debug:
+                raise
+            self.note(str(error).strip().partition("\n")[0])
+            return _CHECKS_FAILED
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
+        data: Iterable[Sequence[object]],
+    ) -> int:
+        """Print the results, unless the command did."""
+        return super().produce_output(parsed_args, column_names, data) if column_names else 0
 
 
 class Shower(Configured, show.ShowOne):

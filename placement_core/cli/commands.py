@@ -22,6 +22,7 @@ COMMANDS = {
     "db version": "database:ShowDatabaseVersion",
     "db release": "database:ReleaseDatabase",
     "db audit": "database:AuditDatabase",
+    "db check-engine": "engine:CheckEngine",
     "db online-data-migrations": "database:RunOnlineMigrations",
     # As upstream's placement-manage spells it.
     "db online_data_migrations": "database:RunOnlineMigrations",

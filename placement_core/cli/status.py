@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
@@ -21,25 +21,13 @@ from placement_core.placement.usage import audit
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
 _SUCCESS = upgradecheck.Result(upgradecheck.Code.SUCCESS)
-#: The exit code when the checks themselves fail, as in every OpenStack service.
-_ERROR = 255
 
 
-class CheckUpgrade(base.Lister):
+class CheckUpgrade(base.Checker):
     """Check whether the database and the configuration are ready for this version.
 
     Exit code 0: ready. 1: warnings. 2: failures. 255: the checks did not run.
     """
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command."""
-        try:
-            return super().run(parsed_args)
-        except Exception as error:
-            if self.app.options.debug:
-                raise
-            self.note(str(error).strip().partition("\n")[0])
-            return _ERROR
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the checks; without ``-f`` they print what every OpenStack service prints."""
@@ -51,13 +39,6 @@ class CheckUpgrade(base.Lister):
         self.exit_code = max(int(result.code) for _, result in results)
         return ("check", "result", "details"), [
             (name, result.code.name.lower(), result.details) for name, result in results]
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str],
-        data: Iterable[Sequence[object]],
-    ) -> int:
-        """Print the results, unless the checks did."""
-        return super().produce_output(parsed_args, column_names, data) if column_names else 0
 
 
 class UpgradeChecks(upgradecheck.UpgradeCommands):

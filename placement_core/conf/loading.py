@@ -33,6 +33,7 @@ def load(
     config_files: Sequence[str] | None = None,
     config_dirs: Sequence[str] | None = None,
     embedded: bool = False,
+    connection: str | None = None,
 ) -> cfg.ConfigOpts:
     """Read the service's options.
 
@@ -42,6 +43,7 @@ def load(
     :param config_dirs: instead of ``placement.conf.d`` beside it.
     :param embedded: whether to use ``placement.sqlite`` in the working directory, if it exists
         and no configuration file is read.
+    :param connection: instead of that of ``[placement_database]``, wherever it is set.
     :raises errors.ConfigurationError: an option is missing or not valid, or a file or ``argv``
         cannot be parsed; the message is one line.
     """
@@ -58,6 +60,8 @@ def load(
             "connection", f"sqlite:///{pathlib.Path(_EMBEDDED).absolute()}", "placement_database")
         # Without a configuration there are no cells to count in.
         conf.set_default("count_usage_from_placement", True, "quota")
+    if connection is not None:
+        conf.set_override("connection", connection, "placement_database")
     try:
         conf(
             list(argv),

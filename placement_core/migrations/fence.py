@@ -10,7 +10,7 @@ created are fenced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
@@ -33,14 +33,13 @@ _TRIGGERS = {
 _MYSQL_TRIGGERS = (
     "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()")
 
-_POSTGRESQL_FUNCTION = f"""
-CREATE OR REPLACE FUNCTION {_NAME}() RETURNS trigger LANGUAGE plpgsql AS $$
+_POSTGRESQL_FUNCTION_BODY = f"""
 BEGIN
   IF current_setting('{drivers.POSTGRESQL_MARK}', true) IS DISTINCT FROM 'on' THEN
     RAISE EXCEPTION '{_REFUSAL}';
   END IF;
   RETURN NULL;
-END $$
+END
 """
 
 
@@ -53,8 +52,7 @@ def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
     """
     remove(connection)
     try:
-        for statement in _build_triggers(connection.dialect.name):
-            connection.exec_driver_sql(statement)
+        create_triggers(connection, TABLES)
     except (db_exception.DBError, sa.exc.DBAPIError) as error:
         if connection.dialect.name not in ("mysql", "mariadb"):
             raise
@@ -64,6 +62,18 @@ def put_up(connection: sa.Connection, say: Callable[[str], None]) -> None:
             f"({str(error).partition(chr(10))[0]}). Inserts of an old Placement service "
             "will fail, its updates and deletes will not: make sure that none is running."
         )
+
+
+def create_triggers(
+    connection: sa.Connection, tables: Sequence[str], name: str = _NAME
+) -> None:
+    """Create the triggers of some tables.
+
+    :param name: of the triggers or what their names begin with, and of PostgreSQL's function.
+    :raises oslo_db.exception.DBError: the server does not let us.
+    """
+    for statement in _build_triggers(connection.dialect.name, tables, name):
+        connection.exec_driver_sql(statement)
 
 
 def remove(connection: sa.Connection) -> None:
@@ -89,13 +99,16 @@ def _list_triggers(connection: sa.Connection) -> list[str]:
     return [name for name in connection.scalars(sa.text(query)) if name.startswith(_NAME)]
 
 
-def _build_triggers(dialect: str) -> Iterator[str]:
+def _build_triggers(dialect: str, tables: Sequence[str], name: str) -> Iterator[str]:
     if dialect == "postgresql":
-        yield _POSTGRESQL_FUNCTION
-        for table in TABLES:
+        yield (
+            f"CREATE OR REPLACE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql "
+            f"AS $${_POSTGRESQL_FUNCTION_BODY}$$"
+        )
+        for table in tables:
             yield (
-                f"CREATE TRIGGER {_NAME} BEFORE INSERT OR UPDATE OR DELETE ON {table} "
-                f"FOR EACH STATEMENT EXECUTE FUNCTION {_NAME}()"
+                f"CREATE TRIGGER {name} BEFORE INSERT OR UPDATE OR DELETE ON {table} "
+                f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
             )
         return
     if dialect == "sqlite":
@@ -107,9 +120,9 @@ def _build_triggers(dialect: str) -> Iterator[str]:
             f"BEGIN IF {drivers.MYSQL_MARK} IS NULL THEN SIGNAL SQLSTATE '45000' "
             f"SET MESSAGE_TEXT = '{_REFUSAL}'; END IF; END"
         )
-    for table in TABLES:
+    for table in tables:
         for event in _EVENTS:
             yield (
-                f"CREATE TRIGGER {_NAME}_{table}_{event} "
+                f"CREATE TRIGGER {name}_{table}_{event} "
                 f"BEFORE {event.upper()} ON {table} FOR EACH ROW {body}"
             )

@@ -7,7 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import operations
 
-_MYSQL: dict[str, Any] = {
+#: What all tables have on MySQL.
+MYSQL_OPTIONS: dict[str, Any] = {
     "mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
@@ -27,7 +28,7 @@ def create_table(
     """
     stamps = (sa.Column("created_at", sa.DateTime), sa.Column("updated_at", sa.DateTime))
     if not sa.inspect(on.get_bind()).has_table(name):
-        on.create_table(name, *(stamps if times else ()), *items, **_MYSQL, **options)
+        on.create_table(name, *(stamps if times else ()), *items, **MYSQL_OPTIONS, **options)
     for index, columns in (indexes or {}).items():
         create_index(on, index, name, columns)
 
