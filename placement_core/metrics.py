@@ -71,7 +71,7 @@ class _Metrics:
 
     def __init__(self) -> None:
         # Imported here, because it reads the folder from the environment on import.
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
         self.registry = registry = CollectorRegistry()
         self._names: set[str] = set()
@@ -79,6 +79,15 @@ class _Metrics:
             "placement_core_http_request_seconds",
             "How long answers took, by API, method and class of status.",
             ("api", "method", "status"), registry=registry, buckets=_REQUEST_BUCKETS))
+        self.operations = _Series(Summary(
+            "placement_core_http_operation_seconds",
+            "How long answers took, by API, operation (method and path template; none: the "
+            "request was refused before it met one) and class of status.",
+            ("api", "operation", "status"), registry=registry))
+        self.refusals = _Series(Counter(
+            "placement_core_http_refusals_total",
+            "Answers that are errors, by the error's code and the status.",
+            ("code", "status"), registry=registry))
         self.counts = _Series(Counter(
             "placement_core_usage_counts_total",
             "How often usage was counted: what was asked, by whom it was counted, and whether "
@@ -159,6 +168,11 @@ def start() -> None:
         raise errors.ConfigurationError(
             f"{FOLDER_VARIABLE} = {folder}: expected a folder that can be written to, because "
             "[metrics] enabled = true")
+    # Imported here, as in ``_Metrics``. A series for the time at which another one was created
+    # would double most of them.
+    from prometheus_client import disable_created_metrics
+
+    disable_created_metrics()
     _metrics = _Metrics()
 
 
@@ -194,14 +208,30 @@ def _require_one_process(app: WSGIApplication) -> WSGIApplication:
     return answer
 
 
-def count_request(api: str, method: str, status: str, seconds: float) -> None:
+def count_request(
+    operation: tuple[str, str], method: str, status: str, seconds: float
+) -> None:
     """Count a request.
 
+    :param operation: (name of the API, name of the operation).
     :param status: three digits and the reason.
     """
     if _metrics is not None:
+        api, name = operation
+        status_class = f"{status[0]}xx"
         _metrics.requests[
-            api, method if method in _METHODS else _OTHER, f"{status[0]}xx"].observe(seconds)
+            api, method if method in _METHODS else _OTHER, status_class].observe(seconds)
+        _metrics.operations[api, name, status_class].observe(seconds)
+
+
+def count_refusal(code: str, status: str) -> None:
+    """Count an answer that is an error.
+
+    :param code: of an ``errors.Error``.
+    :param status: three digits.
+    """
+    if _metrics is not None:
+        _metrics.refusals[code, status].inc()
 
 
 def count_counting(

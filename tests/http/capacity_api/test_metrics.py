@@ -100,6 +100,39 @@ class TestMetrics(ClaimsTestCase):
             self.v3("GET", "/limits", status=200)
             self.assertEqual(
                 number, self.numbers("http_request_seconds_count")["limits", "GET", "2xx"])
+            self.assertEqual(
+                number,
+                self.numbers("http_operation_seconds_count")["limits", "GET /v3/limits", "2xx"])
+
+    def test_operations(self) -> None:
+        """The template of the path, however it is spelled; none where the request met none."""
+        before = self.numbers("http_operation_seconds_count")
+        uuid = factories.new_uuid()
+        for path in (f"/resource_providers/{uuid}", f"/resource_providers/{self.host}"):
+            self.ask("GET", path)
+        self.ask("PATCH", f"/resource_providers/{self.host}")
+        self.ask("GET", "/resource_providers", token=None)
+        self.v3("HEAD", "/limits/", status=200)
+        show = "GET /resource_providers/{uuid}"
+        after = self.numbers("http_operation_seconds_count")
+        self.assertEqual(
+            {("placement", show, "4xx"): 1, ("placement", show, "2xx"): 1,
+             ("placement", "none", "4xx"): 2, ("limits", "GET /v3/limits", "2xx"): 1},
+            {key: value - before.get(key, 0) for key, value in after.items()
+             if value != before.get(key, 0)})
+
+    def test_refusals(self) -> None:
+        before = self.numbers("http_refusals_total")
+        self.ask("GET", "/resource_providers", token=None)
+        self.ask("PATCH", "/resource_providers")
+        self.claims("POST", "", self.body(9), status=403)
+        self.claims("GET", f"/{factories.new_uuid()}", status=404)
+        after = self.numbers("http_refusals_total")
+        self.assertEqual(
+            {("placement.undefined_code", "401"): 1, ("placement.undefined_code", "405"): 1,
+             ("placement.quota.exceeded", "403"): 1, ("claim.not_found", "404"): 1},
+            {key: value - before.get(key, 0) for key, value in after.items()
+             if value != before.get(key, 0)})
 
 
 class TestAudit(TestMetrics):
