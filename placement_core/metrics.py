@@ -30,6 +30,9 @@ GangOutcome = Literal["claimed", "no_room", "over_limit", "failed"]
 ClaimEvent = Literal["taken", "held", "confirmed", "expired", "released"]
 #: ``failed``: it is retried; ``given_up``: it is not.
 LeaseEventFailure = Literal["failed", "given_up"]
+#: ``deadlock``: the database rolled the transaction back, for that or to keep the order of
+#: transactions; ``changed_rows``: we did, because another one had changed what it read.
+RetryCause = Literal["deadlock", "changed_rows", "connection"]
 
 #: How many sources and cells get a series of their own; later ones are ``other``.
 _MOST_NAMES = 200
@@ -47,6 +50,13 @@ _LATENESS_BUCKETS = (.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 _SEARCH_BUCKETS = (1, 2, 3, 4, 8)
 #: Upper bounds in writes.
 _GROUP_BUCKETS = (2, 4, 8, 16, 32, 64, 128)
+
+#: From a COMMIT without a disk to the default of ``lock_timeout``.
+_DATABASE_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+#: From the shortest time that is called waiting on.
+_LOCK_WAIT_BUCKETS = (.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+#: A round trip that writes takes less if it waits for no lock.
+_SHORTEST_LOCK_WAIT_SECONDS = .005
 
 _Metric = TypeVar("_Metric", bound="MetricWrapperBase")
 
@@ -88,6 +98,18 @@ class _Metrics:
             "placement_core_http_refusals_total",
             "Answers that are errors, by the error's code and the status.",
             ("code", "status"), registry=registry))
+        self.commits = Histogram(
+            "placement_core_database_commit_seconds", "How long COMMIT took.",
+            registry=registry, buckets=_DATABASE_BUCKETS)
+        self.lock_waits = Histogram(
+            "placement_core_database_lock_wait_seconds",
+            "How long writing transactions waited for locks: the slowest round trip that wrote "
+            "something, or SQLite's BEGIN, if it took 5 ms or more.", registry=registry,
+            buckets=_LOCK_WAIT_BUCKETS)
+        self.retries = _Series(Counter(
+            "placement_core_database_retries_total",
+            "Transactions that were repeated, by cause: deadlock, changed_rows, connection.",
+            ("cause",), registry=registry))
         self.counts = _Series(Counter(
             "placement_core_usage_counts_total",
             "How often usage was counted: what was asked, by whom it was counted, and whether "
@@ -232,6 +254,27 @@ def count_refusal(code: str, status: str) -> None:
     """
     if _metrics is not None:
         _metrics.refusals[code, status].inc()
+
+
+def observe_commit(seconds: float) -> None:
+    """Observe a COMMIT."""
+    if _metrics is not None:
+        _metrics.commits.observe(seconds)
+
+
+def observe_lock_wait(seconds: float) -> None:
+    """Observe how long a transaction waited for the locks of others, if it did.
+
+    :param seconds: of its slowest round trip that may have waited.
+    """
+    if _metrics is not None and seconds >= _SHORTEST_LOCK_WAIT_SECONDS:
+        _metrics.lock_waits.observe(seconds)
+
+
+def count_retry(cause: RetryCause) -> None:
+    """Count a transaction that is repeated."""
+    if _metrics is not None:
+        _metrics.retries[cause,].inc()
 
 
 def count_counting(

@@ -33,6 +33,9 @@ class TestOff(MetricsTestCase):
         metrics.set_room({("VCPU", "free"): 5})
         metrics.observe_gang("claimed", 1)
         metrics.observe_write_group(5, 2)
+        metrics.observe_commit(0.1)
+        metrics.observe_lock_wait(0.1)
+        metrics.count_retry("deadlock")
         metrics.start()
         counted = scraping.numbers(scraping.shown()[1])
         self.assertEqual({}, {name: number for name, number in counted.items() if number})
@@ -91,6 +94,11 @@ class TestSeries(MetricsTestCase):
     def test_no_series_tells_when_another_one_was_created(self) -> None:
         metrics.count_request(("limits", "none"), "GET", "200 OK", 0.1)
         self.assertNotIn("_created", scraping.shown()[1])
+
+    def test_short_round_trips_wait_for_no_lock(self) -> None:
+        for seconds in (0.0, 0.004, 0.005, 1.0):
+            metrics.observe_lock_wait(seconds)
+        self.assertEqual({(): 2}, self.numbers("database_lock_wait_seconds_count"))
 
     def test_room(self) -> None:
         """What is gone is 0."""
