@@ -30,10 +30,12 @@ def numbers(text: str) -> Numbers:
         if not sample.name.endswith(("_bucket", "_created"))}
 
 
-def shown(**environ: object) -> tuple[str, str]:
+def shown(
+    read_state: Callable[[], metrics.State] = dict, **environ: object
+) -> tuple[str, str]:
     """Return the status and the text that this process shows."""
     statuses = []
-    (body,) = metrics.make_page()(
+    (body,) = metrics.make_page(read_state)(
         {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "QUERY_STRING": "", **environ},
         lambda status, _headers, *_: statuses.append(status))
     return statuses[0], body.decode()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +10,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 from placement_core import errors, metrics
 from placement_core.http import requestlog
 from placement_core.http.apis import ApisByPath
+from placement_core.monitoring.process import ProcessNotes
 
 #: The operation of requests that meet none.
 _NO_OPERATION = "none"
@@ -20,26 +19,20 @@ _NO_OPERATION = "none"
 class RequestMetrics:
     """WSGI middleware before authentication, so that refused requests count, too.
 
-    :ivar in_flight: how many requests this process is working on.
+    :param notes: know how many requests there are at a time.
     """
 
-    def __init__(self, app: WSGIApplication, apis: ApisByPath) -> None:
+    def __init__(self, app: WSGIApplication, apis: ApisByPath, notes: ProcessNotes) -> None:
         self._app = app
         self._apis = apis
-        self._renew()
-        os.register_at_fork(after_in_child=self._renew)
-
-    def _renew(self) -> None:
-        self._lock = threading.Lock()
-        self.in_flight = 0
+        self._notes = notes
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         started = time.perf_counter()
-        with self._lock:
-            self.in_flight += 1
+        self._notes.begin_request()
         # The server's answer when an exception reaches it.
         last_status = "500"
 
@@ -51,8 +44,7 @@ class RequestMetrics:
         try:
             return self._app(environ, note_status)
         finally:
-            with self._lock:
-                self.in_flight -= 1
+            self._notes.end_request()
             operation = environ.get(requestlog.OPERATION_KEY)
             if operation is None:
                 operation = self._apis.find(environ.get("PATH_INFO", "")).name, _NO_OPERATION

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import fixtures
 
 from placement_core import metrics
+from placement_core.http.leases_api.representations import LEASE
 from placement_core.testing import factories
 from tests import scraping
 from tests.http import base
@@ -133,6 +136,40 @@ class TestMetrics(ClaimsTestCase):
              ("placement.quota.exceeded", "403"): 1, ("claim.not_found", "404"): 1},
             {key: value - before.get(key, 0) for key, value in after.items()
              if value != before.get(key, 0)})
+
+
+    def test_state_of_the_service(self) -> None:
+        self.assertEqual(1, self.numbers("database_answers")[()])
+        self.assertEqual(0, self.numbers("managers")[()])
+        self.assertLess(0, self.numbers("index_providers")[()])
+
+    def test_numbers_of_the_process(self) -> None:
+        """The first request starts to note them."""
+        self.ask("GET", "/resource_providers")
+        deadline = time.monotonic() + 20
+        while not self.numbers("threads").get((), 0):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        self.assertEqual(
+            {(pool, state) for pool in ("writer", "snapshot", "autocommit", "reads")
+             for state in ("in_use", "idle", "limit")} - {("reads", "limit")},
+            self.numbers("database_connections").keys())
+
+    def test_what_a_manager_sets(self) -> None:
+        self.due(amount=6)
+        tasks = {task.name: task for task in self.services.manager(LEASE)._tasks}
+        for name in ("metrics of quota", "metrics of an audit", "heartbeat"):
+            tasks[name].do(self.services.context())
+        self.assertEqual(0.75, self.numbers("quota_fullest_ratio")["class:VCPU",])
+        self.assertEqual({(percent, "class:VCPU"): 0 for percent in ("80", "95", "100")},
+                         self.numbers("quota_projects_over"))
+        self.assertEqual({(): 0}, self.numbers("audit_findings"))
+        with self.services.database.writer.begin() as connection:
+            connection.exec_driver_sql("UPDATE inventories SET used = used + 1")
+        with fixtures.FakeLogger("placement_core.monitoring") as log:
+            tasks["metrics of an audit"].do(self.services.context())
+        self.assertLess(0, self.numbers("audit_findings")[()])
+        self.assertIn("audit: used of", log.output)
 
 
 class TestAudit(TestMetrics):
