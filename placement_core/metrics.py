@@ -54,9 +54,9 @@ _MOST_RESOURCES = 60
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 #: Upper bounds in seconds: from the fastest answers to the longest that clients wait.
-_REQUEST_BUCKETS = (.0005, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30)
+_REQUEST_BUCKETS = (.0005, .0025, .005, .01, .025, .1, .25, 1, 5, 30)
 #: Up to the default of ``[cells] timeout_seconds``.
-_SOURCE_BUCKETS = (.0025, .01, .025, .05, .1, .25, .5, 1, 5, 30, 60)
+_SOURCE_BUCKETS = (.005, .025, .1, .25, .5, 1, 5, 60)
 #: From punctual to what waited until a manager was started again.
 _LATENESS_BUCKETS = (.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 #: Upper bounds in searches: more than one only where others claimed meanwhile.
@@ -72,7 +72,7 @@ _LOCK_WAIT_BUCKETS = (.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 _SHORTEST_LOCK_WAIT_SECONDS = .005
 
 #: From some changed providers to the first load of a large cloud.
-_INDEX_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30)
+_INDEX_BUCKETS = (.001, .0025, .005, .01, .05, .1, .5, 1, 5, 30)
 
 #: The service's state, as a worker reads it: {metric (see ``STATE``): {values of its labels:
 #: number}}. Metrics that are not known are left out.
