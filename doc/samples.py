@@ -1,10 +1,11 @@
-"""Write what is made from the code: samples and the API's history (``make samples``)."""
+"""Write what is made from the code: samples, history, dashboard (``make samples``)."""
 
 from __future__ import annotations
 
 import pathlib
 import sys
 
+from doc import dashboard
 from placement_core.cli import main as commands
 from placement_core.http.placement_api import microversions
 
@@ -12,11 +13,13 @@ ROOT = pathlib.Path(__file__).parent.parent
 CONFIGURATION = ROOT / "etc" / "placement" / "placement.conf.sample"
 POLICY = ROOT / "etc" / "placement" / "policy.yaml.sample"
 HISTORY = ROOT / "doc" / "microversions.rst"
+DASHBOARD = ROOT / "etc" / "monitoring" / "placement-core.dashboard.json"
 
 
 def main() -> int:
     """Write every file; return 1 if one could not be made."""
     HISTORY.write_text(microversions.render_history())
+    DASHBOARD.write_text(dashboard.render())
     made = {("config", "sample"): CONFIGURATION, ("policy", "sample"): POLICY}
     for command, path in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)

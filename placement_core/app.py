@@ -41,6 +41,8 @@ from placement_core.http.readiness import Readiness
 from placement_core.http.response_cache import ResponseCache
 from placement_core.masking import mask_text
 from placement_core.migrations import sync
+from placement_core.monitoring.process import ProcessNotes
+from placement_core.monitoring.state import StateReader
 from placement_core.placement import standard
 from placement_core.services import Services
 
@@ -119,7 +121,8 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
         app = ConcurrencyLimit(
             app, conf.api.max_concurrent_requests, parts.database.availability, by_path)
     if conf.metrics.enabled:
-        app = request_metrics.RequestMetrics(app, by_path)
+        app = request_metrics.RequestMetrics(
+            app, by_path, ProcessNotes(parts.database, conf.api.max_concurrent_requests))
     app = _add_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
@@ -167,7 +170,8 @@ def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
         probes.READINESS_PATH: Readiness(parts),
     }
     if parts.conf.metrics.enabled:
-        pages[probes.METRICS_PATH] = metrics.make_page()
+        pages[probes.METRICS_PATH] = metrics.make_page(StateReader(
+            parts.context, parts.index).get)
 
     def route(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         return pages.get(environ.get("PATH_INFO", ""), app)(environ, start_response)

@@ -4,19 +4,27 @@ Until ``start`` nothing is counted, prometheus-client is not loaded, and each fu
 returns at once. Metrics are per process, as in prometheus-client. Several processes that serve
 together count into files in the folder ``PROMETHEUS_MULTIPROC_DIR``, and each of them returns
 the sum of all. The number of label values from outside (such as names of cells) is bounded,
-because each is a series that Prometheus stores.
+because each is a series that Prometheus stores: 2,000 in a cloud of 10,000 hosts.
+
+Who scrapes gets three kinds of numbers: what processes counted; what each worker notes about
+itself, and a manager about the cloud; and the service's state, which the worker that is scraped
+reads from the database (``State``).
 """
 
 from __future__ import annotations
 
+import dataclasses
+import glob
 import os
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from wsgiref.types import StartResponse, WSGIApplication
 
 from placement_core import errors
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
     from prometheus_client.metrics import MetricWrapperBase
 
 #: The environment variable of the folder that several processes count into, as
@@ -30,17 +38,25 @@ GangOutcome = Literal["claimed", "no_room", "over_limit", "failed"]
 ClaimEvent = Literal["taken", "held", "confirmed", "expired", "released"]
 #: ``failed``: it is retried; ``given_up``: it is not.
 LeaseEventFailure = Literal["failed", "given_up"]
+#: ``deadlock``: the database rolled the transaction back, for that or to keep the order of
+#: transactions; ``changed_rows``: we did, because another one had changed what it read.
+RetryCause = Literal["deadlock", "changed_rows", "connection"]
+IndexRefresh = Literal["load", "update"]
 
 #: How many sources and cells get a series of their own; later ones are ``other``.
 _MOST_NAMES = 200
 _OTHER = "other"
+#: How many resource classes of ``room`` have series, and how many resources of quota; the others
+#: are left out.
+_MOST_CLASSES = 60
+_MOST_RESOURCES = 60
 #: Any other method is ``other``.
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 #: Upper bounds in seconds: from the fastest answers to the longest that clients wait.
-_REQUEST_BUCKETS = (.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+_REQUEST_BUCKETS = (.0005, .0025, .005, .01, .025, .1, .25, 1, 5, 30)
 #: Up to the default of ``[cells] timeout_seconds``.
-_SOURCE_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+_SOURCE_BUCKETS = (.005, .025, .1, .25, .5, 1, 5, 60)
 #: From punctual to what waited until a manager was started again.
 _LATENESS_BUCKETS = (.1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 #: Upper bounds in searches: more than one only where others claimed meanwhile.
@@ -48,7 +64,56 @@ _SEARCH_BUCKETS = (1, 2, 3, 4, 8)
 #: Upper bounds in writes.
 _GROUP_BUCKETS = (2, 4, 8, 16, 32, 64, 128)
 
+#: From a COMMIT without a disk to the default of ``lock_timeout``.
+_DATABASE_BUCKETS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+#: From the shortest time that is called waiting on.
+_LOCK_WAIT_BUCKETS = (.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+#: A round trip that writes takes less if it waits for no lock.
+_SHORTEST_LOCK_WAIT_SECONDS = .005
+
+#: From some changed providers to the first load of a large cloud.
+_INDEX_BUCKETS = (.001, .0025, .005, .01, .05, .1, .5, 1, 5, 30)
+
+#: The service's state, as a worker reads it: {metric (see ``STATE``): {values of its labels:
+#: number}}. Metrics that are not known are left out.
+State: TypeAlias = Mapping[str, Mapping[tuple[str, ...], float]]
+
+#: {metric: (what it is, its labels)}.
+STATE: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "database_answers": (
+        "1: the state, which the worker that is scraped reads from the database, is of the last "
+        "minute. 0: it is not known, and left out.", ()),
+    "index_age_seconds": (
+        "How long ago the capacity index of the worker that is scraped was current for sure.",
+        ()),
+    "index_providers": ("How many resource providers its capacity index has.", ()),
+    "leases": ("How many leases there are, by status; deleted ones are not counted.",
+               ("status",)),
+    "lease_events_due": ("How many events of leases are due, and not done.", ()),
+    "lease_event_longest_due_seconds": (
+        "For how long the oldest event of a lease has been due that is not done; 0: none is.",
+        ()),
+    "lease_events_given_up": ("How many events of leases failed, and are not tried again.", ()),
+    "outbox_calls": ("How many calls to the compute service wait or are being made.", ()),
+    "outbox_oldest_call_seconds": ("The age of the oldest of them; 0: there is none.", ()),
+    "managers": ("How many managers have told within a minute that they live.", ()),
+    "manager_heartbeat_age_seconds": (
+        "How long ago the last manager told that it lives.", ()),
+}
+
 _Metric = TypeVar("_Metric", bound="MetricWrapperBase")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QuotaFill:
+    """How full the quota of a resource is.
+
+    :ivar fullest: the largest share that a project uses; 1.0 is all.
+    :ivar over: {percentage: how many projects use as much or more}.
+    """
+
+    fullest: float
+    over: Mapping[int, int]
 
 
 class _Series(dict[tuple[str, ...], _Metric]):
@@ -71,7 +136,7 @@ class _Metrics:
 
     def __init__(self) -> None:
         # Imported here, because it reads the folder from the environment on import.
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        from prometheus_client import CollectorRegistry, Counter, Histogram, Summary
 
         self.registry = registry = CollectorRegistry()
         self._names: set[str] = set()
@@ -79,6 +144,27 @@ class _Metrics:
             "placement_core_http_request_seconds",
             "How long answers took, by API, method and class of status.",
             ("api", "method", "status"), registry=registry, buckets=_REQUEST_BUCKETS))
+        self.operations = _Series(Summary(
+            "placement_core_http_operation_seconds",
+            "How long answers took, by API, operation (method and path template; none: the "
+            "request was refused before it met one) and class of status.",
+            ("api", "operation", "status"), registry=registry))
+        self.refusals = _Series(Counter(
+            "placement_core_http_refusals_total",
+            "Answers that are errors, by the error's code and the status.",
+            ("code", "status"), registry=registry))
+        self.commits = Histogram(
+            "placement_core_database_commit_seconds", "How long COMMIT took.",
+            registry=registry, buckets=_DATABASE_BUCKETS)
+        self.lock_waits = Histogram(
+            "placement_core_database_lock_wait_seconds",
+            "How long writing transactions waited for locks: the slowest round trip that wrote "
+            "something, or SQLite's BEGIN, if it took 5 ms or more.", registry=registry,
+            buckets=_LOCK_WAIT_BUCKETS)
+        self.retries = _Series(Counter(
+            "placement_core_database_retries_total",
+            "Transactions that were repeated, by cause: deadlock, changed_rows, connection.",
+            ("cause",), registry=registry))
         self.counts = _Series(Counter(
             "placement_core_usage_counts_total",
             "How often usage was counted: what was asked, by whom it was counted, and whether "
@@ -126,12 +212,58 @@ class _Metrics:
             "usage_counters sums of several rows, of leases with all that belongs to them.",
             ("table",), registry=registry))
 
+        self.index_refreshes = _Series(Histogram(
+            "placement_core_index_refresh_seconds",
+            "How long refreshes of an index took, by index (capacity, bookings, usage) and kind "
+            "(load: of everything, update: of what had changed).", ("index", "kind"),
+            registry=registry, buckets=_INDEX_BUCKETS))
+        self.failed_index_refreshes = _Series(Counter(
+            "placement_core_index_refresh_failures_total", "Refreshes of an index that failed.",
+            ("index",), registry=registry))
+        self._add_gauges()
+
+    def _add_gauges(self) -> None:
+        from prometheus_client import Gauge
+
+        registry = self.registry
+        self.in_flight = Gauge(
+            "placement_core_http_requests_in_flight",
+            "How many requests the workers are working on.", registry=registry,
+            multiprocess_mode="livesum")
+        self.most_requests = Gauge(
+            "placement_core_http_requests_limit",
+            "How many they work on at a time; 0: as many as the server passes on.",
+            registry=registry, multiprocess_mode="livesum")
+        self.connections = _Series(Gauge(
+            "placement_core_database_connections",
+            "Connections of the workers to the database, by pool and state: in_use, idle, and "
+            "the limit of both.", ("pool", "state"), registry=registry,
+            multiprocess_mode="livesum"))
+        self.threads = Gauge(
+            "placement_core_threads", "How many Python threads the workers have.",
+            registry=registry, multiprocess_mode="livesum")
         # The newest value counts: a manager that was started again has a process id of its own.
         self.room = _Series(Gauge(
             "placement_core_room",
             "How much there is of each resource class: total, reserved, capacity, used, held, "
             "promised, free, largest.", ("resource_class", "state"), registry=registry,
             multiprocess_mode="mostrecent"))
+        self.fullest_quotas = _Series(Gauge(
+            "placement_core_quota_fullest_ratio",
+            "The largest share that a project uses of what it may use of a resource; 1 is all.",
+            ("resource",), registry=registry, multiprocess_mode="mostrecent"))
+        self.full_quotas = _Series(Gauge(
+            "placement_core_quota_projects_over",
+            "How many projects use 80, 95, 100 percent or more of what they may use.",
+            ("resource", "percent"), registry=registry, multiprocess_mode="mostrecent"))
+        self.audit_findings = Gauge(
+            "placement_core_audit_findings",
+            "How many stored sums were wrong when a manager audited them last, and how many "
+            "providers an index lacked a change of.", registry=registry,
+            multiprocess_mode="mostrecent")
+        self.audited_at = Gauge(
+            "placement_core_audit_timestamp_seconds", "When that was, in Unix time.",
+            registry=registry, multiprocess_mode="mostrecent")
 
     def get_label(self, name: str) -> str:
         """Return a name as a label value, or ``other`` once there are too many."""
@@ -140,6 +272,57 @@ class _Metrics:
                 return _OTHER
             self._names.add(name)
         return name
+
+
+class _StateCollector:
+    """Hands prometheus-client the service's state."""
+
+    def __init__(self, read: Callable[[], State]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the state that are known."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        state = self._read()
+        for name, (what, labels) in STATE.items():
+            if name in state:
+                family = GaugeMetricFamily(f"placement_core_{name}", what, labels=labels)
+                for values, number in state[name].items():
+                    family.add_metric(values, number)
+                yield family
+
+
+class _ProcessCollector:
+    """Hands prometheus-client what all processes have counted into a folder."""
+
+    def __init__(self, folder: str) -> None:
+        from prometheus_client import CollectorRegistry, multiprocess
+
+        self._folder = folder
+        self._collector = multiprocess.MultiProcessCollector(  # type: ignore[no-untyped-call]
+            CollectorRegistry(), folder)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return all metrics; the gauges of processes that live only."""
+        from prometheus_client import multiprocess
+
+        for path in glob.glob(os.path.join(glob.escape(self._folder), "gauge_live*_*.db")):
+            pid = int(path.removesuffix(".db").rpartition("_")[2])
+            if not _is_alive(pid):
+                multiprocess.mark_process_dead(pid, self._folder)  # type: ignore[no-untyped-call]
+        collected: Iterable[Metric] = self._collector.collect()  # type: ignore[no-untyped-call]
+        return collected
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 #: A global, because prometheus-client counts per process; None until ``start``.
@@ -159,6 +342,11 @@ def start() -> None:
         raise errors.ConfigurationError(
             f"{FOLDER_VARIABLE} = {folder}: expected a folder that can be written to, because "
             "[metrics] enabled = true")
+    # Imported here, as in ``_Metrics``. A series for the time at which another one was created
+    # would double most of them.
+    from prometheus_client import disable_created_metrics
+
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     _metrics = _Metrics()
 
 
@@ -167,16 +355,27 @@ def is_started() -> bool:
     return _metrics is not None
 
 
-def make_page() -> WSGIApplication:
-    """Return the application that Prometheus scrapes."""
-    from prometheus_client import CollectorRegistry, make_wsgi_app, multiprocess
+def get_present() -> object:
+    """Return what this process counts into, for a thread that ends when it counts anew."""
+    return _metrics
+
+
+def make_page(read_state: Callable[[], State] = dict) -> WSGIApplication:
+    """Return the application that Prometheus scrapes.
+
+    :param read_state: returns the service's state within about a second.
+    """
+    from prometheus_client import CollectorRegistry, make_wsgi_app
 
     assert _metrics is not None  # ``start`` was called before
-    if os.environ.get(FOLDER_VARIABLE) is None:
-        return _require_one_process(make_wsgi_app(_metrics.registry))
     registry = CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return make_wsgi_app(registry)
+    registry.register(_StateCollector(read_state))
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder is not None:
+        registry.register(_ProcessCollector(folder))
+        return make_wsgi_app(registry)
+    registry.register(_metrics.registry)
+    return _require_one_process(make_wsgi_app(registry))
 
 
 def _require_one_process(app: WSGIApplication) -> WSGIApplication:
@@ -194,14 +393,51 @@ def _require_one_process(app: WSGIApplication) -> WSGIApplication:
     return answer
 
 
-def count_request(api: str, method: str, status: str, seconds: float) -> None:
+def count_request(
+    operation: tuple[str, str], method: str, status: str, seconds: float
+) -> None:
     """Count a request.
 
+    :param operation: (name of the API, name of the operation).
     :param status: three digits and the reason.
     """
     if _metrics is not None:
+        api, name = operation
+        status_class = f"{status[0]}xx"
         _metrics.requests[
-            api, method if method in _METHODS else _OTHER, f"{status[0]}xx"].observe(seconds)
+            api, method if method in _METHODS else _OTHER, status_class].observe(seconds)
+        _metrics.operations[api, name, status_class].observe(seconds)
+
+
+def count_refusal(code: str, status: str) -> None:
+    """Count an answer that is an error.
+
+    :param code: of an ``errors.Error``.
+    :param status: three digits.
+    """
+    if _metrics is not None:
+        _metrics.refusals[code, status].inc()
+
+
+def observe_commit(seconds: float) -> None:
+    """Observe a COMMIT."""
+    if _metrics is not None:
+        _metrics.commits.observe(seconds)
+
+
+def observe_lock_wait(seconds: float) -> None:
+    """Observe how long a transaction waited for the locks of others, if it did.
+
+    :param seconds: of its slowest round trip that may have waited.
+    """
+    if _metrics is not None and seconds >= _SHORTEST_LOCK_WAIT_SECONDS:
+        _metrics.lock_waits.observe(seconds)
+
+
+def count_retry(cause: RetryCause) -> None:
+    """Count a transaction that is repeated."""
+    if _metrics is not None:
+        _metrics.retries[cause,].inc()
 
 
 def count_counting(
@@ -249,8 +485,68 @@ def observe_write_group(size: int, taken_out: int) -> None:
 def set_room(amounts: Mapping[tuple[str, ...], int]) -> None:
     """Set how much room there is, {(resource class, state): amount}; what is left out is 0."""
     if _metrics is not None:
-        for labels in _metrics.room.keys() | amounts.keys():
+        chosen = _choose(
+            (name for name, _ in amounts), {name for name, _ in _metrics.room}, _MOST_CLASSES)
+        for labels in _metrics.room.keys() | {
+                labels for labels in amounts if labels[0] in chosen}:
             _metrics.room[labels].set(amounts.get(labels, 0))
+
+
+def _choose(names: Iterable[str], shown: Collection[str], most: int) -> set[str]:
+    """Return the names that get series: those that have some, then standard ones, then custom."""
+    new = sorted(set(names) - set(shown), key=lambda name: ("CUSTOM_" in name, name))
+    return {*shown, *new[:max(0, most - len(shown))]}
+
+
+def set_quota(fills: Mapping[str, QuotaFill]) -> None:
+    """Set how full quotas are, by resource; what is left out is 0."""
+    if _metrics is None:
+        return
+    shown = {name for name, in _metrics.fullest_quotas}
+    chosen = _choose(fills, shown, _MOST_RESOURCES)
+    for name in shown | (chosen & fills.keys()):
+        fill = fills.get(name)
+        _metrics.fullest_quotas[name,].set(0.0 if fill is None else fill.fullest)
+    over: dict[tuple[str, ...], int] = {
+        (name, str(percentage)): count for name in chosen & fills.keys()
+        for percentage, count in fills[name].over.items()}
+    for labels in _metrics.full_quotas.keys() | over.keys():
+        _metrics.full_quotas[labels].set(over.get(labels, 0))
+
+
+def set_process(
+    *, in_flight: int, most_requests: int, connections: Mapping[tuple[str, str], int],
+    threads: int,
+) -> None:
+    """Set what this process has in use.
+
+    :param connections: to the database, {(pool, state): how many}.
+    """
+    if _metrics is not None:
+        _metrics.in_flight.set(in_flight)
+        _metrics.most_requests.set(most_requests)
+        for labels, number in connections.items():
+            _metrics.connections[labels].set(number)
+        _metrics.threads.set(threads)
+
+
+def set_audit(findings: int) -> None:
+    """Set what an audit found that ended now."""
+    if _metrics is not None:
+        _metrics.audit_findings.set(findings)
+        _metrics.audited_at.set(time.time())
+
+
+def observe_index_refresh(index: str, kind: IndexRefresh, seconds: float) -> None:
+    """Observe a refresh of an index."""
+    if _metrics is not None:
+        _metrics.index_refreshes[index, kind].observe(seconds)
+
+
+def count_failed_index_refresh(index: str) -> None:
+    """Count a refresh of an index that failed."""
+    if _metrics is not None:
+        _metrics.failed_index_refreshes[index,].inc()
 
 
 def count_claim(event: ClaimEvent) -> None:

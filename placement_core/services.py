@@ -18,6 +18,7 @@ from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
 from placement_core.db.database import Database, Settings
 from placement_core.limits import history as limit_history
+from placement_core.monitoring import audit as audit_metrics, quota as quota_metrics
 from placement_core.placement import unused_names
 from placement_core.placement.allocations import Gate, usage_counters
 from placement_core.placement.allocations.owners import Owners
@@ -63,7 +64,7 @@ from placement_core.reservations.leases.rendered_cache import LeaseTexts
 from placement_core.reservations.leases.rendered_texts import LeaseRenderer
 from placement_core.reservations.leases.service import Leases
 from placement_core.reservations.leases.transitions import Transitions
-from placement_core.reservations.manager import event_queue, loop
+from placement_core.reservations.manager import event_queue, heartbeats, loop
 from placement_core.reservations.manager.loop import Manager, ManagerSettings, PeriodicTask
 from placement_core.reservations.policy import budgets
 from placement_core.reservations.policy.rules import LeaseRules
@@ -155,6 +156,8 @@ class Services:
             options.event_max_retries, 60 * options.cleaning_time)
         owner = loop.new_owner()
         tasks = [
+            PeriodicTask("heartbeat", heartbeats.EVERY_SECONDS, functools.partial(
+                heartbeats.beat, owner=owner)),
             PeriodicTask("sweep of held claims", 10, claim_expiry.sweep),
             PeriodicTask("notes of what starts wait for", 5, event_queue.explain_waiting),
             PeriodicTask("watch over hosts", 60, self.monitor.watch),
@@ -179,7 +182,13 @@ class Services:
                          slots.tidy),
         ]
         if metrics.is_started():
-            tasks.append(PeriodicTask("metrics of room", 60, self.room.export))
+            tasks += [
+                PeriodicTask("metrics of room", 60, self.room.export),
+                PeriodicTask("metrics of quota", 300, functools.partial(
+                    quota_metrics.export, overviews=self.overviews)),
+                PeriodicTask("metrics of an audit", 3600, functools.partial(
+                    audit_metrics.export, index=self.index)),
+            ]
         if self.compute.acts:
             tasks.append(PeriodicTask(
                 "audit of the compute service", 3600,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import fixtures
 from prometheus_client import parser
+from prometheus_client.metrics import MetricWrapperBase
 
 from placement_core import metrics
 
@@ -20,6 +21,23 @@ class Unmeasured(fixtures.Fixture):
         self.useFixture(fixtures.MonkeyPatch("placement_core.metrics._metrics", None))
 
 
+def list_metrics() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return {name without placement_core_: (type, labels)} of all metrics; they are started."""
+    listed = {name: ("gauge", labels) for name, (_, labels) in metrics.STATE.items()}
+    for metric in vars(metrics._metrics).values():
+        metric = getattr(metric, "_metric", metric)
+        if isinstance(metric, MetricWrapperBase):
+            suffix = "_total" if metric._type == "counter" else ""
+            listed[f"{metric._name}{suffix}".removeprefix("placement_core_")] = (
+                metric._type, tuple(metric._labelnames))
+    return listed
+
+
+def list_labels() -> dict[str, tuple[str, ...]]:
+    """Return {name: labels} of all metrics."""
+    return {f"placement_core_{name}": labels for name, (_, labels) in list_metrics().items()}
+
+
 def numbers(text: str) -> Numbers:
     """Read a page; buckets and times of creation are left out."""
     return {
@@ -30,10 +48,12 @@ def numbers(text: str) -> Numbers:
         if not sample.name.endswith(("_bucket", "_created"))}
 
 
-def shown(**environ: object) -> tuple[str, str]:
+def shown(
+    read_state: Callable[[], metrics.State] = dict, **environ: object
+) -> tuple[str, str]:
     """Return the status and the text that this process shows."""
     statuses = []
-    (body,) = metrics.make_page()(
+    (body,) = metrics.make_page(read_state)(
         {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "QUERY_STRING": "", **environ},
         lambda status, _headers, *_: statuses.append(status))
     return statuses[0], body.decode()

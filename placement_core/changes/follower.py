@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from placement_core import metrics
 from placement_core.changes import vector
 from placement_core.context import Context
 from placement_core.db.database import Database
@@ -39,11 +41,14 @@ class Follower(Generic[T]):
     """Returns the current version, which is made on first use. Thread-safe.
 
     One thread refreshes it while the others wait. A forked process starts without a version.
+
+    :param name: of what is derived, for the metrics.
     """
 
-    def __init__(self, database: Database, refresh: Refresh[T]) -> None:
+    def __init__(self, database: Database, refresh: Refresh[T], name: str) -> None:
         self._database = database
         self._refresh = refresh
+        self._name = name
         self.forget()
         _FOLLOWERS.add(self)
 
@@ -111,13 +116,24 @@ class Follower(Generic[T]):
             self._started += 1
             number = self._started
         try:
-            fresh = self._refresh(ctx, known)
+            fresh = self._refresh_measured(ctx, known)
             with self._condition:
                 self._known, self._finished = fresh, number
         finally:
             with self._condition:
                 self._refreshing = False
                 self._condition.notify_all()
+        return fresh
+
+    def _refresh_measured(self, ctx: Context, known: Version[T] | None) -> Version[T]:
+        started = time.perf_counter()
+        try:
+            fresh = self._refresh(ctx, known)
+        except Exception:
+            metrics.count_failed_index_refresh(self._name)
+            raise
+        metrics.observe_index_refresh(
+            self._name, "load" if known is None else "update", time.perf_counter() - started)
         return fresh
 
 

@@ -67,6 +67,16 @@ class ReadConnections:
         self._in_use = 0
         self._returned = threading.Condition(threading.Lock())
 
+    @property
+    def in_use(self) -> int:
+        """How many are checked out."""
+        return self._in_use
+
+    @property
+    def idle(self) -> int:
+        """How many are there for whoever reads next."""
+        return len(self._idle)
+
     def check_out(self) -> ReadConnection:
         """Return a connection that nobody else has."""
         with self._returned:

@@ -191,6 +191,21 @@ class Database:
         own = drivers.arguments(self.url, self.settings, writes=False)
         drivers.connect(dialect, args, {**options, **own}).close()
 
+    def count_connections(self) -> dict[tuple[str, str], int]:
+        """Return how many connections this process has, by pool and state.
+
+        The states are ``in_use``, ``idle``, and the ``limit`` of both; ``reads`` has none: who
+        finds all in use connects.
+        """
+        counts = {("reads", "in_use"): self.read_connections.in_use,
+                  ("reads", "idle"): self.read_connections.idle}
+        limit = self.settings.max_pool_size + self.settings.max_overflow
+        for name in ("writer", "snapshot", "autocommit"):
+            connections: Any = getattr(self, name).pool
+            counts |= {(name, "in_use"): connections.checkedout(),
+                       (name, "idle"): connections.checkedin(), (name, "limit"): limit}
+        return counts
+
     def dispose(self) -> None:
         """Close every connection that nobody uses, and look after none."""
         self.availability.reset()

@@ -18,14 +18,18 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from placement_core import errors
+from placement_core import errors, metrics
 from placement_core.db.server_errors import Meaning, meaning
 
 
 class TransactionConflict(errors.Unavailable):
-    """The transaction certainly did not happen; it may be tried again."""
+    """The transaction certainly did not happen; it may be tried again.
+
+    :cvar cause: for the metrics.
+    """
 
     retry_after_seconds = 1
+    cause: metrics.RetryCause = "changed_rows"
 
     def __init__(
         self, message: str = "The database could not complete the change; please try again."
@@ -33,8 +37,16 @@ class TransactionConflict(errors.Unavailable):
         super().__init__(message)
 
 
+class RolledBack(TransactionConflict):
+    """The database rolled the transaction back because of another one."""
+
+    cause = "deadlock"
+
+
 class ConnectionLost(TransactionConflict):
     """The connection is gone, and a transaction on it unless it was being committed."""
+
+    cause = "connection"
 
     def __init__(
         self, message: str = "The database does not answer; please try again."
@@ -66,7 +78,7 @@ def translate(error: Exception) -> Exception:
         return errors.Unavailable("Every connection to the database is in use.")
     match _find_meaning(error):
         case Meaning.RETRY:
-            return TransactionConflict()
+            return RolledBack()
         case Meaning.LOST:
             return ConnectionLost()
         case Meaning.REFUSED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -54,10 +55,13 @@ class Session:
     :ivar limits_serial: that of the limits by which the transaction was decided, which must
         still be in force when it commits; None: it does not depend on limits.
     :ivar changes_limits: whether transactions that depend on limits must not commit after it.
+    :ivar slowest_write_seconds: how long the slowest round trip took that wrote something, which
+        is short unless it waited for a lock.
     """
 
     __slots__ = ("_connection", "_deferred", "changes_limits", "commit_sent", "compiled",
-                 "dialect", "limits_serial", "recorded_changes", "txn", "writing")
+                 "dialect", "limits_serial", "recorded_changes", "slowest_write_seconds", "txn",
+                 "writing")
 
     def __init__(
         self, connection: sa.Connection, compiled: CompiledStatements, *, writing: bool
@@ -72,6 +76,7 @@ class Session:
         self.recorded_changes: set[tuple[str, int]] = set()
         self.limits_serial: int | None = None
         self.changes_limits = False
+        self.slowest_write_seconds = 0.0
 
     @property
     def connection(self) -> sa.Connection:
@@ -94,7 +99,7 @@ class Session:
         compiled = self._compile(statement, parameters)
         if compiled is None:
             return self.connection.execute(statement, parameters).rowcount
-        return self._send(compiled, parameters, _count)
+        return self._send_write(compiled, parameters, _count)
 
     def fetch_written(self, statement: Write, parameters: Mapping[str, Any]) -> Sequence[Any]:
         """Execute a statement that writes and returns something; return its rows.
@@ -104,7 +109,7 @@ class Session:
         compiled = self._compile(statement, parameters)
         if compiled is None:
             return self.connection.execute(statement, parameters).all()
-        return self._send(compiled, parameters, _fetch_all)
+        return self._send_write(compiled, parameters, _fetch_all)
 
     def _compile(self, statement: Write, parameters: Parameters) -> CompiledStatement | None:
         """Return the statement for the driver; None: SQLAlchemy is to execute it."""
@@ -175,6 +180,7 @@ class Session:
             return
         results: list[Any] = []
         error: BaseException | None = None
+        started = time.perf_counter()
         try:
             connection: Any = self._connection.connection.driver_connection
             connection.send_together([
@@ -182,6 +188,7 @@ class Session:
                 for each in deferred], results)
         except BaseException as raised:  # noqa: BLE001  (it is raised again, translated)
             error = raised
+        self._note_write(started)
         # Those before the one that failed come first: it may have failed because of them.
         for each, result in zip(deferred, results, strict=False):
             each.take(result)
@@ -198,6 +205,20 @@ class Session:
     def is_listened_to(self) -> bool:
         """Whether somebody listens to what is executed, who hears SQLAlchemy only."""
         return bool(self._connection.engine.dispatch.before_cursor_execute)
+
+    def _send_write(
+        self, compiled: CompiledStatement, parameters: Parameters, result: Callable[[Any], T]
+    ) -> T:
+        started = time.perf_counter()
+        try:
+            return self._send(compiled, parameters, result)
+        finally:
+            self._note_write(started)
+
+    def _note_write(self, started: float) -> None:
+        seconds = time.perf_counter() - started
+        if seconds > self.slowest_write_seconds:
+            self.slowest_write_seconds = seconds
 
     def _send(
         self, compiled: CompiledStatement, parameters: Parameters, result: Callable[[Any], T]

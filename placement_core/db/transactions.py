@@ -18,7 +18,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from placement_core import errors
+from placement_core import errors, metrics
 from placement_core.db.availability import Away
 from placement_core.db.database import Database
 from placement_core.db.failures import (
@@ -117,8 +117,11 @@ def write(ctx: TransactionContext) -> Iterator[Session]:
     database = ctx.database
     with database.connection(database.writer) as connection:
         with _undone_on_error(connection):
+            started = time.perf_counter()
             transaction = connection.begin()
             session = ctx.session = Session(connection, database.compiled, writing=True)
+            # SQLite waits here for whoever writes.
+            session.slowest_write_seconds = time.perf_counter() - started
             try:
                 yield session
                 if session.recorded_changes:
@@ -126,8 +129,11 @@ def write(ctx: TransactionContext) -> Iterator[Session]:
                 session.flush()
             finally:
                 ctx.session = None
+                metrics.observe_lock_wait(session.slowest_write_seconds)
         session.commit_sent = True
+        started = time.perf_counter()
         failure = _commit(connection, transaction)
+        metrics.observe_commit(time.perf_counter() - started)
     if failure is not None:
         # With the connection closed, so that a transaction that still is open
         # ends and does not make the look-up wait.
@@ -280,6 +286,7 @@ class _Patience:
         # Who has no time for lost connections still repeats a race once.
         if self._races_left < 0 or (now >= self._until and not (is_first and is_race)):
             raise error
+        metrics.count_retry(error.cause)
         LOG.debug("transaction is repeated: %s", error)
         time.sleep(random.uniform(self._pause / 2, self._pause))  # noqa: S311
         self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)

@@ -103,7 +103,8 @@ def render_error(
     render_document: RenderDocument, error: errors.Error, environ: dict[str, Any],
     version: Version | None
 ) -> Response:
-    """Render an error of the domain; log ``Unavailable`` in one line."""
+    """Render an error of the domain, note its code, and log ``Unavailable`` in one line."""
+    environ[requestlog.ERROR_CODE_KEY] = error.code
     response = render_document(get_status(error), error, environ, version)
     if isinstance(error, errors.Unavailable):
         response.headers["Retry-After"] = str(error.retry_after_seconds)

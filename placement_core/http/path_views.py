@@ -35,12 +35,14 @@ from placement_core.services import Services
 class _PreparedOperation:
     """An operation with its schemas ready to use."""
 
-    __slots__ = ("bodies", "operation", "queries")
+    __slots__ = ("bodies", "name", "operation", "queries")
 
-    def __init__(self, operation: Operation, error_text: validation.ErrorText) -> None:
+    def __init__(self, operation: Operation, api: Api) -> None:
         self.operation = operation
-        self.bodies = _prepare_schemas(operation.body, validation.is_uuid_like, error_text)
-        self.queries = _prepare_schemas(operation.query, validation.is_strict_uuid, error_text)
+        self.name = api.name, f"{operation.method} {api.prefix}{operation.path}"
+        self.bodies = _prepare_schemas(operation.body, validation.is_uuid_like, api.error_text)
+        self.queries = _prepare_schemas(
+            operation.query, validation.is_strict_uuid, api.error_text)
 
     def takes_body(self, version: Version) -> bool:
         """Say whether the operation has a body at a version."""
@@ -72,7 +74,7 @@ class PathView:
         self._api = api
         self._check_media = api.check_media
         self._endpoints = {
-            method: _PreparedOperation(operation, api.error_text)
+            method: _PreparedOperation(operation, api)
             for method, operation in operations.items()}
         if api.every_method and "GET" in operations:
             # WebOb leaves the body out.
@@ -101,6 +103,7 @@ class PathView:
                 return self._answer_options()
             raise http_errors.method_not_allowed(method, self._allowed)
         operation = endpoint.operation
+        environ[requestlog.OPERATION_KEY] = endpoint.name
         version: Version = request.microversion
         path: dict[str, str] = request.matchdict
         if any("\0" in value for value in path.values()):

@@ -1,4 +1,4 @@
-"""Metrics of requests: how many there are, and how long they take."""
+"""Metrics of requests: how many there are, what they ask for, and how they end."""
 
 from __future__ import annotations
 
@@ -7,23 +7,32 @@ from collections.abc import Iterable
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
-from placement_core import metrics
+from placement_core import errors, metrics
+from placement_core.http import requestlog
 from placement_core.http.apis import ApisByPath
+from placement_core.monitoring.process import ProcessNotes
+
+#: The operation of requests that meet none.
+_NO_OPERATION = "none"
 
 
 class RequestMetrics:
-    """WSGI middleware before authentication, so that refused requests count, too."""
+    """WSGI middleware before authentication, so that refused requests count, too.
 
-    def __init__(self, app: WSGIApplication, apis: ApisByPath) -> None:
+    :param notes: know how many requests there are at a time.
+    """
+
+    def __init__(self, app: WSGIApplication, apis: ApisByPath, notes: ProcessNotes) -> None:
         self._app = app
         self._apis = apis
+        self._notes = notes
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
         started = time.perf_counter()
-        api = self._apis.find(environ.get("PATH_INFO", "")).name
+        self._notes.begin_request()
         # The server's answer when an exception reaches it.
         last_status = "500"
 
@@ -35,5 +44,13 @@ class RequestMetrics:
         try:
             return self._app(environ, note_status)
         finally:
+            self._notes.end_request()
+            operation = environ.get(requestlog.OPERATION_KEY)
+            if operation is None:
+                operation = self._apis.find(environ.get("PATH_INFO", "")).name, _NO_OPERATION
             metrics.count_request(
-                api, environ["REQUEST_METHOD"], last_status, time.perf_counter() - started)
+                operation, environ["REQUEST_METHOD"], last_status,
+                time.perf_counter() - started)
+            if last_status >= "4":
+                metrics.count_refusal(
+                    environ.get(requestlog.ERROR_CODE_KEY, errors.Error.code), last_status[:3])

@@ -16,6 +16,11 @@ LOG = logging.getLogger(__name__)
 ENVIRON_KEY = "placement_core.request_id"
 #: The pipeline leaves the microversion it understood here, as text.
 MICROVERSION_KEY = "placement_core.microversion"
+#: What found the operation of a request leaves it here: (name of the API, method and path
+#: template), such as ``("placement", "GET /resource_providers/{uuid}")``.
+OPERATION_KEY = "placement_core.operation"
+#: The code of the domain's error that a request is refused with.
+ERROR_CODE_KEY = "placement_core.error_code"
 
 _HEADER = "x-openstack-request-id"
 _GLOBAL_ID = re.compile(

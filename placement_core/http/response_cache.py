@@ -32,11 +32,13 @@ class _CachedRequest:
     """A request that the pipeline has answered.
 
     :ivar rules: the policy that was in force.
+    :ivar operation: as the pipeline left it (``requestlog.OPERATION_KEY``).
     :ivar headers: those of every answer to it.
     """
 
     tag: conditional.ETag
     rules: object
+    operation: tuple[str, str]
     headers: list[tuple[str, str]]
 
 
@@ -81,8 +83,9 @@ class ResponseCache:
             tag = environ.get(conditional.ENVIRON_KEY)
             if tag is not None and rules is not None and status[:3] in ("200", "304"):
                 self._requests.put(key, _CachedRequest(
-                    tag, rules, [(name, value) for name, value in headers
-                                 if name not in _HEADERS_OF_ONE_RESPONSE]))
+                    tag, rules, environ[requestlog.OPERATION_KEY], [
+                        (name, value) for name, value in headers
+                        if name not in _HEADERS_OF_ONE_RESPONSE]))
             return start_response(status, headers, *exc_info)
 
         return self._app(environ, cache_and_start)
@@ -97,6 +100,7 @@ class ResponseCache:
                 self._services.context(caller, environ.get(requestlog.ENVIRON_KEY)))
         except errors.Error:
             return None  # The pipeline renders the error as the API does.
+        environ[requestlog.OPERATION_KEY] = cached.operation
         headers = [("ETag", f'"{tag}"'), *cached.headers]
         if_none_match = environ.get("HTTP_IF_NONE_MATCH")
         if if_none_match is not None and conditional.matches(if_none_match, tag):

@@ -28,6 +28,7 @@ from placement_core.migrations.versions import (
     initial,
     lease_texts,
     limits,
+    managers,
     quota,
     reservations,
     unused_names,
@@ -50,7 +51,7 @@ UPSTREAM_TABLES = (
 #: All other tables at the newest revision, which ``release`` drops.
 OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES, *limits.OWN_TABLES,
               *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES,
-              *usage_sums.OWN_TABLES, *unused_names.OWN_TABLES)
+              *usage_sums.OWN_TABLES, *unused_names.OWN_TABLES, *managers.OWN_TABLES)
 
 _COLLATION = "utf8mb4_bin"
 _BATCH = 1000

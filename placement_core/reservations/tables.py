@@ -313,3 +313,11 @@ lease_notices = sa.Table(
     sa.Index("lease_notices_at_idx", "at"),
     **_MYSQL,
 )
+
+#: When each manager told last that it lives. Rows of managers that ended are removed after a time.
+managers = sa.Table(
+    "managers", metadata,
+    sa.Column("owner", sa.String(64), primary_key=True),
+    sa.Column("seen_at", clock.DEADLINE, nullable=False),
+    **_MYSQL,
+)

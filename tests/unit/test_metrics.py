@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import fixtures
 
@@ -28,10 +29,19 @@ class TestOff(MetricsTestCase):
         metrics.count_decision("audit", "allowed")
         metrics.count_counting("placement", "projects", ["down"], {"down": 1.0})
         metrics.count_failed_counting("placement", "projects")
-        metrics.count_request("placement", "GET", "200 OK", 0.1)
+        metrics.count_request(("placement", "GET /traits"), "GET", "200 OK", 0.1)
+        metrics.count_refusal("placement.undefined_code", "404")
         metrics.set_room({("VCPU", "free"): 5})
         metrics.observe_gang("claimed", 1)
         metrics.observe_write_group(5, 2)
+        metrics.observe_commit(0.1)
+        metrics.observe_lock_wait(0.1)
+        metrics.count_retry("deadlock")
+        metrics.observe_index_refresh("usage", "load", 0.1)
+        metrics.count_failed_index_refresh("usage")
+        metrics.set_quota({"VCPU": metrics.QuotaFill(0.9, {80: 3})})
+        metrics.set_process(in_flight=1, most_requests=1, connections={}, threads=1)
+        metrics.set_audit(3)
         metrics.start()
         counted = scraping.numbers(scraping.shown()[1])
         self.assertEqual({}, {name: number for name, number in counted.items() if number})
@@ -81,9 +91,20 @@ class TestSeries(MetricsTestCase):
 
     def test_what_clients_invent_makes_no_series(self) -> None:
         for method in ("GET", "INVENTED", "GETT", ""):
-            metrics.count_request("limits", method, "404 Not Found", 0.1)
+            metrics.count_request(("limits", "none"), method, "404 Not Found", 0.1)
         self.assertEqual({("limits", "GET", "4xx"): 1, ("limits", "other", "4xx"): 3},
                          self.numbers("http_request_seconds_count"))
+        self.assertEqual({("limits", "none", "4xx"): 4},
+                         self.numbers("http_operation_seconds_count"))
+
+    def test_no_series_tells_when_another_one_was_created(self) -> None:
+        metrics.count_request(("limits", "none"), "GET", "200 OK", 0.1)
+        self.assertNotIn("_created", scraping.shown()[1])
+
+    def test_short_round_trips_wait_for_no_lock(self) -> None:
+        for seconds in (0.0, 0.004, 0.005, 1.0):
+            metrics.observe_lock_wait(seconds)
+        self.assertEqual({(): 2}, self.numbers("database_lock_wait_seconds_count"))
 
     def test_room(self) -> None:
         """What is gone is 0."""
@@ -91,6 +112,49 @@ class TestSeries(MetricsTestCase):
         metrics.set_room({("VCPU", "free"): 2**70})
         self.assertEqual({("VCPU", "free"): 2.0**70, ("CUSTOM_GPU", "free"): 0},
                          self.numbers("room"))
+
+    def test_room_of_many_classes(self) -> None:
+        """Standard classes come first, and what has a series keeps it."""
+        metrics.set_room({(f"CUSTOM_{number}", "free"): 1 for number in range(50)})
+        metrics.set_room({
+            **{(f"CUSTOM_A{number}", "free"): 2 for number in range(50)}, ("VCPU", "free"): 3,
+            ("CUSTOM_7", "free"): 4})
+        room = self.numbers("room")
+        self.assertEqual((60, 3, 4, 0), (
+            len(room), room["VCPU", "free"], room["CUSTOM_7", "free"], room["CUSTOM_8", "free"]))
+
+    def test_quota(self) -> None:
+        """What is gone is 0."""
+        metrics.set_quota({"VCPU": metrics.QuotaFill(0.9, {80: 3, 95: 0}),
+                           "DISK": metrics.QuotaFill(1.0, {80: 2, 95: 1})})
+        metrics.set_quota({"VCPU": metrics.QuotaFill(0.5, {80: 1, 95: 0})})
+        self.assertEqual({("VCPU",): 0.5, ("DISK",): 0.0}, self.numbers("quota_fullest_ratio"))
+        self.assertEqual(
+            {("80", "VCPU"): 1, ("95", "VCPU"): 0, ("80", "DISK"): 0, ("95", "DISK"): 0},
+            self.numbers("quota_projects_over"))
+        metrics.set_quota({f"r{number}": metrics.QuotaFill(0.5, {80: 1}) for number in range(99)})
+        self.assertEqual(60, len(self.numbers("quota_fullest_ratio")))
+        self.assertEqual(62, len(self.numbers("quota_projects_over")))
+
+    def test_audit(self) -> None:
+        metrics.set_audit(3)
+        self.assertEqual({(): 3}, self.numbers("audit_findings"))
+        self.assertLess(time.time() - 60, self.numbers("audit_timestamp_seconds")[()])
+
+    def test_indexes(self) -> None:
+        metrics.observe_index_refresh("capacity", "load", 0.5)
+        metrics.observe_index_refresh("capacity", "update", 0.25)
+        metrics.count_failed_index_refresh("usage")
+        self.assertEqual({("capacity", "load"): 0.5, ("capacity", "update"): 0.25},
+                         self.numbers("index_refresh_seconds_sum"))
+        self.assertEqual({("usage",): 1}, self.numbers("index_refresh_failures_total"))
+
+    def test_state(self) -> None:
+        state = {"managers": {(): 2}, "leases": {("ACTIVE",): 3, ("ERROR",): 0}}
+        numbers = scraping.numbers(scraping.shown(lambda: state)[1])
+        self.assertEqual(
+            {("managers",): 2, ("leases", "ACTIVE"): 3, ("leases", "ERROR"): 0},
+            {key: number for key, number in numbers.items() if key[0] in metrics.STATE})
 
     def test_removed_rows(self) -> None:
         for table, rows in (("users", 2), ("users", 3), ("projects", 0)):
@@ -134,13 +198,44 @@ class TestProcesses(MetricsTestCase):
                 text=True, env={**os.environ, metrics.FOLDER_VARIABLE: folder}).stdout
             self.assertEqual({("VCPU", "free"): number}, scraping.counted(lambda: text, "room"))
 
+    def test_what_ended_processes_had_in_use(self) -> None:
+        """Only processes that live have something in use."""
+        folder = self.useFixture(fixtures.TempDir()).path
+        program = (
+            "import sys\n"
+            "from placement_core import metrics\n"
+            "metrics.start()\n"
+            "metrics.set_process(in_flight=3, most_requests=8, threads=5,\n"
+            "    connections={('writer', 'in_use'): 2})\n"
+            "metrics.count_claim('held')\n"
+            "print('noted', flush=True)\n"
+            "sys.stdin.read()")
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                env={**os.environ, metrics.FOLDER_VARIABLE: folder}) for _ in range(3)]
+        for process in processes:
+            self.assertEqual(b"noted\n", process.stdout.readline())
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE, folder))
+        metrics.start()
+        for living in (3, 2, 1, 0):
+            numbers = scraping.numbers(scraping.shown()[1])
+            self.assertEqual(3, numbers["claims_total", "held"])
+            for key, number in ((("http_requests_in_flight",), 3), (("threads",), 5),
+                                (("http_requests_limit",), 8),
+                                (("database_connections", "writer", "in_use"), 2)):
+                self.assertEqual(living * number, numbers.get(key, 0), key)
+            if living:
+                with processes[living - 1] as process:
+                    process.kill()
+
     def test_sum_of_processes_and_of_those_that_ended(self) -> None:
         folder = self.useFixture(fixtures.TempDir()).path
         program = (
             "from placement_core import metrics\n"
             "metrics.start()\n"
             "metrics.count_claim('held')\n"
-            "metrics.count_request('placement', 'GET', '200', .25)\n"
+            "metrics.count_request(('placement', 'GET /traits'), 'GET', '200', .25)\n"
             "shown = metrics.make_page()({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/metrics',\n"
             "    'wsgi.multiprocess': True}, lambda *_: None)\n"
             "print(shown[0].decode())")

@@ -38,7 +38,7 @@ class CapacityIndex:
     """
 
     def __init__(self, database: Database) -> None:
-        self._follower = Follower(database, _refresh)
+        self._follower = Follower(database, _refresh, "capacity")
 
     def forget(self) -> None:
         """Drop everything; see ``Follower.forget``."""

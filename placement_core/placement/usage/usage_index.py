@@ -201,7 +201,7 @@ class UsageIndex:
     """Hands out the present usages. Any thread may ask."""
 
     def __init__(self, database: Database) -> None:
-        self._follower = Follower(database, _refresh)
+        self._follower = Follower(database, _refresh, "usage")
 
     def usages(self, ctx: Context) -> Usages:
         """Return usages with every change that was committed before the call.

@@ -89,7 +89,7 @@ class BookingIndex:
     """Returns the present bookings. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
-        self._follower = Follower(database, _refresh)
+        self._follower = Follower(database, _refresh, "bookings")
 
     def present(self, ctx: Context) -> BookingSnapshot:
         """Return the bookings with every change that was committed before the call.

@@ -83,7 +83,7 @@ class TestOldChanges(base.DatabaseTestCase):
                     map(int, session.execute(sa.select(_written)).scalars())))
 
         committed = []
-        follower = Follower(self.database, refresh)
+        follower = Follower(self.database, refresh, "test")
 
         def write():
             for ref in range(40):

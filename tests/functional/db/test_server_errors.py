@@ -24,7 +24,7 @@ _projects = tables.projects
 _heads = change_tables.change_heads
 
 _VERDICTS = {
-    Meaning.RETRY: failures.TransactionConflict,
+    Meaning.RETRY: failures.RolledBack,
     Meaning.LOST: failures.ConnectionLost,
     Meaning.REFUSED: errors.Unavailable,
     Meaning.READ_ONLY: failures.ReadOnly,
@@ -270,11 +270,11 @@ class TestSeen(base.DatabaseTestCase):
 
     def test_serialization_failure(self):
         self.only("postgresql", "sqlite")
-        self.expect(failures.TransactionConflict, self.write_on_an_old_snapshot)
+        self.expect(failures.RolledBack, self.write_on_an_old_snapshot)
 
     def test_record_changed(self):
         self.only("mysql")
-        self.expect(failures.TransactionConflict, self.write_on_an_old_snapshot)
+        self.expect(failures.RolledBack, self.write_on_an_old_snapshot)
 
     def write_on_an_old_snapshot(self):
         """Change a row that another transaction has changed since ours first looked."""
@@ -297,7 +297,7 @@ class TestSeen(base.DatabaseTestCase):
                 self.execute("ALTER TABLE changing FORCE", ctx=self.context())
                 session.connection.exec_driver_sql("SELECT * FROM changing")
 
-        self.expect(failures.TransactionConflict, read)
+        self.expect(failures.RolledBack, read)
 
     def test_a_failed_transaction(self):
         self.only("postgresql")
@@ -308,7 +308,7 @@ class TestSeen(base.DatabaseTestCase):
                     session.connection.exec_driver_sql("SELECT 1 / 0")
                 session.execute(sa.select(_projects))
 
-        self.expect(failures.TransactionConflict, write)
+        self.expect(failures.RolledBack, write)
 
     # Connections that end.
 

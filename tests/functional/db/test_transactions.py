@@ -2,17 +2,18 @@ import dataclasses
 import threading
 import time
 
+import fixtures
 import pymysql
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 from psycopg import errors as postgresql
 
-from placement_core import db, errors
+from placement_core import db, errors, metrics
 from placement_core.changes import tables as change_tables
 from placement_core.db import failures, transactions
 from placement_core.db.database import Database
 from placement_core.placement import tables
-from tests import base, databases, races
+from tests import base, databases, races, scraping
 
 _projects = tables.projects
 
@@ -149,6 +150,74 @@ class TestTransactions(base.DatabaseTestCase):
 
 
 @databases.on_each_database
+class TestMetrics(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE))
+        self.useFixture(scraping.Unmeasured())
+        metrics.start()
+
+    def numbers(self, name):
+        return scraping.counted(lambda: scraping.shown()[1], name)
+
+    def test_retries_by_cause(self):
+        errors_to_raise = [
+            db_exception.DBDeadlock, db.TransactionConflict, failures.ConnectionLost,
+            db_exception.DBDeadlock]
+
+        @db.retry_writes
+        def write(ctx):
+            if errors_to_raise:
+                raise errors_to_raise.pop()
+
+        write(self.ctx)
+        self.assertEqual({("deadlock",): 2, ("changed_rows",): 1, ("connection",): 1},
+                         self.numbers("database_retries_total"))
+
+    def test_what_is_not_tried_again_is_no_retry(self):
+        self.database.retries = 2
+
+        @db.retry_writes
+        def lose(ctx):
+            raise db.TransactionConflict
+
+        self.assertRaises(errors.Unavailable, lose, self.ctx)
+        self.assertEqual({("changed_rows",): 2}, self.numbers("database_retries_total"))
+
+    def test_commits(self):
+        for _ in range(3):
+            with db.write(self.ctx), db.write(self.ctx):
+                pass
+        with db.read(self.ctx):
+            pass
+        self.assertEqual({(): 3}, self.numbers("database_commit_seconds_count"))
+        self.assertLess(0, self.numbers("database_commit_seconds_sum")[()])
+
+    def test_waiting_for_a_lock(self):
+        heads = change_tables.change_heads
+        update = sa.update(heads).where(heads.c.slot == 0).values(txn=sa.bindparam("new"))
+
+        def write(ctx, later):
+            with db.write(ctx) as session:
+                if later:
+                    session.write_later(update, {"new": 2})
+                else:
+                    session.execute_write(update, {"new": 2})
+
+        for number, later in enumerate((True, False), start=1):
+            with db.write(self.ctx) as session:
+                session.execute_write(update, {"new": 1})
+                waiting = threading.Thread(target=write, args=(self.context(), later))
+                waiting.start()
+                time.sleep(0.5)
+            waiting.join(20)
+            # On a busy machine others may seem to wait, too.
+            self.assertLessEqual(number, self.numbers("database_lock_wait_seconds_count")[()])
+            self.assertLess(0.4 * number, self.numbers("database_lock_wait_seconds_sum")[()])
+
+
+@databases.on_each_database
 class TestFailures(base.DatabaseTestCase):
 
     def impatient(self, **settings):
@@ -263,8 +332,8 @@ class TestVerdicts(base.TestCase):
 
     def test_mysql(self):
         for code, kind in (
-            (1213, db.TransactionConflict), (1020, db.TransactionConflict),
-            (3101, db.TransactionConflict),
+            (1213, failures.RolledBack), (1020, failures.RolledBack),
+            (3101, failures.RolledBack),
             (1047, failures.ConnectionLost), (2013, failures.ConnectionLost),
             (1205, errors.Unavailable), (1290, failures.ReadOnly),
             (1040, errors.Unavailable), (1406, errors.Invalid),
@@ -274,8 +343,8 @@ class TestVerdicts(base.TestCase):
 
     def test_postgresql(self):
         for error, kind in (
-            (postgresql.SerializationFailure, db.TransactionConflict),
-            (postgresql.DeadlockDetected, db.TransactionConflict),
+            (postgresql.SerializationFailure, failures.RolledBack),
+            (postgresql.DeadlockDetected, failures.RolledBack),
             (postgresql.AdminShutdown, failures.ConnectionLost),
             (postgresql.IdleInTransactionSessionTimeout, failures.ConnectionLost),
             (postgresql.LockNotAvailable, errors.Unavailable),

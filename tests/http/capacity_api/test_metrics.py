@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import fixtures
 
 from placement_core import metrics
+from placement_core.http.leases_api.representations import LEASE
 from placement_core.testing import factories
 from tests import scraping
 from tests.http import base
@@ -100,6 +103,73 @@ class TestMetrics(ClaimsTestCase):
             self.v3("GET", "/limits", status=200)
             self.assertEqual(
                 number, self.numbers("http_request_seconds_count")["limits", "GET", "2xx"])
+            self.assertEqual(
+                number,
+                self.numbers("http_operation_seconds_count")["limits", "GET /v3/limits", "2xx"])
+
+    def test_operations(self) -> None:
+        """The template of the path, however it is spelled; none where the request met none."""
+        before = self.numbers("http_operation_seconds_count")
+        uuid = factories.new_uuid()
+        for path in (f"/resource_providers/{uuid}", f"/resource_providers/{self.host}"):
+            self.ask("GET", path)
+        self.ask("PATCH", f"/resource_providers/{self.host}")
+        self.ask("GET", "/resource_providers", token=None)
+        self.v3("HEAD", "/limits/", status=200)
+        show = "GET /resource_providers/{uuid}"
+        after = self.numbers("http_operation_seconds_count")
+        self.assertEqual(
+            {("placement", show, "4xx"): 1, ("placement", show, "2xx"): 1,
+             ("placement", "none", "4xx"): 2, ("limits", "GET /v3/limits", "2xx"): 1},
+            {key: value - before.get(key, 0) for key, value in after.items()
+             if value != before.get(key, 0)})
+
+    def test_refusals(self) -> None:
+        before = self.numbers("http_refusals_total")
+        self.ask("GET", "/resource_providers", token=None)
+        self.ask("PATCH", "/resource_providers")
+        self.claims("POST", "", self.body(9), status=403)
+        self.claims("GET", f"/{factories.new_uuid()}", status=404)
+        after = self.numbers("http_refusals_total")
+        self.assertEqual(
+            {("placement.undefined_code", "401"): 1, ("placement.undefined_code", "405"): 1,
+             ("placement.quota.exceeded", "403"): 1, ("claim.not_found", "404"): 1},
+            {key: value - before.get(key, 0) for key, value in after.items()
+             if value != before.get(key, 0)})
+
+
+    def test_state_of_the_service(self) -> None:
+        self.assertEqual(1, self.numbers("database_answers")[()])
+        self.assertEqual(0, self.numbers("managers")[()])
+        self.assertLess(0, self.numbers("index_providers")[()])
+
+    def test_numbers_of_the_process(self) -> None:
+        """The first request starts to note them."""
+        self.ask("GET", "/resource_providers")
+        deadline = time.monotonic() + 20
+        while not self.numbers("threads").get((), 0):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        self.assertEqual(
+            {(pool, state) for pool in ("writer", "snapshot", "autocommit", "reads")
+             for state in ("in_use", "idle", "limit")} - {("reads", "limit")},
+            self.numbers("database_connections").keys())
+
+    def test_what_a_manager_sets(self) -> None:
+        self.due(amount=6)
+        tasks = {task.name: task for task in self.services.manager(LEASE)._tasks}
+        for name in ("metrics of quota", "metrics of an audit", "heartbeat"):
+            tasks[name].do(self.services.context())
+        self.assertEqual(0.75, self.numbers("quota_fullest_ratio")["class:VCPU",])
+        self.assertEqual({(percent, "class:VCPU"): 0 for percent in ("80", "95", "100")},
+                         self.numbers("quota_projects_over"))
+        self.assertEqual({(): 0}, self.numbers("audit_findings"))
+        with self.services.database.writer.begin() as connection:
+            connection.exec_driver_sql("UPDATE inventories SET used = used + 1")
+        with fixtures.FakeLogger("placement_core.monitoring") as log:
+            tasks["metrics of an audit"].do(self.services.context())
+        self.assertLess(0, self.numbers("audit_findings")[()])
+        self.assertIn("audit: used of", log.output)
 
 
 class TestAudit(TestMetrics):

@@ -1,0 +1,111 @@
+"""Numbers of the whole service, which any worker reads from the database when it is scraped.
+
+A scrape gets the numbers that are there, and starts a thread that reads newer ones: it waits for
+a database only if there are none, and not for long. Numbers that are too old are left out rather
+than shown: a backlog of 0 must not be what was true before the database went away.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from placement_core import errors, metrics
+from placement_core.context import Context
+from placement_core.db import failures
+from placement_core.placement.index import CapacityIndex
+from placement_core.reservations.manager import backlog
+
+LOG = logging.getLogger(__name__)
+
+#: Numbers are not read more often.
+_PAUSE_SECONDS = 5.0
+#: Older numbers are not shown.
+_FRESH_SECONDS = 60.0
+#: How long a scrape waits if there are none.
+_PATIENCE_SECONDS = 1.0
+
+
+class StateReader:
+    """Returns the numbers of the service's state; see ``metrics.State``. Thread-safe.
+
+    :param make_context: creates the context of one read.
+    """
+
+    def __init__(self, make_context: Callable[[], Context], index: CapacityIndex) -> None:
+        self._make_context = make_context
+        self._index = index
+        self._works = True
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._read_done: threading.Event | None = None
+        self._state: metrics.State = {}
+        # In the past: nothing was read yet.
+        self._read_at = self._index_current_at = float("-inf")
+
+    def get(self) -> metrics.State:
+        """Return the numbers; those that are not known now are left out."""
+        done = self._start_or_join()
+        if self._get_age() > _FRESH_SECONDS:
+            done.wait(_PATIENCE_SECONDS)
+        is_fresh = self._get_age() <= _FRESH_SECONDS
+        state: dict[str, Mapping[tuple[str, ...], float]] = {
+            **(self._state if is_fresh else {}), "database_answers": {(): float(is_fresh)}}
+        if self._index_current_at > 0:
+            state["index_age_seconds"] = {(): time.monotonic() - self._index_current_at}
+        return state
+
+    def _get_age(self) -> float:
+        return time.monotonic() - self._read_at
+
+    def _start_or_join(self) -> threading.Event:
+        """Return what is set when the newest read is done; start one if it is time."""
+        with self._lock:
+            done = self._read_done
+            if done is not None and (
+                    not done.is_set() or self._get_age() < _PAUSE_SECONDS):
+                return done
+            done = self._read_done = threading.Event()
+        threading.Thread(
+            target=self._read, args=(done,), name="state for metrics", daemon=True).start()
+        return done
+
+    def _read(self, done: threading.Event) -> None:
+        try:
+            ctx = self._make_context()
+            size = len(self._index.snapshot(ctx).layout.row_of_id)
+            self._index_current_at = time.monotonic()
+            self._state = _describe(backlog.measure(ctx), size)
+            self._read_at = time.monotonic()
+        except Exception as error:
+            if self._works:
+                is_outage = isinstance(failures.translate(error), errors.Unavailable)
+                LOG.warning("the state for metrics cannot be read: %s",
+                            failures.describe_error(error), exc_info=not is_outage)
+            self._works = False
+        else:
+            self._works = True
+        finally:
+            done.set()
+
+
+def _describe(work: backlog.Backlog, index_size: int) -> metrics.State:
+    state: dict[str, Mapping[tuple[str, ...], float]] = {
+        "leases": {(status,): count for status, count in work.leases.items()},
+        "lease_events_due": {(): work.due_events},
+        "lease_event_longest_due_seconds": {(): work.longest_due_seconds},
+        "lease_events_given_up": {(): work.failed_events},
+        "outbox_calls": {(): work.calls},
+        "outbox_oldest_call_seconds": {(): work.oldest_call_seconds},
+        "managers": {(): work.managers},
+        "index_providers": {(): index_size},
+    }
+    if work.heartbeat_seconds is not None:
+        state["manager_heartbeat_age_seconds"] = {(): work.heartbeat_seconds}
+    return state

@@ -1,0 +1,37 @@
+"""Managers tell in the database that they live, so that any worker can say how many do."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from placement_core import db, metrics
+from placement_core.context import Context
+from placement_core.db import clock
+from placement_core.reservations import tables
+
+_managers = tables.managers
+
+#: How often a manager tells that it lives.
+EVERY_SECONDS = 10
+#: A manager that has not told for longer does not live.
+SILENT_SECONDS = 60
+#: A manager that starts removes the rows of those that ended a day ago.
+_FORGET_SECONDS = 86_400
+
+_UPDATE = (
+    sa.update(_managers).where(_managers.c.owner == sa.bindparam("of_owner"))
+    .values(seen_at=clock.now()))
+_INSERT = sa.insert(_managers).inline().values(seen_at=clock.now())
+_FORGET = sa.delete(_managers).where(
+    _managers.c.seen_at < clock.in_seconds(sa.literal_column(str(-_FORGET_SECONDS), sa.Integer)))
+
+
+@db.retry_writes
+def beat(ctx: Context, *, owner: str) -> None:
+    """Record that a manager lives now."""
+    removed = 0
+    with db.write(ctx) as session:
+        if session.execute(_UPDATE, {"of_owner": owner}).rowcount == 0:
+            session.execute(_INSERT, {"owner": owner})
+            removed = session.execute(_FORGET).rowcount
+    metrics.count_removed_rows(_managers.name, removed)

@@ -1,0 +1,83 @@
+"""All metrics together: how many series there are, and whether each is documented."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import fixtures
+
+from doc import samples
+from placement_core import app, metrics
+from tests import base, scraping
+
+_DOCUMENT = samples.ROOT / "doc" / "operator" / "monitoring.rst"
+_ROW = re.compile(
+    r"^   \* - ``([a-z_]+)``\n     - (\w+)\n     -(.*?)\n     - ", re.MULTILINE | re.DOTALL)
+
+#: A cloud of 10,000 hosts.
+_CELLS, _CLASSES, _RESOURCES, _CODES = 20, 20, 20, 60
+
+
+class MetricsTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE))
+        self.useFixture(scraping.Unmeasured())
+        metrics.start()
+
+
+class TestDocument(MetricsTestCase):
+    def test_each_metric_is_documented(self) -> None:
+        documented = {
+            name: (kind, tuple(re.findall(
+                r"``(\w+)``", re.sub(r"\([^)]*\)", "", labels, flags=re.DOTALL))))
+            for name, kind, labels in _ROW.findall(_DOCUMENT.read_text())}
+        self.assertEqual(scraping.list_metrics(), documented)
+
+
+class TestLargeCloud(MetricsTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        for api in app.APIS:
+            for operation in api.operations:
+                name = api.name, f"{operation.method} {api.prefix}{operation.path}"
+                for status in ("200 OK", "404 Not Found"):
+                    metrics.count_request(name, operation.method, status, 0.01)
+                metrics.count_request(
+                    (api.name, "none"), operation.method, "503 Service Unavailable", 0.01)
+        for number in range(_CODES):
+            metrics.count_refusal(f"some.code{number}", "409")
+        for number in range(_CELLS):
+            cell = f"cell{number}"
+            metrics.count_counting("legacy_cell", "projects", [cell], {cell: 0.1})
+        metrics.set_room({
+            (f"CUSTOM_{number}", state): 1 for number in range(_CLASSES)
+            for state in ("total", "reserved", "capacity", "used", "held", "promised", "free",
+                          "largest")})
+        metrics.set_quota({
+            f"class:CUSTOM_{number}": metrics.QuotaFill(0.5, {80: 0, 95: 0, 100: 0})
+            for number in range(_RESOURCES)})
+        metrics.observe_commit(0.1)
+        metrics.observe_lock_wait(0.1)
+        for index in ("capacity", "bookings", "usage"):
+            metrics.observe_index_refresh(index, "load", 0.1)
+            metrics.observe_index_refresh(index, "update", 0.1)
+        for outcome in ("claimed", "no_room", "over_limit", "failed"):
+            metrics.observe_gang(outcome, 1)
+        for event in ("start_lease", "before_end_lease", "end_lease"):
+            metrics.count_lease_event(event, 1.0)
+
+    def test_series(self) -> None:
+        lines = scraping.shown()[1].splitlines()
+        series = sum(not line.startswith("#") for line in lines)
+        self.assertTrue(1500 < series <= 2000, series)
+
+    def test_time(self) -> None:
+        """The processor's, of a process without others."""
+        seconds = []
+        for _ in range(5):
+            started = time.thread_time()
+            scraping.shown()
+            seconds.append(time.thread_time() - started)
+        self.assertLess(min(seconds), 0.05)
