@@ -13,10 +13,11 @@ STESTR_ARGS ?=
 NOVA_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
+FUZZ_ARGS ?= --seconds 600
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve shell test test-nova lint soak bench docs releasenotes samples clean
+.PHONY: help serve shell test test-nova lint soak fuzz bench docs releasenotes samples clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,8 +42,12 @@ test-nova: $(VENV)/installed-test ## play leases against a real nova, with Rabbi
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint
 
-soak: $(VENV)/installed-test ## kill and stop managers of leases, twenty times
+soak: $(VENV)/installed-test ## kill and stop managers of leases, twenty times; then make fuzz
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
+	$(BIN)/python -m tests.fuzz.contract $(FUZZ_ARGS)
+
+fuzz: $(VENV)/installed-test ## send requests made from the OpenAPI document, for ten minutes
+	$(BIN)/python -m tests.fuzz.contract $(FUZZ_ARGS)
 
 bench: $(VENV)/installed-bench ## measure against Placement and Keystone, on the databases that PLACEMENT_TEST_... name
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

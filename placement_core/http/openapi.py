@@ -146,19 +146,32 @@ class _Components:
         self.parameters: dict[str, Document] = {}
 
     def add_schema(self, name: str, schema: Mapping[str, Any]) -> Document:
-        """Add a schema; return a reference to it."""
-        self.schemas[name] = _translate(schema)
+        """Add a schema; return a reference to it.
+
+        Alternatives become schemas of their own: generators of clients need names for them.
+        """
+        translated = _translate(schema)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in translated:
+                translated[keyword] = [
+                    self.add_schema(f"{name}_{number}", alternative)
+                    for number, alternative in enumerate(schema[keyword], 1)]
+        self.schemas[name] = translated
         return {"$ref": f"#/components/schemas/{name}"}
 
     def add_refusal(self, api: Api, status: int, version: Version) -> Document:
         """Add the response of an error; return a reference to it."""
         name = f"{api.name}_{status}"
         if name not in self.responses:
-            schema = {"anyOf": [api.schema_of_401, KEYSTONE_ERROR]} if status == 401 else (
-                api.error_schema.at(version))
-            document = f"{api.name}_{'unauthorized' if status == 401 else 'error'}"
-            self.responses[name] = _describe_response(
-                status, self.add_schema(document, schema))
+            if status != 401:
+                schema = self.add_schema(f"{api.name}_error", api.error_schema.at(version))
+            elif api.schema_of_401 is KEYSTONE_ERROR:
+                schema = self.add_schema("keystone_error", KEYSTONE_ERROR)
+            else:
+                # Keystone's middleware answers in its place where tokens are Keystone's.
+                schema = self.add_schema(f"{api.name}_unauthorized", {
+                    "anyOf": [api.schema_of_401, KEYSTONE_ERROR]})
+            self.responses[name] = _describe_response(status, schema)
         return {"$ref": f"#/components/responses/{name}"}
 
     def add_version(self, api: Api, version: Version) -> Document:
@@ -250,15 +263,28 @@ def _describe_query(operation: Operation, version: Version) -> Iterator[Document
                    "patternProperties": _translate(schema["patternProperties"])}}
 
 
+_TYPES = {str: "string", bool: "boolean", int: "integer"}
+
+
 def _translate(schema: Any) -> Any:
-    """Return a schema with regular expressions that not only Python knows."""
-    if isinstance(schema, Mapping):
-        return {_translate_pattern(name): (
-            _translate_pattern(value) if name == "pattern" and isinstance(value, str)
-            else _translate(value)) for name, value in schema.items()}
+    """Return a schema with regular expressions that not only Python knows.
+
+    Lists that must be empty say what they are lists of, enumerations of what type they are:
+    generators of clients want to know.
+    """
     if isinstance(schema, (list, tuple)):
         return [_translate(inner) for inner in schema]
-    return schema
+    if not isinstance(schema, Mapping):
+        return schema
+    translated = {_translate_pattern(name): (
+        _translate_pattern(value) if name == "pattern" and isinstance(value, str)
+        else _translate(value)) for name, value in schema.items()}
+    if schema.get("type") == "array":
+        translated.setdefault("items", {})
+    types = {type(value) for value in schema.get("enum", ())}
+    if len(types) == 1:
+        translated.setdefault("type", _TYPES[types.pop()])
+    return translated
 
 
 def _translate_pattern(pattern: str) -> str:

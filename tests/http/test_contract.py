@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import fixtures
+
 from placement_core.http.operations import Version
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.versions import format_version
@@ -51,3 +53,15 @@ class TestContract(base.TestCase):
                 failures += contract.play(world, operation, seed=_SEED, examples=_EXAMPLES)
         self.assertGreater(played, 10)
         self.assertEqual([], failures, "\n\n".join(failures))
+
+    def test_finds(self) -> None:
+        """An answer that breaks its schema is found, and can be repeated."""
+        self.useFixture(fixtures.MonkeyPatch(
+            "placement_core.http.placement_api.representations.render_usages_by_type",
+            lambda _usages: {"usages": [], "more": True}))
+        world = self.enterContext(contract.make_world())
+        (operation,) = [each for each in contract.list_operations(world, "1.39")
+                        if contract.get_name(each) == "get_usages"]
+        failures = contract.play(world, operation, seed=_SEED, examples=_EXAMPLES)
+        self.assertIn("violates schema", failures[0])
+        self.assertIn("--operation get_usages", failures[0])

@@ -35,7 +35,7 @@ OPENAPI = answer({"type": "object", "required": ["openapi", "info", "paths", "co
 
 # Claims
 
-_STATE: Schema = {"enum": ["held", "confirmed", "expired"]}
+_STATE: Schema = {"type": "string", "enum": ["held", "confirmed", "expired"]}
 _OWNER = {"project_id": TEXT, "user_id": TEXT, "consumer_type": TEXT_OR_NULL}
 _CLAIM = record({
     "consumer_uuid": UUID, **_OWNER, "state": _STATE, "expires_at": TEXT_OR_NULL, **_ALLOCATIONS})
@@ -119,7 +119,7 @@ _NODE = record({
     "cell": record({"uuid": TEXT, "name": TEXT_OR_NULL}),
     "inventories": keyed(record(placement.INVENTORY_FIELDS), placement.CLASS),
     "resource_provider_uuid": TEXT_OR_NULL, "migrated": FLAG,
-    "state": {"enum": ["migrated", "pending", "gate_closed", "refused"]},
+    "state": {"type": "string", "enum": ["migrated", "pending", "gate_closed", "refused"]},
     "reason": TEXT_OR_NULL, "remarks": listed(TEXT)})
 COMPUTE_NODE = answer(record({"compute_node": _NODE}))
 COMPUTE_NODES = answer(record({
@@ -155,7 +155,7 @@ _HOST = {"uuid": UUID, "name": TEXT}
 ROOM = answer({"anyOf": [
     record(_ROOM),
     record({
-        "group_by": {"enum": ["root", "aggregate", "trait"]},
+        "group_by": {"type": "string", "enum": ["root", "aggregate", "trait"]},
         # Traits have no uuid, aggregates have no name.
         "groups": listed(record(_ROOM, {"uuid": TEXT, "name": TEXT})), **_LINKS})]})
 ROOM_HOSTS = answer(record({"hosts": listed(record({**_HOST, **_ROOM})), **_LINKS}))
@@ -185,7 +185,7 @@ _COUNT = {
     "seconds": keyed(NUMBER)}
 _LIMITS_OF = {"limits_of": record({
     "service_type": TEXT, "service_id": TEXT_OR_NULL, "region_ids": listed(TEXT_OR_NULL)})}
-_SCOPES = {"scope": {"enum": ["own", "subtree", "user"]}, "source": TEXT}
+_SCOPES = {"scope": {"type": "string", "enum": ["own", "subtree", "user"]}, "source": TEXT}
 _BOUND = record({
     "node_id": TEXT, **_SCOPES, "limit": INTEGER, "used": INTEGER, "user_id": TEXT_OR_NULL})
 _EXCEEDED = {
@@ -224,7 +224,7 @@ SERVER_GROUP_MEMBERS = answer(record({
 _WINDOW = {"start_at": TEXT, "end_at": TEXT}
 _SLOTS = {"vcpus": INTEGER, "memory_mb": INTEGER, "disk_gb": INTEGER}
 _FREE = {"hosts": INTEGER, **_SLOTS}
-LEASE_FITS = answer(record({"fits": {"enum": [True]}}))
+LEASE_FITS = answer(record({"fits": FLAG}))
 TIMELINE = answer(record({
     "timeline": listed(record({**_WINDOW, **_FREE})), "total": record(_FREE), **_LINKS}))
 NEXT_FIT = answer(record({"next_fit": or_null(record({**_WINDOW, "earliest": FLAG}))}))

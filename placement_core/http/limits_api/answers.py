@@ -37,7 +37,7 @@ def _make_item(fields: Mapping[str, Schema]) -> Schema:
 def _list(name: str, item: Schema) -> Ladder[Answers]:
     """Return the answer of a list, which may be a page of a longer one."""
     return answer(record(
-        {name: listed(item), "links": _PAGE_LINKS}, {"truncated": {"enum": [True]}}))
+        {name: listed(item), "links": _PAGE_LINKS}, {"truncated": FLAG}))
 
 
 def _show(name: str, item: Schema, status: int = 200) -> Ladder[Answers]:

@@ -55,7 +55,7 @@ OPERATIONS = (
     Operation("DELETE", "/limits/{id}", limits.delete, policies.DELETE_LIMIT,
               check_served=ownership.check_limits, answers=NO_CONTENT),
 
-    Operation("GET", "/regions", regions.list_, policies.LIST_REGIONS,
+    Operation("GET", "/regions", regions.list_, policies.LIST_REGIONS, query=queries.REGIONS,
               answers=answers.REGIONS),
     Operation("POST", "/regions", regions.create, policies.CREATE_REGION,
               body=bodies.REGION_CREATE, check_served=ownership.check_catalog,
@@ -69,7 +69,7 @@ OPERATIONS = (
               check_served=ownership.check_catalog, answers=NO_CONTENT),
 
     Operation("GET", "/services", services.list_, policies.LIST_SERVICES,
-              answers=answers.SERVICES),
+              query=queries.SERVICES, answers=answers.SERVICES),
     Operation("POST", "/services", services.create, policies.CREATE_SERVICE,
               body=bodies.SERVICE_CREATE, check_served=ownership.check_catalog,
               answers=answers.SERVICE_CREATED),
@@ -94,7 +94,7 @@ OPERATIONS = (
     Operation("DELETE", "/endpoints/{id}", endpoints.delete, policies.DELETE_ENDPOINT,
               check_served=ownership.check_catalog, answers=NO_CONTENT),
 
-    Operation("GET", "/domains", domains.list_, policies.LIST_DOMAINS,
+    Operation("GET", "/domains", domains.list_, policies.LIST_DOMAINS, query=queries.DOMAINS,
               also=(policies.ALL_PROJECTS,), answers=answers.DOMAINS),
     Operation("POST", "/domains", domains.create, policies.CREATE_DOMAIN,
               body=bodies.DOMAIN_CREATE, check_served=ownership.check_catalog,
@@ -108,7 +108,7 @@ OPERATIONS = (
               check_served=ownership.check_catalog, answers=NO_CONTENT),
 
     Operation("GET", "/projects", projects.list_, policies.LIST_PROJECTS,
-              also=(policies.ALL_PROJECTS,), answers=answers.PROJECTS),
+              query=queries.PROJECTS, also=(policies.ALL_PROJECTS,), answers=answers.PROJECTS),
     Operation("POST", "/projects", projects.create, policies.CREATE_PROJECT,
               body=bodies.PROJECT_CREATE, check_served=ownership.check_catalog,
               answers=answers.PROJECT_CREATED),
