@@ -26,7 +26,9 @@ Document = dict[str, Any]
 _JSON = "application/json"
 #: The variables of a path.
 _VARIABLE = re.compile(r"\{(\w+)\}")
-#: How many documents a process caches, of half a megabyte each.
+#: A parameter of a query that may have the suffix of a group.
+_SUFFIXED = re.compile(r"\^(?P<name>\w+)(?P<suffix>\(.+\))\?\$")
+#: How many documents a process caches, each of a quarter of a megabyte as JSON.
 _MOST_DOCUMENTS = 4
 #: The security scheme.
 _TOKEN = "token"  # noqa: S105
@@ -205,7 +207,8 @@ def _describe_operation(
     if body is not None:
         document["requestBody"] = {
             "required": True,
-            "content": {_JSON: {"schema": components.add_schema(f"{id_}_body", body)}}}
+            "content": {_JSON: {"schema": components.add_schema(
+                f"{id_}_body", _loosen_uuids(body))}}}
     answers = operation.answers.at(version) if operation.answers is not None else {}
     responses = {
         str(status): _describe_response(
@@ -251,16 +254,40 @@ def _describe_query(operation: Operation, version: Version) -> Iterator[Document
     if operation.query is None:
         return
     schema = operation.query.at(version)
-    for name, value in schema.get("properties", {}).items():
+    suffixed: dict[str, Any] = {}
+    parameters = dict(schema.get("properties", {}))
+    for pattern, value in schema.get("patternProperties", {}).items():
+        match = _SUFFIXED.fullmatch(pattern)
+        assert match is not None, pattern
+        parameters[match["name"]] = value
+        suffixed[f"^{match['name']}{match['suffix']}$"] = value
+    for name, value in parameters.items():
         yield {"name": name, "in": "query", "required": name in schema.get("required", ()),
                "schema": {"type": "string", **_translate(value)}}
-    if "patternProperties" in schema:
+    if suffixed:
         # The members of an exploded object are parameters by their own names.
         yield {"name": "groups", "in": "query", "style": "form", "explode": True,
-               "description": "Parameters with the suffix of a group, or without one.",
+               "description": "Parameters with the suffix of a group.",
                "schema": {
                    "type": "object", "additionalProperties": False,
-                   "patternProperties": _translate(schema["patternProperties"])}}
+                   "patternProperties": _translate(suffixed)}}
+
+
+def _loosen_uuids(schema: Any) -> Any:
+    """Return the schema of a body with UUIDs as the service takes them.
+
+    Dashes do not matter; ids in the limits API have none. A client with a type for UUIDs would
+    write them.
+    """
+    if isinstance(schema, (list, tuple)):
+        return [_loosen_uuids(inner) for inner in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    loosened = {name: _loosen_uuids(inner) for name, inner in schema.items()}
+    if schema.get("format") == "uuid":
+        del loosened["format"]
+        loosened["pattern"] = "^(-?[0-9a-fA-F]){32}$"
+    return loosened
 
 
 _TYPES = {str: "string", bool: "boolean", int: "integer"}
@@ -272,20 +299,16 @@ def _translate(schema: Any) -> Any:
     Lists that must be empty say what they are lists of, enumerations of what type they are:
     generators of clients want to know.
     """
+    if isinstance(schema, str):
+        return schema.replace(r"\Z", "$")
     if isinstance(schema, (list, tuple)):
         return [_translate(inner) for inner in schema]
     if not isinstance(schema, Mapping):
         return schema
-    translated = {_translate_pattern(name): (
-        _translate_pattern(value) if name == "pattern" and isinstance(value, str)
-        else _translate(value)) for name, value in schema.items()}
+    translated = {_translate(name): _translate(inner) for name, inner in schema.items()}
     if schema.get("type") == "array":
         translated.setdefault("items", {})
     types = {type(value) for value in schema.get("enum", ())}
     if len(types) == 1:
         translated.setdefault("type", _TYPES[types.pop()])
     return translated
-
-
-def _translate_pattern(pattern: str) -> str:
-    return pattern.replace(r"\Z", "$")

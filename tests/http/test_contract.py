@@ -11,7 +11,7 @@ from placement_core.http.operations import Version
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.versions import format_version
 from tests import base
-from tests.fuzz import contract
+from tests.fuzz import contract, worlds
 
 #: The same requests in every run.
 _SEED = 18
@@ -44,24 +44,25 @@ class TestContract(base.TestCase):
 
     def _play(self, api: str, version: Version = mv.NEWEST) -> None:
         """Play every operation, and report all failures."""
-        world = self.enterContext(contract.make_world())
+        world = self.enterContext(worlds.make_world())
         failures: list[str] = []
-        played = 0
-        for operation in contract.list_operations(world, format_version(version)):
+        played, number = 0, format_version(version)
+        for operation in contract.list_operations(world, number):
             if operation.tags == [api]:
                 played += 1
-                failures += contract.play(world, operation, seed=_SEED, examples=_EXAMPLES)
+                failures += contract.play(
+                    world, operation, number, seed=_SEED, examples=_EXAMPLES)
         self.assertGreater(played, 10)
-        self.assertEqual([], failures, "\n\n".join(failures))
+        self.assertEqual([], failures, "\n".join(failures))
 
     def test_finds(self) -> None:
         """An answer that breaks its schema is found, and can be repeated."""
         self.useFixture(fixtures.MonkeyPatch(
             "placement_core.http.placement_api.representations.render_usages_by_type",
             lambda _usages: {"usages": [], "more": True}))
-        world = self.enterContext(contract.make_world())
+        world = self.enterContext(worlds.make_world())
         (operation,) = [each for each in contract.list_operations(world, "1.39")
                         if contract.get_name(each) == "get_usages"]
-        failures = contract.play(world, operation, seed=_SEED, examples=_EXAMPLES)
+        failures = contract.play(world, operation, "1.39", seed=_SEED, examples=_EXAMPLES)
         self.assertIn("violates schema", failures[0])
         self.assertIn("--operation get_usages", failures[0])

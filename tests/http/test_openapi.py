@@ -9,6 +9,7 @@ import openapi_spec_validator
 
 from placement_core import app
 from placement_core.http import openapi
+from placement_core.http.operations import Version
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.versions import format_version
 from tests import base as tests_base
@@ -91,16 +92,30 @@ class TestDocument(tests_base.TestCase):
 
     def test_groups(self) -> None:
         """Parameters with the suffix of a group are members of an exploded object."""
-        document = openapi.make_document(app.APIS, mv.NEWEST)
-        parameters = {each["name"]: each for each in document["paths"][
-            "/allocation_candidates"]["get"]["parameters"] if "name" in each}
-        self.assertIn("^resources([a-zA-Z0-9_-]{1,64})?$",
+        parameters = self._describe_query("/allocation_candidates", mv.NEWEST)
+        self.assertEqual({"type": "string"}, parameters["resources"]["schema"])
+        self.assertIn("^resources([a-zA-Z0-9_-]{1,64})$",
                       parameters["groups"]["schema"]["patternProperties"])
         self.assertTrue(parameters["groups"]["explode"])
-        older = openapi.make_document(app.APIS, mv.CANDIDATES)
-        parameters = {each["name"]: each for each in older["paths"][
-            "/allocation_candidates"]["get"]["parameters"] if "name" in each}
+        parameters = self._describe_query("/allocation_candidates", mv.CANDIDATES)
+        self.assertEqual(["resources"], list(parameters))
         self.assertTrue(parameters["resources"]["required"])
+
+    def _describe_query(self, path: str, version: Version) -> dict[str, Any]:
+        """Return the parameters of a query, by name."""
+        document = openapi.make_document(app.APIS, version)
+        return {each["name"]: each for each in document["paths"][path]["get"]["parameters"]
+                if each.get("in") == "query"}
+
+    def test_uuids(self) -> None:
+        """Ids of limits have no dashes: a client must not write some."""
+        schemas = openapi.make_document(app.APIS, mv.NEWEST)["components"]["schemas"]
+        service = schemas["post_v3_limits_body"]["properties"]["limits"]["items"][
+            "properties"]["service_id"]
+        self.assertEqual({"type": "string", "pattern": "^(-?[0-9a-fA-F]){32}$"}, service)
+        self.assertEqual(
+            {"type": "string", "format": "uuid"},
+            schemas["get_resource_providers_uuid_200"]["properties"]["uuid"])
 
     def test_regular_expressions(self) -> None:
         """None that only Python knows."""
