@@ -261,9 +261,11 @@ def _describe_query(operation: Operation, version: Version) -> Iterator[Document
         assert match is not None, pattern
         parameters[match["name"]] = value
         suffixed[f"^{match['name']}{match['suffix']}$"] = value
+    repeated = operation.repeated.at(version) if operation.repeated is not None else ()
     for name, value in parameters.items():
+        described = {"type": "string", **_translate(value)}
         yield {"name": name, "in": "query", "required": name in schema.get("required", ()),
-               "schema": {"type": "string", **_translate(value)}}
+               "schema": {"type": "array", "items": described} if name in repeated else described}
     if suffixed:
         # The members of an exploded object are parameters by their own names.
         yield {"name": "groups", "in": "query", "style": "form", "explode": True,

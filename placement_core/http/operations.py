@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from placement_core.context import Context
@@ -127,6 +127,8 @@ class Operation:
     :ivar largest_body: in bytes; ``BULK_BODY`` is as much as the operator allows.
     :ivar query: JSON schema of the query string by microversion ({name: last
         value}); None accepts anything.
+    :ivar repeated: the parameters of the query string that may be given several times, each with
+        a meaning; of the others the last value counts. By microversion.
     :ivar json_only: refuse an ``Accept`` that excludes JSON with 406.
     :ivar check_exists: called with (ctx, path) before a *bad body* is refused, so that
         a missing resource is 404 rather than 400.
@@ -161,3 +163,4 @@ class Operation:
     also: tuple[str, ...] = ()
     answers: Ladder[Answers] | None = None
     refusals: tuple[int, ...] = ()
+    repeated: Ladder[Collection[str]] | None = None

@@ -233,6 +233,8 @@ class World:
         """Return the value of a parameter; those of groups have suffixes."""
         if isinstance(value, dict):
             return {inner: self._get_parameter(inner, each) for inner, each in value.items()}
+        if isinstance(value, list):
+            return [self._get_parameter(name, each) for each in value]
         for parameter in _GROUPED:
             if name.startswith(parameter):
                 return self.parameters[parameter]

@@ -97,6 +97,10 @@ class TestDocument(tests_base.TestCase):
         self.assertIn("^resources([a-zA-Z0-9_-]{1,64})$",
                       parameters["groups"]["schema"]["patternProperties"])
         self.assertTrue(parameters["groups"]["explode"])
+        self.assertEqual({"type": "array", "items": {"type": "string"}},
+                         parameters["required"]["schema"])
+        parameters = self._describe_query("/allocation_candidates", mv.GRANULAR)
+        self.assertEqual({"type": "string"}, parameters["required"]["schema"])
         parameters = self._describe_query("/allocation_candidates", mv.CANDIDATES)
         self.assertEqual(["resources"], list(parameters))
         self.assertTrue(parameters["resources"]["required"])

@@ -63,7 +63,7 @@ OPERATIONS = (
 
     Operation("GET", "/explain/allocation_candidates", explain.candidates,
               policies.EXPLAIN_CANDIDATES, since=mv.CANDIDATES, query=schemas.CANDIDATES,
-              json_only=True, answers=answers.CANDIDATES_EXPLAINED),
+              repeated=schemas.REPEATED, json_only=True, answers=answers.CANDIDATES_EXPLAINED),
     Operation("POST", "/explain/quota", quota.explain, policies.EXPLAIN_QUOTA,
               body=bodies.QUOTA_EXPLAIN, largest_body=COLLECTION_BODY, json_only=True,
               also=(policies.QUOTA_OF_ALL,), answers=answers.QUOTA_EXPLAINED),
@@ -108,12 +108,14 @@ OPERATIONS = (
               json_only=True, answers=answers.USAGES),
 
     Operation("GET", "/room", room.show, policies.ROOM_SHOW, query=queries.ROOM,
-              json_only=True, also=(policies.ROOM_HOSTS,), answers=answers.ROOM, refusals=(404,)),
+              repeated=schemas.REPEATED, json_only=True, also=(policies.ROOM_HOSTS,),
+              answers=answers.ROOM, refusals=(404,)),
     Operation("GET", "/room/hosts", room.list_hosts, policies.ROOM_HOSTS,
-              query=queries.ROOM_HOSTS, json_only=True,
+              query=queries.ROOM_HOSTS, repeated=schemas.REPEATED, json_only=True,
               answers=answers.ROOM_HOSTS, refusals=(404,)),
     Operation("GET", "/room/fits", fits.show, policies.ROOM_FITS, since=mv.CANDIDATES,
-              query=schemas.CANDIDATES, json_only=True, answers=answers.FITS),
+              query=schemas.CANDIDATES, repeated=schemas.REPEATED, json_only=True,
+              answers=answers.FITS),
     Operation("GET", "/room/stranded", stranded.show, policies.ROOM_STRANDED,
               query=queries.STRANDED, json_only=True, answers=answers.STRANDED, refusals=(409,)),
 

@@ -41,7 +41,8 @@ OPERATIONS = (
     Operation("GET", "/", root.show, policy=None, answers=answers.VERSIONS),
 
     Operation("GET", "/resource_providers", providers.list_, policies.PROVIDERS_LIST,
-              query=schemas.PROVIDERS, json_only=True, answers=answers.PROVIDERS),
+              query=schemas.PROVIDERS, repeated=schemas.REPEATED, json_only=True,
+              answers=answers.PROVIDERS),
     Operation("POST", "/resource_providers", providers.create, policies.PROVIDERS_CREATE,
               body=bodies.PROVIDER_CREATE, answers=answers.PROVIDER_CREATED),
     Operation("GET", _PROVIDER, providers.show, policies.PROVIDERS_SHOW, json_only=True,
@@ -131,8 +132,8 @@ OPERATIONS = (
               policies.ALLOCATIONS_DELETE, answers=NO_CONTENT),
 
     Operation("GET", "/allocation_candidates", candidates.list_, policies.CANDIDATES_LIST,
-              since=mv.CANDIDATES, query=schemas.CANDIDATES, json_only=True,
-              answers=answers.CANDIDATES),
+              since=mv.CANDIDATES, query=schemas.CANDIDATES, repeated=schemas.REPEATED,
+              json_only=True, answers=answers.CANDIDATES),
     Operation("POST", "/reshaper", reshaper.reshape, policies.RESHAPE, since=mv.RESHAPER,
               body=bodies.RESHAPE, largest_body=BULK_BODY, answers=NO_CONTENT),
 )

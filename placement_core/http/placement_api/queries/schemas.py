@@ -5,7 +5,7 @@ Source: spec placement_api §1.4, §3 and §4.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from placement_core.http.json_schemas import Schema, record
 from placement_core.http.operations import Ladder
@@ -51,6 +51,14 @@ USAGES: Ladder[Schema] = Ladder({
             "pattern": f"{bodies.CLASS_PATTERN}|^all|^unknown$",
         },
     }),
+})
+
+#: The filters that may be repeated: every value has to match.
+REPEATED: Ladder[Collection[str]] = Ladder({
+    mv.BASE: (),
+    mv.MEMBER_OF_REPEATED: ("member_of",),
+    mv.SAME_SUBTREE: ("member_of", "same_subtree"),
+    mv.ANY_TRAITS: ("member_of", "same_subtree", "required"),
 })
 
 _LIMIT: Schema = {"type": "string", "pattern": LIMIT_PATTERN, "minLength": 1}
