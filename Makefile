@@ -13,11 +13,12 @@ STESTR_ARGS ?=
 NOVA_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
+FUZZ_ARGS ?= --seconds 600
 FAULTS_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve shell test test-nova test-faults lint soak bench docs releasenotes samples clean
+.PHONY: help serve shell test test-nova test-faults lint soak fuzz bench docs releasenotes samples clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,8 +43,13 @@ test-nova: $(VENV)/installed-test ## play leases against a real nova, with Rabbi
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint
 
-soak: $(VENV)/installed-test ## kill and stop managers of leases, twenty times
+soak: $(VENV)/installed-test ## managers die, twenty times; fuzz; an hour of faults
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
+	$(BIN)/python -m tests.fuzz.contract $(FUZZ_ARGS)
+	$(BIN)/python -m tests.faults --seconds 900
+
+fuzz: $(VENV)/installed-test ## send requests made from the OpenAPI document, for ten minutes
+	$(BIN)/python -m tests.fuzz.contract $(FUZZ_ARGS)
 
 test-faults: $(VENV)/installed-test ## break databases, processes and networks under load; check what came of it
 	$(BIN)/python -m tests.faults $(FAULTS_ARGS)

@@ -13,12 +13,16 @@ import orjson
 from oslo_policy import policy
 
 from placement_core.http import errors as http_errors, media, validation
-from placement_core.http.operations import ONLY, Operation, Version
+from placement_core.http.json_schemas import INTEGER, TEXT, Schema, record
+from placement_core.http.operations import ONLY, Ladder, Operation, Version
 from placement_core.http.versions import Versions
 
 #: Makes the 401 of a request without a valid token from its WSGI environ: (headers beside the
 #: content type and length, JSON).
 Make401 = Callable[[dict[str, Any]], tuple[list[tuple[str, str]], bytes]]
+
+#: An error of Keystone; its middleware refuses tokens with it, whichever API is called.
+KEYSTONE_ERROR = record({"error": record({"code": INTEGER, "message": TEXT, "title": TEXT})})
 
 _MESSAGE = orjson.dumps({
     "message": "The request needs a valid token in the header X-Auth-Token.",
@@ -30,6 +34,12 @@ _MESSAGE = orjson.dumps({
 def make_placement_401(_environ: dict[str, Any]) -> tuple[list[tuple[str, str]], bytes]:
     """Make the 401 of the Placement API."""
     return [], _MESSAGE
+
+
+#: What ``make_placement_401`` makes.
+PLACEMENT_401 = record({"message": TEXT, "code": TEXT, "title": TEXT})
+
+_ANY_ERROR: Ladder[Schema] = Ladder({ONLY: {"type": "object"}})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +62,8 @@ class Api:
     :ivar absolute_links: links are URLs, not paths.
     :ivar public_paths: below ``prefix``; they need no token.
     :ivar make_401: makes the answer to a request without a token.
+    :ivar error_schema: JSON schema of what ``render_document`` makes, by microversion.
+    :ivar schema_of_401: JSON schema of what ``make_401`` makes.
     :ivar rules: the policy rules that its operations name, with their defaults.
     """
 
@@ -70,6 +82,8 @@ class Api:
     public_paths: tuple[str, ...] = ()
     make_401: Make401 = make_placement_401
     rules: Sequence[policy.RuleDefault] = ()
+    error_schema: Ladder[Schema] = _ANY_ERROR
+    schema_of_401: Schema = dataclasses.field(default_factory=lambda: PLACEMENT_401)
 
 
 class ApisByPath:

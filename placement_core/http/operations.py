@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from placement_core.context import Context
 from placement_core.http.conditional import ETag
 from placement_core.services import Services
+
+if TYPE_CHECKING:
+    from placement_core.http.openapi import OpenApi
 
 T = TypeVar("T")
 
@@ -64,6 +67,7 @@ class Call:
     :ivar prefix: where the app is mounted, for ``href``s; ``""`` at the root. A URL
         where the API's links are absolute.
     :ivar address: the URL of the request, where the API's links are absolute.
+    :ivar openapi: describes what the service speaks; None in a call of a test.
     """
 
     services: Services
@@ -75,6 +79,7 @@ class Call:
     allows: Callable[[str], bool]
     prefix: str = ""
     address: str = ""
+    openapi: OpenApi | None = None
 
 
 #: As ``Reply.last_modified``: the moment of the answer.
@@ -103,6 +108,9 @@ class Reply:
 
 View = Callable[[Call], Reply]
 
+#: {status of a success: JSON schema of its body; None: it has no body}.
+Answers = Mapping[int, dict[str, Any] | None]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
@@ -119,6 +127,8 @@ class Operation:
     :ivar largest_body: in bytes; ``BULK_BODY`` is as much as the operator allows.
     :ivar query: JSON schema of the query string by microversion ({name: last
         value}); None accepts anything.
+    :ivar repeated: the parameters of the query string that may be given several times, each with
+        a meaning; of the others the last value counts. By microversion.
     :ivar json_only: refuse an ``Accept`` that excludes JSON with 406.
     :ivar check_exists: called with (ctx, path) before a *bad body* is refused, so that
         a missing resource is 404 rather than 400.
@@ -129,6 +139,10 @@ class Operation:
     :ivar etag: makes the entity tag of a read: if two calls have the same one,
         ``view`` answers both of them 200 with the same body. It returns None if there is none
         now.
+    :ivar answers: what ``view`` answers, by microversion. Production does not look at it: it is
+        for the OpenAPI document, and tests hold every answer to it.
+    :ivar refusals: statuses of errors that do not follow from the other fields
+        (``openapi.list_refusals``).
     """
 
     method: str
@@ -147,3 +161,6 @@ class Operation:
     media_before_gate: bool = False
     etag: Callable[[Call], ETag | None] | None = None
     also: tuple[str, ...] = ()
+    answers: Ladder[Answers] | None = None
+    refusals: tuple[int, ...] = ()
+    repeated: Ladder[Collection[str]] | None = None

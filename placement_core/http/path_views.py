@@ -27,6 +27,7 @@ from placement_core.http import (
     validation,
 )
 from placement_core.http.apis import Api
+from placement_core.http.openapi import OpenApi
 from placement_core.http.operations import Call, Ladder, Operation, Reply, Version
 from placement_core.http.policy import Authorizer
 from placement_core.services import Services
@@ -70,8 +71,10 @@ class PathView:
         services: Services,
         authorizer: Authorizer,
         bodies: conditional.Bodies,
+        openapi: OpenApi,
     ) -> None:
         self._api = api
+        self._openapi = openapi
         self._check_media = api.check_media
         self._endpoints = {
             method: _PreparedOperation(operation, api)
@@ -132,7 +135,8 @@ class PathView:
             raise
         prefix = urls.get_mount_path(environ)
         call = Call(self._services, ctx, path, query, body, version,
-                    functools.partial(self._authorizer.allows, identity=caller), prefix)
+                    functools.partial(self._authorizer.allows, identity=caller), prefix,
+                    openapi=self._openapi)
         if self._api.absolute_links:
             call.prefix = f"{urls.get_host_url(environ)}{prefix}"
             call.address = urls.get_request_url(request)

@@ -11,6 +11,7 @@ from pyramid.config import Configurator
 
 from placement_core.http import conditional, tweens
 from placement_core.http.apis import Api, ApisByPath
+from placement_core.http.openapi import OpenApi
 from placement_core.http.operations import Operation
 from placement_core.http.path_views import PathView
 from placement_core.http.policy import Authorizer
@@ -28,15 +29,16 @@ def include(
     :raises ValueError: an operation is wrong: its policy rule is unknown, or
         another one has the same method and path.
     """
+    openapi = OpenApi(apis)
     for api in apis:
-        _add_routes(config, api, services, authorizer, bodies)
+        _add_routes(config, api, services, authorizer, bodies, openapi)
     config.registry.placement_core_apis = ApisByPath(apis)
     config.add_tween(f"{tweens.__name__}.api_tween")
 
 
 def _add_routes(
     config: Configurator, api: Api, services: Services, authorizer: Authorizer,
-    bodies: conditional.Bodies,
+    bodies: conditional.Bodies, openapi: OpenApi,
 ) -> None:
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in api.operations:
@@ -50,4 +52,5 @@ def _add_routes(
         methods[operation.method] = operation
     for path, methods in by_path.items():
         config.add_route(path, path)
-        config.add_view(PathView(api, methods, services, authorizer, bodies), route_name=path)
+        config.add_view(PathView(api, methods, services, authorizer, bodies, openapi),
+                        route_name=path)

@@ -25,6 +25,7 @@ from oslo_config import cfg
 
 from placement_core import app, conf
 from tests import databases
+from tests.answers import CheckedAnswers
 from tests.conformance.deployments import SHARING, WSGI, Amount, Deployment, new_uuid
 
 _running: list[WSGI] = []
@@ -73,7 +74,7 @@ class APIFixture(fixture.GabbiFixture):
             os.environ[name] = new_uuid()
         for suffix in ("", "1", "2"):
             os.environ[f"CUSTOM_RES_CLASS{suffix}"] = f"CUSTOM_IRON_NFV{suffix}"
-        service = app.make_app(self._configuration())
+        service = CheckedAnswers(app.make_app(self._configuration()), app.APIS)
         _running.append(service)
         self.populate(Deployment(service))
 

@@ -17,6 +17,7 @@ import webob
 
 from placement_core import app
 from tests import databases, keystone_service
+from tests.answers import CheckedAnswers
 from tests.http import base
 
 #: Headers that clients of Keystone look at.
@@ -109,8 +110,9 @@ class OurSide:
     url = "http://ours.example:8778/v3"
 
     def __init__(self, model: str) -> None:
-        self._app = app.make_app(base.configuration(
-            databases.settings("sqlite").connection, {("limits", "enforcement_model"): model}))
+        self._app = CheckedAnswers(app.make_app(base.configuration(
+            databases.settings("sqlite").connection, {("limits", "enforcement_model"): model})),
+            app.APIS)
         # Every Keystone has this domain.
         self.send("POST", "/domains", b'{"domain": {"name": "Default"}}', ADMIN, {})
 

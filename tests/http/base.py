@@ -14,7 +14,7 @@ from oslo_config import cfg
 from placement_core import app, conf, services
 from placement_core.cells import engines
 from placement_core.http.apis import Api
-from tests import base, databases
+from tests import answers, base, databases
 
 #: {(group, option): value}
 Options = Mapping[tuple[str, str], Any]
@@ -71,7 +71,7 @@ class HttpTestCase(base.TestCase):
 
         self.useFixture(fixtures.MonkeyPatch("placement_core.services.build", noted))
         self.conf = configuration(self.connection(), self.options)
-        self.app = app.make_app(self.conf, apis=self.apis)
+        self.app = answers.CheckedAnswers(app.make_app(self.conf, apis=self.apis), self.apis)
 
     def connection(self) -> str:
         """Make an empty database; return the URL by which the service reaches it."""

@@ -11,7 +11,7 @@ from pyramid.response import Response
 from placement_core import errors
 from placement_core.http import errors as http_errors
 from placement_core.http.apis import Api
-from placement_core.http.capacity_api import exceeded_limits, policies, routes, windows
+from placement_core.http.capacity_api import answers, exceeded_limits, policies, routes, windows
 from placement_core.http.operations import Version
 from placement_core.http.placement_api import microversions
 from placement_core.http.versions import Versions
@@ -65,6 +65,7 @@ API = Api(
     cache_headers_since=microversions.LOWEST,
     render_document=_render_document,
     error_text=_describe,
-    public_paths=("",),
+    public_paths=("", "/openapi.json"),
     rules=policies.RULES,
+    error_schema=answers.ERROR,
 )

@@ -8,6 +8,7 @@ from typing import Any
 from placement_core.http import pages
 from placement_core.http.limits_api import bodies
 from placement_core.http.operations import ONLY, Ladder
+from placement_core.http.placement_api import microversions as mv
 
 _TEXT = {"minLength": 1, "maxLength": 255}
 #: Fits a database key.
@@ -43,6 +44,7 @@ _SCHEMAS: dict[str, Any] = {
     "start": _TEXT,
     "end": _TEXT,
     "reservations": {"minLength": 1},
+    "microversion": {"enum": list(mv.BY_NUMBER)},
     "minutes": _LASTING,
     "seconds": _LASTING,
 }
@@ -64,6 +66,7 @@ def _make_schema(
     }})
 
 
+OPENAPI = _make_schema(("microversion",))
 #: Owners of consumers are any text, as in PUT /allocations.
 CLAIMS = _make_schema(("project_id", "state", "limit", "marker"), project_id=_TEXT, marker=_NUMBER)
 EFFECTIVE = _make_schema(("service_id", "region_id", "project_id"), ("service_id",))

@@ -15,7 +15,7 @@ from pyramid.response import Response
 from placement_core import errors
 from placement_core.http import errors as http_errors, validation
 from placement_core.http.apis import Api
-from placement_core.http.leases_api import policies, routes
+from placement_core.http.leases_api import answers, policies, routes
 from placement_core.http.operations import ONLY, Version
 from placement_core.http.versions import Versions
 
@@ -79,4 +79,6 @@ API = Api(
     public_paths=("", "/", "/versions"),
     make_401=_make_401,
     rules=policies.RULES,
+    error_schema=answers.ERROR,
+    schema_of_401=answers.ERROR_BEFORE,
 )

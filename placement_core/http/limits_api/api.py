@@ -14,9 +14,9 @@ from pyramid.response import Response
 
 from placement_core import errors
 from placement_core.http import errors as http_errors, media, validation
-from placement_core.http.apis import Api
+from placement_core.http.apis import KEYSTONE_ERROR, Api
 from placement_core.http.errors import NotAllowed
-from placement_core.http.limits_api import policies, routes
+from placement_core.http.limits_api import answers, policies, routes
 from placement_core.http.operations import Version
 from placement_core.http.urls import get_root_url
 
@@ -79,4 +79,6 @@ API = Api(
     public_paths=("", "/auth/tokens"),
     make_401=_make_401,
     rules=policies.RULES,
+    error_schema=answers.ERROR,
+    schema_of_401=KEYSTONE_ERROR,
 )

@@ -25,6 +25,7 @@ _SCHEMAS: dict[str, Any] = {
     "project_id": bodies.NODE_ID,
     "domain_id": bodies.NODE_ID,
     "limit": pages.LIMIT,
+    "marker": {},
 }
 
 REGISTERED_FIELDS = ("service_id", "region_id", "resource_name")
@@ -35,16 +36,27 @@ def make_schema(fields: Collection[str]) -> Ladder[dict[str, Any]]:
     """Return the schema of a list's query string."""
     return Ladder({ONLY: {
         "type": "object",
-        "properties": {name: _SCHEMAS[name] for name in (*fields, "limit")},
+        "properties": {name: _SCHEMAS[name] for name in (*fields, "limit", "marker")},
     }})
 
 
 REGISTERED = make_schema(REGISTERED_FIELDS)
 LIMITS = make_schema(LIMIT_FIELDS)
-ENDPOINTS: Ladder[dict[str, Any]] = Ladder({ONLY: {
-    "type": "object",
-    "properties": {"interface": {"enum": ["public", "internal", "admin"]}},
-}})
+
+
+def _make_catalog_schema(**fields: Any) -> Ladder[dict[str, Any]]:
+    """Return the schema of the filters of a list of the catalog."""
+    return Ladder({ONLY: {"type": "object", "properties": fields}})
+
+
+#: A value that nothing has finds nothing.
+_ANY: dict[str, Any] = {}
+REGIONS = _make_catalog_schema(parent_region_id=_ANY)
+SERVICES = _make_catalog_schema(type=_ANY, name=_ANY)
+ENDPOINTS = _make_catalog_schema(
+    service_id=_ANY, region_id=_ANY, interface={"enum": ["public", "internal", "admin"]})
+DOMAINS = _make_catalog_schema(name=_ANY)
+PROJECTS = _make_catalog_schema(name=_ANY, domain_id=_ANY, parent_id=_ANY)
 
 
 def parse_filters(query: pages.Query, fields: Collection[str]) -> list[records.Filter]:

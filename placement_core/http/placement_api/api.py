@@ -10,7 +10,7 @@ from placement_core import errors
 from placement_core.http import errors as http_errors
 from placement_core.http.apis import Api
 from placement_core.http.operations import Version
-from placement_core.http.placement_api import microversions, policies, routes
+from placement_core.http.placement_api import answers, microversions, policies, routes
 from placement_core.http.versions import Versions
 
 
@@ -35,4 +35,5 @@ API = Api(
     cache_headers_since=microversions.CACHE_HEADERS,
     render_document=_render_document,
     rules=policies.RULES,
+    error_schema=answers.ERROR,
 )

@@ -8,12 +8,10 @@ here is part of the API. Source: spec placement_api §1.4 and §3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from placement_core.http.json_schemas import Schema, record
 from placement_core.http.operations import Ladder
 from placement_core.http.placement_api import microversions as mv
-
-Schema = dict[str, Any]
 
 #: The largest amount an inventory can hold: its columns are signed 32-bit.
 MAX_INT = 2147483647
@@ -30,16 +28,6 @@ _UUID_OR_NULL: Schema = {"anyOf": [UUID, {"type": "null"}]}
 _INTEGER: Schema = {"type": "integer"}
 _INTEGER_OR_NULL: Schema = {"type": ["integer", "null"]}
 _OWNER: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
-
-
-def record(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
-    """Return the schema of an object that has no other keys than these."""
-    return {
-        "type": "object",
-        "properties": {**required, **(optional or {})},
-        "required": list(required),
-        "additionalProperties": False,
-    }
 
 
 def _make_keyed_schema(pattern: str, value: Schema, *, least: int = 0) -> Schema:

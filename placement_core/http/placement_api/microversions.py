@@ -133,6 +133,8 @@ ANY_TRAITS = _add(39, "Any of several traits", (
 
 LOWEST = ALL[0].version
 NEWEST = ALL[-1].version
+#: Each as clients write it.
+BY_NUMBER = {versions.format_version(step.version): step.version for step in ALL}
 #: The service's name in the ``OpenStack-API-Version`` header.
 SERVICE_TYPE = "placement"
 

@@ -6,7 +6,8 @@ import dataclasses
 
 from pyramid.response import Response
 
-from placement_core.http.operations import Operation
+from placement_core.http.json_schemas import TEXT, record
+from placement_core.http.operations import Ladder, Operation
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.placement_api.api import API
 from placement_core.http.versions import Versions
@@ -34,6 +35,7 @@ class TestSeveralApis(base.HttpTestCase):
         *table(*OPERATIONS),
         dataclasses.replace(
             API, prefix="/other/v1", render_document=_blunt,
+            error_schema=Ladder({mv.BASE: record({"message": TEXT, "coded": TEXT})}),
             versions=Versions("other", mv.BASE, mv.TRAITS, default=mv.TRAITS),
             operations=(
                 Operation("GET", "/things", echo, LIST, since=mv.TRAITS),
