@@ -7,6 +7,7 @@ import pathlib
 import random
 
 import fixtures
+from testtools import content
 
 from tests import base
 from tests.faults import running
@@ -28,7 +29,7 @@ class TestPlays(base.TestCase):
             report = running.run(kind, _SECONDS, seed, folder, recovery=_RECOVERY_SECONDS)
         except NotInstalledError as error:
             self.skipTest(str(error))
-        self.addDetail("report", self.text(report.write_text()))
+        self.addDetail("report", content.text_content(report.write_text()))
         self.assertEqual([], report.wrong, f"{_SEED}={seed}")
         self.assertGreater(report.writes["done"], 100)
         self.assertGreater(sum(report.happened.values()), 0)
