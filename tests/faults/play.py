@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from tests.faults import checker, cloud as clouds, disturbances
 from tests.faults.disturbances import Disturbance
@@ -193,13 +193,12 @@ def _check(cloud: clouds.Cloud, history: History) -> list[str]:
     final = cloud.read_final()
     limit = f"limit {cloud.limit}"
     events = history.events
-    nothing: dict[str, Any] = {"": None}
     consumers = [event for event in events if event.name.startswith("consumer")]
     others = [event for event in events if not event.name.startswith("consumer")]
     return [
         *checker.check_objects(consumers, {}, frozenset(), {
             name: value for name, value in final.items() if name.startswith("consumer")}),
-        *checker.check_objects(others, {**nothing, limit: cloud.first_limit}, None, {
+        *checker.check_objects(others, {limit: cloud.first_limit}, None, {
             name: value for name, value in final.items() if not name.startswith("consumer")}),
         *checker.check_versions(events),
         *checker.check_together(events, frozenset(), final),
