@@ -8,6 +8,7 @@ import time
 import fixtures
 
 from placement_core import errors, metrics
+from placement_core.context import Context
 from placement_core.monitoring import state
 from placement_core.placement.index import CapacityIndex
 from placement_core.reservations.manager import backlog, heartbeats
@@ -59,8 +60,17 @@ class TestReader(StateTestCase):
         self.assertEqual(0, self.reader.get()["managers"][()])
         heartbeats.beat(self.context(), owner="manager")
         self.assertEqual(0, self.reader.get()["managers"][()])
+        measure, go_on = backlog.measure, threading.Event()
+        self.addCleanup(go_on.set)
+
+        def measure_later(ctx: Context) -> backlog.Backlog:
+            go_on.wait(20)
+            return measure(ctx)
+
+        self.useFixture(fixtures.MonkeyPatch(f"{backlog.__name__}.measure", measure_later))
         self.let_age(30)
         self.assertEqual(0, self.reader.get()["managers"][()])
+        go_on.set()
         self.until_read()
         self.assertEqual(1, self.reader.get()["managers"][()])
 
