@@ -82,7 +82,7 @@ class Keystone(fixtures.Fixture):
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.log = self.folder / "log"
         with self.log.open("wb") as log:
-            process = subprocess.Popen(
+            self._process = process = subprocess.Popen(
                 [sys.executable, "-m", "tests.keystone_service", str(self.folder), self._options],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         self.addCleanup(self._end, process)
@@ -93,17 +93,22 @@ class Keystone(fixtures.Fixture):
             raise RuntimeError(f"Keystone did not start:\n{self.log.read_text()}")
         self.url = line.strip()
 
-    def make_authtoken_environment(self, **options: str) -> dict[str, str]:
+    def make_authtoken_environment(
+        self, login: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
         """Return the environment of a service that trusts this Keystone.
 
-        :param options: further ones of [keystone_authtoken].
+        :param login: how it logs in, instead of as the administrator with a password.
         """
-        return {f"OS_KEYSTONE_AUTHTOKEN__{name.upper()}": value for name, value in {
-            "auth_type": "password", "auth_url": self.url,
-            "www_authenticate_uri": self.url, "username": "admin",
-            "password": PASSWORD, "project_name": "admin",
-            "user_domain_id": "default", "project_domain_id": "default", **options,
-        }.items()}
+        options = {"auth_url": self.url, "www_authenticate_uri": self.url, **(login or {
+            "auth_type": "password", "username": "admin", "password": PASSWORD,
+            "project_name": "admin", "user_domain_id": "default", "project_domain_id": "default"})}
+        return {f"OS_KEYSTONE_AUTHTOKEN__{name.upper()}": value
+                for name, value in options.items()}
+
+    def stop(self) -> None:
+        """Kill it."""
+        self._end(self._process)
 
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> None:

@@ -61,6 +61,12 @@ def make(keystone: Keystone) -> Cloud:
     })
 
 
+def make_credential(keystone: Keystone) -> Mapping[str, str]:
+    """Return an application credential of the administrator, with its ``id`` and ``secret``."""
+    maker = _Maker(keystone)
+    return maker.make_credential(maker.find_user_id("admin"), token=None, unrestricted=False)
+
+
 class _Maker:
     """Makes domains, projects, users and their tokens."""
 
@@ -89,16 +95,32 @@ class _Maker:
         :param unrestricted: whether it may make further credentials.
         """
         user_id = self._make_user(role, scope)
-        _, answer = self._send("POST", f"/users/{user_id}/application_credentials", {
-            "application_credential": {"name": "credential", "unrestricted": unrestricted},
-        }, token=self._get_token(user_id, scope))
-        credential = json.loads(answer)["application_credential"]
+        credential = self.make_credential(
+            user_id, self._get_token(user_id, scope), unrestricted=unrestricted)
         headers, _ = self._send("POST", "/auth/tokens", {"auth": {"identity": {
             "methods": ["application_credential"],
             "application_credential": {"id": credential["id"], "secret": credential["secret"]},
         }}}, token="")
         token: str = headers["X-Subject-Token"]
         return token
+
+    def make_credential(
+        self, user_id: str, token: str | None, *, unrestricted: bool
+    ) -> Mapping[str, str]:
+        """Return an application credential of a user.
+
+        :param token: the user's; None: he is the administrator.
+        """
+        _, answer = self._send("POST", f"/users/{user_id}/application_credentials", {
+            "application_credential": {"name": new_name("credential"),
+                                       "unrestricted": unrestricted}}, token=token)
+        credential: Mapping[str, str] = json.loads(answer)["application_credential"]
+        return credential
+
+    def find_user_id(self, name: str) -> str:
+        """Return the id of a user."""
+        (user_id,) = [user["id"] for user in self._admin.list("users") if user["name"] == name]
+        return user_id
 
     def revoke(self, token: str) -> str:
         """Return a token that was good until now."""

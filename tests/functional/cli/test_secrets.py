@@ -110,7 +110,7 @@ class TestEverySecretOption(base.TestCase):
 
 
 def _find_secret(options: list[cfg.Opt], auth_type: str) -> Iterator[str]:
-    """Yield the names of the secret options of a group, and of the way to log in, if it has one."""
+    """Yield the names of the secret options of a group, those of a way to log in included."""
     if any(option.dest == "auth_type" for option in options):
         options = [*options, *auth_loading.get_auth_plugin_conf_options(auth_type)]
     yield from {option.dest for option in options if option.secret}
