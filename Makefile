@@ -65,8 +65,9 @@ docs: $(VENV)/installed-docs ## the documentation: HTML in build/docs, man pages
 releasenotes: $(VENV)/installed-docs ## check the release notes
 	$(BIN)/reno lint
 
-samples: $(VENV)/installed-test ## write the samples in etc/placement and the API history anew
+samples: $(VENV)/installed-test ## write anew what is made from the code: samples, API history, who may do what
 	$(BIN)/python -m doc.samples
+	$(BIN)/python -m tests.access
 
 clean: ## remove what was made, the database of "make serve" too
 	rm -rf $(VENV) build .stestr .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info

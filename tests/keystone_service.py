@@ -49,6 +49,8 @@ key_repository = {folder}/credentials
 enabled = true
 backend = dogpile.cache.memory
 # In memory, answers change what is kept (spec limits, B10); tokens are what costs time.
+[identity]
+password_hash_rounds = 4
 [unified_limit]
 caching = false
 [resource]
@@ -61,12 +63,15 @@ caching = false
 class Keystone(fixtures.Fixture):
     """A running Keystone; ``url`` is its v3 endpoint, ``log`` a file that goes with it.
 
+    ``folder`` has its configuration, its keys and its database.
+
     The project ``admin`` has the user ``admin``, with the role of that name.
 
     :param options: text for keystone.conf.
     """
 
     url: str
+    folder: pathlib.Path
     log: pathlib.Path
 
     def __init__(self, options: str = "") -> None:
@@ -74,11 +79,11 @@ class Keystone(fixtures.Fixture):
         self._options = options
 
     def _setUp(self) -> None:
-        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.log = folder / "log"
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.log = self.folder / "log"
         with self.log.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.keystone_service", str(folder), self._options],
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-m", "tests.keystone_service", str(self.folder), self._options],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         self.addCleanup(self._end, process)
         assert process.stdout is not None
@@ -87,6 +92,23 @@ class Keystone(fixtures.Fixture):
         if not line.startswith("http"):
             raise RuntimeError(f"Keystone did not start:\n{self.log.read_text()}")
         self.url = line.strip()
+
+    def make_authtoken_environment(
+        self, login: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Return the environment of a service that trusts this Keystone.
+
+        :param login: how it logs in, instead of as the administrator with a password.
+        """
+        options = {"auth_url": self.url, "www_authenticate_uri": self.url, **(login or {
+            "auth_type": "password", "username": "admin", "password": PASSWORD,
+            "project_name": "admin", "user_domain_id": "default", "project_domain_id": "default"})}
+        return {f"OS_KEYSTONE_AUTHTOKEN__{name.upper()}": value
+                for name, value in options.items()}
+
+    def stop(self) -> None:
+        """Kill it."""
+        self._end(self._process)
 
     @staticmethod
     def _end(process: subprocess.Popen[bytes]) -> None:
@@ -125,8 +147,11 @@ class Admin:
             {"name": "admin", "domain": {"id": "default"}, "password": PASSWORD},
             {"project": {"name": "admin", "domain": {"id": "default"}}})
 
-    def log_in(self, user: Mapping[str, object], scope: Mapping[str, object]) -> str:
-        """Return a token for a user."""
+    def log_in(self, user: Mapping[str, object], scope: Mapping[str, object] | str) -> str:
+        """Return a token for a user.
+
+        :param scope: ``unscoped`` for none.
+        """
         status, headers, answer = self.send("POST", "/auth/tokens", {"auth": {
             "identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope,
         }}, token="")

@@ -10,9 +10,12 @@ from oslo_config import cfg
 from placement_core import app, errors
 from placement_core.cli import base
 from placement_core.conf import namespaces, settings
-from placement_core.masking import MASK, mask_text
+from placement_core.masking import MASK, mask_text, mask_url
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
+
+#: What the names of secret options end with that are URLs of databases.
+_URL = "connection"
 
 #: Who set a value, as far as oslo.config tells them apart; the rest are defaults.
 _SET = (cfg.Locations.user, cfg.Locations.environment, cfg.Locations.command_line)
@@ -94,9 +97,14 @@ def _read_values(
 
 
 def _mask(option: cfg.Opt, value: object) -> object:
-    if isinstance(value, str):
-        return MASK if option.secret and value and "://" not in value else mask_text(value)
-    return value
+    if not isinstance(value, str):
+        return value
+    if not option.secret:
+        return mask_text(value)
+    # A password may look like a URL: only what is one is shown in part.
+    if option.dest.endswith(_URL):
+        return mask_url(value)
+    return MASK if value else value
 
 
 def _is_set(location: cfg.LocationInfo | None) -> bool:

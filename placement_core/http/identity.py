@@ -7,6 +7,7 @@ paths that an API declares to be.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
@@ -16,6 +17,8 @@ from oslo_config import cfg
 from placement_core import errors
 from placement_core.context import Identity
 from placement_core.http.apis import Api, ApisByPath
+
+LOG = logging.getLogger(__name__)
 
 ENVIRON_KEY = "placement_core.identity"
 
@@ -142,6 +145,11 @@ def _add_keystone(
     except Exception as error:
         raise errors.ConfigurationError(
             f"[{_AUTHTOKEN}]: {' '.join(str(error).split())}") from error
+    if conf[_AUTHTOKEN].token_cache_time == 0:
+        # The middleware hands it to its cache, which takes it for no bound.
+        LOG.warning(
+            "[%s] token_cache_time = 0: tokens are trusted until they expire, even if they are "
+            "revoked; -1 validates each of them with each request", _AUTHTOKEN)
     public = public_paths.paths
 
     def unless_public(
