@@ -37,6 +37,7 @@ from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.local_callers import LocalCallers
 from placement_core.http.placement_api.api import API as PLACEMENT
 from placement_core.http.policy import Authorizer, make_enforcer
+from placement_core.http.project_share import ProjectShare
 from placement_core.http.readiness import Readiness
 from placement_core.http.response_cache import ResponseCache
 from placement_core.masking import mask_text
@@ -113,8 +114,10 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     app: WSGIApplication = ResponseCache(
         _make_router(apis, parts, authorizer, bodies),
         [api.prefix for api in apis if api.versions is None], parts, authorizer, bodies)
-    app = identity.add_authentication(app, conf, apis)
     by_path = ApisByPath(apis)
+    if conf.api.max_concurrent_requests_per_project:
+        app = ProjectShare(app, conf.api.max_concurrent_requests_per_project, by_path)
+    app = identity.add_authentication(app, conf, apis)
     if conf.api.auth_strategy == "noauth2" and not conf.api.allow_remote_noauth2:
         app = LocalCallers(app, by_path)
     if conf.api.max_concurrent_requests:

@@ -38,6 +38,15 @@ OPTIONS: list[cfg.Opt] = [
         "with it.",
     ),
     cfg.IntOpt(
+        "max_concurrent_requests_per_project",
+        default=0,
+        min=0,
+        help="How many requests of one project a worker process works on at a time; further "
+        "ones are refused with 429 and Retry-After, so that one project's scripts leave others "
+        "their share. Callers with the role service, such as nova, are not counted. 0 is no "
+        "bound.",
+    ),
+    cfg.IntOpt(
         "max_concurrent_requests",
         default=0,
         min=0,

@@ -49,12 +49,28 @@ OPTIONS: list[cfg.Opt] = [
         "its own.",
     ),
     cfg.IntOpt(
+        "max_request_groups",
+        default=64,
+        min=1,
+        help="How many groups (resources, resources1, resources_NET and so on) one request for "
+        "candidates may have; more are refused with 400. Nova needs one for each flavor group, "
+        "port and accelerator of an instance.",
+    ),
+    cfg.IntOpt(
+        "max_candidates_size",
+        default=20 * 1024 * 1024,
+        min=64 * 1024,
+        help="How many bytes the allocation requests in one answer may have; larger answers are "
+        "refused with 400, which asks for a limit. A worker needs some four times as much "
+        "memory for such an answer. 20 MiB hold one candidate on each of 100,000 hosts.",
+    ),
+    cfg.IntOpt(
         "max_allocation_candidates",
         default=-1,
         min=-1,
         help="The most allocation candidates made for one request, before its own limit; "
-        "-1 is no bound. Set it (10000, say) where wide provider trees meet clients that "
-        "send no limit.",
+        "-1 is no bound but max_candidates_size. Set it (10000, say) where wide provider trees "
+        "meet clients that send no limit.",
     ),
     cfg.StrOpt(
         "allocation_candidates_generation_strategy",

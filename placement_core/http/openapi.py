@@ -118,7 +118,7 @@ def make_operation_id(api: Api, operation: Operation) -> str:
 
 def list_refusals(api: Api, operation: Operation, version: Version) -> list[int]:
     """Return the statuses of errors that an operation may answer."""
-    statuses = {400, 403, 500, 503, *operation.refusals}
+    statuses = {400, 403, 429, 500, 503, *operation.refusals}
     if operation.policy is not None:
         statuses.add(401)
     if _VARIABLE.search(operation.path) or operation.check_served is not None:
@@ -238,6 +238,8 @@ _REASONS = {
     406: "The microversion is not offered, or the caller does not accept JSON.",
     409: "It conflicts with what there is.",
     413: "The body is too large.", 415: "The body is not declared to be JSON.",
+    429: "The service works on many requests of the project already: `Retry-After` says when to "
+         "repeat this one.",
     500: "A defect of the service.",
     503: "The database, or another service, does not answer now: `Retry-After` says when to "
          "repeat the request.",

@@ -11,7 +11,7 @@ Source: spec placement_api §4.4.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class ResponseFormat:
 NEWEST = ResponseFormat()
 #: From so many combinations on, arrays are faster than tuples.
 _FEW = 50
+_UUID_LENGTH = 36
 
 
 def render(
@@ -56,6 +57,19 @@ def render(
     summaries[:1] = [head + b"".join(summaries[:1])]
     summaries[-1] += b"}}"
     return b",".join(summaries)
+
+
+def count_room(
+    snapshot: CapacitySnapshot, parts: Sequence[RequestPart], form: ResponseFormat, size: int, *,
+    on_one_provider: bool,
+) -> int:
+    """Return how many allocation requests of some parts fit into so many bytes; at least one.
+
+    :param on_one_provider: whether all parts of each are on the same provider.
+    """
+    pattern = (0,) * len(parts) if on_one_provider else tuple(range(len(parts)))
+    template, gaps = _make_template(snapshot, list(parts), pattern, form)
+    return max(1, size // (len(template) + _UUID_LENGTH * len(gaps) + 1))
 
 
 def _render_requests(

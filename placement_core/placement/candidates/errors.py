@@ -28,6 +28,30 @@ class UnknownRequestedTraits(errors.Invalid):
         self.names = frozenset(names)
 
 
+class TooManyGroups(errors.Invalid):
+    """The request has more groups than one may have.
+
+    :param most: how many that are.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"A request may have {most} groups of resources at most.")
+        self.most = most
+
+
+class TooManyCandidates(errors.Invalid):
+    """The answer would be larger than one may be.
+
+    :param most: how many candidates of this request fit into one.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"More than {most} candidates fit, which is more than one answer may have. Ask with "
+            f"limit={most} or less.")
+        self.most = most
+
+
 class TooHard(errors.Invalid):
     """Nobody can say in reasonable time whether the groups fit.
 

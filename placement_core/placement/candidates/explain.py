@@ -26,8 +26,10 @@ from placement_core.placement.index.snapshot import CapacitySnapshot
 #: How many combinations are examined at most; it takes some 0.1 s.
 MOST_EXAMINED = 20_000
 #: How many candidates are counted at most, whatever limit a request has: equal devices
-#: have more than any client could wait for. It takes a second, and some 50 MB at most.
+#: have more than any client could wait for. Of requests with many groups, each of which has a
+#: place in every candidate, fewer are. It takes a second, and some 50 MB at most.
 MOST_COUNTED = 100_000
+_MOST_PLACES = 300_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def explain_candidates(
     snapshot: CapacitySnapshot, request: CandidatesRequest, *, max_candidates: int | None = None,
     exclude_reserved: bool = False,
 ) -> CandidatesExplanation:
-    """Explain what ``search.find`` finds, as far as ``MOST_COUNTED`` goes.
+    """Explain what ``search.find`` finds, as far as it is counted.
 
     :param max_candidates: the most combinations to make; None for no bound.
     :param exclude_reserved: pooled trees are left out unless the request names them.
@@ -118,7 +120,9 @@ def explain_candidates(
     combinations = examine(choices)
     limit = min((most for most in (request.limit, max_candidates) if most is not None),
                 default=None)
-    found, cut = _count_candidates(snapshot, request, limit, exclude_reserved=exclude_reserved)
+    most = min(MOST_COUNTED, _MOST_PLACES // len(choices.plan.parts))
+    found, cut = _count_candidates(
+        snapshot, request, limit, most, exclude_reserved=exclude_reserved)
     reason = None
     if not found:
         reason = reasons.explain_filters(snapshot, request, trace.steps)
@@ -142,15 +146,15 @@ def explain_candidates(
 
 
 def _count_candidates(
-    snapshot: CapacitySnapshot, request: CandidatesRequest, limit: int | None, *,
+    snapshot: CapacitySnapshot, request: CandidatesRequest, limit: int | None, most: int, *,
     exclude_reserved: bool,
 ) -> tuple[int, str | None]:
-    """Return how many candidates there are, and why there may be more."""
+    """Return how many candidates there are, ``most`` at most, and why there may be more."""
     # One more than is reported, to know whether there are more.
-    most = MOST_COUNTED + 1 if limit is None else min(limit, MOST_COUNTED + 1)
-    found = search.find(snapshot, request, max_candidates=most, exclude_reserved=exclude_reserved)
-    if len(found) > MOST_COUNTED:
-        return MOST_COUNTED, f"no more than {MOST_COUNTED} candidates are counted"
+    bound = most + 1 if limit is None else min(limit, most + 1)
+    found = search.find(snapshot, request, max_candidates=bound, exclude_reserved=exclude_reserved)
+    if len(found) > most:
+        return most, f"no more than {most} candidates are counted"
     if not found.abandoned_trees or len(found) == limit:
         return len(found), None
     if limit is None:

@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -30,6 +30,9 @@ from placement_core.placement.index.array_types import Amounts, Mask, Rows
 from placement_core.placement.index.snapshot import CapacitySnapshot
 
 Strategy = Literal["depth-first", "breadth-first"]
+#: Returns how many combinations of some parts an answer has room for, if each combination is on
+#: one provider, or may be on several.
+FindMost = Callable[[Sequence[RequestPart], bool], int]
 
 #: How many trees are prepared at a time, and at most where one of each is asked for.
 _BATCH = 256
@@ -67,6 +70,7 @@ def find(
     request: CandidatesRequest,
     *,
     max_candidates: int | None = None,
+    find_most: FindMost | None = None,
     strategy: Strategy = "depth-first",
     randomize: bool = False,
     ordering: CandidateOrdering | None = None,
@@ -75,6 +79,7 @@ def find(
     """Find the combinations of providers that fit a request.
 
     :param max_candidates: the most combinations to make; None for no bound.
+    :param find_most: None: an answer has room for any number.
     :param strategy: when ``max_candidates`` decides: all of one tree before
         the next tree, or one of each tree in turn.
     :param randomize: choose the combinations and their order at random, among trees that
@@ -83,6 +88,7 @@ def find(
     :param exclude_reserved: pooled trees are left out unless the request names them.
     :raises errors.UnknownRequestedClass: a class does not exist.
     :raises errors.UnknownRequestedTraits: traits do not exist.
+    :raises errors.TooManyCandidates: there are more than an answer has room for.
     :raises errors.TooHard: some trees cost too much to search, and without
         them the answer would be incomplete (no bound) or none.
     """
@@ -91,19 +97,25 @@ def find(
     if randomize:
         np.random.default_rng().shuffle(choices.anchors)
     ranked = ordering is not None and choices.sort_anchors(request, ordering)
-    bound = min(
+    wanted = min(
         (most for most in (request.limit, max_candidates) if most is not None), default=None)
+    in_turn = wanted is not None and (wanted == request.limit or strategy == "breadth-first")
+    most = None if find_most is None else find_most(parts, choices.are_on_one_provider)
+    # One more tells that there are more.
+    bound = wanted if most is None else min(
+        most + 1, wanted if wanted is not None else most + 1)
     columns = choices.combine_unambiguous(bound)
     if columns is None:
-        in_turn = bound is not None and (bound == request.limit or strategy == "breadth-first")
         columns = (
             _search_in_turns(choices, bound, randomize=randomize) if bound is not None and in_turn
             else _search_tree_by_tree(choices, bound, randomize=randomize))
-        if plan.budget.abandoned_trees and (bound is None or not columns[0]):
+        if plan.budget.abandoned_trees and (wanted is None or not columns[0]):
             raise errors.TooHard(plan.budget.abandoned_trees)
         if randomize and not ranked:
             places = random.sample(range(len(columns[0])), len(columns[0]))
             columns = [[column[at] for at in places] for column in columns]
+    if most is not None and len(columns[0]) > most:
+        raise errors.TooManyCandidates(most)
     return Candidates(parts, columns, plan.budget.steps, plan.budget.abandoned_trees)
 
 
@@ -158,6 +170,12 @@ class Choices:
                 rows, roots = rows[order], roots[order]
             self.rows.append(rows)
             self.roots.append(roots)
+
+    @property
+    def are_on_one_provider(self) -> bool:
+        """Whether all parts of each combination are on the same provider, and no other can be."""
+        return not self.plan.snapshot.layout.trees and not any(
+            part.away for part in self.plan.parts)
 
     def sort_anchors(self, request: CandidatesRequest, ordering: CandidateOrdering) -> bool:
         """Sort the anchors by rank; return whether any differ in it."""

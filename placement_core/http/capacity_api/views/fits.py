@@ -13,7 +13,8 @@ _LARGEST_PAGE = 10_000
 
 def show(call: Call) -> Reply:
     """Return how many more of a request fit, on which hosts, and what stops the next one."""
-    request = query.parse(call.query, call.microversion)
+    request = query.parse(
+        call.query, call.microversion, call.services.conf.placement.max_request_groups)
     request_fits = fits.find(
         call.services.index.snapshot(call.ctx), request,
         most_hosts=min(request.limit or _PAGE, _LARGEST_PAGE),

@@ -14,6 +14,7 @@ from placement_core.http.operations import Ladder, Version
 from placement_core.http.placement_api import microversions as mv
 from placement_core.http.placement_api.queries import errors, schemas, values
 from placement_core.placement.candidates import requests
+from placement_core.placement.candidates.errors import TooManyGroups
 
 Query = Mapping[str, list[str]]
 
@@ -25,9 +26,13 @@ _KEY: Ladder[re.Pattern[str]] = Ladder({
 _WHOLE = {"limit", "group_policy", "root_required", "same_subtree"}
 
 
-def parse(query: Query, version: Version) -> requests.CandidatesRequest:
+def parse(
+    query: Query, version: Version, most_groups: int | None = None
+) -> requests.CandidatesRequest:
     """Return what a query string asks for.
 
+    :param most_groups: how many groups a request may have; None: any number.
+    :raises TooManyGroups: it has more.
     :raises errors.Invalid: a value is misformed, or parameters contradict.
     """
     limit = _parse_limit(query.get("limit", ()))
@@ -35,6 +40,8 @@ def parse(query: Query, version: Version) -> requests.CandidatesRequest:
     root_traits = _parse_root_traits(query.get("root_required", ()))
     subtrees = _parse_same_subtree(query.get("same_subtree", ()))
     groups = _parse_groups(query, version)
+    if most_groups is not None and len(groups) > most_groups:
+        raise TooManyGroups(most_groups)
     if version >= mv.SAME_SUBTREE:
         _check_subtrees(groups, frozenset().union(*subtrees))
     else:

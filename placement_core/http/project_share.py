@@ -1,0 +1,69 @@
+"""Limits the requests of one project that a worker works on at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication
+
+from placement_core.http.apis import ApisByPath
+from placement_core.http.errors import HTTPError
+from placement_core.http.identity import get_identity
+
+#: Its requests are those of all projects.
+_EXEMPT_ROLE = "service"
+_RETRY_AFTER_SECONDS = 1
+
+
+class ProjectShare:
+    """WSGI middleware behind authentication. Thread-safe.
+
+    :param most: how many requests of one project there may be at a time.
+    :param apis: have the renderer of a refusal.
+    """
+
+    def __init__(self, app: WSGIApplication, most: int, apis: ApisByPath) -> None:
+        self._app = app
+        self._most = most
+        self._apis = apis
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._in_flight: Counter[str] = Counter()
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
+        """Answer one request."""
+        caller = get_identity(environ)
+        project = caller.project_id
+        if project is None or _EXEMPT_ROLE in caller.roles:
+            return self._app(environ, start_response)
+        with self._lock:
+            is_refused = self._in_flight[project] >= self._most
+            if not is_refused:
+                self._in_flight[project] += 1
+        if is_refused:
+            return self._refuse(environ, start_response)
+        try:
+            return self._app(environ, start_response)
+        finally:
+            with self._lock:
+                self._in_flight[project] -= 1
+                if not self._in_flight[project]:
+                    del self._in_flight[project]
+
+    def _refuse(
+        self, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
+        error = HTTPError(
+            429, f"The service works on {self._most} requests of the project already, as many as "
+            "of any; please try again.", headers=[("Retry-After", str(_RETRY_AFTER_SECONDS))])
+        api = self._apis.find(environ.get("PATH_INFO", ""))
+        response: WSGIApplication = api.render_document(429, error, environ, None)
+        return response(environ, start_response)

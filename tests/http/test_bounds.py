@@ -1,0 +1,168 @@
+"""What one client may ask of the service: each bound, in the format of each API."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from placement_core import app
+from placement_core.context import Identity
+from placement_core.http.apis import ApisByPath
+from placement_core.http.identity import ENVIRON_KEY
+from placement_core.http.project_share import ProjectShare
+from placement_core.placement.records import InventoryValues
+from placement_core.testing import factories
+from tests import base
+from tests.http import base as http_base
+
+_BODIES = (
+    ("PUT", f"/allocations/{'0' * 8}-0000-4000-8000-{'0' * 12}"), ("POST", "/v3/limits"),
+    ("POST", "/v1/leases"), ("POST", "/capacity/v1/claims"))
+
+
+class TestDepth(http_base.HttpTestCase):
+    def test_nested_bodies(self) -> None:
+        for method, path in _BODIES:
+            for depth in (200, 5000):
+                for opened, closed in ((b"[", b"]"), (b'{"a":', b"}")):
+                    body = opened * depth + b"1" + closed * depth
+                    response = self.ask(method, path, body)
+                    self.assertEqual(400, response.status_int, (path, depth, response.text[:300]))
+
+
+class TestGroups(http_base.HttpTestCase):
+    options = {("placement", "max_request_groups"): 4}
+
+    def test_too_many(self) -> None:
+        groups = "&".join(f"resources{number}=VCPU:1" for number in range(1, 6))
+        for path in ("/allocation_candidates", "/capacity/v1/room/fits",
+                     "/capacity/v1/explain/allocation_candidates"):
+            response = self.ask("GET", f"{path}?{groups}&group_policy=none")
+            self.assert_refused(400, "4 groups of resources at most", response)
+        response = self.ask("POST", "/capacity/v1/claims", {"claim": {
+            "project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "find": {
+                "members": 1, "group_policy": "none", "groups": {
+                    str(number): {"resources": {"VCPU": 1}} for number in range(1, 6)}}}})
+        self.assert_refused(400, "4 groups of resources at most", response)
+
+    def test_as_many_as_may_be(self) -> None:
+        groups = "&".join(f"resources{number}=VCPU:1" for number in range(1, 5))
+        self.assertEqual(200, self.ask(
+            "GET", f"/allocation_candidates?{groups}&group_policy=none").status_int)
+
+
+class TestAnswers(http_base.HttpTestCase):
+    """64 KiB of allocation requests."""
+
+    options = {("placement", "max_candidates_size"): 64 * 1024}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ctx = self.parts[0].context()
+
+    def find(self, query: str, status: int = 200, **options: str) -> list[dict[str, object]]:
+        response = self.ask("GET", f"/allocation_candidates?{query}", **options)
+        self.assertEqual(status, response.status_int, response.text[:300])
+        if status != 200:
+            return response.json["errors"]
+        return response.json["allocation_requests"]
+
+    def test_flat_hosts(self) -> None:
+        for number in range(500):
+            factories.provider(self.ctx, f"host-{number}", inventory={"VCPU": 8})
+        [error] = self.find("resources=VCPU:1", status=400)
+        self.assertRegex(error["detail"], "More than [0-9]+ candidates fit")
+        most = int(str(error["detail"]).partition("limit=")[2].split()[0])
+        found = self.find(f"resources=VCPU:1&limit={most}")
+        self.assertEqual(most, len(found))
+        self.assertLess(most, 500)
+        self.assertGreater(most, 300)
+        self.find(f"resources=VCPU:1&limit={most + 1}", status=400)
+
+    def test_many_ways_on_one_host(self) -> None:
+        """Eight equal devices have 1,680 ways to serve four groups."""
+        host = factories.provider(self.ctx, "host", inventory={"VCPU": 8})
+        for number in range(8):
+            factories.provider(self.ctx, f"device-{number}", parent=host, inventory={
+                "VGPU": InventoryValues(total=1)})
+        groups = "&".join(f"resources{number}=VGPU:1" for number in range(1, 5))
+        [error] = self.find(f"{groups}&group_policy=isolate", status=400)
+        most = int(str(error["detail"]).partition("limit=")[2].split()[0])
+        self.assertEqual(most, len(self.find(f"{groups}&group_policy=isolate&limit={most}")))
+
+    def test_small_ones(self) -> None:
+        for number in range(20):
+            factories.provider(self.ctx, f"host-{number}", inventory={"VCPU": 8})
+        self.assertEqual(20, len(self.find("resources=VCPU:1")))
+        self.assertEqual(20, len(self.find("resources=VCPU:1&limit=1000000")))
+
+
+class TestProjectShare(base.TestCase):
+    """Two requests of a project at a time."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.working, self.go_on = threading.Semaphore(0), threading.Event()
+        self.addCleanup(self.go_on.set)
+        self.share = ProjectShare(self._work, 2, ApisByPath(app.APIS))
+
+    def _work(self, _environ, start_response):
+        self.working.release()
+        self.go_on.wait(20)
+        start_response("204 No Content", [])
+        return []
+
+    def ask(self, project: str | None, *roles: str, path: str = "/usages") -> tuple[str, dict]:
+        answer: list = []
+        environ = {"PATH_INFO": path, "REQUEST_METHOD": "GET", ENVIRON_KEY: Identity(
+            "somebody", project, roles)}
+        b"".join(self.share(environ, lambda *given: answer.extend(given)))
+        return answer[0], dict(answer[1])
+
+    def begin(self, *who: str | None) -> threading.Thread:
+        thread = threading.Thread(target=self.ask, args=who, daemon=True)
+        thread.start()
+        self.assertTrue(self.working.acquire(timeout=20))
+        return thread
+
+    def test_a_third_is_refused(self) -> None:
+        threads = [self.begin("one", "member") for _ in range(2)]
+        for path in ("/usages", "/v3/limits", "/v1/leases", "/capacity/v1/quota"):
+            status, headers = self.ask("one", "member", path=path)
+            self.assertEqual("429 Too Many Requests", status)
+            self.assertEqual("1", headers["Retry-After"])
+            self.assertIn("application/json", headers["Content-Type"])
+        # Others have their own share, and services work for everybody.
+        threads += [self.begin("two", "member"), self.begin("one", "service"),
+                    self.begin(None, "reader")]
+        self.go_on.set()
+        for thread in threads:
+            thread.join(20)
+        self.assertEqual("204 No Content", self.ask("one", "member")[0])
+
+
+class TestConfiguredShare(http_base.HttpTestCase):
+    options = {("api", "max_concurrent_requests_per_project"): 1}
+
+    def insist(self, answers: list[int]) -> None:
+        """Write until that is not refused: a read may have been in the way."""
+        status = 429
+        while status == 429:
+            status = self.ask("PUT", "/traits/CUSTOM_A", token="admin:one").status_int
+        answers.append(status)
+
+    def test_while_one_waits_for_the_database(self) -> None:
+        writer = self.parts[0].database.writer.connect()
+        self.addCleanup(writer.close)
+        answers: list[int] = []
+        with writer.begin():
+            waiting = threading.Thread(target=self.insist, args=(answers,), daemon=True)
+            waiting.start()
+            deadline = time.monotonic() + 20
+            while self.ask("GET", "/traits", token="admin:one").status_int != 429:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            self.assertEqual(200, self.ask("GET", "/traits", token="admin:two").status_int)
+        waiting.join(20)
+        self.assertEqual([201], answers)
+        self.assertEqual(200, self.ask("GET", "/traits", token="admin:one").status_int)
