@@ -20,6 +20,7 @@ from pyramid.config import Configurator
 from placement_core import errors, metrics, services
 from placement_core.db import sqlite_files
 from placement_core.http import (
+    access_fields,
     conditional,
     identity,
     probes,
@@ -126,7 +127,10 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     app = _add_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
-    app = requestlog.RequestLog(app, probes.ALL)
+    # The file that log_config_append names may have any format.
+    wants_fields = conf.use_json or conf.log_config_append
+    app = requestlog.RequestLog(
+        app, probes.ALL, access_fields.list_fields if wants_fields else None)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         app = oslo_middleware.HTTPProxyToWSGI(app, conf)
     return app

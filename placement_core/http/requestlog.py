@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar
 from wsgiref.types import StartResponse, WSGIApplication
 
@@ -44,6 +45,25 @@ class _LogContext(log_context.RequestContext):
                 "global_request_id": self.global_request_id}
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Response:
+    """What the access log tells about the response to a request.
+
+    :ivar length: of the body in bytes; None: it has no ``Content-Length``.
+    :ivar seconds: from the request to the start of the response.
+    """
+
+    status: int
+    length: int | None
+    seconds: float
+    request_id: str
+    global_request_id: str | None
+
+
+#: Returns the fields of a line of the access log.
+ListFields = Callable[[dict[str, Any], Response], dict[str, Any]]
+
+
 class RequestLog:
     """WSGI middleware: request ids on every response, an access log line.
 
@@ -52,11 +72,17 @@ class RequestLog:
 
     :param probes: paths that machines ask for every few seconds: a line about them has the
         level DEBUG.
+    :param list_fields: returns what formatters find as ``extra`` beside the text of a line;
+        None: they find nothing, and nobody spends time on it.
     """
 
-    def __init__(self, app: WSGIApplication, probes: Collection[str] = ()) -> None:
+    def __init__(
+        self, app: WSGIApplication, probes: Collection[str] = (),
+        list_fields: ListFields | None = None,
+    ) -> None:
         self.app = app
         self._probes = probes
+        self._list_fields = list_fields
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -74,12 +100,18 @@ class RequestLog:
 
         def log_and_start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             if LOG.isEnabledFor(level):
+                length, seconds = _get_length(headers), time.monotonic() - started
+                extra = None
+                if self._list_fields is not None:
+                    extra = {"extra": self._list_fields(environ, Response(
+                        int(status[:3]), int(length) if length.isdecimal() else None, seconds,
+                        request_id, global_id))}
                 LOG.log(
                     level,
                     '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
                     environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _get_uri(environ),
-                    status[:3], _get_length(headers), environ.get(MICROVERSION_KEY, "-"),
-                    request_id, time.monotonic() - started,
+                    status[:3], length, environ.get(MICROVERSION_KEY, "-"), request_id, seconds,
+                    extra=extra,
                 )
             return start_response(status, [*headers, (_HEADER, request_id)], *exc_info)
 
