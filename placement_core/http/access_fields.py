@@ -41,6 +41,7 @@ def list_fields(environ: dict[str, Any], response: requestlog.Response) -> dict[
         "user_id": _make_printable(caller.user_id),
         "request_id": response.request_id,
         "global_request_id": response.global_request_id,
+        "trace_id": response.trace_id,
     }
 
 

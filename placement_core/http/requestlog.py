@@ -12,6 +12,8 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from oslo_context import context as log_context
 
+from placement_core import trace_context
+
 LOG = logging.getLogger(__name__)
 
 ENVIRON_KEY = "placement_core.request_id"
@@ -29,20 +31,21 @@ _GLOBAL_ID = re.compile(
 
 
 class _LogContext(log_context.RequestContext):
-    """The ids of a request, for all lines that are logged for it.
+    """The ids of a request and its trace, for all lines that are logged for it.
 
     A line is formatted from all values of a context. Only the ids are set here, and
     gathering the rest anew would take longer than writing the line.
     """
 
     _defaults: ClassVar[dict[str, Any]] = {}
+    trace_id: str | None = None
 
     def get_logging_values(self) -> dict[str, Any]:
         """Return the values for the format of a line."""
         if not self._defaults:
             self._defaults.update(super().get_logging_values())
         return {**self._defaults, "request_id": self.request_id,
-                "global_request_id": self.global_request_id}
+                "global_request_id": self.global_request_id, "trace_id": self.trace_id}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Response:
     seconds: float
     request_id: str
     global_request_id: str | None
+    trace_id: str | None
 
 
 #: Returns the fields of a line of the access log.
@@ -93,8 +97,9 @@ class RequestLog:
         if global_id is not None and not _GLOBAL_ID.fullmatch(global_id):
             global_id = None
         # The context becomes this thread's, so that all its log lines show the ids.
-        request_id = _LogContext(global_request_id=global_id).request_id
-        environ[ENVIRON_KEY] = request_id
+        context = _LogContext(global_request_id=global_id)
+        context.trace_id = trace_id = trace_context.receive(environ)
+        environ[ENVIRON_KEY] = request_id = context.request_id
 
         level = logging.DEBUG if environ.get("PATH_INFO") in self._probes else logging.INFO
 
@@ -105,7 +110,7 @@ class RequestLog:
                 if self._list_fields is not None:
                     extra = {"extra": self._list_fields(environ, Response(
                         int(status[:3]), int(length) if length.isdecimal() else None, seconds,
-                        request_id, global_id))}
+                        request_id, global_id, trace_id))}
                 LOG.log(
                     level,
                     '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',

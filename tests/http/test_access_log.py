@@ -74,7 +74,7 @@ class TestJSON(base.HttpTestCase):
             "operation": "POST /resource_providers", "status": 200, "code": None,
             "length": len(response.body), "microversion": "1.20", "project_id": "p1",
             "user_id": "ann", "request_id": response.headers["x-openstack-request-id"],
-            "global_request_id": _GLOBAL_ID,
+            "global_request_id": _GLOBAL_ID, "trace_id": None,
         }, fields)
         self.assertIn('"POST /placement/resource_providers" status: 200', self.line["message"])
 
