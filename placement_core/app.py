@@ -17,7 +17,7 @@ from oslo_db import exception as db_exception
 from oslo_policy import opts as policy_opts, policy
 from pyramid.config import Configurator
 
-from placement_core import errors, metrics, services
+from placement_core import errors, metrics, services, tracing
 from placement_core.db import sqlite_files
 from placement_core.http import (
     access_fields,
@@ -25,6 +25,7 @@ from placement_core.http import (
     identity,
     probes,
     request_metrics,
+    request_spans,
     requestlog,
     roles,
     routing,
@@ -109,6 +110,8 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     conf = parts.conf
     if conf.metrics.enabled:
         metrics.start()
+    if conf.tracing.enabled:
+        tracing.start()
     authorizer = Authorizer(conf, _collect_rules(apis))
     bodies = conditional.Bodies()
     app: WSGIApplication = ResponseCache(
@@ -131,6 +134,8 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     wants_fields = conf.use_json or conf.log_config_append
     app = requestlog.RequestLog(
         app, probes.ALL, access_fields.list_fields if wants_fields else None)
+    if conf.tracing.enabled:
+        app = request_spans.RequestSpans(app, probes.ALL)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         app = oslo_middleware.HTTPProxyToWSGI(app, conf)
     return app

@@ -12,7 +12,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from oslo_context import context as log_context
 
-from placement_core import trace_context
+from placement_core import tracing
 
 LOG = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class RequestLog:
             global_id = None
         # The context becomes this thread's, so that all its log lines show the ids.
         context = _LogContext(global_request_id=global_id)
-        context.trace_id = trace_id = trace_context.receive(environ)
+        context.trace_id = trace_id = tracing.receive(environ)
         environ[ENVIRON_KEY] = request_id = context.request_id
 
         level = logging.DEBUG if environ.get("PATH_INFO") in self._probes else logging.INFO

@@ -60,7 +60,7 @@ def use_keystone(conf: cfg.ConfigOpts, url: str) -> None:
             conf.set_override("cache_seconds", 0, group)
 
 
-class TestRemote(base.HttpTestCase):
+class RemoteTestCase(base.HttpTestCase):
     """Two services of ours, of which the second one is the other's Keystone."""
 
     def setUp(self) -> None:
@@ -70,7 +70,7 @@ class TestRemote(base.HttpTestCase):
         self.remote = Recorder(self.app)
         url = self.useFixture(served.Served(self.remote)).url
         conf = base.configuration(databases.settings(self.kind).connection, {
-            (None, "use_json"): True})
+            (None, "use_json"): True, **self.options})
         use_keystone(conf, url)
         self.app = app.make_app(conf)
         self.log = self.useFixture(AccessLog(formatters.JSONFormatter()))
@@ -86,6 +86,8 @@ class TestRemote(base.HttpTestCase):
         trace_id: str | None = fields["extra"]["trace_id"]
         return trace_id
 
+
+class TestRemote(RemoteTestCase):
     def test_a_trace_goes_on(self) -> None:
         state = "vendor=a:1,other=b"
         self.assertEqual(TRACE, self.request(Traceparent=TRACEPARENT, Tracestate=state))
