@@ -179,11 +179,13 @@ def span(
 
 
 def database_span(name: str, dialect: str) -> contextlib.AbstractContextManager[Span]:
-    """Return a context whose work is the span of a transaction.
+    """Return a context whose work is the span of a transaction, inside another span.
+
+    Without one there is none: a manager asks the database all day whether there is work.
 
     :param dialect: SQLAlchemy's name of the database system.
     """
-    if _tracing is None:
+    if _tracing is None or _tracing.get_link() is None:
         return _NO_SPAN
     return _tracing.open(name, attributes={"db.system.name": dialect})
 

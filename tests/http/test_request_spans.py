@@ -10,6 +10,7 @@ import fixtures
 from hypothesis import given, settings, strategies as st
 from oslo_log import formatters
 
+from placement_core import db, tracing
 from tests import spans
 from tests.http import base, test_trace_context
 from tests.http.test_access_log import AccessLog
@@ -99,6 +100,15 @@ class TestRequests(base.HttpTestCase):
     def test_secrets_stay_out(self) -> None:
         server, _ = self.request("GET", "/resource_providers?token=s3cr3t&name=a")
         self.assertEqual("token=***&name=a", server.attributes["url.query"])
+
+    def test_transactions_of_their_own_have_none(self) -> None:
+        ctx = self.parts[0].context()
+        with db.read(ctx), db.read_once(ctx):
+            pass
+        self.assertEqual([], self.spans.take())
+        with tracing.span("outer"), db.read(ctx):
+            pass
+        self.assertEqual(["outer", "read"], [span.name for span in self.spans.take()])
 
     def test_probes_have_none(self) -> None:
         self.ask("GET", "/healthcheck")
