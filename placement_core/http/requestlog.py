@@ -44,8 +44,11 @@ class _LogContext(log_context.RequestContext):
         """Return the values for the format of a line."""
         if not self._defaults:
             self._defaults.update(super().get_logging_values())
-        return {**self._defaults, "request_id": self.request_id,
-                "global_request_id": self.global_request_id, "trace_id": self.trace_id}
+        values = {**self._defaults, "request_id": self.request_id,
+                  "global_request_id": self.global_request_id}
+        if self.trace_id is not None:
+            values["trace_id"] = self.trace_id
+        return values
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,7 +101,9 @@ class RequestLog:
             global_id = None
         # The context becomes this thread's, so that all its log lines show the ids.
         context = _LogContext(global_request_id=global_id)
-        context.trace_id = trace_id = tracing.receive(environ)
+        trace_id = tracing.receive(environ)
+        if trace_id is not None:
+            context.trace_id = trace_id
         environ[ENVIRON_KEY] = request_id = context.request_id
 
         level = logging.DEBUG if environ.get("PATH_INFO") in self._probes else logging.INFO
@@ -106,9 +111,9 @@ class RequestLog:
         def log_and_start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             if LOG.isEnabledFor(level):
                 length, seconds = _get_length(headers), time.monotonic() - started
-                extra = None
+                keywords: dict[str, Any] = {}
                 if self._list_fields is not None:
-                    extra = {"extra": self._list_fields(environ, Response(
+                    keywords["extra"] = {"extra": self._list_fields(environ, Response(
                         int(status[:3]), int(length) if length.isdecimal() else None, seconds,
                         request_id, global_id, trace_id))}
                 LOG.log(
@@ -116,7 +121,7 @@ class RequestLog:
                     '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
                     environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _get_uri(environ),
                     status[:3], length, environ.get(MICROVERSION_KEY, "-"), request_id, seconds,
-                    extra=extra,
+                    **keywords,
                 )
             return start_response(status, [*headers, (_HEADER, request_id)], *exc_info)
 
