@@ -17,13 +17,15 @@ from oslo_db import exception as db_exception
 from oslo_policy import opts as policy_opts, policy
 from pyramid.config import Configurator
 
-from placement_core import errors, metrics, services
+from placement_core import errors, metrics, services, tracing
 from placement_core.db import sqlite_files
 from placement_core.http import (
+    access_fields,
     conditional,
     identity,
     probes,
     request_metrics,
+    request_spans,
     requestlog,
     roles,
     routing,
@@ -109,6 +111,8 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     conf = parts.conf
     if conf.metrics.enabled:
         metrics.start()
+    if conf.tracing.enabled:
+        tracing.start()
     authorizer = Authorizer(conf, _collect_rules(apis))
     bodies = conditional.Bodies()
     app: WSGIApplication = ResponseCache(
@@ -129,7 +133,12 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     app = _add_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)
-    app = requestlog.RequestLog(app, probes.ALL)
+    # The file that log_config_append names may have any format.
+    wants_fields = conf.use_json or conf.log_config_append
+    app = requestlog.RequestLog(
+        app, probes.ALL, access_fields.list_fields if wants_fields else None)
+    if conf.tracing.enabled:
+        app = request_spans.RequestSpans(app, probes.ALL)
     if conf.oslo_middleware.enable_proxy_headers_parsing:
         app = oslo_middleware.HTTPProxyToWSGI(app, conf)
     return app

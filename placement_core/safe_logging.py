@@ -6,9 +6,13 @@ terminal control sequences and without the secrets of URLs.
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
 from collections.abc import Iterable, Iterator
+from typing import Any
+
+from oslo_log.formatters import JSONFormatter
 
 from placement_core.masking import mask_text
 
@@ -20,7 +24,9 @@ def protect(handlers: Iterable[logging.Handler]) -> None:
     """Make handlers write each message in one line of printable characters."""
     for handler in handlers:
         if not isinstance(handler.formatter, _SafeFormatter):
-            handler.setFormatter(_SafeFormatter(handler.formatter or logging.Formatter()))
+            is_json = isinstance(handler.formatter, JSONFormatter)
+            safe = _SafeJSONFormatter if is_json else _SafeFormatter
+            handler.setFormatter(safe(handler.formatter or logging.Formatter()))
 
 
 def printable(text: str) -> str:
@@ -48,11 +54,34 @@ class _SafeFormatter(logging.Formatter):
         text = self._inner.format(record)
         if text.isprintable() and "://" not in text:
             return text
+        return self._clean(text, record)
+
+    def _clean(self, text: str, record: logging.LogRecord) -> str:
+        """Return the lines of a record without what nobody is to read."""
         if record.exc_info:
             # The text of an exception becomes one line wherever the traceback repeats it.
             for text_of_error in _list_multiline(record.exc_info[1]):
                 text = text.replace(text_of_error, printable(text_of_error))
         return "\n".join(printable(line) for line in _without_secrets(text).split("\n"))
+
+
+class _SafeJSONFormatter(_SafeFormatter):
+    """The same for JSON, in which each record is one line anyway."""
+
+    def _clean(self, text: str, record: logging.LogRecord) -> str:
+        # Masking the text itself might remove what ends a string.
+        return json.dumps(_mask_strings(json.loads(text)))
+
+
+def _mask_strings(value: Any) -> Any:
+    """Return a JSON value with every string in it masked."""
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, list):
+        return [_mask_strings(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _mask_strings(item) for name, item in value.items()}
+    return value
 
 
 def _list_multiline(error: BaseException | None) -> Iterator[str]:

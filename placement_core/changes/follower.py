@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from placement_core import metrics
+from placement_core import metrics, tracing
 from placement_core.changes import vector
 from placement_core.context import Context
 from placement_core.db.database import Database
@@ -128,7 +128,10 @@ class Follower(Generic[T]):
     def _refresh_measured(self, ctx: Context, known: Version[T] | None) -> Version[T]:
         started = time.perf_counter()
         try:
-            fresh = self._refresh(ctx, known)
+            with tracing.span("index refresh", attributes={
+                    "placement_core.index": self._name,
+                    "placement_core.refresh": "load" if known is None else "update"}):
+                fresh = self._refresh(ctx, known)
         except Exception:
             metrics.count_failed_index_refresh(self._name)
             raise

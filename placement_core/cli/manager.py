@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from oslo_config import cfg
 
-from placement_core import logs, metrics, services
+from placement_core import logs, metrics, services, tracing
 from placement_core.cli import base
 from placement_core.http.leases_api import representations
 from placement_core.migrations import sync
@@ -42,6 +42,8 @@ def prepare(options: cfg.ConfigOpts) -> services.Services:
     :raises errors.Error: they cannot.
     """
     _lose_locks_with_events(options)
+    if options.tracing.enabled:
+        tracing.start()
     parts = services.build(options)
     try:
         sync.require_newest(parts.database)

@@ -22,6 +22,7 @@ from placement_core.conf import (
     placement,
     quota,
     reservations,
+    tracing,
     workarounds,
 )
 
@@ -40,6 +41,7 @@ _GROUPS: tuple[tuple[cfg.OptGroup | None, list[cfg.Opt]], ...] = (
     (reservations.GROUP, reservations.OPTIONS),
     (enforcement.GROUP, enforcement.OPTIONS),
     (metrics.GROUP, metrics.OPTIONS),
+    (tracing.GROUP, tracing.OPTIONS),
     (workarounds.GROUP, workarounds.OPTIONS),
 )
 
@@ -64,7 +66,9 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.set_default("default_log_levels", [
         *log.get_default_log_levels(), "alembic=WARN",
         # It logs a traceback for each error that it does not know; we classify all errors.
-        "oslo_db.sqlalchemy.exc_filters=ERROR"])
+        "oslo_db.sqlalchemy.exc_filters=ERROR",
+        # They warn of each header of a client that is not valid.
+        "opentelemetry.baggage=ERROR", "opentelemetry.trace=ERROR"])
     policy_opts.set_defaults(conf)
     conf.register_opts(cors.OPTS, group="cors")
     for name, value in _CORS_DEFAULTS.items():

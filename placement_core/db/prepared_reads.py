@@ -15,6 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from placement_core import tracing
 from placement_core.db.compiled import CompiledRead, Read
 from placement_core.db.failures import ConnectionLost, translate
 from placement_core.db.session import Session
@@ -52,10 +53,15 @@ class PreparedRead:
         """
         if ctx.session is not None:
             return self.fetch_in(ctx.session, parameters)
+        with tracing.database_span("read", ctx.database.dialect):
+            return self._fetch_alone(ctx, parameters or {})
+
+    def _fetch_alone(
+        self, ctx: TransactionContext, parameters: Mapping[str, Any]
+    ) -> Sequence[Any]:
         database = ctx.database
         dialect = database.autocommit.dialect
         read, rows = self._compile(dialect)
-        parameters = parameters or {}
         compiled = read.for_parameters(parameters)
         database.availability.require()
         began = time.monotonic()

@@ -18,7 +18,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 import sqlalchemy as sa
 from oslo_db import exception as db_exception
 
-from placement_core import errors, metrics
+from placement_core import errors, metrics, tracing
 from placement_core.db.availability import Away
 from placement_core.db.database import Database
 from placement_core.db.failures import (
@@ -63,7 +63,8 @@ def read(ctx: TransactionContext) -> Iterator[Session]:
     if ctx.session is not None:
         yield ctx.session
         return
-    with (ctx.database.connection(ctx.database.snapshot) as connection,
+    with (tracing.database_span("read", ctx.database.dialect),
+          ctx.database.connection(ctx.database.snapshot) as connection,
           _undone_on_error(connection), connection.begin()):
         ctx.session = Session(connection, ctx.database.compiled, writing=False)
         try:
@@ -82,7 +83,8 @@ def read_once(ctx: TransactionContext) -> Iterator[Session]:
     if ctx.session is not None:
         yield ctx.session
         return
-    with ctx.database.connection(ctx.database.autocommit) as connection:
+    with (tracing.database_span("read", ctx.database.dialect),
+          ctx.database.connection(ctx.database.autocommit) as connection):
         yield OneStatement(connection, ctx.database.compiled)
 
 
@@ -93,7 +95,8 @@ def read_each(ctx: TransactionContext) -> Iterator[Session]:
     Never the caller's transaction. For readers that can live with later rows beside
     earlier ones.
     """
-    with ctx.database.connection(ctx.database.autocommit) as connection:
+    with (tracing.database_span("read", ctx.database.dialect),
+          ctx.database.connection(ctx.database.autocommit) as connection):
         yield Session(connection, ctx.database.compiled, writing=False)
 
 
@@ -115,7 +118,8 @@ def write(ctx: TransactionContext) -> Iterator[Session]:
             yield ctx.session
         return
     database = ctx.database
-    with database.connection(database.writer) as connection:
+    with (tracing.database_span("write", database.dialect),
+          database.connection(database.writer) as connection):
         with _undone_on_error(connection):
             started = time.perf_counter()
             transaction = connection.begin()

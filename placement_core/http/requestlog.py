@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar
 from wsgiref.types import StartResponse, WSGIApplication
 
 from oslo_context import context as log_context
+
+from placement_core import tracing
 
 LOG = logging.getLogger(__name__)
 
@@ -28,20 +31,44 @@ _GLOBAL_ID = re.compile(
 
 
 class _LogContext(log_context.RequestContext):
-    """The ids of a request, for all lines that are logged for it.
+    """The ids of a request and its trace, for all lines that are logged for it.
 
     A line is formatted from all values of a context. Only the ids are set here, and
     gathering the rest anew would take longer than writing the line.
     """
 
     _defaults: ClassVar[dict[str, Any]] = {}
+    trace_id: str | None = None
 
     def get_logging_values(self) -> dict[str, Any]:
         """Return the values for the format of a line."""
         if not self._defaults:
             self._defaults.update(super().get_logging_values())
-        return {**self._defaults, "request_id": self.request_id,
-                "global_request_id": self.global_request_id}
+        values = {**self._defaults, "request_id": self.request_id,
+                  "global_request_id": self.global_request_id}
+        if self.trace_id is not None:
+            values["trace_id"] = self.trace_id
+        return values
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Response:
+    """What the access log tells about the response to a request.
+
+    :ivar length: of the body in bytes; None: it has no ``Content-Length``.
+    :ivar seconds: from the request to the start of the response.
+    """
+
+    status: int
+    length: int | None
+    seconds: float
+    request_id: str
+    global_request_id: str | None
+    trace_id: str | None
+
+
+#: Returns the fields of a line of the access log.
+ListFields = Callable[[dict[str, Any], Response], dict[str, Any]]
 
 
 class RequestLog:
@@ -52,11 +79,17 @@ class RequestLog:
 
     :param probes: paths that machines ask for every few seconds: a line about them has the
         level DEBUG.
+    :param list_fields: returns what formatters find as ``extra`` beside the text of a line;
+        None: they find nothing, and nobody spends time on it.
     """
 
-    def __init__(self, app: WSGIApplication, probes: Collection[str] = ()) -> None:
+    def __init__(
+        self, app: WSGIApplication, probes: Collection[str] = (),
+        list_fields: ListFields | None = None,
+    ) -> None:
         self.app = app
         self._probes = probes
+        self._list_fields = list_fields
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
@@ -67,19 +100,28 @@ class RequestLog:
         if global_id is not None and not _GLOBAL_ID.fullmatch(global_id):
             global_id = None
         # The context becomes this thread's, so that all its log lines show the ids.
-        request_id = _LogContext(global_request_id=global_id).request_id
-        environ[ENVIRON_KEY] = request_id
+        context = _LogContext(global_request_id=global_id)
+        trace_id = tracing.receive(environ)
+        if trace_id is not None:
+            context.trace_id = trace_id
+        environ[ENVIRON_KEY] = request_id = context.request_id
 
         level = logging.DEBUG if environ.get("PATH_INFO") in self._probes else logging.INFO
 
         def log_and_start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
             if LOG.isEnabledFor(level):
+                length, seconds = _get_length(headers), time.monotonic() - started
+                keywords: dict[str, Any] = {}
+                if self._list_fields is not None:
+                    keywords["extra"] = {"extra": self._list_fields(environ, Response(
+                        int(status[:3]), int(length) if length.isdecimal() else None, seconds,
+                        request_id, global_id, trace_id))}
                 LOG.log(
                     level,
                     '%s "%s %s" status: %s len: %s microversion: %s request_id: %s time: %.4f',
                     environ.get("REMOTE_ADDR", "-"), environ["REQUEST_METHOD"], _get_uri(environ),
-                    status[:3], _get_length(headers), environ.get(MICROVERSION_KEY, "-"),
-                    request_id, time.monotonic() - started,
+                    status[:3], length, environ.get(MICROVERSION_KEY, "-"), request_id, seconds,
+                    **keywords,
                 )
             return start_response(status, [*headers, (_HEADER, request_id)], *exc_info)
 

@@ -18,7 +18,7 @@ from keystoneauth1 import adapter, exceptions, loading
 from keystoneauth1.identity import base as identity
 from oslo_config import cfg
 
-from placement_core import errors
+from placement_core import client_sessions, errors
 from placement_plugins.keystone_cache import AnswerCache, Clock, FetchResult, Outage
 
 T = TypeVar("T")
@@ -176,8 +176,7 @@ class KeystoneConnection:
         conf.register_opts(_connection_options(), group=name)
         try:
             auth = loading.load_auth_from_conf_options(conf, name)
-            session = loading.load_session_from_conf_options(
-                conf, name, auth=auth, app_name="placement-core")
+            session = client_sessions.load(conf, name, auth)
             self._adapter: adapter.Adapter = loading.load_adapter_from_conf_options(
                 conf, name, session=session, auth=auth)
         except (exceptions.ClientException, TypeError) as error:

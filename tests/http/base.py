@@ -16,8 +16,8 @@ from placement_core.cells import engines
 from placement_core.http.apis import Api
 from tests import answers, base, databases
 
-#: {(group, option): value}
-Options = Mapping[tuple[str, str], Any]
+#: {(group, option): value}; the group None is [DEFAULT].
+Options = Mapping[tuple[str | None, str], Any]
 
 
 def configuration(connection: str, options: Options | None = None) -> cfg.ConfigOpts:

@@ -13,8 +13,8 @@ from tests import base
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-#: Imported where a database or a driver of that kind is used: an extra has it.
-_IN_EXTRAS = {"openstack", "psycopg", "pymysql"}
+#: Imported where a database, a driver or an option needs it: an extra has it.
+_IN_EXTRAS = {"openstack", "opentelemetry", "psycopg", "pymysql"}
 
 
 class TestPackaging(base.TestCase):

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from placement_core import errors, metrics
+from placement_core import errors, metrics, tracing
 from placement_core.context import Context
 from placement_core.db import TransactionConflict
 from placement_core.db.failures import translated_errors
@@ -35,12 +35,13 @@ _PATIENCE_SECONDS = 0.1
 class _Waiting:
     """A write that waits for its turn. It is woken once, when ``leads`` or ``outcome`` is set."""
 
-    __slots__ = ("_asleep", "leads", "outcome", "write")
+    __slots__ = ("_asleep", "leads", "link", "outcome", "write")
 
     def __init__(self, write: GroupedWrite) -> None:
         self.write = write
         self.leads = False
         self.outcome: Outcome | None = None
+        self.link = tracing.get_link()
         # A lock that its waiter finds taken: an Event is made of three objects.
         self._asleep = threading.Lock()
         self._asleep.acquire()
@@ -182,8 +183,9 @@ class WriteQueue:
         outcomes: Sequence[Outcome] = [errors.Unavailable(
             "The write was interrupted; whether it was made is not known.")] * len(group)
         try:
-            outcomes = apply_together(
-                ctx, [waiting.write for waiting in group], gates, owners)
+            with tracing.span("write group", links=[waiting.link for waiting in group]):
+                outcomes = apply_together(
+                    ctx, [waiting.write for waiting in group], gates, owners)
             metrics.observe_write_group(
                 len(group), sum(outcome != "applied" for outcome in outcomes))
         finally:

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from placement_core import errors, metrics
+from placement_core import errors, metrics, tracing
 from placement_core.context import Context
 from placement_core.reservations.leases.transitions import EventAttempt, Transitions
 from placement_core.reservations.manager import event_queue
@@ -213,7 +213,9 @@ class Manager:
         """
         ctx = self._make_context()
         try:
-            done = self._execute_until_answered(ctx, attempt, began)
+            with tracing.span(attempt.event_type, attributes={
+                    "placement_core.lease_id": attempt.lease_id}):
+                done = self._execute_until_answered(ctx, attempt, began)
         except errors.Unavailable as error:
             LOG.warning("%s of lease %s could not be carried out, and will be taken again: %s",
                         attempt.event_type, attempt.lease_id, error)

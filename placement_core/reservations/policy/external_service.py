@@ -16,10 +16,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
-from keystoneauth1 import exceptions, session as http
+from keystoneauth1 import exceptions
 from oslo_config import cfg
 
 from placement_core import db, errors
+from placement_core.client_sessions import ClientSession
 from placement_core.context import Context
 from placement_core.db import Session, lists
 from placement_core.plugin_api.reservations import Share
@@ -63,7 +64,7 @@ class ExternalService:
         self._create = self._build_url(options.external_service_check_create, "check-create")
         self._update = self._build_url(options.external_service_check_update, "check-update")
         self._end = self._build_url(options.external_service_on_end, "on-end")
-        self._http = http.Session(
+        self._http = ClientSession(
             verify=not options.external_service_insecure and (
                 options.external_service_cafile or True),
             timeout=options.external_service_timeout_seconds, user_agent="placement_core")

@@ -10,7 +10,7 @@ from keystoneauth1 import exceptions as client_errors, loading
 from openstack import connection, exceptions as sdk_errors
 from oslo_config import cfg
 
-from placement_core import errors
+from placement_core import client_sessions, errors
 from placement_core.plugin_api.compute import ComputeRefused, ComputeUnavailable
 from placement_plugins.compute import options
 
@@ -27,8 +27,7 @@ def connect(conf: cfg.ConfigOpts) -> connection.Connection:
     name = options.GROUP.name
     try:
         auth = loading.load_auth_from_conf_options(conf, name)
-        session = loading.load_session_from_conf_options(
-            conf, name, auth=auth, app_name="placement-core")
+        session = client_sessions.load(conf, name, auth)
         adapter = loading.load_adapter_from_conf_options(conf, name, session=session, auth=auth)
     except (client_errors.ClientException, TypeError) as error:
         raise errors.ConfigurationError(f"[{name}]: {_format_error(error)}") from error

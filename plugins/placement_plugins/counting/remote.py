@@ -11,7 +11,7 @@ import orjson
 from keystoneauth1 import adapter, exceptions, loading
 from oslo_config import cfg
 
-from placement_core import errors
+from placement_core import client_sessions, errors
 from placement_core.db import texts
 from placement_core.plugin_api.counting import CONSUMERS
 from placement_plugins import keystone
@@ -96,8 +96,7 @@ class RemotePlacement:
         _register(conf)
         try:
             auth = loading.load_auth_from_conf_options(conf, name)
-            session = loading.load_session_from_conf_options(
-                conf, name, auth=auth, app_name="placement-core")
+            session = client_sessions.load(conf, name, auth)
             self._adapter: adapter.Adapter = loading.load_adapter_from_conf_options(
                 conf, name, session=session, auth=auth)
         except (exceptions.ClientException, TypeError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextvars
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
@@ -100,9 +101,12 @@ class RemoteUsages:
         asked = list(project_ids)
         if len(asked) == 1:
             return {asked[0]: self._get_usages(asked[0], None, units, without)}
+        # Each thread knows which trace the request belongs to.
+        contexts = [contextvars.copy_context() for _ in asked]
         with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as threads:
             found = threads.map(
-                lambda project_id: self._get_usages(project_id, None, units, without), asked)
+                lambda project_id, context: context.run(
+                    self._get_usages, project_id, None, units, without), asked, contexts)
             return dict(zip(asked, found, strict=True))
 
     def of_user(

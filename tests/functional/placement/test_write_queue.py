@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import unittest
 from unittest import mock
 
-from placement_core import errors as core_errors
+from placement_core import errors as core_errors, tracing
 from placement_core.placement import allocations, errors
 from placement_core.placement.allocations import grouped_writes, write_queue
 from placement_core.placement.records import ANY_GENERATION
 from placement_core.testing import factories
-from tests import databases, races
+from tests import databases, races, spans
 from tests.functional.placement import claims
 
 _PATIENCE_SECONDS = 30
@@ -110,6 +111,25 @@ class TestWriteQueue(claims.ClaimsTestCase):
             ([type(each) for each in outcomes if each is not None], outcomes.count(None)))
         self.assertEqual({"VCPU": 8}, self.used(host))
         self.assertEqual(host.generation + 8, self.generation(host))
+
+    @unittest.skipUnless(spans.INSTALLED, spans.REASON)
+    def test_spans(self):
+        """The span of the group is the leader's, and names what the others wrote for."""
+        made = self.useFixture(spans.Spans())
+        host, other = self.provider(VCPU=8), self.provider(VCPU=8)
+
+        def put():
+            with tracing.span("member"):
+                self.put({host: {"VCPU": 1}})
+
+        self.assertEqual([None] * 3, self.together(other, put, put, put))
+        taken = made.take()
+        (group,) = [span for span in taken if span.name == "write group"]
+        members = {span.context.span_id for span in taken if span.name == "member"}
+        self.assertEqual(3, len(members))
+        self.assertEqual(members, {link.context.span_id for link in group.links})
+        self.assertIn(group.parent.span_id, members)
+        self.assertEqual(["write"], [span.name for span in spans.find_children(taken, group)])
 
     def test_each_has_its_own_answer(self):
         host = self.provider(VCPU=8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import unittest
 from unittest import mock
 
 import fixtures
@@ -12,7 +13,7 @@ import fixtures
 from placement_core import errors, metrics
 from placement_core.reservations import records
 from placement_core.reservations.manager import event_queue, loop
-from tests import databases, scraping
+from tests import databases, scraping, spans
 from tests.functional.reservations import eventful
 
 START, BEFORE_END, END = eventful.KINDS
@@ -251,6 +252,22 @@ class TestLoop(ManagerTestCase):
         with self.running() as made:
             self.until(lambda: f"manager {made.owner} is alive: 1 events done" in self.log.output)
         self.assertEqual(records.DONE, self.event(lease).status)
+
+    @unittest.skipUnless(spans.INSTALLED, spans.REASON)
+    def test_spans(self):
+        made = self.useFixture(spans.Spans())
+        late, fails = self.lease(-5, 100), self.lease(-9, 100, done=[START], before_end=-1)
+        self.transitions.middle = lambda turn: turn.event_type == BEFORE_END and 1 / 0
+        with self.running():
+            self.until_status(late, records.DONE)
+            self.until_status(fails, records.E_ERROR, BEFORE_END)
+        taken = made.take()
+        (started,) = [span for span in taken if span.name == START]
+        self.assertEqual({"placement_core.lease_id": late}, dict(started.attributes))
+        self.assertIn("write", [span.name for span in spans.find_children(taken, started)])
+        failed = [span for span in taken if span.name == BEFORE_END]
+        self.assertEqual({("ERROR", "ZeroDivisionError")}, {
+            (span.status.status_code.name, span.attributes["error.type"]) for span in failed})
 
     def test_metrics(self):
         self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE))

@@ -1,0 +1,66 @@
+"""Sessions of keystoneauth that tell other services which trace a call belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from keystoneauth1 import exceptions, session
+from keystoneauth1.loading import session as session_loading
+from keystoneauth1.plugin import BaseAuthPlugin
+from oslo_config import cfg
+
+from placement_core import tracing
+from placement_core.masking import mask_url
+
+
+class ClientSession(session.Session):
+    """Sends requests to other services, each with a span. Thread-safe."""
+
+    def request(self, url: str, method: str, *args: Any, **keywords: Any) -> Any:
+        """Send a request, as keystoneauth does."""
+        with tracing.span(method, "CLIENT") as span:
+            headers = tracing.make_headers()
+            if headers:
+                keywords["headers"] = {**(keywords.get("headers") or {}), **headers}
+            if span is None:
+                return super().request(url, method, *args, **keywords)
+            span.set_attribute("http.request.method", method)
+            try:
+                response = super().request(url, method, *args, **keywords)
+            except exceptions.ClientException as error:
+                _describe(span, url, getattr(error, "http_status", None))
+                raise
+            _describe(span, response.url, response.status_code)
+            return response
+
+
+def _describe(span: tracing.Span, url: str, status: int | None) -> None:
+    """Give a span the attributes of a call.
+
+    :param url: as it was sent; of a call that failed, it may be a path.
+    """
+    place = urlsplit(url)
+    if place.hostname:
+        span.set_attribute("url.full", mask_url(url))
+        span.set_attribute("server.address", place.hostname)
+    if status:
+        span.set_attribute("http.response.status_code", status)
+        if status >= 400:
+            tracing.mark_failed(span, str(status))
+
+
+class _Loader(session_loading.Session):
+    @property
+    def plugin_class(self) -> type[session.Session]:
+        return ClientSession
+
+
+def load(
+    conf: cfg.ConfigOpts, group: str, auth: BaseAuthPlugin | None
+) -> session.Session:
+    """Return the session that keystoneauth's options in a group describe.
+
+    :param auth: logs in.
+    """
+    return _Loader().load_from_conf_options(conf, group, auth=auth, app_name="placement-core")
