@@ -44,6 +44,7 @@ def prepare(options: cfg.ConfigOpts) -> services.Services:
     _lose_locks_with_events(options)
     parts = services.build(options)
     try:
+        services.wait_for_database(options)
         sync.require_newest(parts.database)
     except BaseException:
         parts.database.dispose()

@@ -279,6 +279,7 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
 
     settings = services.database_settings(options)
     if settings.connection.startswith("sqlite") or options.placement_database.sync_on_startup:
+        services.wait_for_database(options)
         sync.sync(settings, _skip_unchanged(say))
     return app.check(options)
 
