@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
 import oslo_middleware
-import sqlalchemy as sa
 from oslo_config import cfg
-from oslo_db import exception as db_exception
 from oslo_policy import opts as policy_opts, policy
 from pyramid.config import Configurator
 
@@ -42,7 +40,6 @@ from placement_core.http.policy import Authorizer, make_enforcer
 from placement_core.http.project_share import ProjectShare
 from placement_core.http.readiness import Readiness
 from placement_core.http.response_cache import ResponseCache
-from placement_core.masking import mask_text
 from placement_core.migrations import sync
 from placement_core.monitoring.process import ProcessNotes
 from placement_core.monitoring.state import StateReader
@@ -90,6 +87,7 @@ def check(conf: cfg.ConfigOpts) -> str:
     :raises errors.ConfigurationError: one line: option, value, expectation.
     """
     with _assembled(conf) as parts:
+        services.wait_for_database(conf)
         sync.require_newest(parts.database)
         _check_depth(parts)
         return parts.database.masked_url
@@ -179,7 +177,8 @@ def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
     """Serve liveness, readiness and metrics before authentication and the APIs."""
     pages: dict[str, WSGIApplication] = {
         probes.LIVENESS_PATH: oslo_middleware.Healthcheck(None, parts.conf),
-        probes.READINESS_PATH: Readiness(parts),
+        probes.READINESS_PATH: Readiness(
+            parts, functools.partial(sync.read_status, parts.database)),
     }
     if parts.conf.metrics.enabled:
         pages[probes.METRICS_PATH] = metrics.make_page(StateReader(
@@ -193,7 +192,7 @@ def _add_health(app: WSGIApplication, parts: Services) -> WSGIApplication:
 
 def _prepare_database(parts: Services) -> None:
     """Wait for the database, upgrade or check its schema, and insert standard names."""
-    _wait_for_database(parts)
+    services.wait_for_database(parts.conf)
     if parts.conf.placement_database.sync_on_startup:
         sync.sync(services.database_settings(parts.conf), LOG.info)
     else:
@@ -226,25 +225,3 @@ def _check_depth(parts: Services) -> None:
             f"[limits] enforcement_model = {parts.conf.limits.enforcement_model}: expected "
             f"trees of projects of at most {model.max_depth} levels, the domain included; "
             f"the catalog has one of {depth}")
-
-
-def _wait_for_database(parts: Services) -> None:
-    """Try to connect until the database answers, up to ``max_retries`` times more."""
-    options = parts.conf.placement_database
-    attempts_left = options.max_retries
-    while True:
-        try:
-            with parts.database.autocommit.connect():
-                return
-        except (db_exception.DBError, sa.exc.DBAPIError) as error:
-            reason = mask_text(str(error).strip().partition("\n")[0])
-            if attempts_left == 0:
-                raise errors.ConfigurationError(
-                    f"[placement_database] connection = {parts.database.masked_url}: "
-                    f"the database does not answer: {reason}"
-                ) from error
-            attempts_left -= 1
-            LOG.warning(
-                "the database does not answer; asking again in %d s: %s",
-                options.retry_interval, reason)
-            time.sleep(options.retry_interval)

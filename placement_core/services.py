@@ -16,6 +16,7 @@ from placement_core.changes import pruning
 from placement_core.changes.journal import Journal
 from placement_core.compute.nodes import ComputeNodes
 from placement_core.context import Context, Identity
+from placement_core.db import startup
 from placement_core.db.database import Database, Settings
 from placement_core.limits import history as limit_history
 from placement_core.monitoring import audit as audit_metrics, quota as quota_metrics
@@ -388,6 +389,20 @@ def _make_compute(conf: cfg.ConfigOpts) -> ComputeDriver:
             f"[reservations] instance_design = aggregate: expected a compute_driver that reaches "
             f"a compute service, such as nova; {choice.name} does not")
     return driver
+
+
+def wait_for_database(conf: cfg.ConfigOpts) -> None:
+    """Wait until the database answers, for as long as ``[placement_database]`` says.
+
+    :raises errors.ConfigurationError: it does not; one line.
+    """
+    group = conf.placement_database
+    database = Database(database_settings(conf), Journal())
+    try:
+        startup.wait_for_answer(
+            database, retries=group.max_retries, interval_seconds=group.retry_interval)
+    finally:
+        database.dispose()
 
 
 def database_settings(conf: cfg.ConfigOpts) -> Settings:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import fixtures
 
@@ -76,6 +76,7 @@ class Service(fixtures.Fixture):
         by: str = "serve",
         workers: int = 1,
         options: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
         bind: str = "127.0.0.1",
     ) -> None:
         """Prepare to serve.
@@ -83,12 +84,14 @@ class Service(fixtures.Fixture):
         :param connection: the URL of a database that has its tables (SQLite: made by ``serve``).
         :param by: a key of ``COMMANDS``.
         :param options: more environment, such as OS_PLACEMENT__…
+        :param arguments: more of the command.
         :param bind: where it listens.
         """
         self._connection = connection
         self._by = by
         self._workers = workers
         self._options = dict(options or {})
+        self._arguments = arguments
         self._bind = bind
 
     def _setUp(self) -> None:
@@ -102,7 +105,7 @@ class Service(fixtures.Fixture):
         self.log = pathlib.Path(folder, "log")
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                COMMANDS[self._by](f"{self._bind}:{port}", self._workers),
+                [*COMMANDS[self._by](f"{self._bind}:{port}", self._workers), *self._arguments],
                 env=self._environment(folder),
                 cwd=folder,
                 stdout=log,

@@ -46,6 +46,7 @@ def prepare(options: cfg.ConfigOpts) -> services.Services:
         tracing.start()
     parts = services.build(options)
     try:
+        services.wait_for_database(options)
         sync.require_newest(parts.database)
     except BaseException:
         parts.database.dispose()

@@ -16,6 +16,7 @@ import http.client
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import sys
@@ -60,8 +61,9 @@ class Serve(base.Command):
     """Serve the API over HTTP.
 
     An SQLite database is made or upgraded first; for others run "db sync".
-    SIGTERM and SIGINT let requests finish; SIGHUP starts new workers. A manager runs
-    beside the workers: it starts and ends leases on time.
+    SIGTERM and SIGINT refuse new connections and let requests finish, within
+    --graceful-timeout; SIGHUP starts new workers. A manager runs beside the workers: it
+    starts and ends leases on time.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -76,6 +78,12 @@ class Serve(base.Command):
         parser.add_argument(
             "--threads", metavar="N", default=_DEFAULT_THREADS, type=_parse_positive,
             help=f"threads of each worker (default: {_DEFAULT_THREADS}); more rarely help")
+        parser.add_argument(
+            "--graceful-timeout", metavar="SECONDS", default=supervisor.STOP_SECONDS,
+            type=_parse_positive,
+            help="for how long requests may finish after SIGTERM before they are cut "
+            f"(default: {supervisor.STOP_SECONDS}); what stops the service should wait for "
+            "longer before it kills it")
         parser.add_argument(
             "--no-manager", action="store_true",
             help="leave the manager out; \"placement-core manager\" runs elsewhere")
@@ -103,7 +111,8 @@ class Serve(base.Command):
         database_url = _prepare(options, self.say)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
-        server = _make_server(host, port, workers, parsed_args.threads)
+        stop_seconds = parsed_args.graceful_timeout
+        server = _make_server(host, port, workers, parsed_args.threads, stop_seconds)
         line = (
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
             f"{parsed_args.threads} threads, {database_url}, {options.api.auth_strategy})")
@@ -114,26 +123,29 @@ class Serve(base.Command):
         with _share_metrics(options), contextlib.ExitStack() as stack:
             if not parsed_args.no_manager:
                 child = supervisor.Child(
-                    "manager", functools.partial(_run_manager, files, folders))
+                    "manager", functools.partial(_run_manager, files, folders, stop_seconds),
+                    stop_seconds)
                 server.on_startup(child.start)
                 server.on_reload(child.renew)
+                server.on_stop(child.request_end)
                 stack.callback(child.end)
             server.serve(
                 target_loader=functools.partial(
-                    _load_application, files, folders, insecure, parsed_args.threads),
+                    _load_application, files, folders, insecure, parsed_args.threads,
+                    stop_seconds),
                 wrap_loader=False)
         return 0
 
 
 def _load_application(
     config_files: list[str] | None, config_dirs: list[str] | None, allow_insecure: bool,
-    threads: int,
+    threads: int, stop_seconds: int,
 ) -> Callable[..., Any]:
     """Build the application, in a worker with one thread more than ``threads``."""
     # The manager's process does without it.
     from placement_core import app
 
-    supervisor.end_with_parent()
+    supervisor.end_with_parent(stop_seconds)
     _keep_memory()
     options = _load_options(config_files, config_dirs)
     if allow_insecure:
@@ -149,9 +161,11 @@ def _load_application(
     return application
 
 
-def _run_manager(config_files: list[str] | None, config_dirs: list[str] | None) -> None:
+def _run_manager(
+    config_files: list[str] | None, config_dirs: list[str] | None, stop_seconds: int
+) -> None:
     """Carry out events, in a process of its own, until the parent says that it ends."""
-    supervisor.end_with_parent()
+    supervisor.end_with_parent(stop_seconds)
     # Ctrl-C in a terminal is for the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -197,9 +211,35 @@ def _keep_memory() -> None:
             mallopt(option, value)
 
 
-def _make_server(host: str, port: int, workers: int, threads: int) -> Any:
-    granian_log.logger.addFilter(_is_no_advice_on_threads)
-    server: Any = granian.Granian(
+class _Server(granian.Granian):  # type: ignore[misc, valid-type]
+    """Granian, which says when it cut requests, and tells others that it begins to stop."""
+
+    def __init__(self, *arguments: Any, workers_kill_timeout: int, **settings: Any) -> None:
+        super().__init__(*arguments, workers_kill_timeout=workers_kill_timeout, **settings)
+        self._stop_seconds = workers_kill_timeout
+        self._stop_hooks: list[Callable[[], None]] = []
+
+    def on_stop(self, hook: Callable[[], None]) -> None:
+        """Have a function called before workers are told to end (``on_shutdown``: after)."""
+        self._stop_hooks.append(hook)
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        """Refuse connections, let requests finish within the bound, and end."""
+        started = time.monotonic()
+        for hook in self._stop_hooks:
+            hook()
+        try:
+            super().shutdown(exit_code)
+        finally:
+            if time.monotonic() - started >= self._stop_seconds:
+                LOG.warning(
+                    "requests did not finish in %d s (--graceful-timeout) and were cut",
+                    self._stop_seconds)
+
+
+def _make_server(host: str, port: int, workers: int, threads: int, stop_seconds: int) -> _Server:
+    granian_log.logger.addFilter(_is_useful)
+    server = _Server(
         __name__,  # names the application; ``_load_application`` makes it
         address=host,
         port=port,
@@ -218,15 +258,18 @@ def _make_server(host: str, port: int, workers: int, threads: int) -> Any:
         log_level=granian_log.LogLevels.warning,
         respawn_failed_workers=True,
         respawn_interval=1,
-        workers_kill_timeout=supervisor.STOP_SECONDS,
+        workers_kill_timeout=stop_seconds,
     )
     server.main_loop_interrupt = supervisor.Interrupt()
     return server
 
 
-def _is_no_advice_on_threads(record: logging.LogRecord) -> bool:
-    # Granian warns of more than two for each processor; most of ours wait for the database.
-    return "Python threads" not in record.getMessage()
+def _is_useful(record: logging.LogRecord) -> bool:
+    """Tell which lines of Granian's an operator should see."""
+    # It warns of more than two threads for each processor; most of ours wait for the database.
+    # Of workers it may say that it kills them when they have just ended (``_Server.shutdown``
+    # says when it is true).
+    return not re.match("Killing worker-|.*Python threads", record.getMessage())
 
 
 def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
@@ -236,6 +279,7 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
 
     settings = services.database_settings(options)
     if settings.connection.startswith("sqlite") or options.placement_database.sync_on_startup:
+        services.wait_for_database(options)
         sync.sync(settings, _skip_unchanged(say))
     return app.check(options)
 

@@ -14,7 +14,7 @@ from multiprocessing import process
 
 LOG = logging.getLogger(__name__)
 
-#: How long a process may finish what it does after SIGTERM.
+#: For how long a process may finish what it does after SIGTERM, by default.
 STOP_SECONDS = 30
 #: The pause before a restart; doubled while the process keeps dying.
 _FIRST_PAUSE_SECONDS = 1.0
@@ -28,11 +28,14 @@ class Child:
 
     :param name: its name in the log.
     :param target: what it does, as ``multiprocessing`` takes it for a new process.
+    :param stop_seconds: for how long it may finish what it does after SIGTERM.
     """
 
-    def __init__(self, name: str, target: Callable[[], None]) -> None:
+    def __init__(self, name: str, target: Callable[[], None], stop_seconds: float) -> None:
         self._name = name
         self._target = target
+        self._stop_seconds = stop_seconds
+        self._kill_at = 0.0
         self._ending = threading.Event()
         self._process: process.BaseProcess | None = None
         self._watcher = threading.Thread(target=self._watch, name=f"keep-{name}", daemon=True)
@@ -46,15 +49,22 @@ class Child:
         if self._process is not None:
             self._process.terminate()
 
+    def request_end(self) -> None:
+        """Tell it to finish what it does and to end, and do not wait for that."""
+        if not self._ending.is_set():
+            self._kill_at = time.monotonic() + self._stop_seconds
+            self._ending.set()
+            self.renew()
+
     def end(self) -> None:
         """Let it finish what it does, and end it."""
-        self._ending.set()
+        self.request_end()
         if not self._watcher.is_alive():
             return
-        self.renew()
-        self._watcher.join(STOP_SECONDS)
+        self._watcher.join(max(0.0, self._kill_at - time.monotonic()))
         if self._watcher.is_alive() and self._process is not None:
-            LOG.warning("the %s did not end in %d s and is killed", self._name, STOP_SECONDS)
+            LOG.warning(
+                "the %s did not end in %d s and is killed", self._name, self._stop_seconds)
             self._process.kill()
 
     def _watch(self) -> None:
@@ -98,21 +108,25 @@ class Interrupt:
         """Do nothing: who waits looks at what has happened each time it returns."""
 
 
-def end_with_parent() -> None:
+def end_with_parent(stop_seconds: float) -> None:
     """Stop this process once its parent is gone, however that ended; in a thread.
 
     A worker without a parent would go on serving without anything to stop it, and
     keep the address from the next start.
+
+    :param stop_seconds: for how long it may finish what it does then.
     """
-    threading.Thread(target=_wait_for_parent, name="end-with-parent", daemon=True).start()
+    threading.Thread(
+        target=_wait_for_parent, args=(stop_seconds,), name="end-with-parent",
+        daemon=True).start()
 
 
-def _wait_for_parent() -> None:
+def _wait_for_parent(stop_seconds: float) -> None:
     parent = multiprocessing.parent_process()
     if parent is None:
         return
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
     # It may be waiting for a parent that will never answer.
-    time.sleep(STOP_SECONDS)
+    time.sleep(stop_seconds)
     os._exit(1)

@@ -53,8 +53,11 @@ OPTIONS: list[cfg.Opt] = [
         "max_retries",
         default=10,
         min=-1,
-        help="How often the service asks again at its start when the database does not answer; "
-        "-1 is for ever.",
+        help="How often a worker or a manager asks again at its start when the database does not "
+        "answer (for a password that is wrong, too), before it gives up and says why; -1 is for "
+        "ever. Together with retry_interval it bounds the wait: 100 seconds by default, and up to "
+        "network_timeout_seconds more for each attempt at a server that is silent. SQLite is "
+        "not waited for.",
     ),
     cfg.IntOpt(
         "retry_interval",

@@ -147,7 +147,7 @@ class Database:
         self.dialect = self.url.get_backend_name()
         silence = 0 if self.dialect == "sqlite" else settings.network_timeout_seconds
         self.availability = Availability(
-            f"the database {mask_url(settings.connection)}", self._probe,
+            f"the database {mask_url(settings.connection)}", self.probe,
             str(self.url.password or ""), silence, grace_seconds)
         try:
             self.writer = self._engine("READ COMMITTED", "BEGIN IMMEDIATE")
@@ -184,8 +184,11 @@ class Database:
     def _engine(self, isolation: str, sqlite_begin: str | None) -> sa.Engine:
         return _engine(self.url, self.settings, isolation, sqlite_begin, self.availability)
 
-    def _probe(self) -> None:
-        """Connect, and no more; within the network timeout."""
+    def probe(self) -> None:
+        """Connect, and no more; within the network timeout.
+
+        :raises Exception: the driver's own error.
+        """
         dialect = self.autocommit.dialect
         args, options = dialect.create_connect_args(self.url)
         own = drivers.arguments(self.url, self.settings, writes=False)

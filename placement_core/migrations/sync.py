@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import sqlalchemy as sa
@@ -62,6 +63,34 @@ def version(settings: Settings) -> str | None:
     """Return the revision of the database's schema; None: it has no version of this schema."""
     with exclusive.database(settings) as database, database.snapshot.connect() as connection:
         return revisions.current(connection)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SchemaStatus:
+    """The schema of a database, as a running worker sees it.
+
+    :ivar usable: whether this version of the code works with it: it has the newest revision, or
+        one of a later version (revisions only add).
+    :ivar text: its revision, and what is wrong with it.
+    """
+
+    usable: bool
+    text: str
+
+
+def read_status(database: Database) -> SchemaStatus:
+    """Return the status of a database's schema.
+
+    :raises errors.Unavailable: the database does not answer.
+    """
+    with database.connection(database.snapshot) as connection:
+        revision = revisions.current(connection)
+    newest = revisions.head()
+    if revision == newest:
+        return SchemaStatus(True, newest)
+    if revision is not None and not revisions.is_known(revision):
+        return SchemaStatus(True, f"{revision}, of a later version ({newest} is needed)")
+    return SchemaStatus(False, f"{revision or 'none'}, expected {newest}")
 
 
 def require_newest(database: Database) -> None:

@@ -24,8 +24,6 @@ _NOW = sa.select(clock.now()).scalar_subquery()
 _is_due = sa.and_(
     sa.or_(*(_events.c.status == status for status in (records.UNDONE, records.IN_PROGRESS))),
     _events.c.due_at <= _NOW)
-_lives = _managers.c.seen_at > sa.select(clock.in_seconds(
-    sa.literal_column(str(-heartbeats.SILENT_SECONDS), sa.Integer))).scalar_subquery()
 
 _LEASES = (
     sa.select(_leases.c.status, sa.func.count().label("number"))
@@ -39,7 +37,7 @@ _NUMBERS = sa.select(
     .scalar_subquery().label("failed_events"),
     _count.select_from(_outbox).scalar_subquery().label("calls"),
     sa.select(sa.func.min(_outbox.c.created_at)).scalar_subquery().label("calls_since"),
-    _count.select_from(_managers).where(_lives).scalar_subquery().label("managers"),
+    _count.select_from(_managers).where(heartbeats.IS_ALIVE).scalar_subquery().label("managers"),
     sa.select(sa.func.max(_managers.c.seen_at)).scalar_subquery().label("seen_at"))
 
 

@@ -25,6 +25,12 @@ _INSERT = sa.insert(_managers).inline().values(seen_at=clock.now())
 _FORGET = sa.delete(_managers).where(
     _managers.c.seen_at < clock.in_seconds(sa.literal_column(str(-_FORGET_SECONDS), sa.Integer)))
 
+#: The condition on ``managers`` for those that live, by the database's clock. A subquery, so that
+#: it is computed once for a statement.
+IS_ALIVE = _managers.c.seen_at > sa.select(clock.in_seconds(
+    sa.literal_column(str(-SILENT_SECONDS), sa.Integer))).scalar_subquery()
+_COUNT = sa.select(sa.func.count()).select_from(_managers).where(IS_ALIVE)
+
 
 @db.retry_writes
 def beat(ctx: Context, *, owner: str) -> None:
@@ -35,3 +41,9 @@ def beat(ctx: Context, *, owner: str) -> None:
             session.execute(_INSERT, {"owner": owner})
             removed = session.execute(_FORGET).rowcount
     metrics.count_removed_rows(_managers.name, removed)
+
+
+def count_alive(ctx: Context) -> int:
+    """Return how many managers live, on any machine."""
+    with db.read(ctx) as session:
+        return int(session.execute(_COUNT).scalar_one())

@@ -5,33 +5,76 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from placement_core.changes import tables
+from placement_core.migrations import revisions
+from placement_core.reservations import tables as reservations
+from placement_core.reservations.manager import heartbeats
 from tests import databases
 from tests.http import base
 
 
 @databases.on_each_database
 class TestHealth(base.HttpTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.engine = sa.create_engine(self.conf.placement_database.connection)
+        self.addCleanup(self.engine.dispose)
+
     def probe(self, path: str) -> tuple[int, str]:
         response = self.ask("GET", path, version="bogus", token=None)
         return response.status_int, response.text
 
     def test_ready(self) -> None:
-        self.assertEqual((200, "ready\n"), self.probe("/readiness"))
+        ready = (200, f"ready\ndatabase: answers\nschema: {revisions.head()}\nindex: current\n"
+                 "manager: none alive\n")
+        self.assertEqual(ready, self.probe("/readiness"))
         self.ask("POST", "/resource_providers", {"name": "host"})
-        self.assertEqual((200, "ready\n"), self.probe("/readiness"))
+        self.assertEqual(ready, self.probe("/readiness"))
 
-    def test_not_ready_without_an_answer_from_the_database(self) -> None:
-        engine = sa.create_engine(self.conf.placement_database.connection)
-        self.addCleanup(engine.dispose)
-        with engine.begin() as connection:
-            rows = [row._asdict() for row in connection.execute(sa.select(tables.change_heads))]
-            connection.execute(sa.schema.DropTable(tables.change_heads))
-        self.addCleanup(_restore, engine, rows)
-        self.assertEqual((503, "not ready\n"), self.probe("/readiness"))
+    def test_managers_that_live(self) -> None:
+        for owner in ("a", "b"):
+            heartbeats.beat(self.parts[-1].context(), owner=owner)
+        status, text = self.probe("/readiness")
+        self.assertEqual(200, status)
+        self.assertIn("\nmanager: 2 alive\n", text)
+
+    def test_nobody_knows_of_managers(self) -> None:
+        """The API does not need to."""
+        self.drop(reservations.managers)
+        status, text = self.probe("/readiness")
+        self.assertEqual((200, True), (status, "\nmanager: unknown\n" in text))
+
+    def test_not_ready_without_an_index(self) -> None:
+        self.drop(tables.change_heads)
+        self.assertEqual(
+            (503, f"not ready\ndatabase: answers\nschema: {revisions.head()}\n"
+             "index: cannot be loaded\nmanager: unknown\n"), self.probe("/readiness"))
         self.assertEqual(200, self.probe("/healthcheck")[0])
 
+    def test_schema(self) -> None:
+        """One of a later version only has more; one that is older lacks something."""
+        for revision, status, expected in (
+            ("9999", 200, f"9999, of a later version ({revisions.head()} is needed)"),
+            ("0001", 503, f"0001, expected {revisions.head()}"),
+        ):
+            with self.engine.begin() as connection:
+                revisions.stamp(connection, revision, revisions.VERSION_TABLE)
+            self.addCleanup(self.stamp_newest)
+            answered, text = self.probe("/readiness")
+            self.assertEqual((status, True), (answered, f"\nschema: {expected}\n" in text), text)
 
-def _restore(engine: sa.Engine, rows: list[dict[str, object]]) -> None:
+    def stamp_newest(self) -> None:
+        with self.engine.begin() as connection:
+            revisions.stamp(connection, revisions.head(), revisions.VERSION_TABLE)
+
+    def drop(self, table: sa.Table) -> None:
+        with self.engine.begin() as connection:
+            rows = [row._asdict() for row in connection.execute(sa.select(table))]
+            connection.execute(sa.schema.DropTable(table))
+        self.addCleanup(_restore, self.engine, table, rows)
+
+
+def _restore(engine: sa.Engine, table: sa.Table, rows: list[dict[str, object]]) -> None:
     with engine.begin() as connection:
-        connection.execute(sa.schema.CreateTable(tables.change_heads))
-        connection.execute(sa.insert(tables.change_heads), rows)
+        connection.execute(sa.schema.CreateTable(table))
+        if rows:
+            connection.execute(sa.insert(table), rows)
