@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-from oslo_log.formatters import JSONFormatter
 
 from placement_core.masking import mask_text
 
@@ -24,9 +23,14 @@ def protect(handlers: Iterable[logging.Handler]) -> None:
     """Make handlers write each message in one line of printable characters."""
     for handler in handlers:
         if not isinstance(handler.formatter, _SafeFormatter):
-            is_json = isinstance(handler.formatter, JSONFormatter)
-            safe = _SafeJSONFormatter if is_json else _SafeFormatter
+            safe = _SafeJSONFormatter if _is_json(handler.formatter) else _SafeFormatter
             handler.setFormatter(safe(handler.formatter or logging.Formatter()))
+
+
+def _is_json(formatter: logging.Formatter | None) -> bool:
+    # Whoever has such a formatter has loaded it; commands that do not log need not load it.
+    formatters = sys.modules.get("oslo_log.formatters")
+    return formatters is not None and isinstance(formatter, formatters.JSONFormatter)
 
 
 def printable(text: str) -> str:
