@@ -213,16 +213,21 @@ def _check_overlaps(connection: sa.Connection) -> list[str]:
     bookings = lease_tables.computehost_allocations
     one, other = bookings.alias(), bookings.alias()
     return [
-        f"host {row.computehost_id} is booked twice: {row.reservation_id}, {row.other}"
+        f"host {row.computehost_id} is booked twice: {row.reservation_id} from {row.start_second} "
+        f"to {row.end_second}, {row.other} from {row.other_start} to {row.other_end}"
         for row in connection.execute(
-            sa.select(one.c.computehost_id, one.c.reservation_id,
-                      other.c.reservation_id.label("other"))
+            sa.select(one.c.computehost_id, one.c.reservation_id, one.c.start_second,
+                      one.c.end_second, other.c.reservation_id.label("other"),
+                      other.c.start_second.label("other_start"),
+                      other.c.end_second.label("other_end"))
             .join(other, sa.and_(
                 other.c.computehost_id == one.c.computehost_id,
                 other.c.reservation_id != one.c.reservation_id,
                 other.c.start_second < one.c.end_second,
                 one.c.start_second < other.c.end_second))
-            .where(one.c.whole))]
+            # A lease that was deleted as it began holds nothing.
+            .where(one.c.whole, one.c.start_second < one.c.end_second,
+                   other.c.start_second < other.c.end_second))]
 
 
 def _check_effects(connection: sa.Connection) -> list[str]:

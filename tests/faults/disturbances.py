@@ -77,11 +77,12 @@ def clock_wrong(program: Program, seconds: int) -> Iterator[None]:
 
 
 def list_for_processes(
-    apis: Sequence[Program], managers: Sequence[Program], *, halting: bool
+    apis: Sequence[Program], managers: Sequence[Program], *, has_server: bool
 ) -> list[Disturbance]:
     """Return what may happen to API processes and managers.
 
-    :param halting: whether the database bounds what a stopped process keeps from others.
+    :param has_server: whether the database has a clock of its own, and bounds what a stopped
+        process keeps from others.
     """
     found = [
         *(Disturbance(f"API process {number} is killed", lambda each=each: killed(each), 1)
@@ -89,12 +90,12 @@ def list_for_processes(
         *(Disturbance(f"manager {number} is killed", lambda each=each: killed(each), 1)
           for number, each in enumerate(managers)),
         Disturbance("everything is killed", lambda: all_killed([*apis, *managers]), 1),
-        *(Disturbance(f"the clock of API process 0 is wrong by {seconds} s",
-                      lambda seconds=seconds: clock_wrong(apis[0], seconds), 4)
-          for seconds in (3600, -3600)),
     ]
-    if halting:
+    if has_server:
         found += [
+            *(Disturbance(f"the clock of API process 0 is wrong by {seconds} s",
+                          lambda seconds=seconds: clock_wrong(apis[0], seconds), 4)
+              for seconds in (3600, -3600)),
             *(Disturbance(f"API process {number} is stopped", lambda each=each: halted(each), 8)
               for number, each in enumerate(apis)),
             *(Disturbance(f"manager {number} is stopped", lambda each=each: halted(each), 12)

@@ -33,11 +33,12 @@ class Cluster(Protocol):
     """A database, and what may happen to it.
 
     :ivar urls: of the database, one for each API process.
-    :ivar halting: whether it bounds what a stopped process keeps from others.
+    :ivar has_server: whether it has a clock of its own, and bounds what a stopped process keeps
+        from others.
     """
 
     urls: Sequence[str]
-    halting: bool
+    has_server: bool
 
     def list_disturbances(self) -> list[Disturbance]:
         """Return what may happen."""
@@ -135,7 +136,7 @@ class _Director:
         say: Callable[[str], None], recovery: float,
     ) -> None:
         self._kinds = (cluster.list_disturbances(), disturbances.list_for_processes(
-            cloud.apis, cloud.managers, halting=cluster.halting))
+            cloud.apis, cloud.managers, has_server=cluster.has_server))
         self._cloud = cloud
         self._chance = chance
         self._say = say

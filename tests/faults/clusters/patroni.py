@@ -37,7 +37,7 @@ class Cluster(fixtures.Fixture):
     :ivar urls: of the database, one for each API process.
     """
 
-    halting = True
+    has_server = True
 
     def _setUp(self) -> None:
         postgres = server_programs.find("postgres", "postgresql", "/usr/lib/postgresql/*/bin")

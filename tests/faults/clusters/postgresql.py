@@ -28,7 +28,7 @@ class Cluster(fixtures.Fixture):
     :ivar urls: of the database, one for each API process.
     """
 
-    halting = True
+    has_server = True
 
     def _setUp(self) -> None:
         self._stack = contextlib.ExitStack()

@@ -16,8 +16,8 @@ class Cluster(fixtures.Fixture):
     :ivar urls: of the database, one for each API process.
     """
 
-    #: Whoever is stopped in a transaction keeps the file.
-    halting = False
+    #: Whoever is stopped in a transaction keeps the file, and the clock is each process's own.
+    has_server = False
 
     def _setUp(self) -> None:
         self._disk = self.useFixture(SmallDisk(_MEBIBYTES))
