@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import http.client
 import os
 import pathlib
@@ -80,15 +81,24 @@ class SampleTestCase(test_draining.DrainTestCase):
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 command, env=self.environment, cwd=self.folder, stdout=log,
-                stderr=subprocess.STDOUT)
-        self.addCleanup(process.wait, 60)
-        self.addCleanup(process.terminate)
+                stderr=subprocess.STDOUT, start_new_session=True)
+        self.addCleanup(self.end, process)
         deadline = time.monotonic() + serving.SECONDS_TO_START
         while self.ask("/readiness") != 200:
             self.assertIsNone(process.poll(), self.log.read_text())
             self.assertLess(time.monotonic(), deadline, self.log.read_text())
             time.sleep(0.2)
         return process
+
+    @staticmethod
+    def end(process: subprocess.Popen[bytes]) -> None:
+        """End a server, and whatever it has started."""
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(20)
 
     def ask(self, path: str, method: str = "GET") -> int | None:
         """Return the status of an answer; None: nobody listens."""
@@ -110,12 +120,15 @@ class TestServers(SampleTestCase):
 
     def test_gunicorn(self) -> None:
         path = self.write("hosting/gunicorn.conf.py", {"127.0.0.1:8779": self.address})
-        self.check_draining(self.start(sys.executable, "-m", "gunicorn", "--config", str(path)))
+        process = self.start(sys.executable, "-m", "gunicorn", "--config", str(path))
+        self.check_draining(process)
+        self.assertEqual(0, process.wait(_SECONDS), self.log.read_text())
 
     def test_uwsgi(self) -> None:
         path = self.write("hosting/uwsgi.ini", {
             "127.0.0.1:8779": self.address, "/opt/placement-core": sys.prefix})
         program = pathlib.Path(sys.executable).with_name("uwsgi")
+        # Whether it ends by itself then is a matter of chance (doc/operator/hosting.rst).
         self.check_draining(self.start(str(program), "--ini", str(path)))
 
     def check_draining(self, process: subprocess.Popen[bytes]) -> None:
@@ -134,7 +147,6 @@ class TestServers(SampleTestCase):
                 self.assertIsNone(process.poll())
                 self.assertFalse(any(answer.done() for answer in answers))
             self.assertEqual([204] * self.CLAIMS, [answer.result() for answer in answers])
-        self.assertEqual(0, process.wait(_SECONDS), self.log.read_text())
         self.assertEqual(set(consumers), self.stored())
 
     def test_apache(self) -> None:
