@@ -118,7 +118,9 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
         [api.prefix for api in apis if api.versions is None], parts, authorizer, bodies)
     by_path = ApisByPath(apis)
     if conf.api.max_concurrent_requests_per_project:
-        app = ProjectShare(app, conf.api.max_concurrent_requests_per_project, by_path)
+        app = ProjectShare(
+            app, conf.api.max_concurrent_requests_per_project, by_path,
+            lambda caller: authorizer.allows(roles.SERVICE.partition(":")[2], identity=caller))
     app = identity.add_authentication(app, conf, apis)
     if conf.api.auth_strategy == "noauth2" and not conf.api.allow_remote_noauth2:
         app = LocalCallers(app, by_path)

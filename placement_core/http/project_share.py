@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
+from placement_core.context import Identity
 from placement_core.http.apis import ApisByPath
 from placement_core.http.errors import HTTPError
 from placement_core.http.identity import get_identity
 
-#: Its requests are those of all projects.
-_EXEMPT_ROLE = "service"
 _RETRY_AFTER_SECONDS = 1
 
 
@@ -23,10 +22,15 @@ class ProjectShare:
 
     :param most: how many requests of one project there may be at a time.
     :param apis: have the renderer of a refusal.
+    :param is_service: says whether a caller's requests are those of all projects.
     """
 
-    def __init__(self, app: WSGIApplication, most: int, apis: ApisByPath) -> None:
+    def __init__(
+        self, app: WSGIApplication, most: int, apis: ApisByPath,
+        is_service: Callable[[Identity], bool],
+    ) -> None:
         self._app = app
+        self._is_service = is_service
         self._most = most
         self._apis = apis
         self._renew()
@@ -42,7 +46,7 @@ class ProjectShare:
         """Answer one request."""
         caller = get_identity(environ)
         project = caller.project_id
-        if project is None or _EXEMPT_ROLE in caller.roles:
+        if project is None or self._is_service(caller):
             return self._app(environ, start_response)
         with self._lock:
             is_refused = self._in_flight[project] >= self._most

@@ -104,7 +104,8 @@ class TestProjectShare(base.TestCase):
         super().setUp()
         self.working, self.go_on = threading.Semaphore(0), threading.Event()
         self.addCleanup(self.go_on.set)
-        self.share = ProjectShare(self._work, 2, ApisByPath(app.APIS))
+        self.share = ProjectShare(
+            self._work, 2, ApisByPath(app.APIS), lambda caller: "service" in caller.roles)
 
     def _work(self, _environ, start_response):
         self.working.release()
