@@ -91,10 +91,15 @@ class _WholePipeline(psycopg.Pipeline):
     def _exit_gen(self) -> PQGen[None]:
         """Send all, and read the results without the request to flush."""
         self._enqueue_sync()
-        try:
-            yield from self._communicate_gen()
-        finally:
-            yield from self._fetch_gen(flush=False)
+        first: psycopg.Error | None = None
+        for step in (self._communicate_gen(), self._fetch_gen(flush=False)):
+            try:
+                yield from step
+            except psycopg.Error as error:
+                # Errors of what is behind the first are its consequences.
+                first = first or error
+        if first is not None:
+            raise first
 
 
 def _measure(command: Callable[[], None]) -> int:

@@ -137,6 +137,17 @@ class TestDeferred(base.DatabaseTestCase):
             session.write_later(_INSERT, one)
         self.assertEqual({"one"}, self.names())
 
+    def test_the_first_of_many_fails(self):
+        """Those behind it, which are sent in messages of their own, fail for it: it is named."""
+        one = self.provider("one")
+        for _ in range(5):
+            with self.assertRaises(db_exception.DBDuplicateEntry), db.write(self.ctx) as session:
+                session.write_later(_INSERT, one)
+                session.write_later(_INSERT, one)
+                for number in range(300):
+                    session.write_later(_INSERT, self.provider(f"{number}".ljust(190, "-")))
+            self.assertEqual(set(), self.names())
+
     def test_inside_of_another_transaction(self):
         """Errors are raised where the inner one ends, and it leaves nothing behind."""
         one = self.provider("one")
