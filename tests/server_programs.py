@@ -54,8 +54,8 @@ def install(package: str) -> None:
 
 def _find(name: str, folders: str) -> str | None:
     # The folder of Debian's package first: a link elsewhere may have no neighbours.
-    found = sorted(glob.glob(f"{folders}/{name}"))
-    return found[-1] if found else shutil.which(name)
+    paths = sorted(glob.glob(f"{folders}/{name}"))
+    return paths[-1] if paths else shutil.which(name)
 
 
 @contextlib.contextmanager

@@ -182,16 +182,16 @@ class Cloud(fixtures.Fixture):
                 .where(lease_tables.leases.c.deleted_at.is_(None))).all()
         final: dict[str, Hashable] = {
             clients.name_consumer(consumer): frozenset(each) for consumer, each in held.items()}
-        shown = self._ask("GET", f"/v3/limits/{self.limit}")["limit"]
-        final[f"limit {self.limit}"] = shown["resource_limit"]
+        limit = self._ask("GET", f"/v3/limits/{self.limit}")["limit"]
+        final[f"limit {self.limit}"] = limit["resource_limit"]
         return final | {f"lease {name}": "there" for name in leases}
 
     def check_database(self) -> list[str]:
         """Find what is wrong in the database by itself."""
-        found = [f"audit: {finding}" for finding in audit.audit(self.context, repair=False)]
+        problems = [f"audit: {finding}" for finding in audit.audit(self.context, repair=False)]
         with self._database.autocommit.connect() as connection:
-            found += _check_overlaps(connection) + _check_effects(connection)
-        return found
+            problems += _check_overlaps(connection) + _check_effects(connection)
+        return problems
 
     def count_late(self, seconds: int) -> int:
         """Return how many events of leases have been due for some time, and are not done."""

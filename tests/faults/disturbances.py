@@ -84,7 +84,7 @@ def list_for_processes(
     :param has_server: whether the database has a clock of its own, and bounds what a stopped
         process keeps from others.
     """
-    found = [
+    possible = [
         *(Disturbance(f"API process {number} is killed", lambda each=each: killed(each), 1)
           for number, each in enumerate(apis)),
         *(Disturbance(f"manager {number} is killed", lambda each=each: killed(each), 1)
@@ -92,7 +92,7 @@ def list_for_processes(
         Disturbance("everything is killed", lambda: all_killed([*apis, *managers]), 1),
     ]
     if has_server:
-        found += [
+        possible += [
             *(Disturbance(f"the clock of API process 0 is wrong by {seconds} s",
                           lambda seconds=seconds: clock_wrong(apis[0], seconds), 4)
               for seconds in (3600, -3600)),
@@ -101,4 +101,4 @@ def list_for_processes(
             *(Disturbance(f"manager {number} is stopped", lambda each=each: halted(each), 12)
               for number, each in enumerate(managers)),
         ]
-    return found
+    return possible
