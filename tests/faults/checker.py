@@ -53,7 +53,7 @@ def check_objects(
     :param absent: what an object is that is not there.
     :param final: what objects are in the end.
     """
-    problems = []
+    faults = []
     objects: dict[str, _Object] = {}
     for event in events:
         if isinstance(event, Version):
@@ -63,22 +63,22 @@ def check_objects(
             known.write(event)
         else:
             if not known.may_be(event.value):
-                problems.append(f"{event.name} was read as {_show(event.value)} at {event.began:.3f},"
+                faults.append(f"{event.name} was read as {_show(event.value)} at {event.began:.3f},"
                              f" and can only be {_show_all(known.possible)}")
             known.read(event.value)
     for name, known in objects.items():
         value = final.get(name, absent)
         if not known.may_be(value):
-            problems.append(f"{name} is {_show(value)} in the end, and can only be "
+            faults.append(f"{name} is {_show(value)} in the end, and can only be "
                          f"{_show_all(known.possible)}")
     strangers = {name for name, value in final.items() if value != absent} - objects.keys()
-    problems += [f"{name} is there, and nobody made it" for name in sorted(strangers - set(before))]
-    return problems
+    faults += [f"{name} is there, and nobody made it" for name in sorted(strangers - set(before))]
+    return faults
 
 
 def check_versions(events: Iterable[Event]) -> list[str]:
     """Find versions of objects that were lower than one that somebody had seen before."""
-    problems = []
+    faults = []
     by_name = collections.defaultdict(list)
     for event in events:
         if isinstance(event, Version):
@@ -91,9 +91,9 @@ def check_versions(events: Iterable[Event]) -> list[str]:
                 highest = max(highest, earlier.number)
                 earlier = next(ended, None)
             if version.number < highest:
-                problems.append(f"{name} had version {version.number} at {version.began:.3f}, after "
+                faults.append(f"{name} had version {version.number} at {version.began:.3f}, after "
                              f"it had {highest}")
-    return problems
+    return faults
 
 
 def check_together(
@@ -110,14 +110,14 @@ def check_together(
             written[event.name] += 1
             if event.together is not None:
                 groups[event.together].append(event)
-    problems = []
+    faults = []
     for group, writes in groups.items():
         if any(written[write.name] > 1 for write in writes):
             continue
         there = sum(final.get(write.name, absent) != absent for write in writes)
         if there not in (0, len(writes)):
-            problems.append(f"{group}: {there} of {len(writes)} are there")
-    return problems
+            faults.append(f"{group}: {there} of {len(writes)} are there")
+    return faults
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,16 +159,16 @@ def check_capacity(
     for hold in _list_holds(events):
         for provider, resource_class, amount in hold.held:
             steps[provider, resource_class] += [(hold.began, amount), (hold.ended, -amount)]
-    problems = []
+    faults = []
     for key, of_inventory in steps.items():
         used = 0
         for moment, step in sorted(of_inventory):
             used += step
             if used > capacity.get(key, 0):
-                problems.append(f"{' '.join(key)}: {used} of {capacity.get(key, 0)} were held at "
+                faults.append(f"{' '.join(key)}: {used} of {capacity.get(key, 0)} were held at "
                              f"{moment:.3f}")
                 break
-    return problems
+    return faults
 
 
 def check_quota(
@@ -184,7 +184,7 @@ def check_quota(
     limits = [event for event in events if isinstance(event, Write) and event.name == limit
               and event.outcome is not Outcome.REFUSED]
     holds = list(_list_holds(event for event in events if event.name in members))
-    problems = []
+    faults = []
     for name, growth, began, ended in _list_growths(
             [event for event in events if event.name in members], resource_class):
         allowed = _find_highest(limits, before, began, ended)
@@ -192,9 +192,9 @@ def check_quota(
             _count(hold.held, resource_class) for hold in holds
             if hold.name != name and hold.began <= began and hold.ended >= ended)
         if used > allowed:
-            problems.append(f"{name}: {used} of {resource_class} were used at {ended:.3f}, and "
+            faults.append(f"{name}: {used} of {resource_class} were used at {ended:.3f}, and "
                          f"{allowed} were the most that was allowed")
-    return problems
+    return faults
 
 
 def _list_growths(
