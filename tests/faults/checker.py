@@ -63,8 +63,9 @@ def check_objects(
             known.write(event)
         else:
             if not known.may_be(event.value):
-                faults.append(f"{event.name} was read as {_show(event.value)} at {event.began:.3f},"
-                             f" and can only be {_show_all(known.possible)}")
+                faults.append(
+                    f"{event.name} was read as {_show(event.value)} at {event.began:.3f}, and can "
+                    f"only be {_show_all(known.possible)}")
             known.read(event.value)
     for name, known in objects.items():
         value = final.get(name, absent)
