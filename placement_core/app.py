@@ -198,7 +198,8 @@ def _prepare_database(parts: Services) -> None:
     if parts.conf.placement_database.sync_on_startup:
         sync.sync(services.database_settings(parts.conf), LOG.info)
     else:
-        sync.require_newest(parts.database)
+        # A worker may take the place of one that died while the next release is rolled out.
+        sync.require_usable(parts.database)
     standard.ensure(parts.context())
     _check_depth(parts)
     for path in sqlite_files.find_exposed(parts.conf.placement_database.connection):

@@ -16,7 +16,6 @@ import http.client
 import logging
 import multiprocessing
 import os
-import re
 import signal
 import socket
 import sys
@@ -26,12 +25,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import granian
-from granian import constants, http as granian_http, log as granian_log
 from oslo_config import cfg
 
 from placement_core import conf, errors, logs, metrics, services
-from placement_core.cli import base, config_options, manager, supervisor
+from placement_core.cli import base, config_options, manager, supervisor, web_server
 from placement_core.http import local_callers, probes
 from placement_core.migrations import sync
 
@@ -41,14 +38,6 @@ _DEFAULT_BIND = "127.0.0.1:8778"
 #: As many writes as may share a transaction; fewer make claims slower, more help nobody
 #: (measured).
 _DEFAULT_THREADS = 16
-#: How long a connection may take for the head of a request, or be idle before it.
-_HEAD_SECONDS = 20
-#: A head with the longest query string that is read (``http.validation``), and more.
-_HEAD_BYTES = 128 * 1024
-#: What a worker has open at once: half of the files that a process may usually have.
-#: Others wait in the backlog, for ``_HEAD_SECONDS`` at most where connections are idle.
-_CONNECTIONS = 512
-_BACKLOG = 1024
 #: How often a server that starts is asked whether it answers.
 _POLL_SECONDS = 0.1
 #: Whoever listens on all addresses answers on that of loopback.
@@ -107,18 +96,22 @@ class Serve(base.Command):
             _refuse_public_noauth(options, host)
         if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
             _refuse_without_proxy(host)
-        _refuse_used_address(host, port)
+        listener = _bind(host, port)
         database_url = _prepare(options, self.say)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
         stop_seconds = parsed_args.graceful_timeout
-        server = _make_server(host, port, workers, parsed_args.threads, stop_seconds)
+        files, folders = config_options.get_config_sources(self.app_args, parsed_args)
+        server = web_server.WebServer(
+            # names the application; ``_load_application`` makes it
+            __name__, listener, workers=workers, threads=parsed_args.threads,
+            stop_seconds=stop_seconds,
+            check_reload=functools.partial(_check_anew, files, folders))
         line = (
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
             f"{parsed_args.threads} threads, {database_url}, {options.api.auth_strategy})")
         server.on_startup(threading.Thread(
             target=_say_when_alive, args=(host, port, self.say, line), daemon=True).start)
-        files, folders = config_options.get_config_sources(self.app_args, parsed_args)
         multiprocessing.set_start_method("spawn", force=True)
         with _share_metrics(options), contextlib.ExitStack() as stack:
             if not parsed_args.no_manager:
@@ -211,67 +204,6 @@ def _keep_memory() -> None:
             mallopt(option, value)
 
 
-class _Server(granian.Granian):  # type: ignore[misc, valid-type]
-    """Granian, which says when it cut requests, and tells others that it begins to stop."""
-
-    def __init__(self, *arguments: Any, workers_kill_timeout: int, **settings: Any) -> None:
-        super().__init__(*arguments, workers_kill_timeout=workers_kill_timeout, **settings)
-        self._stop_seconds = workers_kill_timeout
-        self._stop_hooks: list[Callable[[], None]] = []
-
-    def on_stop(self, hook: Callable[[], None]) -> None:
-        """Have a function called before workers are told to end (``on_shutdown``: after)."""
-        self._stop_hooks.append(hook)
-
-    def shutdown(self, exit_code: int = 0) -> None:
-        """Refuse connections, let requests finish within the bound, and end."""
-        started = time.monotonic()
-        for hook in self._stop_hooks:
-            hook()
-        try:
-            super().shutdown(exit_code)
-        finally:
-            if time.monotonic() - started >= self._stop_seconds:
-                LOG.warning(
-                    "requests did not finish in %d s (--graceful-timeout) and were cut",
-                    self._stop_seconds)
-
-
-def _make_server(host: str, port: int, workers: int, threads: int, stop_seconds: int) -> _Server:
-    granian_log.logger.addFilter(_is_useful)
-    server = _Server(
-        __name__,  # names the application; ``_load_application`` makes it
-        address=host,
-        port=port,
-        interface=constants.Interfaces.WSGI,
-        workers=workers,
-        # The last one is left for health checks (``http.concurrency``).
-        blocking_threads=threads + 1,
-        websockets=False,
-        # HTTP/1.1 only: while it may still become HTTP/2, a connection has no deadline.
-        http=constants.HTTPModes.http1,
-        http1_settings=granian_http.HTTP1Settings(
-            header_read_timeout=_HEAD_SECONDS * 1000, max_buffer_size=_HEAD_BYTES),
-        backlog=_BACKLOG,
-        backpressure=_CONNECTIONS,
-        # Our own log has a line for each request; Granian logs only warnings.
-        log_level=granian_log.LogLevels.warning,
-        respawn_failed_workers=True,
-        respawn_interval=1,
-        workers_kill_timeout=stop_seconds,
-    )
-    server.main_loop_interrupt = supervisor.Interrupt()
-    return server
-
-
-def _is_useful(record: logging.LogRecord) -> bool:
-    """Tell which lines of Granian's an operator should see."""
-    # It warns of more than two threads for each processor; most of ours wait for the database.
-    # Of workers it may say that it kills them when they have just ended (``_Server.shutdown``
-    # says when it is true).
-    return not re.match("Killing worker-|.*Python threads", record.getMessage())
-
-
 def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
     """Make an SQLite database's schema, and check all that workers need; return the URL."""
     # Most of what there is to import, and the manager's process does without it.
@@ -284,6 +216,16 @@ def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:
     return app.check(options)
 
 
+def _check_anew(config_files: list[str] | None, config_dirs: list[str] | None) -> None:
+    """Check what the configuration says by now, before new workers go by it.
+
+    :raises errors.Error: one line: option, value, expectation.
+    """
+    from placement_core import app
+
+    app.check(conf.load(config_files=config_files, config_dirs=config_dirs, embedded=True))
+
+
 def _say_when_alive(host: str, port: int, say: Callable[[str], None], line: str) -> None:
     """Print a line as soon as a worker answers."""
     while not _is_alive(_CONNECT_TO.get(host, host), port):
@@ -292,7 +234,7 @@ def _say_when_alive(host: str, port: int, say: Callable[[str], None], line: str)
 
 
 def _is_alive(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(host, port, timeout=_HEAD_SECONDS)
+    connection = http.client.HTTPConnection(host, port, timeout=web_server.HEAD_SECONDS)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("GET", probes.LIVENESS_PATH)
         return connection.getresponse().status == http.HTTPStatus.OK
@@ -324,16 +266,18 @@ def _refuse_without_proxy(host: str) -> None:
             "that reaches this address, or with --allow-insecure")
 
 
-def _refuse_used_address(host: str, port: int) -> None:
-    """Try to bind the address: a worker that cannot would only say so in its log."""
+def _bind(host: str, port: int) -> socket.socket:
+    """Bind the socket of all workers: one that cannot would only say so in its log."""
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(address)
-        except OSError as error:
-            raise base.Failed(f"--bind {host}:{port}: {error.strerror}") from error
+    listener = socket.socket(family, kind, protocol)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise base.Failed(f"--bind {host}:{port}: {error.strerror}") from error
+    return listener
 
 
 def _parse_address(text: str) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable
 
 import sqlalchemy as sa
@@ -21,6 +22,8 @@ from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import initial
 from placement_core.placement import standard
 from placement_core.placement.allocations import usage_counters
+
+LOG = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
 
@@ -109,6 +112,18 @@ def require_newest(database: Database) -> None:
         f"the database's schema is at revision {revision or 'none'}, expected "
         f"{revisions.head()}: run `placement-core db sync`"
     )
+
+
+def require_usable(database: Database) -> None:
+    """Check that the schema is not older than what this version needs; log that it is newer.
+
+    :raises SchemaError: it is older, or there is none.
+    """
+    status = read_status(database)
+    if not status.usable:
+        require_newest(database)
+    if status.text != revisions.head():
+        LOG.warning("the database's schema is at revision %s", status.text)
 
 
 def release(settings: Settings, say: Say = _silent) -> None:

@@ -55,7 +55,7 @@ class Client:
     ) -> None:
         """Ask nothing yet.
 
-        :param ports: of the API processes on the loopback interface.
+        :param ports: of the API processes on the loopback interface; may be changed meanwhile.
         """
         self.name = name
         self.history = history
@@ -82,23 +82,23 @@ class Client:
         self, operation: str, method: str, path: str, body: Any = None
     ) -> tuple[Answer, Any]:
         """Send a request to one of the processes; return what came of it, and the document."""
-        server = self.random.randrange(len(self._ports))
+        port = self.random.choice(self._ports)
         began = time.monotonic()
-        status, retry_after, document = self._send(server, method, path, body)
+        status, retry_after, document = self._send(port, method, path, body)
         answer = Answer(
-            self.name, server, operation, status, began, time.monotonic(), retry_after)
+            self.name, port, operation, status, began, time.monotonic(), retry_after)
         self.history.note(answer)
         if status is None or status >= 500:
             time.sleep(_AGAIN_SECONDS)
         return answer, document
 
     def _send(
-        self, server: int, method: str, path: str, body: Any
+        self, port: int, method: str, path: str, body: Any
     ) -> tuple[int | None, bool, Any]:
-        connection = self._connections.get(server)
+        connection = self._connections.get(port)
         if connection is None:
-            connection = self._connections[server] = http.client.HTTPConnection(
-                "127.0.0.1", self._ports[server], timeout=PATIENCE_SECONDS)
+            connection = self._connections[port] = http.client.HTTPConnection(
+                "127.0.0.1", port, timeout=PATIENCE_SECONDS)
         headers = dict(self.headers)
         data = None
         if body is not None:
@@ -110,7 +110,7 @@ class Client:
             content = response.read()
         except (OSError, http.client.HTTPException):
             connection.close()
-            del self._connections[server]
+            del self._connections[port]
             return None, False, None
         return (response.status, response.headers["Retry-After"] is not None,
                 json.loads(content) if content else None)

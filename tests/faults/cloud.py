@@ -9,7 +9,9 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -21,11 +23,9 @@ from placement_core.changes.journal import Journal
 from placement_core.context import Context
 from placement_core.db.database import Database, Settings
 from placement_core.db.metadata import utcnow
-from placement_core.migrations import schema
 from placement_core.placement import tables
 from placement_core.placement.usage import audit
 from placement_core.reservations import records, tables as lease_tables
-from placement_core.testing import factories
 from tests.faults import clients
 from tests.faults.history import History
 from tests.server_programs import Program, find_free_port
@@ -58,48 +58,63 @@ class Cloud(fixtures.Fixture):
 
     :ivar apis: API processes, which listen on ``ports``.
     :ivar managers: managers of leases.
+    :ivar ports: those that clients use.
     """
 
-    def __init__(self, urls: Sequence[str], *, managers: int = 2) -> None:
+    def __init__(
+        self, urls: Sequence[str], *, managers: int = 2, code: pathlib.Path = _ROOT
+    ) -> None:
         """Prepare a cloud.
 
         :param urls: of the database, through each of the cluster's nodes: each has an API
             process. The first one is asked about the end, too.
+        :param code: the folder with the version of the product that runs at first.
         """
         super().__init__()
         self._urls = urls
         self._count = managers
+        self._code = code
 
     def _setUp(self) -> None:
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        schema.create(self._urls[0])
-        self.ports = [find_free_port() for _ in self._urls]
-        self.apis = [
-            self._program(f"api-{number}", url, "serve", "--bind", f"127.0.0.1:{port}",
-                          "--workers", "1", "--no-manager", port=port)
-            for number, (url, port) in enumerate(zip(self._urls, self.ports, strict=True))]
-        self.managers = [
-            self._program(f"manager-{number}", self._urls[number % len(self._urls)], "manager")
-            for number in range(self._count)]
-        for program in (*self.apis, *self.managers):
-            program.begin()
-            self.addCleanup(program.stop)
-        for program in self.apis:
-            program.wait()
+        exit_code, text = run_command(self._code, self._urls[0], "db", "sync")
+        assert exit_code == 0, text
+        self.apis, self.managers, self.ports = self.start(self._code)
         self._database = Database(Settings(self._urls[0]), Journal())
         self.addCleanup(self._database.dispose)
         self._fill()
 
-    def _program(self, name: str, url: str, *command: str, port: int | None = None) -> Program:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    def start(
+        self, code: pathlib.Path, suffix: str = ""
+    ) -> tuple[list[Program], list[Program], list[int]]:
+        """Start API processes and managers of a version; return them, and the former's ports.
+
+        :param suffix: of the names of their logs.
+        """
+        ports = [find_free_port() for _ in self._urls]
+        apis = [
+            self._program(
+                f"api-{number}{suffix}", code, url, "serve", "--bind", f"127.0.0.1:{port}",
+                "--workers", "1", "--no-manager", port=port)
+            for number, (url, port) in enumerate(zip(self._urls, ports, strict=True))]
+        managers = [
+            self._program(f"manager-{number}{suffix}", code,
+                          self._urls[number % len(self._urls)], "manager")
+            for number in range(self._count)]
+        for program in (*apis, *managers):
+            program.begin()
+            self.addCleanup(program.stop)
+        for program in apis:
+            program.wait()
+        return apis, managers, ports
+
+    def _program(
+        self, name: str, code: pathlib.Path, url: str, *command: str, port: int | None = None
+    ) -> Program:
         return Program(
-            [sys.executable, "-m", "placement_core", *command], None,
-            lambda: port is None or is_served(port), self.folder / name, end=signal.SIGTERM,
-            environment={
-                **kept, **_OPTIONS,
-                "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "plugins")]),
-                "OS_PLACEMENT_CONFIG_DIR": str(self.folder),
-                "OS_PLACEMENT_DATABASE__CONNECTION": url})
+            _command(command), None, lambda: port is None or is_served(port),
+            self.folder / name, end=signal.SIGTERM, environment=_make_environment(
+                code, url, self.folder))
 
     @property
     def context(self) -> Context:
@@ -107,44 +122,60 @@ class Cloud(fixtures.Fixture):
         return Context(self._database)
 
     def _fill(self) -> None:
-        ctx = self.context
-        self.hot = factories.provider(
-            ctx, "hot", inventory={CLASS: _HOT}, traits=[TRAIT]).uuid
-        self.hosts = [
-            factories.provider(ctx, f"host-{number}", inventory={CLASS: _COLD},
-                               traits=[TRAIT]).uuid for number in range(_HOSTS)]
+        self.ask("PUT", f"/traits/{TRAIT}")
+        self.hot = self._make_host("hot", {CLASS: _HOT}, [TRAIT])
+        self.hosts = [self._make_host(f"host-{number}", {CLASS: _COLD}, [TRAIT])
+                      for number in range(_HOSTS)]
         self.capacity = {(self.hot, CLASS): _HOT, **{(host, CLASS): _COLD for host in self.hosts}}
         for number in range(_LEASED_HOSTS):
-            factories.provider(ctx, f"leased-{number}", inventory={
-                CLASS: _COLD, "MEMORY_MB": 1024, "DISK_GB": 1024})
-            self._ask("POST", "/v1/os-hosts", {"name": f"leased-{number}"})
-        service = self._ask("POST", "/v3/services", {"service": {
+            self._make_host(
+                f"leased-{number}", {CLASS: _COLD, "MEMORY_MB": 1024, "DISK_GB": 1024}, [])
+            self.ask("POST", "/v1/os-hosts", {"name": f"leased-{number}"})
+        service = self.ask("POST", "/v3/services", {"service": {
             "type": "compute", "name": "nova"}})["service"]["id"]
-        domain = self._ask("POST", "/v3/domains", {"domain": {"name": "cloud"}})["domain"]["id"]
+        domain = self.ask("POST", "/v3/domains", {"domain": {"name": "cloud"}})["domain"]["id"]
         top = self._make_project("top", domain, None)
         self.projects = [self._make_project(name, domain, top) for name in _PROJECTS]
         named = {"service_id": service, "region_id": None, "resource_name": f"class:{CLASS}"}
-        self._ask("POST", "/v3/registered_limits", {"registered_limits": [
+        self.ask("POST", "/v3/registered_limits", {"registered_limits": [
             {**named, "default_limit": _FIRST_LIMIT}]})
-        (limit,) = self._ask("POST", "/v3/limits", {"limits": [
+        (limit,) = self.ask("POST", "/v3/limits", {"limits": [
             {**named, "project_id": top, "resource_limit": _FIRST_LIMIT}]})["limits"]
         self.limit, self.first_limit = limit["id"], _FIRST_LIMIT
 
     def _make_project(self, name: str, domain: str, parent: str | None) -> str:
-        made: str = self._ask("POST", "/v3/projects", {"project": {
+        made: str = self.ask("POST", "/v3/projects", {"project": {
             "name": name, "domain_id": domain, "parent_id": parent}})["project"]["id"]
         return made
 
-    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+    def _make_host(
+        self, name: str, totals: Mapping[str, int], traits: Sequence[str]
+    ) -> str:
+        provider: str = self.ask("POST", "/resource_providers", {"name": name})["uuid"]
+        self.ask("PUT", f"/resource_providers/{provider}/inventories", {
+            "resource_provider_generation": 0,
+            "inventories": {name: {"total": total} for name, total in totals.items()}})
+        self.ask("PUT", f"/resource_providers/{provider}/traits", {
+            "resource_provider_generation": 1, "traits": list(traits)})
+        return provider
+
+    def ask(
+        self, method: str, path: str, body: object = None, *, port: int | None = None
+    ) -> dict[str, Any]:
+        """Send a request that succeeds; return the document.
+
+        :param port: of the process to ask.
+        """
         connection = http.client.HTTPConnection(
-            "127.0.0.1", self.ports[0], timeout=clients.PATIENCE_SECONDS)
+            "127.0.0.1", port or self.ports[0], timeout=clients.PATIENCE_SECONDS)
         with contextlib.closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body), {
-                **clients.Lessor.headers, "Content-Type": "application/json"})
+                **clients.Client.headers, **clients.Lessor.headers,
+                "Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
-        assert response.status in (200, 201), (path, response.status, content)
-        document: dict[str, Any] = json.loads(content)
+        assert response.status in (200, 201, 204), (path, response.status, content)
+        document: dict[str, Any] = json.loads(content) if content else {}
         return document
 
     def make_clients(
@@ -182,7 +213,7 @@ class Cloud(fixtures.Fixture):
                 .where(lease_tables.leases.c.deleted_at.is_(None))).all()
         final: dict[str, Hashable] = {
             clients.name_consumer(consumer): frozenset(each) for consumer, each in held.items()}
-        limit = self._ask("GET", f"/v3/limits/{self.limit}")["limit"]
+        limit = self.ask("GET", f"/v3/limits/{self.limit}")["limit"]
         final[f"limit {self.limit}"] = limit["resource_limit"]
         return final | {f"lease {name}": "there" for name in leases}
 
@@ -239,6 +270,34 @@ def _check_effects(connection: sa.Connection) -> list[str]:
         for row in connection.execute(
             sa.select(notices.c.lease_id, notices.c.event, count.label("number"))
             .group_by(notices.c.lease_id, notices.c.event).having(count > 1))]
+
+
+def _command(command: Sequence[str]) -> list[str]:
+    # -P: the version of the current folder may be another one.
+    return [sys.executable, "-P", "-m", "placement_core", *command]
+
+
+def _make_environment(code: pathlib.Path, url: str, folder: pathlib.Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    return {
+        **kept, **_OPTIONS,
+        "PYTHONPATH": os.pathsep.join([str(code), str(code / "plugins")]),
+        # The machine's own placement.conf is none of our business.
+        "OS_PLACEMENT_CONFIG_DIR": str(folder),
+        "OS_PLACEMENT_DATABASE__CONNECTION": url}
+
+
+def run_command(code: pathlib.Path, url: str, *command: str) -> tuple[int, str]:
+    """Run a command to its end; return its exit code and what it says.
+
+    :param code: the folder with the version of the product.
+    :param url: of the database.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            _command(command), env=_make_environment(code, url, pathlib.Path(folder)),
+            cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
 
 
 def is_served(port: int) -> bool:

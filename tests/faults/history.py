@@ -29,6 +29,7 @@ def judge(status: int | None) -> Outcome:
 class Answer:
     """A request and what came of it.
 
+    :ivar server: the port of the process that was asked.
     :ivar operation: what it was, such as ``claim``.
     :ivar status: None: no answer.
     :ivar began, ended: in seconds of one clock.

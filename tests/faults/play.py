@@ -123,7 +123,7 @@ def play(
     wrong = [f"client {client.name}: {client.failure!r}" for client in clients if client.failure]
     wrong += [f"client {thread.name} waits for an answer" for thread in threads
               if thread.is_alive()]
-    wrong += director.wrong + _wait_for_events(cloud) + _check(cloud, history)
+    wrong += director.wrong + wait_for_events(cloud) + check(cloud, history)
     history.close()
     return _report(kind, seed, ended - began, director, history, ended, wrong)
 
@@ -181,7 +181,8 @@ class _Director:
         self.back = max(self.back, time.monotonic() - began)
 
 
-def _wait_for_events(cloud: clouds.Cloud) -> list[str]:
+def wait_for_events(cloud: clouds.Cloud) -> list[str]:
+    """Wait until managers have done what is due; return what is wrong."""
     deadline = time.monotonic() + _DUE_SECONDS
     while late := cloud.count_late(_LATE_SECONDS):
         if time.monotonic() > deadline:
@@ -190,7 +191,8 @@ def _wait_for_events(cloud: clouds.Cloud) -> list[str]:
     return []
 
 
-def _check(cloud: clouds.Cloud, history: History) -> list[str]:
+def check(cloud: clouds.Cloud, history: History) -> list[str]:
+    """Compare what clients noted with what there is in the end; return what is wrong."""
     final = cloud.read_final()
     limit = f"limit {cloud.limit}"
     events = history.events

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 
+import fixtures
 import sqlalchemy as sa
 import testtools
 from alembic import autogenerate, migration
@@ -133,6 +134,23 @@ class TestNewDatabase(BareTestCase):
                 sync.require_newest(database)
             sync.sync(self.settings)
             sync.require_newest(database)
+
+    def test_worker_starts_with_one_that_is_not_older(self) -> None:
+        """The next release may be on its way while a worker is started again."""
+        with exclusive.database(self.settings) as database:
+            self.assertRaises(sync.SchemaError, sync.require_usable, database)
+            sync.sync(self.settings)
+            log = self.useFixture(fixtures.FakeLogger("placement_core.migrations.sync"))
+            sync.require_usable(database)
+            self.assertEqual("", log.output)
+            for revision, is_usable in (("9999", True), ("0001", False)):
+                self.run_sql(
+                    f"UPDATE {revisions.VERSION_TABLE} SET version_num = '{revision}'")
+                if is_usable:
+                    sync.require_usable(database)
+                else:
+                    self.assertRaises(sync.SchemaError, sync.require_usable, database)
+            self.assertIn("9999, of a later version", log.output)
 
     def test_tables_without_a_revision_are_refused(self) -> None:
         self.run_sql("CREATE TABLE resource_providers (id INTEGER PRIMARY KEY)")

@@ -1,0 +1,189 @@
+"""Granian, as ``placement-core serve`` runs it.
+
+It differs in three things. All workers share one listening socket, which is open for as long as
+the service runs: connections that come while workers change wait in its backlog. (Of its own
+accord, Granian gives each worker a socket; connections that wait there are reset when the worker
+ends.) A reload starts each new worker, and waits until it has loaded the application, before it
+ends the old one. And it tells others that it begins to stop, and says when it cut requests.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import multiprocessing
+import re
+import socket
+import time
+from collections.abc import Callable
+from multiprocessing import connection
+from typing import Any
+
+import granian
+from granian import constants, http as granian_http, log as granian_log, net
+
+from placement_core import errors
+from placement_core.cli import supervisor
+
+LOG = logging.getLogger(__name__)
+
+#: How long a connection may take for the head of a request, or be idle before it.
+HEAD_SECONDS = 20
+#: A head with the longest query string that is read (``http.validation``), and more.
+_HEAD_BYTES = 128 * 1024
+#: What a worker has open at once: half of the files that a process may usually have.
+#: Others wait in the backlog, for ``HEAD_SECONDS`` at most where connections are idle.
+_CONNECTIONS = 512
+_BACKLOG = 1024
+#: How often what waits for a worker looks whether the service is told to stop.
+_TICK_SECONDS = 0.1
+#: For how long a new worker may load the application before the reload is given up.
+_LOAD_SECONDS = 120
+
+
+class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
+    """A parent process and its workers.
+
+    :param listener: bound, not listening yet: the first worker that is ready lets it listen.
+    :param check_reload: finds out what would stop new workers; raises errors.Error.
+    """
+
+    def __init__(
+        self, name: str, listener: socket.socket, *, workers: int, threads: int,
+        stop_seconds: int, check_reload: Callable[[], object],
+    ) -> None:
+        granian_log.logger.addFilter(_is_useful)
+        host, port = listener.getsockname()[:2]
+        super().__init__(
+            name,
+            address=host,
+            port=port,
+            interface=constants.Interfaces.WSGI,
+            workers=workers,
+            # The last one is left for health checks (``http.concurrency``).
+            blocking_threads=threads + 1,
+            websockets=False,
+            # HTTP/1.1 only: while it may still become HTTP/2, a connection has no deadline.
+            http=constants.HTTPModes.http1,
+            http1_settings=granian_http.HTTP1Settings(
+                header_read_timeout=HEAD_SECONDS * 1000, max_buffer_size=_HEAD_BYTES),
+            backlog=_BACKLOG,
+            backpressure=_CONNECTIONS,
+            # Our own log has a line for each request; Granian logs only warnings.
+            log_level=granian_log.LogLevels.warning,
+            respawn_failed_workers=True,
+            respawn_interval=1,
+            workers_kill_timeout=stop_seconds,
+        )
+        self.main_loop_interrupt = supervisor.Interrupt()
+        self._listener = listener
+        self._check_reload = check_reload
+        self._stop_seconds = stop_seconds
+        self._stop_hooks: list[Callable[[], None]] = []
+
+    def on_stop(self, hook: Callable[[], None]) -> None:
+        """Have a function called before workers are told to end (``on_shutdown``: after)."""
+        self._stop_hooks.append(hook)
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        """Refuse connections, let requests finish within the bound, and end."""
+        started = time.monotonic()
+        for hook in self._stop_hooks:
+            hook()
+        try:
+            super().shutdown(exit_code)
+        finally:
+            if time.monotonic() - started >= self._stop_seconds:
+                LOG.warning(
+                    "requests did not finish in %d s (--graceful-timeout) and were cut",
+                    self._stop_seconds)
+
+    def _init_shared_socket(self) -> None:
+        """Let workers inherit the socket, as Granian does where there is no SO_REUSEPORT."""
+        # What its stub leaves out: (descriptor, whether of a Unix socket, backlog).
+        self._shd = net.SocketHolder(  # type: ignore[attr-defined, call-arg]
+            self._listener.fileno(), False, self.backlog)
+        self._sso = self._listener
+
+    def _reload(self, spawn_target: Any, target_loader: Any) -> None:
+        """Replace each worker by a new one; keep those that there are if that cannot be done."""
+        self.reload_signal = False
+        try:
+            self._check_reload()
+        except errors.Error as error:
+            LOG.error("SIGHUP: %s; the workers stay as they are", error)
+            return
+        self._call_hooks(self.hooks_reload)
+        for index in range(self.workers):
+            worker = self._start_ready(index, spawn_target, target_loader)
+            if worker is None:
+                return
+            old, self.wrks[index] = self.wrks[index], worker
+            self._end(old)
+
+    def _start_ready(self, index: int, spawn_target: Any, target_loader: Any) -> Any:
+        """Start a worker; return it when it is ready, and None when it will not be."""
+        ready, tell = multiprocessing.Pipe(duplex=False)
+        with ready, tell:
+            worker = self._spawn_worker(
+                idx=index, target=spawn_target,
+                callback_loader=functools.partial(_load_and_tell, target_loader, tell))
+            # Until it is ready, its end is no failure of the service.
+            worker.interrupt_by_parent = True
+            worker.start()
+            tell.close()
+            if self._is_ready(ready):
+                worker.interrupt_by_parent = False
+                return worker
+        worker.kill()
+        worker.join()
+        return None
+
+    def _is_ready(self, ready: connection.Connection) -> bool:
+        deadline = time.monotonic() + _LOAD_SECONDS
+        while not ready.poll(_TICK_SECONDS):
+            if self.interrupt_signal:
+                return False
+            if time.monotonic() > deadline:
+                LOG.error("SIGHUP: a new worker was not ready in %d s; the old ones go on",
+                          _LOAD_SECONDS)
+                return False
+        try:
+            ready.recv()
+        except EOFError:
+            LOG.error("SIGHUP: a new worker ended before it was ready; the old ones go on")
+            return False
+        return True
+
+    def _end(self, worker: Any) -> None:
+        """Let a worker finish its requests, and end it."""
+        worker.terminate()
+        deadline = time.monotonic() + self._stop_seconds
+        while worker.is_alive() and time.monotonic() < deadline:
+            if self.interrupt_signal:
+                # It gets the time that all have then.
+                self.wrks.append(worker)
+                return
+            worker.join(_TICK_SECONDS)
+        if worker.is_alive():
+            LOG.warning(
+                "requests did not finish in %d s (--graceful-timeout) and were cut",
+                self._stop_seconds)
+            worker.kill()
+            worker.join()
+
+
+def _load_and_tell(load: Callable[[], Any], tell: connection.Connection) -> Any:
+    """Load the application in a worker, and tell its parent; one that fails closes the pipe."""
+    with tell:
+        application = load()
+        tell.send(None)
+    return application
+
+
+def _is_useful(record: logging.LogRecord) -> bool:
+    """Tell which lines of Granian's an operator should see."""
+    # It warns of more than two threads for each processor; most of ours wait for the database.
+    # Of workers it may say that it kills them when they have just ended (``shutdown`` says when
+    # it is true).
+    return not re.match("Killing worker-|.*Python threads", record.getMessage())
