@@ -27,7 +27,7 @@ class KeystoneAway(errors.Unavailable):
         super().__init__("Keystone cannot validate the token now; please try again.")
 
 
-class TokenValidation(auth_token.AuthProtocol):
+class TokenValidation(auth_token.AuthProtocol):  # type: ignore[misc]  # it has no types
     """WSGI middleware that lets requests with good tokens through.
 
     Its 401 is Keystone's error document, and says where to log in.
