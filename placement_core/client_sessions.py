@@ -13,6 +13,9 @@ from oslo_config import cfg
 from placement_core import tracing
 from placement_core.masking import mask_url
 
+#: It begins the ``User-Agent``.
+_APP_NAME = "placement-core"
+
 
 class ClientSession(session.Session):
     """Sends requests to other services, each with a span. Thread-safe."""
@@ -63,4 +66,13 @@ def load(
 
     :param auth: logs in.
     """
-    return _Loader().load_from_conf_options(conf, group, auth=auth, app_name="placement-core")
+    return _Loader().load_from_conf_options(conf, group, auth=auth, app_name=_APP_NAME)
+
+
+def load_from_options(**options: Any) -> session.Session:
+    """Return the session that options describe, such as ``cacert`` and ``timeout``.
+
+    :param options: those of keystoneauth's loader of sessions.
+    """
+    made: session.Session = _Loader().load_from_options(**options, app_name=_APP_NAME)
+    return made

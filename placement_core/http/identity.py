@@ -45,7 +45,7 @@ def add_authentication(
     public_paths = PublicPaths(apis)
     if conf.api.auth_strategy == "noauth2":
         return NoAuth(app, public_paths)
-    return _add_keystone(app, conf, public_paths)
+    return _add_keystone(app, conf, public_paths, ApisByPath(apis))
 
 
 class PublicPaths:
@@ -127,11 +127,12 @@ class KeystoneIdentity:
 
 
 def _add_keystone(
-    app: WSGIApplication, conf: cfg.ConfigOpts, public_paths: PublicPaths
+    app: WSGIApplication, conf: cfg.ConfigOpts, public_paths: PublicPaths, apis: ApisByPath
 ) -> WSGIApplication:
     # Imported here because it is large and only this strategy needs it.
     from keystoneauth1 import loading
-    from keystonemiddleware import auth_token
+
+    from placement_core.http.token_validation import TokenValidation
 
     loading.register_auth_conf_options(conf, _AUTHTOKEN)
     if not (conf[_AUTHTOKEN].auth_type or conf[_AUTHTOKEN].auth_section):
@@ -139,9 +140,8 @@ def _add_keystone(
             f"[{_AUTHTOKEN}] auth_type: expected the way this service logs in at "
             "Keystone, such as password, because [api] auth_strategy = keystone")
     try:
-        # Its 401 is Keystone's error document, and says where to log in.
-        validating: WSGIApplication = auth_token.AuthProtocol(
-            KeystoneIdentity(app, public_paths), {"oslo_config_config": conf})
+        validating: WSGIApplication = TokenValidation(
+            KeystoneIdentity(app, public_paths), conf, apis)
     except Exception as error:
         raise errors.ConfigurationError(
             f"[{_AUTHTOKEN}]: {' '.join(str(error).split())}") from error

@@ -272,9 +272,9 @@ def _describe_query(operation: Operation, version: Version) -> Iterator[Document
         # The members of an exploded object are parameters by their own names.
         yield {"name": "groups", "in": "query", "style": "form", "explode": True,
                "description": "Parameters with the suffix of a group.",
-               "schema": {
+               "schema": _translate({
                    "type": "object", "additionalProperties": False,
-                   "patternProperties": _translate(suffixed)}}
+                   "patternProperties": suffixed})}
 
 
 def _loosen_uuids(schema: Any) -> Any:
@@ -315,4 +315,19 @@ def _translate(schema: Any) -> Any:
     types = {type(value) for value in schema.get("enum", ())}
     if len(types) == 1:
         translated.setdefault("type", _TYPES[types.pop()])
-    return translated
+    return _name_members(translated) if "patternProperties" in schema else translated
+
+
+def _name_members(schema: Document) -> Document:
+    """Return the schema of an object whose members have names such as a UUID.
+
+    Generators of clients skip ``patternProperties``: their objects would lose these members.
+    """
+    patterns = schema["patternProperties"]
+    first, *others = patterns.values()
+    if schema.get("additionalProperties") is not False or any(value != first for value in others):
+        return schema
+    named = {name: value for name, value in schema.items() if name != "patternProperties"}
+    return {
+        **named, "additionalProperties": first,
+        "propertyNames": {**schema.get("propertyNames", {}), "pattern": "|".join(patterns)}}

@@ -166,6 +166,10 @@ class AccessWorld(worlds.World):
     def _service_id(self) -> str:
         return self.parameters["service_id"]
 
+    def find_limit_id(self, project_id: str) -> str:
+        """Return the id of the limit that a project has."""
+        return self._objects[project_id]["/v3/limits"]["id"]
+
     def make_request(self, sample: Sample, project_id: str) -> Request:
         """Return the request of an operation about one of the projects."""
         self.variables |= self._objects[project_id]

@@ -15,6 +15,7 @@ import argparse
 import logging
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,11 +55,13 @@ def list_operations(world: worlds.World, number: str) -> Iterator[Any]:
 
 
 def play(
-    world: worlds.World, operation: Any, number: str, *, seed: int, examples: int
+    world: worlds.World, operation: Any, number: str, *, seed: int, examples: int,
+    statuses: Counter[int] | None = None,
 ) -> list[str]:
     """Send so many valid requests, and as many others; each finds the world as it was.
 
     :param number: the microversion, for the command that repeats a failure.
+    :param statuses: each answer is counted here.
     :returns: what broke the contract, and how to repeat it.
     """
     headers = dict(world.headers)
@@ -77,7 +80,7 @@ def play(
     failures = []
     for strategy in (valid, invalid):
         try:
-            _check(world, strategy, seed, examples)
+            _check(world, strategy, seed, examples, Counter() if statuses is None else statuses)
         except hypothesis.errors.Unsatisfiable:
             # Nothing about a request without a body and parameters can be wrong.
             if strategy is valid:
@@ -108,7 +111,9 @@ def _plant(world: worlds.World, case: Any) -> Any:
     return case
 
 
-def _check(world: worlds.World, strategy: Any, seed: int, examples: int) -> None:
+def _check(
+    world: worlds.World, strategy: Any, seed: int, examples: int, statuses: Counter[int]
+) -> None:
     @hypothesis.seed(seed)
     @hypothesis.settings(
         max_examples=examples, deadline=None, database=None, print_blob=False,
@@ -116,6 +121,7 @@ def _check(world: worlds.World, strategy: Any, seed: int, examples: int) -> None
     @hypothesis.given(strategy)
     def check(case: Any) -> None:
         response = case.call()
+        statuses[response.status_code] += 1
         try:
             case.validate_response(response, checks=CHECKS)
         finally:
@@ -136,7 +142,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     until = time.monotonic() + options.seconds
-    seed, played, bad = options.seed, 0, 0
+    seed, bad = options.seed, 0
+    played: Counter[str] = Counter()
+    statuses: Counter[int] = Counter()
     with worlds.make_world() as world:
         while time.monotonic() < until:
             number = options.microversion or format_version(
@@ -144,9 +152,10 @@ def main(arguments: list[str]) -> int:
             for operation in list_operations(world, number):
                 if options.operation not in (None, get_name(operation)):
                     continue
-                played += 1
+                played[get_name(operation)] += 1
                 failures = play(
-                    world, operation, number, seed=seed, examples=options.examples)
+                    world, operation, number, seed=seed, examples=options.examples,
+                    statuses=statuses)
                 bad += len(failures)
                 for failure in failures:
                     print(failure, flush=True)
@@ -155,7 +164,10 @@ def main(arguments: list[str]) -> int:
             if options.operation is not None:
                 break
             seed += 1
-    print(f"{played} operations, {bad} failures")
+    print(f"{len(played)} operations, played {played.total()} times with "
+          f"{seed - options.seed} microversions: {statuses.total()} requests, {bad} failures")
+    print("statuses:", ", ".join(
+        f"{status} {count}" for status, count in sorted(statuses.items())))
     return 1 if bad else 0
 
 

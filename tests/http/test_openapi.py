@@ -94,8 +94,8 @@ class TestDocument(tests_base.TestCase):
         """Parameters with the suffix of a group are members of an exploded object."""
         parameters = self._describe_query("/allocation_candidates", mv.NEWEST)
         self.assertEqual({"type": "string"}, parameters["resources"]["schema"])
-        self.assertIn("^resources([a-zA-Z0-9_-]{1,64})$",
-                      parameters["groups"]["schema"]["patternProperties"])
+        self.assertIn("^resources([a-zA-Z0-9_-]{1,64})$|",
+                      parameters["groups"]["schema"]["propertyNames"]["pattern"])
         self.assertTrue(parameters["groups"]["explode"])
         self.assertEqual({"type": "array", "items": {"type": "string"}},
                          parameters["required"]["schema"])
@@ -110,6 +110,18 @@ class TestDocument(tests_base.TestCase):
         document = openapi.make_document(app.APIS, version)
         return {each["name"]: each for each in document["paths"][path]["get"]["parameters"]
                 if each.get("in") == "query"}
+
+    def test_names_of_members(self) -> None:
+        """Generators skip ``patternProperties``: nothing may be described by them alone."""
+        for step in mv.ALL:
+            self.assertNotIn("patternProperties", str(openapi.make_document(
+                app.APIS, step.version)), step)
+        schemas = openapi.make_document(app.APIS, mv.NEWEST)["components"]["schemas"]
+        allocations = schemas["put_allocations_consumer_body"]["properties"]["allocations"]
+        self.assertEqual(
+            {"maxLength": 36, "pattern": "^[0-9a-fA-F-]{36}$"}, allocations["propertyNames"])
+        resources = allocations["additionalProperties"]["properties"]["resources"]
+        self.assertEqual({"type": "integer", "minimum": 1}, resources["additionalProperties"])
 
     def test_uuids(self) -> None:
         """Ids of limits have no dashes: a client must not write some."""

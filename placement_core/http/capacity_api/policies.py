@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oslo_policy import policy
 
 from placement_core.http import roles
@@ -61,19 +63,26 @@ RESERVATIONS_HISTORY = "capacity:reservations:history"
 RESERVATIONS_NOTICES = "capacity:reservations:notices"
 RESERVATIONS_RETRY_EVENT = "capacity:reservations:events:retry"
 
-#: Of which projects a reader is told, ``limits_api.visibility`` says: their own, and those
-#: below it, unless they pass ``QUOTA_OF_ALL``.
+#: Of which projects a reader is told, ``limits_api.visibility`` says: those of the own domain, or
+#: the own project and those below it, unless the caller passes ``QUOTA_OF_ALL``.
 _READERS = f"{roles.ADMIN_OR_SERVICE} or role:reader"
+#: The limits of a domain bind all projects in it, so whoever has a role there may ask about them.
+_PROJECT_OR_DOMAIN = ["project", "domain"]
 
 
 def _rule(
-    name: str, description: str, operations: str, check: str = roles.ADMIN_OR_SERVICE
+    name: str, description: str, operations: str, check: str = roles.ADMIN_OR_SERVICE,
+    scopes: Sequence[str] = roles.SCOPES,
 ) -> policy.DocumentedRuleDefault:
     return policy.DocumentedRuleDefault(
         name, check, description,
         [{"method": method, "path": f"/capacity/v1{path}"}
          for method, path in map(str.split, operations.split(", "))],
-        scope_types=roles.SCOPES)
+        scope_types=list(scopes))
+
+
+def _quota_rule(name: str, description: str, operation: str) -> policy.DocumentedRuleDefault:
+    return _rule(name, description, operation, _READERS, _PROJECT_OR_DOMAIN)
 
 
 RULES: list[policy.DocumentedRuleDefault] = [
@@ -122,26 +131,26 @@ RULES: list[policy.DocumentedRuleDefault] = [
     _rule(INSTANCES_REGISTER, "Register an instance.", "POST /instances"),
     _rule(INSTANCES_UPDATE, "Update an instance.", "PATCH /instances/{uuid}"),
     _rule(INSTANCES_DELETE, "Mark an instance as deleted.", "DELETE /instances/{uuid}"),
-    _rule(QUOTA_LIST, "Show what projects may have, have, and could still have.",
-          "GET /quota", _READERS),
-    _rule(QUOTA_SHOW, "Show what a project may have, has, and could still have.",
-          "GET /quota/{project_id}", _READERS),
-    _rule(QUOTA_CHECK, "Ask whether a request fits into the limits.",
-          "POST /quota/check", _READERS),
-    _rule(QUOTA_MEMBERS, "Count the members of a server group.",
-          "POST /quota/server_group_members", _READERS),
+    _quota_rule(QUOTA_LIST, "Show what projects may have, have, and could still have.",
+                "GET /quota"),
+    _quota_rule(QUOTA_SHOW, "Show what a project may have, has, and could still have.",
+                "GET /quota/{project_id}"),
+    _quota_rule(QUOTA_CHECK, "Ask whether a request fits into the limits.",
+                "POST /quota/check"),
+    _quota_rule(QUOTA_MEMBERS, "Count the members of a server group.",
+                "POST /quota/server_group_members"),
     _rule(QUOTA_OF_ALL, "Ask about every project, beside the rule of the question.",
           "GET /quota"),
     _rule(QUOTA_RECHECK, "Ask whether what was made may stay, beside capacity:quota:check: the "
           "answer is noted, and decides about others.", "POST /quota/check"),
-    _rule(EXPLAIN_QUOTA, "Ask why a request does not fit into the limits.",
-          "POST /explain/quota", _READERS),
+    _quota_rule(EXPLAIN_QUOTA, "Ask why a request does not fit into the limits.",
+                "POST /explain/quota"),
     _rule(RESERVATIONS_WHAT_IF, "Ask whether a lease would be admitted.",
-          "POST /reservations/whatif", roles.ADMIN_OR_MEMBER_OF_OWN),
+          "POST /reservations/whatif", roles.ADMIN_OR_READER_OF_OWN),
     _rule(RESERVATIONS_TIMELINE, "Show how much of the freepool is free over time.",
-          "GET /reservations/timeline", roles.ADMIN_OR_MEMBER_OF_OWN),
+          "GET /reservations/timeline", f"{roles.ADMIN_OR_READER_OF_OWN} or {roles.SERVICE}"),
     _rule(RESERVATIONS_NEXT_FIT, "Ask when a lease would fit.",
-          "GET /reservations/next_fit", roles.ADMIN_OR_MEMBER_OF_OWN),
+          "GET /reservations/next_fit", roles.ADMIN_OR_READER_OF_OWN),
     _rule(RESERVATIONS_HISTORY, "List who held which hosts, from when to when.",
           "GET /reservations/history"),
     _rule(RESERVATIONS_NOTICES, "List what was done to leases.", "GET /reservations/notices",

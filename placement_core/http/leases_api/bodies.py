@@ -43,6 +43,9 @@ LEASE: Body = Ladder({ONLY: _record({
 })})
 
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
+#: A flag as clients write it. Generators cannot name the members of an ``enum`` whose values
+#: differ in case only.
+FLAG = r"^([Tt]rue|[Ff]alse)\Z"
 
 #: All other fields are capabilities, which the domain checks.
 HOST_CREATE: Body = Ladder({ONLY: {
@@ -52,8 +55,7 @@ HOST_UPDATE: Body = Ladder({ONLY: {
     "type": "object",
     "properties": {
         "name": _NAME,
-        "reservable": {
-            "anyOf": [{"type": "boolean"}, {"enum": ["True", "true", "False", "false"]}]},
+        "reservable": {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": FLAG}]},
         "down_reason": {"type": ["string", "null"]},
     },
 }})

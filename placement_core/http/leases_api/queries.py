@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_core.http import pages
-from placement_core.http.leases_api import dates
+from placement_core.http.leases_api import bodies, dates
 from placement_core.http.operations import ONLY, Ladder
 from placement_core.plugin_api.reservations import Window
 from placement_core.reservations import records
@@ -20,7 +20,7 @@ from placement_core.reservations.errors import InvalidLease
 _TEXT = {"minLength": 1, "maxLength": 255}
 #: Host ids are 31 bits.
 _HOST = {"pattern": r"^[0-9]{1,9}\Z"}
-_FLAG = {"enum": ["True", "true", "False", "false"]}
+_FLAG = {"pattern": bodies.FLAG}
 
 #: {sort key of the API: field of the record}.
 _KEYS = {"created_at": "number", "start_date": "start_at", "end_date": "end_at",

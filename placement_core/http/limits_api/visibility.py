@@ -47,6 +47,16 @@ def get_visibility(call: Call, everything: str = policies.ALL_PROJECTS) -> Visib
     return Visibility(node_id=caller.project_id, above=True)
 
 
+def get_visibility_of_lists(call: Call) -> Visibility:
+    """Return which projects and domains are listed for a caller.
+
+    A token for a domain lists that domain's, an administrator's, too, who may be shown any one
+    of them. Source: Keystone 30.0.0, which filters its lists by the domain of the token.
+    """
+    domain_id = call.ctx.identity.domain_id
+    return Visibility(node_id=domain_id) if domain_id else get_visibility(call)
+
+
 def get_visibility_of_limits(call: Call) -> Visibility:
     """Return whose limits a caller sees."""
     visibility = get_visibility(call, policies.LIMITS_OF_ALL)

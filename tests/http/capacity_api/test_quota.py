@@ -17,7 +17,7 @@ from placement_core.http.leases_api import representations
 from placement_core.placement import tables as placement_tables
 from placement_core.quota import tables
 from tests import databases
-from tests.http.limits_api.cases import NOBODY, LimitsTestCase
+from tests.http.limits_api.cases import NOBODY, LimitsTestCase, ScopedTestCase
 from tests.http.limits_api.test_bad_input import _ODD, _ODD_QUERIES, _spoilt
 
 BIG = 2**31 - 1
@@ -355,6 +355,57 @@ class TestPolicy(QuotaTestCase):
         self.quota("GET", "/quota/check", status=405)
         self.quota("POST", f"/quota/{self.top}", {}, status=405)
         self.quota("GET", "/quota", status=401, token=None)
+
+
+class TestDomains(ScopedTestCase, QuotaTestCase):
+    """Tokens for a domain, whose limits bind all projects in it."""
+
+    def ask(self, *args: Any, headers: Any = None, **options: Any) -> webob.Response:
+        if "X-User-Id" not in (headers or {}):
+            headers = {"X-User-Id": "somebody", "X-Project-Id": "admins", "X-Roles": "admin",
+                       **(headers or {})}
+        return super().ask(*args, headers=headers, **options)
+
+    def test_who_may_ask_about_whom(self) -> None:
+        """An administrator of a domain sees the limits of others, too, but not their usage."""
+        other = self.make("domains", "domain", name="other")["id"]
+        far = self.make("projects", "project", name="far", domain_id=other)["id"]
+        self.limit(None, 20, domain_id=self.domain)
+        for project, cores in ((self.side, 3), (self.middle, 2), (far, 4)):
+            self.use(project, cores)
+        body = {"deltas": {"cores": 8}}
+        for roles, allowed in (("reader", 200), ("member,reader", 200), ("admin", 200),
+                               ("service", 200), ("member", 403), ("", 403)):
+            asked = {"headers": {
+                "X-User-Id": "eve", "X-Domain-Id": self.domain, "X-Roles": roles}}
+            quota = self.quota("GET", "/quota", status=allowed, **asked)
+            if allowed == 200:
+                self.assertEqual(
+                    {self.top: 0, self.middle: 2, self.side: 3},
+                    {project["project_id"]: project["resources"]["cores"]["used"]
+                     for project in quota["projects"]})
+            for project, status in ((self.side, allowed), (self.domain, allowed), (far, 403),
+                                    (other, 403), (NOBODY, 403)):
+                self.quota("GET", f"/quota/{project}", status=status, **asked)
+                for path, extra in (
+                        ("/quota/check", body), ("/explain/quota", body),
+                        ("/quota/server_group_members", {"user_id": "jane", "members": []})):
+                    self.quota("POST", path, {"project_id": project, **extra}, status=status,
+                               **asked)
+            # What is written down, and what decides about others, stays with services.
+            self.quota("POST", "/quota/check", {
+                "project_id": self.side, "deltas": {"cores": 0}, "recheck": True,
+                "consumers": [str(uuid.uuid4())]}, status=403, **asked)
+            for path in ("/limits/effective", f"/limits/users?project_id={self.side}", "/claims"):
+                self.quota("GET", path, status=403, **asked)
+        reader = {"headers": {
+            "X-User-Id": "eve", "X-Domain-Id": self.domain, "X-Roles": "reader"}}
+        side = self.quota("GET", f"/quota/{self.side}", **reader)["resources"]["cores"]
+        self.assertEqual((10, 3, 7), (side["limit"], side["used"], side["free"]))
+        (stop,) = self.quota("POST", "/explain/quota", {"project_id": self.side, **body},
+                             **reader)["stops"]
+        self.assertEqual((self.side, [3]), (
+            stop["node_id"], [holder["amount"] for holder in stop["consumers"]]))
 
 
 @databases.on_each_database

@@ -74,11 +74,19 @@ class TestSees(ScopedTestCase):
              {"cloud", "other"}),
             ({"roles": "member", "project_id": self.middle}, {"top", "middle"}, {"cloud"}),
             ({"roles": "member", "domain_id": self.other_domain}, set(), {"other"}),
+            # As in Keystone, where an administrator of a domain is shown any one of them.
+            ({"roles": "admin", "domain_id": self.other_domain}, set(), {"other"}),
+            ({"roles": "admin", "domain_id": self.domain}, {"top", "middle", "side"}, {"cloud"}),
+            ({"roles": "reader", "system": "all"}, {"top", "middle", "side"},
+             {"cloud", "other"}),
             ({"roles": "member"}, set(), set()),
         ):
             for collection, expected in (("projects", projects), ("domains", domains)):
                 found = self.v3("GET", f"/{collection}", who=who, status=200).json[collection]
                 self.assertEqual(expected, {each["name"] for each in found}, who)
+        who = {"roles": "admin", "domain_id": self.other_domain}
+        self.v3("GET", f"/projects/{self.side}", who=who, status=200)
+        self.v3("GET", f"/domains/{self.domain}", who=who, status=200)
         who = {"roles": "member", "project_id": self.side}
         self.v3("GET", f"/projects/{self.side}", who=who, status=200)
         self.refused(403, "identity:get_project", "GET", f"/projects/{self.top}", who=who)

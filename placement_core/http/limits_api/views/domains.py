@@ -14,7 +14,7 @@ from placement_core.plugin_api.catalog import Domain
 def list_(call: Call) -> Reply:
     """Return the domains that the caller sees."""
     records = call.services.catalog.domains(call.ctx, name=pages.get_last(call.query, "name"))
-    visible = visibility.list_visible(call, visibility.get_visibility(call))
+    visible = visibility.list_visible(call, visibility.get_visibility_of_lists(call))
     if visible is not None:
         records = [domain for domain in records if domain.id in visible]
     return Reply(body=representations.render_list(

@@ -25,7 +25,7 @@ def list_(call: Call) -> Reply:
         call.ctx, name=pages.get_last(call.query, "name"),
         domain_id=pages.get_last(call.query, "domain_id"),
         parent_id=pages.get_last(call.query, "parent_id"))
-    visible = visibility.list_visible(call, visibility.get_visibility(call))
+    visible = visibility.list_visible(call, visibility.get_visibility_of_lists(call))
     if visible is not None:
         records = [project for project in records if project.id in visible]
     return Reply(body=representations.render_list(
