@@ -15,8 +15,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 #: What the service can use; the other extras are for its developers.
 EXTRAS = ("postgresql", "mysql", "nova", "tracing")
 
-#: The oldest Python that setup.cfg allows is the one whose wheels the lower bounds have.
+#: The lower bounds of setup.cfg have wheels for this one, the oldest that it allows.
 OLDEST_PYTHON = (3, 11)
+
+#: The newest that is supported.
+NEWEST_PYTHON = (3, 13)
 
 _NOT_SOURCES = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.sqlite*")
 

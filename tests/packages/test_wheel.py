@@ -124,7 +124,7 @@ class _Installed(base.TestCase):
 class TestNewest(_Installed):
     """What pip installs today, with the newest Python that is supported."""
 
-    version = (3, 13)
+    version = environments.NEWEST_PYTHON
 
     def test_it_serves(self) -> None:
         self.check()
