@@ -32,7 +32,7 @@ class _Installed(base.TestCase):
     extras = "postgresql"
     version = sys.version_info[:2]
     options: tuple[str, ...] = ()
-    kind = databases.KINDS[1] if "postgresql" in databases.KINDS else "sqlite"
+    kind = "postgresql" if "postgresql" in databases.KINDS else "sqlite"
 
     programs: pathlib.Path | None = None
 
