@@ -11,6 +11,7 @@ SERVE_BIND ?= 127.0.0.1:8778
 WORKERS ?=
 STESTR_ARGS ?=
 NOVA_ARGS ?=
+OLDEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
 FUZZ_ARGS ?= --seconds 600
@@ -18,7 +19,7 @@ FAULTS_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve shell test test-nova test-faults lint soak fuzz bench docs releasenotes samples clean
+.PHONY: help serve shell test test-nova test-oldest test-faults lint soak fuzz bench docs releasenotes samples clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,6 +40,9 @@ test: $(VENV)/installed-test ## check and test everything
 
 test-nova: $(VENV)/installed-test ## play leases against a real nova, with RabbitMQ on this machine
 	$(BIN)/python .ci/with_databases.py -- $(BIN)/python -m tests.nova $(NOVA_ARGS)
+
+test-oldest: $(VENV)/installed-test ## test with the oldest dependencies that setup.cfg allows
+	$(BIN)/python -m tests.packages.oldest $(OLDEST_ARGS)
 
 lint: $(VENV)/installed-test ## ruff, import-linter and mypy alone
 	$(BIN)/python -m tests.run lint

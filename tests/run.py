@@ -23,6 +23,7 @@ from testtools import StreamToDict
 from tests import databases
 from tests.conformance import test_gabbi
 from tests.nova import deployment
+from tests.packages import environments
 
 ROOT = pathlib.Path(__file__).parent.parent
 SUMMARY = ROOT / "build" / "test-summary"
@@ -148,6 +149,11 @@ def _extent() -> str:
     no_nova = deployment.missing()
     if no_nova is not None:
         missing.append(f"leases in a real nova, which needs {no_nova}")
+    missing += [
+        "Python {}.{}".format(*version)
+        for version in (environments.OLDEST_PYTHON, environments.NEWEST_PYTHON)
+        if environments.find_python(version) is None
+    ]
     left_out = f"; NOT TESTED: {', '.join(missing)}" if missing else ""
     return f"; databases: {', '.join(databases.KINDS)}{left_out}"
 

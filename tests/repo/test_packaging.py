@@ -56,7 +56,7 @@ class TestFrontDoor(base.TestCase):
         tox = configparser.ConfigParser(interpolation=None)
         tox.read(ROOT / "tox.ini")
         environments = [name for name in tox.sections() if name.startswith("testenv:")]
-        self.assertEqual(5, len(environments))
+        self.assertEqual(6, len(environments))
         for name in environments:
             make, target, *_ = tox[name]["commands"].split()
             self.assertEqual("make", make, name)
