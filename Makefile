@@ -64,6 +64,7 @@ bench: $(VENV)/installed-bench ## measure against Placement and Keystone, on the
 docs: $(VENV)/installed-docs ## the documentation: HTML in build/docs, man pages in build/man
 	$(SPHINX) --fresh-env --builder html doc build/docs
 	$(SPHINX) --builder man doc build/man
+	$(BIN)/python -m doc.man_pages build/man
 	@echo build/docs/index.html
 
 releasenotes: $(VENV)/installed-docs ## check the release notes
