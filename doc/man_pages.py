@@ -17,6 +17,8 @@ from placement_core.cli import commands, main
 
 _PROGRAM = "placement-core"
 _SECTION = 1
+#: The beginning of a line of text that the formatter would take for a request.
+_TEXT_LIKE_REQUESTS = r"^(?=['.])(?!\.(?:TH|SH|SS|TP|PP|B|nf|fi)\b)"
 
 
 def list_pages() -> dict[str, str]:
@@ -33,8 +35,7 @@ def make_page(name: str) -> str:
     page.description = commands.read_summary(name)
     page.source = f"{_PROGRAM} {main.get_version()}"
     page.manual = "Commands of the capacity service"
-    # At the beginning of a line a quotation mark is a request to the formatter.
-    return re.sub(r"^'", r"\\&'", str(page), flags=re.MULTILINE)
+    return re.sub(_TEXT_LIKE_REQUESTS, r"\\&", str(page), flags=re.MULTILINE)
 
 
 def write_pages(folder: pathlib.Path) -> None:
