@@ -177,6 +177,7 @@ class Database:
             try:
                 yield connection
             except Exception as error:
+                self.availability.notice(error)
                 if isinstance(translate(error), (ConnectionLost, ReadOnly)):
                     connection.invalidate(error)
                 raise
@@ -185,14 +186,17 @@ class Database:
         return _engine(self.url, self.settings, isolation, sqlite_begin, self.availability)
 
     def probe(self) -> None:
-        """Connect, and no more; within the network timeout.
+        """Connect; within the network timeout.
 
         :raises Exception: the driver's own error.
         """
         dialect = self.autocommit.dialect
         args, options = dialect.create_connect_args(self.url)
         own = drivers.arguments(self.url, self.settings, writes=False)
-        drivers.connect(dialect, args, {**options, **own}).close()
+        with contextlib.closing(drivers.connect(dialect, args, {**options, **own})) as connection:
+            if self.dialect == "mysql":
+                # A node that has left its Galera cluster still lets us in.
+                connection.cursor().execute("SELECT 1")
 
     def count_connections(self) -> dict[tuple[str, str], int]:
         """Return how many connections this process has, by pool and state.
