@@ -33,7 +33,7 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
-from placement_core.db import compiled, drivers, sequences, sqlite_files
+from placement_core.db import compiled, drivers, references, sequences, sqlite_files
 from placement_core.db.availability import GRACE_SECONDS, Availability
 from placement_core.db.connections import ReadConnections
 from placement_core.db.failures import (
@@ -299,6 +299,8 @@ def _engine(
         url = _existing(url)
     engine = sa.create_engine(url, **arguments)
     sequences.watch(engine, own=settings.named == OWN)
+    if backend == "mysql":
+        references.watch(engine)
     compiled.listen(engine)
     register_driver_errors(engine.dialect.loaded_dbapi.Error)
     exc_filters.register_engine(engine)

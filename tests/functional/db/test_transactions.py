@@ -243,6 +243,17 @@ class TestFailures(base.DatabaseTestCase):
         with db.write(ctx) as session:
             session.record_change("trait", 1)
 
+    def test_a_missing_reference_whose_text_is_cut(self):
+        """As MySQL does at 256 characters."""
+        if self.kind != "mysql":
+            self.skipTest("only MySQL")
+        for number in (1451, 1452):
+            with db.write(self.ctx) as session:
+                self.assertRaises(
+                    db_exception.DBReferenceError, session.connection.exec_driver_sql,
+                    f"SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = {number}, "
+                    "MESSAGE_TEXT = 'Cannot add or update a child row: a foreign key'")
+
     def test_a_statement_that_takes_too_long(self):
         slow = {"postgresql": "SELECT pg_sleep(5)", "mysql": "SELECT SLEEP(5) FROM projects"}
         if self.kind == "sqlite":
