@@ -173,7 +173,7 @@ class Database:
         :raises errors.Unavailable: the database does not answer, or cannot do it now.
         """
         self.availability.require()
-        with translated_errors(), engine.connect() as connection:
+        with translated_errors(), _connect(engine) as connection:
             try:
                 yield connection
             except Exception as error:
@@ -317,6 +317,14 @@ def _engine(
             drivers.let_wait(connection, settings)
 
     return engine
+
+
+def _connect(engine: sa.Engine) -> sa.Connection:
+    try:
+        return engine.connect()
+    except sa.exc.ResourceClosedError as error:
+        # The first one of the engine broke while SQLAlchemy asked the server what it is.
+        raise ConnectionLost from error
 
 
 def _existing(url: sa.URL) -> sa.URL:
