@@ -19,7 +19,7 @@ FAULTS_ARGS ?=
 
 .DEFAULT_GOAL = help
 
-.PHONY: help serve shell test test-nova test-oldest test-faults lint soak fuzz bench docs releasenotes samples clean
+.PHONY: help serve shell test test-nova test-oldest test-faults test-engines lint soak fuzz bench docs releasenotes samples clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST) | awk -F': ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ fuzz: $(VENV)/installed-test ## send requests made from the OpenAPI document, fo
 
 test-faults: $(VENV)/installed-test ## break databases, processes and networks under load; check what came of it
 	$(BIN)/python -m tests.faults $(FAULTS_ARGS)
+
+test-engines: $(VENV)/installed-test ## test on newer PostgreSQL, MariaDB and MySQL, of newer suites of Debian
+	$(BIN)/python -m tests.suites $(ENGINES_ARGS)
 
 bench: $(VENV)/installed-bench ## measure against Placement and Keystone, on the databases that PLACEMENT_TEST_... name
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)

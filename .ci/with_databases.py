@@ -1,12 +1,15 @@
 """Run a command with PLACEMENT_TEST_POSTGRESQL and PLACEMENT_TEST_MYSQL set.
 
-    with_databases.py [--own] -- make test
+    with_databases.py [--own] [--mysql] -- make test
 
 A variable that is set already stays. Else a server that answers on 127.0.0.1
 is used (PostgreSQL: user ``postgres`` without password; MariaDB: ``root``
 without password). Where none answers, or with ``--own``, a throw-away server
 is started on a free port, its data in a temporary folder, and stopped at the
 end; as root, Debian's packages are installed where its programs are missing.
+With ``--mysql``, a throw-away
+server of MySQL is in the place of MariaDB. ``PLACEMENT_TEST_PROGRAMS`` names
+a folder whose programs come first (``tests.suites``).
 Fails if there is neither a PostgreSQL nor a MariaDB.
 """
 
@@ -34,13 +37,15 @@ def main() -> int:
     """Run the command; return its exit code, or 1 without any database server."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--own", action="store_true", help="start throw-away servers always")
+    parser.add_argument("--mysql", action="store_true", help="a throw-away MySQL, not MariaDB")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     environment = dict(os.environ)
     # A terminated run stops its servers too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with contextlib.ExitStack() as stack:
-        for variable, kind in KINDS.items():
+        kinds = {**KINDS, "PLACEMENT_TEST_MYSQL": mysql} if arguments.mysql else KINDS
+        for variable, kind in kinds.items():
             if environment.get(variable):
                 continue
             try:
@@ -97,24 +102,48 @@ def mariadb(own: bool) -> Iterator[str]:
     install = server_programs.find("mariadb-install-db", "mariadb-server", "/usr/bin")
     with server_programs.folder("mysql") as (folder, user):
         port = server_programs.find_free_port()
+        basedir = _basedir(server)
         server_programs.run(
             [
                 install,
                 "--no-defaults",
+                basedir,
                 f"--datadir={folder}/data",
                 "--skip-test-db",
                 "--auth-root-authentication-method=normal",
             ],
             user,
         )
-        command = [
-            server, "--no-defaults", f"--datadir={folder}/data", f"--port={port}",
-            f"--socket={folder}/socket", f"--pid-file={folder}/pid",
-            "--bind-address=127.0.0.1", "--max-connections=400",
-            "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin",
-        ]  # fmt: skip
+        command = [server, "--no-defaults", basedir, *_serve_mysql(folder, port)]
         with _serving(command, folder, user, lambda: _answers(_ask_mariadb, port)):
             yield f"mysql://root@127.0.0.1:{port}/mysql"
+
+
+@contextlib.contextmanager
+def mysql(_own: bool) -> Iterator[str]:
+    """Yield the URL of a throw-away MySQL server's own database."""
+    server = server_programs.find("mysqld", "mysql-server-core", "/usr/sbin")
+    with server_programs.folder("mysql") as (folder, user):
+        port = server_programs.find_free_port()
+        options = ["--no-defaults", _basedir(server), "--secure-file-priv=NULL"]
+        server_programs.run(
+            [server, *options, "--initialize-insecure", f"--datadir={folder}/data"], user)
+        command = [server, *options, "--mysqlx=OFF", *_serve_mysql(folder, port)]
+        with _serving(command, folder, user, lambda: _answers(_ask_mariadb, port)):
+            yield f"mysql://root@127.0.0.1:{port}/mysql"
+
+
+def _basedir(server: str) -> str:
+    """Return the option that says where a server's messages are: beside it."""
+    return f"--basedir={pathlib.Path(server).parents[1]}"
+
+
+def _serve_mysql(folder: str, port: int) -> list[str]:
+    return [
+        f"--datadir={folder}/data", f"--port={port}", f"--socket={folder}/socket",
+        f"--pid-file={folder}/pid", "--bind-address=127.0.0.1", "--max-connections=400",
+        "--innodb-flush-log-at-trx-commit=0", "--skip-log-bin",
+    ]  # fmt: skip
 
 
 KINDS = {"PLACEMENT_TEST_POSTGRESQL": postgresql, "PLACEMENT_TEST_MYSQL": mariadb}

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 SECONDS_TO_START = 60
+#: Names the root folder of a suite of Debian (``tests.suites``) whose programs come first.
+VARIABLE = "PLACEMENT_TEST_PROGRAMS"
 _SECONDS_TO_STOP = 30
 
 
@@ -54,8 +56,10 @@ def install(package: str) -> None:
 
 def _find(name: str, folders: str) -> str | None:
     # The folder of Debian's package first: a link elsewhere may have no neighbours.
-    paths = sorted(glob.glob(f"{folders}/{name}"))
-    return paths[-1] if paths else shutil.which(name)
+    for root in (os.environ.get(VARIABLE, ""), ""):
+        if paths := sorted(glob.glob(f"{root}{folders}/{name}")):
+            return paths[-1]
+    return shutil.which(name)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """Whether a database answers: known in one place, found out once for all requests.
 
 Nobody waits for a database without a bound. A connection that cannot be made within the
-network timeout begins an *outage*. So does a silent server: once a connection has been in
+network timeout begins an *outage*. So does a server that takes no statements (a node that has
+left its Galera cluster), and a silent one: once a connection has been in
 use for a moment, the *watch* makes another one; if that takes longer than the network
 timeout, the server hangs, and the threads that wait for it are woken up. During an outage
 only a *probe* goes to the database, and ends the outage when it connects. Statements that
@@ -21,7 +22,7 @@ from typing import Any
 
 from placement_core import errors
 from placement_core.db import drivers
-from placement_core.db.failures import ConnectionLost, describe_error, translate
+from placement_core.db.failures import ConnectionLost, describe_error, is_not_ready, translate
 from placement_core.masking import MASK
 
 LOG = logging.getLogger(__name__)
@@ -65,7 +66,8 @@ class Availability:
     """What this process knows about one database; any thread may ask.
 
     :param name: of the database, for the log.
-    :param probe: connects once, within ``silence_seconds``.
+    :param probe: connects once, within ``silence_seconds``, and finds out whether statements are
+        taken.
     :param password: is not shown in the log, whatever a driver says.
     :param silence_seconds: for how long a server may say nothing to a new connection;
         0: it is not watched.
@@ -132,6 +134,11 @@ class Availability:
             if self._silence_seconds and isinstance(translate(error), ConnectionLost):
                 self._begin_outage(time.monotonic(), error)
             raise
+
+    def notice(self, error: Exception) -> None:
+        """Note an outage if a statement's error says that the server takes none."""
+        if self._silence_seconds and is_not_ready(error):
+            self._begin_outage(time.monotonic(), error)
 
     def begin_use(self, connection: Any) -> None:
         """Note that a thread uses a connection; ``end_use`` when it is done."""

@@ -33,7 +33,7 @@ from oslo_db.sqlalchemy import exc_filters
 from sqlalchemy import pool
 
 from placement_core import errors
-from placement_core.db import compiled, drivers, sequences, sqlite_files
+from placement_core.db import compiled, drivers, references, sequences, sqlite_files
 from placement_core.db.availability import GRACE_SECONDS, Availability
 from placement_core.db.connections import ReadConnections
 from placement_core.db.failures import (
@@ -173,10 +173,11 @@ class Database:
         :raises errors.Unavailable: the database does not answer, or cannot do it now.
         """
         self.availability.require()
-        with translated_errors(), engine.connect() as connection:
+        with translated_errors(), _connect(engine) as connection:
             try:
                 yield connection
             except Exception as error:
+                self.availability.notice(error)
                 if isinstance(translate(error), (ConnectionLost, ReadOnly)):
                     connection.invalidate(error)
                 raise
@@ -185,14 +186,17 @@ class Database:
         return _engine(self.url, self.settings, isolation, sqlite_begin, self.availability)
 
     def probe(self) -> None:
-        """Connect, and no more; within the network timeout.
+        """Connect; within the network timeout.
 
         :raises Exception: the driver's own error.
         """
         dialect = self.autocommit.dialect
         args, options = dialect.create_connect_args(self.url)
         own = drivers.arguments(self.url, self.settings, writes=False)
-        drivers.connect(dialect, args, {**options, **own}).close()
+        with contextlib.closing(drivers.connect(dialect, args, {**options, **own})) as connection:
+            if self.dialect == "mysql":
+                # A node that has left its Galera cluster still lets us in.
+                connection.cursor().execute("SELECT 1")
 
     def count_connections(self) -> dict[tuple[str, str], int]:
         """Return how many connections this process has, by pool and state.
@@ -295,6 +299,8 @@ def _engine(
         url = _existing(url)
     engine = sa.create_engine(url, **arguments)
     sequences.watch(engine, own=settings.named == OWN)
+    if backend == "mysql":
+        references.watch(engine)
     compiled.listen(engine)
     register_driver_errors(engine.dialect.loaded_dbapi.Error)
     exc_filters.register_engine(engine)
@@ -311,6 +317,14 @@ def _engine(
             drivers.let_wait(connection, settings)
 
     return engine
+
+
+def _connect(engine: sa.Engine) -> sa.Connection:
+    try:
+        return engine.connect()
+    except sa.exc.ResourceClosedError as error:
+        # The first one of the engine broke while SQLAlchemy asked the server what it is.
+        raise ConnectionLost from error
 
 
 def _existing(url: sa.URL) -> sa.URL:

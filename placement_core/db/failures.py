@@ -111,6 +111,11 @@ def is_of_server(error: Exception) -> bool:
             and _find_meaning(error) is not Meaning.DATA)
 
 
+def is_not_ready(error: Exception) -> bool:
+    """Say whether a node has left its Galera cluster: it takes connections, and no statements."""
+    return _get_code(error) == ("mysql", 1047)
+
+
 def is_missing_value(error: Exception) -> bool:
     """Say whether MySQL complains that a column got no value."""
     return _get_code(error) == ("mysql", 1048)

@@ -29,7 +29,8 @@ def _identify(trial: Trial) -> tuple[str, tuple[int, ...]]:
         if getattr(dialect, "is_mariadb", False):
             product = "MariaDB"
         numbers = dialect.server_version_info or ()
-        return product, tuple(part for part in numbers if isinstance(part, int))
+        # Distributions of MySQL add a number of their own.
+        return product, tuple(part for part in numbers if isinstance(part, int))[:3]
 
 
 def version_is_known(trial: Trial) -> None:

@@ -265,6 +265,14 @@ def find_longest_silence(answers: Iterable[Answer], until: float) -> float:
     return max([longest, *(until - moment for moment in last.values())])
 
 
+def check_silence(answers: Iterable[Answer], until: float, seconds: float) -> list[str]:
+    """Find whether a client had no answer but 503s for longer than some seconds."""
+    longest = find_longest_silence(answers, until)
+    if longest <= seconds:
+        return []
+    return [f"a client had no answer but 503s for {longest:.1f} s, more than {seconds:g} s"]
+
+
 def _show_all(values: Iterable[Any]) -> str:
     return " or ".join(sorted(map(_show, values)))
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import json
+import math
 import pathlib
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from tests.faults import checker, cloud as clouds, disturbances
+from tests.faults import checker, cloud as clouds, disturbances, engine as engines
 from tests.faults.disturbances import Disturbance
 from tests.faults.history import History, Outcome, Write
 from tests.server_programs import NoServerError
 
-#: Until all processes serve again after a disturbance.
+#: Until all processes serve again after a disturbance. No client may be unserved for longer.
 RECOVERY_SECONDS = 30
 #: No answer may take longer while things go wrong.
 MOST_SECONDS = 30
@@ -27,6 +30,10 @@ _QUIET_SECONDS = 2
 _DUE_SECONDS = 90
 #: Events that are due for so long are late.
 _LATE_SECONDS = 30
+
+
+class NothingHappensError(Exception):
+    """Nothing that happens to the database has the name that was asked for."""
 
 
 class Cluster(Protocol):
@@ -44,10 +51,23 @@ class Cluster(Protocol):
         """Return what may happen."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """How long a play is.
+
+    :ivar seconds: for which disturbances begin.
+    :ivar rounds: how often each disturbance of the database happens at most.
+    """
+
+    seconds: float = math.inf
+    rounds: int | None = None
+
+
 @dataclasses.dataclass
 class Report:
     """What came of a play.
 
+    :ivar engine: what the database is, and what check-engine says of it.
     :ivar happened: {disturbance: how often}.
     :ivar back: after how many seconds all processes served again, at most.
     :ivar statuses: {operation: {status or "none": how often}}.
@@ -60,6 +80,7 @@ class Report:
     kind: str
     seed: int
     seconds: float
+    engine: engines.Engine
     happened: Mapping[str, int]
     back: float
     statuses: Mapping[str, Mapping[str, int]]
@@ -77,11 +98,14 @@ class Report:
         done = self.writes.get(Outcome.DONE.value, 0)
         lines = [
             f"{self.kind}, seed {self.seed}, {self.seconds:.0f} s:",
+            f"  {self.engine.name}: {self.engine.checks} checks of the engine, "
+            f"{len(self.engine.limitations)} with a limitation",
             f"  {done} writes acknowledged, {self.writes.get(Outcome.REFUSED.value, 0)} refused, "
             f"{self.writes.get(Outcome.UNKNOWN.value, 0)} without a word; "
             f"{len(self.wrong) or 'nothing'} wrong",
             f"  longest silence of a client {self.silence:.1f} s, slowest answer "
             f"{self.slowest:.1f} s, all processes back after {self.back:.1f} s at most",
+            *(f"  limitation: {sentence}" for sentence in self.engine.limitations),
             *(f"  {times} × {name}" for name, times in sorted(self.happened.items())),
             *(f"  {operation}: " + ", ".join(
                 f"{status} {times}" for status, times in sorted(statuses.items()))
@@ -92,27 +116,35 @@ class Report:
 
 
 def play(
-    kind: str, cluster: Cluster, cloud: clouds.Cloud, *, seconds: float, seed: int,
+    kind: str, cluster: Cluster, cloud: clouds.Cloud, *, length: Length, seed: int,
     folder: pathlib.Path, say: Callable[[str], None], recovery: float = RECOVERY_SECONDS,
+    only: str = "",
 ) -> Report:
-    """Let it happen.
+    """Check the engine, and let it happen.
 
-    :param seconds: for how long disturbances begin.
-    :param recovery: within so many seconds all processes have to serve again.
+    :param recovery: within so many seconds all processes have to serve again, and all clients
+        have to be served.
     :param folder: where the history is written.
     :param say: is told what happens.
+    :param only: a pattern: what happens to the database has a name with it.
+    :raises NothingHappensError: nothing of that name happens to this database.
     """
     history = History(folder / "history.jsonl")
     stopped = threading.Event()
     clients = cloud.make_clients(history, seed, stopped)
-    director = _Director(cluster, cloud, random.Random(seed), say, recovery)
+    director = _Director(
+        _select(cluster, only), disturbances.list_for_processes(
+            cloud.apis, cloud.managers, has_server=cluster.has_server),
+        cloud, random.Random(seed), say, recovery)
+    engine = engines.check(cluster.urls[0])
+    say(f"{engine.name}: {engine.checks} checks of the engine")
     began = time.monotonic()
     threads = [threading.Thread(target=client.run, name=client.name, daemon=True)
                for client in clients]
     for thread in threads:
         thread.start()
     try:
-        director.disturb_for(seconds)
+        director.disturb(length)
         # Without a disturbance at last: everybody has to be answered again.
         time.sleep(_QUIET_SECONDS)
     finally:
@@ -123,20 +155,30 @@ def play(
     wrong = [f"client {client.name}: {client.failure!r}" for client in clients if client.failure]
     wrong += [f"client {thread.name} waits for an answer" for thread in threads
               if thread.is_alive()]
+    wrong += engine.failures
+    wrong += checker.check_silence(history.answers, ended, recovery)
     wrong += director.wrong + wait_for_events(cloud) + check(cloud, history)
     history.close()
-    return _report(kind, seed, ended - began, director, history, ended, wrong)
+    return _report(kind, seed, ended - began, engine, director, history, ended, wrong)
+
+
+def _select(cluster: Cluster, only: str) -> list[Disturbance]:
+    possible = cluster.list_disturbances()
+    selected = [each for each in possible if re.search(only, each.name)]
+    if not selected:
+        names = ", ".join(each.name for each in possible)
+        raise NothingHappensError(f"nothing that happens is named {only!r}, but: {names}")
+    return selected
 
 
 class _Director:
     """Lets one disturbance after the other happen, in an order of chance."""
 
     def __init__(
-        self, cluster: Cluster, cloud: clouds.Cloud, chance: random.Random,
-        say: Callable[[str], None], recovery: float,
+        self, of_database: Sequence[Disturbance], of_processes: Sequence[Disturbance],
+        cloud: clouds.Cloud, chance: random.Random, say: Callable[[str], None], recovery: float,
     ) -> None:
-        self._kinds = (cluster.list_disturbances(), disturbances.list_for_processes(
-            cloud.apis, cloud.managers, has_server=cluster.has_server))
+        self._kinds = (of_database, of_processes)
         self._cloud = cloud
         self._chance = chance
         self._say = say
@@ -145,9 +187,11 @@ class _Director:
         self.back = 0.0
         self.wrong: list[str] = []
 
-    def disturb_for(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        for disturbance in self._choose():
+    def disturb(self, length: Length) -> None:
+        deadline = time.monotonic() + length.seconds
+        # One of processes follows on each of the database.
+        most = None if length.rounds is None else 2 * length.rounds * len(self._kinds[0])
+        for disturbance in itertools.islice(self._choose(), most):
             time.sleep(_QUIET_SECONDS)
             if time.monotonic() > deadline:
                 return
@@ -214,8 +258,8 @@ def check(cloud: clouds.Cloud, history: History) -> list[str]:
 
 
 def _report(
-    kind: str, seed: int, seconds: float, director: _Director, history: History, ended: float,
-    wrong: Sequence[str],
+    kind: str, seed: int, seconds: float, engine: engines.Engine, director: _Director,
+    history: History, ended: float, wrong: Sequence[str],
 ) -> Report:
     statuses: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for answer in history.answers:
@@ -223,7 +267,7 @@ def _report(
     writes = collections.Counter(
         event.outcome.value for event in history.events if isinstance(event, Write))
     return Report(
-        kind, seed, seconds, dict(director.happened), director.back,
+        kind, seed, seconds, engine, dict(director.happened), director.back,
         {operation: dict(counts) for operation, counts in statuses.items()}, dict(writes),
         checker.find_longest_silence(history.answers, ended),
         max(answer.ended - answer.began for answer in history.answers), wrong)

@@ -24,13 +24,15 @@ F = TypeVar("F", bound=fixtures.Fixture)
 
 
 def run(
-    kind: str, seconds: float, seed: int, results: pathlib.Path, *,
+    kind: str, length: play.Length, seed: int, results: pathlib.Path, *,
     say: Callable[[str], None] = lambda text: None, recovery: float = play.RECOVERY_SECONDS,
+    only: str = "",
 ) -> play.Report:
     """Play on a cluster; write the report and the history below ``results``.
 
-    :param seconds, seed, say, recovery: as ``play.play``.
+    :param length, seed, say, recovery, only: as ``play.play``.
     :raises NotInstalledError: the cluster cannot be had on this machine.
+    :raises NothingHappensError: as ``play.play``.
     """
     folder = results / kind
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,8 +40,8 @@ def run(
         cluster = _set_up(stack, KINDS[kind]())
         made = _set_up(stack, cloud.Cloud(cluster.urls))
         report = play.play(
-            kind, cluster, made, seconds=seconds, seed=seed, folder=folder,
-            say=say, recovery=recovery)
+            kind, cluster, made, length=length, seed=seed, folder=folder,
+            say=say, recovery=recovery, only=only)
         if report.wrong:
             for name in sorted(path.name for path in made.folder.iterdir()):
                 (folder / f"{name}.log").write_text(made.read_log(name))

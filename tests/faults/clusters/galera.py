@@ -1,4 +1,4 @@
-"""Three MariaDB nodes with Galera, each in a network namespace of its own."""
+"""Three MariaDB nodes with Galera, each in a network namespace and on a disk of its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pymysql
 
 from tests import server_programs
 from tests.faults.clusters import networks
+from tests.faults.clusters.disks import SmallDisk
 from tests.faults.disturbances import Disturbance, halted, killed
 from tests.server_programs import NoServerError, Program
 
@@ -20,6 +21,7 @@ _NODES = 3
 _SUSPECTED_SECONDS = 3
 #: Until a node that was away has the state of the others.
 _JOIN_SECONDS = 90
+_MEBIBYTES = 250
 
 
 class Cluster(fixtures.Fixture):
@@ -40,6 +42,7 @@ class Cluster(fixtures.Fixture):
         self.addCleanup(stack.close)
         self._folder, self._user = stack.enter_context(server_programs.folder("mysql"))
         self._network = self.useFixture(networks.Network("node", _NODES))
+        self._disks = [self.useFixture(SmallDisk(_MEBIBYTES, self._user)) for _ in range(_NODES)]
         self.nodes = [self._make_node(number, server, provider) for number in range(_NODES)]
         for number, node in enumerate(self.nodes):
             self.addCleanup(node.stop)
@@ -52,16 +55,17 @@ class Cluster(fixtures.Fixture):
             for address in self._network.addresses]
 
     def _make_node(self, number: int, server: str, provider: str) -> Program:
-        data, address = f"{self._folder}/{number}", self._network.addresses[number]
+        data, address = f"{self._disks[number].path}/data", self._network.addresses[number]
+        basedir = f"--basedir={pathlib.Path(server).parents[1]}"
         server_programs.run([
-            self._install, "--no-defaults", f"--datadir={data}", "--skip-test-db",
+            self._install, "--no-defaults", basedir, f"--datadir={data}", "--skip-test-db",
             "--auth-root-authentication-method=normal"], self._user)
         everyone = ",".join(self._network.addresses)
         command = [
-            *self._network.enter(number), server, "--no-defaults", f"--datadir={data}",
+            *self._network.enter(number), server, "--no-defaults", basedir, f"--datadir={data}",
             f"--socket={self._folder}/socket-{number}", f"--pid-file={self._folder}/pid-{number}",
             f"--bind-address={address}", "--port=3306", "--max-connections=400",
-            "--skip-name-resolve",
+            "--skip-name-resolve", "--innodb-log-file-size=32M",
             *([f"--user={self._user}"] if self._user else []),
             "--binlog-format=ROW", "--default-storage-engine=InnoDB",
             "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON", f"--wsrep-provider={provider}",
@@ -72,7 +76,7 @@ class Cluster(fixtures.Fixture):
             f"--wsrep-sst-receive-address={address}:4444",
             "--wsrep-provider-options="
             f"evs.suspect_timeout=PT{_SUSPECTED_SECONDS}S;"
-            f"evs.inactive_timeout=PT{2 * _SUSPECTED_SECONDS}S;gcache.size=64M",
+            f"evs.inactive_timeout=PT{2 * _SUSPECTED_SECONDS}S;gcache.size=32M",
         ]
         # The first process has to be root to enter the namespace; the server changes its user.
         return Program(command, None, lambda: self._is_synced(number),
@@ -96,6 +100,9 @@ class Cluster(fixtures.Fixture):
             *(Disturbance(f"node {number} is cut off", lambda number=number: self._away(
                 number, self._network.cut_off(number)), 2 * _SUSPECTED_SECONDS + 4)
               for number in range(_NODES)),
+            *(Disturbance(f"the disk of node {number} is full",
+                          lambda number=number: self._disk_full(number), 6)
+              for number in range(_NODES)),
         ]
 
     @contextlib.contextmanager
@@ -105,6 +112,18 @@ class Cluster(fixtures.Fixture):
         """Let something happen to a node; wait until it has joined the others again."""
         with during:
             yield
+        self._wait_for_all()
+
+    @contextlib.contextmanager
+    def _disk_full(self, number: int) -> Iterator[None]:
+        """Fill a node's disk; make room and restart it, as its operator has to.
+
+        A node that cannot write what the others did ends, or leaves them and does not come back.
+        """
+        with self._disks[number].full():
+            yield
+        self.nodes[number].stop()
+        self.nodes[number].start()
         self._wait_for_all()
 
     def _wait_for_all(self) -> None:

@@ -21,6 +21,9 @@ _PORTS = {"postgresql": 5432, "mysql": 3306}
 _NAMES = PreparedRead(
     sa.select(_projects.c.id).where(_projects.c.external_id == sa.bindparam("name")))
 
+#: Has a server send what a node answers that has left its Galera cluster.
+_NOT_READY = "SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1047, MESSAGE_TEXT = 'not ready'"
+
 
 class TestPatience(base.DatabaseTestCase):
     """A request repeats what it lost, within one bound."""
@@ -125,11 +128,14 @@ class TestSilence(base.DatabaseTestCase):
         self.assertLess(self.timed(self.insert, self.far, "x"), 0.5)
         self.assertRaises(Away, self.far.database.availability.require)
         self.link.restore()
+        self.wait_until_it_answers()
+        self.insert(self.far, "one")
+        self.assertEqual(1, self.names("one"))
+
+    def wait_until_it_answers(self):
         deadline = time.monotonic() + 10
         while self.far.database.availability.is_away and time.monotonic() < deadline:
             time.sleep(0.05)
-        self.insert(self.far, "one")
-        self.assertEqual(1, self.names("one"))
 
     def test_a_commit_is_looked_up(self):
         """What the server does with a COMMIT in the end is what the client hears."""
@@ -163,6 +169,31 @@ class TestSilence(base.DatabaseTestCase):
         writer.join(20)
         self.assertEqual(1, self.names("later"))
         self.assertFalse(self.far.database.availability.is_away)
+
+    def test_a_node_that_takes_no_statements(self):
+        """One that has left its Galera cluster: nobody tries again and again."""
+        if self.kind != "mysql":
+            self.skipTest("only Galera")
+        attempts = []
+        availability = self.far.database.availability
+        availability._probe = self.probe_what_takes_no_statements
+
+        @db.retry_writes
+        def insert(ctx):
+            with ctx.database.connection(ctx.database.autocommit) as connection:
+                attempts.append(1)
+                connection.exec_driver_sql(_NOT_READY)
+
+        self.assertRaises(Away, insert, self.far)
+        self.assertEqual([1], attempts)
+        self.assertTrue(availability.is_away)
+        availability._probe = self.far.database.probe
+        self.wait_until_it_answers()
+        self.insert(self.far, "one")
+
+    def probe_what_takes_no_statements(self):
+        with self.database.autocommit.connect() as connection:
+            connection.exec_driver_sql(_NOT_READY)
 
     def test_one_tls_context(self):
         """PyMySQL reads the system's certificates for each that it makes."""

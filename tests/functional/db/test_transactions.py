@@ -243,6 +243,33 @@ class TestFailures(base.DatabaseTestCase):
         with db.write(ctx) as session:
             session.record_change("trait", 1)
 
+    def test_the_first_connection_breaks(self):
+        """While SQLAlchemy asks the server what it is."""
+        ctx = self.impatient()
+        initialize, broken = ctx.database.writer.dialect.initialize, []
+
+        def break_once(connection):
+            if not broken:
+                broken.append(connection)
+                connection.invalidate()
+                connection.close()
+            initialize(connection)
+
+        ctx.database.writer.dialect.initialize = break_once
+        self.touch(ctx)
+        self.assertEqual(1, len(broken))
+
+    def test_a_missing_reference_whose_text_is_cut(self):
+        """As MySQL does at 256 characters."""
+        if self.kind != "mysql":
+            self.skipTest("only MySQL")
+        for number in (1451, 1452):
+            with db.write(self.ctx) as session:
+                self.assertRaises(
+                    db_exception.DBReferenceError, session.connection.exec_driver_sql,
+                    f"SIGNAL SQLSTATE '23000' SET MYSQL_ERRNO = {number}, "
+                    "MESSAGE_TEXT = 'Cannot add or update a child row: a foreign key'")
+
     def test_a_statement_that_takes_too_long(self):
         slow = {"postgresql": "SELECT pg_sleep(5)", "mysql": "SELECT SLEEP(5) FROM projects"}
         if self.kind == "sqlite":

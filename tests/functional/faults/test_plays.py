@@ -11,6 +11,7 @@ from testtools import content
 
 from tests import base
 from tests.faults import running
+from tests.faults.play import Length
 from tests.server_programs import NotInstalledError
 
 _SECONDS = 25
@@ -26,7 +27,8 @@ class TestPlays(base.TestCase):
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         seed = int(os.environ.get(_SEED, random.randrange(10_000)))
         try:
-            report = running.run(kind, _SECONDS, seed, folder, recovery=_RECOVERY_SECONDS)
+            report = running.run(
+                kind, Length(_SECONDS), seed, folder, recovery=_RECOVERY_SECONDS)
         except NotInstalledError as error:
             self.skipTest(str(error))
         self.addDetail("report", content.text_content(report.write_text()))

@@ -182,3 +182,6 @@ class TestAnswers(base.TestCase):
                    self.answer(200, 6, 7.5)]
         self.assertEqual(6.5, checker.find_longest_silence(answers, 8))
         self.assertEqual(9.5, checker.find_longest_silence(answers, 17))
+        self.assertEqual([], checker.check_silence(answers, 8, 6.5))
+        self.assertEqual(["a client had no answer but 503s for 6.5 s, more than 6 s"],
+                         checker.check_silence(answers, 8, 6))
