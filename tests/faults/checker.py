@@ -5,11 +5,14 @@ Every function returns sentences, each about one thing that is wrong.
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from tests.faults.history import ANYTHING, Answer, Event, Held, Outcome, Version, Write
 
@@ -182,16 +185,21 @@ def check_quota(
     :param members: the consumers that count against it.
     """
     members = set(members)
-    limits = [event for event in events if isinstance(event, Write) and event.name == limit
-              and event.outcome is not Outcome.REFUSED]
-    holds = list(_list_holds(event for event in events if event.name in members))
+    of_members = [event for event in events if event.name in members]
+    limits = sorted(
+        (event for event in events if isinstance(event, Write) and event.name == limit
+         and event.outcome is not Outcome.REFUSED), key=lambda write: write.began)
+    # Arrays, because a play of an hour has some ten thousand of each.
+    holds = list(_list_holds(of_members))
+    names = np.array([hold.name for hold in holds])
+    began_at = np.array([hold.began for hold in holds])
+    ended_at = np.array([hold.ended for hold in holds])
+    amounts = np.array([_count(hold.held, resource_class) for hold in holds], dtype=int)
     faults = []
-    for name, growth, began, ended in _list_growths(
-            [event for event in events if event.name in members], resource_class):
+    for name, growth, began, ended in _list_growths(of_members, resource_class):
         allowed = _find_highest(limits, before, began, ended)
-        used = growth + sum(
-            _count(hold.held, resource_class) for hold in holds
-            if hold.name != name and hold.began <= began and hold.ended >= ended)
+        used = growth + int(amounts[
+            (began_at <= began) & (ended_at >= ended) & (names != name)].sum())
         if used > allowed:
             faults.append(f"{name}: {used} of {resource_class} were used at {ended:.3f}, and "
                          f"{allowed} were the most that was allowed")
@@ -217,20 +225,20 @@ def _list_growths(
 
 
 def _find_highest(limits: Sequence[Write], before: int, began: float, ended: float) -> int:
-    """Return the highest value that a limit may have had in some moment of a span."""
-    highest, current = -math.inf, {before}
-    for write in limits:
-        if write.began > ended:
-            break
-        value = {write.value}
+    """Return the highest value that a limit may have had in some moment of a span.
+
+    :param limits: writes of it, by the time at which they began.
+    """
+    begun = limits[:bisect.bisect_right(limits, ended, key=lambda write: write.began)]
+    # Those without an answer may come at any time.
+    values = [write.value for write in begun if write.outcome is Outcome.UNKNOWN]
+    for write in reversed(begun):
+        values.append(write.value)
         if write.outcome is Outcome.DONE and write.ended < began:
-            # Earlier ones without an answer may still come.
-            current = value | {each.value for each in limits if each.outcome is Outcome.UNKNOWN
-                               and each.began < ended}
-        else:
-            current |= value
-    highest = max(highest, *current)  # type: ignore[type-var]
-    return int(highest)
+            break
+    else:
+        values.append(before)
+    return int(max(values))  # type: ignore[type-var]
 
 
 def _count(held: Held, resource_class: str) -> int:
