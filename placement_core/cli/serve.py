@@ -41,6 +41,9 @@ _DEFAULT_BIND = "127.0.0.1:8778"
 #: As many writes as may share a transaction; fewer make claims slower, more help nobody
 #: (measured).
 _DEFAULT_THREADS = 16
+#: Beside those of requests that are processed or wait: they answer health checks, and refuse what
+#: need not wait.
+_SPARE_THREADS = 4
 #: How long a connection may take for the head of a request, or be idle before it.
 _HEAD_SECONDS = 20
 #: A head with the longest query string that is read (``http.validation``), and more.
@@ -77,7 +80,8 @@ class Serve(base.Command):
             help="worker processes (default: 1); about one for each processor")
         parser.add_argument(
             "--threads", metavar="N", default=_DEFAULT_THREADS, type=_parse_positive,
-            help=f"threads of each worker (default: {_DEFAULT_THREADS}); more rarely help")
+            help="how many requests each worker processes at a time (default: "
+            f"{_DEFAULT_THREADS}); more rarely help")
         parser.add_argument(
             "--graceful-timeout", metavar="SECONDS", default=supervisor.STOP_SECONDS,
             type=_parse_positive,
@@ -112,7 +116,8 @@ class Serve(base.Command):
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
         stop_seconds = parsed_args.graceful_timeout
-        server = _make_server(host, port, workers, parsed_args.threads, stop_seconds)
+        server = _make_server(
+            host, port, workers, _count_threads(options, parsed_args.threads), stop_seconds)
         line = (
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
             f"{parsed_args.threads} threads, {database_url}, {options.api.auth_strategy})")
@@ -141,7 +146,7 @@ def _load_application(
     config_files: list[str] | None, config_dirs: list[str] | None, allow_insecure: bool,
     threads: int, stop_seconds: int,
 ) -> Callable[..., Any]:
-    """Build the application, in a worker with one thread more than ``threads``."""
+    """Build the application, in a worker that processes ``threads`` requests at a time."""
     # The manager's process does without it.
     from placement_core import app
 
@@ -237,6 +242,11 @@ class _Server(granian.Granian):  # type: ignore[misc, valid-type]
                     self._stop_seconds)
 
 
+def _count_threads(options: cfg.ConfigOpts, most_requests: int) -> int:
+    """Return how many threads a worker needs; most of them exist only while requests wait."""
+    return most_requests + options.api.max_waiting_requests + _SPARE_THREADS
+
+
 def _make_server(host: str, port: int, workers: int, threads: int, stop_seconds: int) -> _Server:
     granian_log.logger.addFilter(_is_useful)
     server = _Server(
@@ -245,8 +255,7 @@ def _make_server(host: str, port: int, workers: int, threads: int, stop_seconds:
         port=port,
         interface=constants.Interfaces.WSGI,
         workers=workers,
-        # The last one is left for health checks (``http.concurrency``).
-        blocking_threads=threads + 1,
+        blocking_threads=threads,
         websockets=False,
         # HTTP/1.1 only: while it may still become HTTP/2, a connection has no deadline.
         http=constants.HTTPModes.http1,

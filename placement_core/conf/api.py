@@ -50,10 +50,29 @@ OPTIONS: list[cfg.Opt] = [
         "max_concurrent_requests",
         default=0,
         min=0,
-        help="How many requests a worker process works on at a time. Set it to one less than "
-        "the threads that gunicorn or uWSGI give a worker: the last thread then answers "
-        "/healthcheck and /readiness whatever the others wait for, and refuses requests with "
-        "503 while all the others wait for the database. 0 is no bound; placement-core serve "
-        "adds such a thread by itself.",
+        help="How many requests a worker process processes at a time; others wait. gunicorn, "
+        "uWSGI and mod_wsgi need more threads in a process than this and max_waiting_requests "
+        "together: the other threads answer /healthcheck and /readiness whatever those wait "
+        "for. 0 is no bound, for these; placement-core serve has --threads, and adds threads by "
+        "itself.",
+    ),
+    cfg.IntOpt(
+        "max_waiting_requests",
+        default=256,
+        min=0,
+        max=1024,
+        help="How many more requests may wait in a worker process until others are done, first "
+        "come, first served; further ones are refused with 503 and Retry-After at once. A burst "
+        "of as many requests is answered completely. Each of them occupies a thread while it "
+        "waits.",
+    ),
+    cfg.FloatOpt(
+        "max_wait_seconds",
+        default=5.0,
+        min=0.1,
+        help="For how long a request may wait until it is processed; then it is refused with "
+        "503 and Retry-After. Once a worker process has been working on max_concurrent_requests "
+        "requests at a time for as long, without a break, it is overloaded, and requests wait a "
+        "fifth of this at most. It should be well below the time after which clients give up.",
     ),
 ]

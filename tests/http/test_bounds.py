@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 
 from placement_core import app
 from placement_core.context import Identity
+from placement_core.http import requestlog
 from placement_core.http.apis import ApisByPath
+from placement_core.http.concurrency import ConcurrencyLimit, RequestSlots
 from placement_core.http.identity import ENVIRON_KEY
 from placement_core.http.project_share import ProjectShare
 from placement_core.placement.records import InventoryValues
@@ -95,6 +98,27 @@ class TestAnswers(http_base.HttpTestCase):
             factories.provider(self.ctx, f"host-{number}", inventory={"VCPU": 8})
         self.assertEqual(20, len(self.find("resources=VCPU:1")))
         self.assertEqual(20, len(self.find("resources=VCPU:1&limit=1000000")))
+
+
+class TestOverload(base.TestCase):
+    """A request that finds every slot taken, and the queue full."""
+
+    def test_it_is_refused_in_the_format_of_each_api(self) -> None:
+        slots = RequestSlots(1, 0, 1.0, lambda: False)
+        limit = ConcurrencyLimit(self.fail, slots, ApisByPath(app.APIS))
+        slots.acquire()
+        for path, code in (("/usages", None), ("/v3/limits", None), ("/v1/leases", None),
+                           ("/capacity/v1/quota", "placement.overloaded")):
+            answer: list = []
+            environ = {"PATH_INFO": path, "REQUEST_METHOD": "GET"}
+            body = b"".join(limit(environ, lambda *given, answer=answer: answer.extend(given)))
+            self.assertEqual("503 Service Unavailable", answer[0])
+            self.assertEqual("2", dict(answer[1])["Retry-After"])
+            self.assertIn("application/json", dict(answer[1])["Content-Type"])
+            self.assertIn("more requests than it can answer in time", body.decode())
+            self.assertEqual("placement.overloaded", environ[requestlog.ERROR_CODE_KEY])
+            if code is not None:
+                self.assertEqual(code, json.loads(body)["errors"][0]["code"])
 
 
 class TestProjectShare(base.TestCase):
