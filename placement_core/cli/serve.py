@@ -244,7 +244,8 @@ class _Server(granian.Granian):  # type: ignore[misc, valid-type]
 
 def _count_threads(options: cfg.ConfigOpts, most_requests: int) -> int:
     """Return how many threads a worker needs; most of them exist only while requests wait."""
-    return most_requests + options.api.max_waiting_requests + _SPARE_THREADS
+    most_waiting: int = options.api.max_waiting_requests
+    return most_requests + most_waiting + _SPARE_THREADS
 
 
 def _make_server(host: str, port: int, workers: int, threads: int, stop_seconds: int) -> _Server:

@@ -38,6 +38,40 @@ OPTIONS: list[cfg.Opt] = [
         "with it.",
     ),
     cfg.IntOpt(
+        "max_request_body_depth",
+        default=32,
+        min=8,
+        max=128,
+        help="How many levels of lists and objects inside of each other a request body may have; "
+        "more are refused with 400. The service's own have up to eight.",
+    ),
+    cfg.IntOpt(
+        "max_query_length",
+        default=65_536,
+        min=1024,
+        max=65_536,
+        help="How many characters a query string may have as it is sent; longer ones are refused "
+        "with 400. Clients that name a thousand aggregates need 40,000. It cannot be raised, "
+        "because servers and proxies read no more.",
+    ),
+    cfg.IntOpt(
+        "max_query_parameters",
+        default=500,
+        min=50,
+        max=900,
+        help="How many parameters a query string may have; more are refused with 400. Each may "
+        "become a condition of a statement, of which SQLite takes 1,000.",
+    ),
+    cfg.IntOpt(
+        "max_page_size",
+        default=10_000,
+        min=1000,
+        max=100_000,
+        help="How many items a page of a list has at most; a larger limit in the query string "
+        "gets as many, and a link to the next page. Without a limit, the capacity API gives 1,000 "
+        "and the limits API all. Lists of the Placement API have no pages.",
+    ),
+    cfg.IntOpt(
         "max_concurrent_requests_per_project",
         default=0,
         min=0,

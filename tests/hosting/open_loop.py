@@ -42,7 +42,7 @@ class Client:
         problem = "empty answer"
         try:
             content = await asyncio.wait_for(self._exchange(method, path), self._timeout)
-        except (OSError, asyncio.TimeoutError) as error:
+        except (OSError, TimeoutError) as error:
             problem = repr(error)
         ended = time.monotonic()
         head, _, body = content.partition(b"\r\n\r\n")

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 
-from placement_core import app
+from placement_core import app, db
 from placement_core.context import Identity
 from placement_core.http import requestlog
 from placement_core.http.apis import ApisByPath
@@ -22,6 +22,8 @@ _BODIES = (
     ("PUT", f"/allocations/{'0' * 8}-0000-4000-8000-{'0' * 12}"), ("POST", "/v3/limits"),
     ("POST", "/v1/leases"), ("POST", "/capacity/v1/claims"))
 
+_LISTS = ("/resource_providers", "/v3/limits", "/v1/leases", "/capacity/v1/providers")
+
 
 class TestDepth(http_base.HttpTestCase):
     def test_nested_bodies(self) -> None:
@@ -31,6 +33,52 @@ class TestDepth(http_base.HttpTestCase):
                     body = opened * depth + b"1" + closed * depth
                     response = self.ask(method, path, body)
                     self.assertEqual(400, response.status_int, (path, depth, response.text[:300]))
+
+
+class TestConfiguredDepth(http_base.HttpTestCase):
+    options = {("api", "max_request_body_depth"): 8}
+
+    def test_one_level_too_many(self) -> None:
+        for method, path in _BODIES:
+            response = self.ask(method, path, b"[" * 9 + b"]" * 9)
+            self.assertEqual(400, response.status_int, path)
+            self.assertIn("nested more than 8 levels deep", response.text, path)
+            response = self.ask(method, path, b"[" * 8 + b"]" * 8)
+            self.assertEqual(400, response.status_int, path)
+            self.assertNotIn("levels deep", response.text, path)
+
+
+class TestQueries(http_base.HttpTestCase):
+    options = {("api", "max_query_length"): 1024, ("api", "max_query_parameters"): 50}
+
+    def test_length(self) -> None:
+        for path in _LISTS:
+            response = self.ask("GET", f"{path}?{'x' * 1025}")
+            self.assertEqual(400, response.status_int, path)
+            self.assertIn("longer than 1024 characters", response.text, path)
+        self.assertEqual(200, self.ask("GET", f"/v3/limits?{'x' * 1024}").status_int)
+
+    def test_parameters(self) -> None:
+        many = "&".join(f"x{number}=" for number in range(50))
+        for path in _LISTS:
+            response = self.ask("GET", f"{path}?{many}&y=")
+            self.assertEqual(400, response.status_int, path)
+            self.assertIn("more than 50 parameters", response.text, path)
+        self.assertEqual(200, self.ask("GET", f"/v3/limits?{many}").status_int)
+
+
+class TestPages(http_base.HttpTestCase):
+    options = {("api", "max_page_size"): 1000}
+
+    def test_a_larger_limit_gets_as_many(self) -> None:
+        ctx = self.parts[0].context()
+        with db.write(ctx):
+            for number in range(1002):
+                factories.provider(ctx, f"host-{number}")
+        page = self.ask("GET", "/capacity/v1/providers?limit=5000").json
+        self.assertEqual(1000, len(page["providers"]))
+        rest = self.ask("GET", page["links"]["next"]).json
+        self.assertEqual(2, len(rest["providers"]))
 
 
 class TestGroups(http_base.HttpTestCase):
