@@ -46,6 +46,7 @@ _ROWS: dict[str, Sequence[Panel]] = {
             for quantile in (0.5, 0.95, 0.99)]),
         Panel("In flight", "short", [
             ("in flight", "sum(placement_core_http_requests_in_flight{$J})"),
+            ("waiting", "sum(placement_core_http_requests_waiting{$J})"),
             ("limit", "sum(placement_core_http_requests_limit{$J})")]),
         Panel("The ten most frequent operations", "reqps", [
             ("{{operation}}", f"topk(10, {_rate('http_operation_seconds_count', 'operation')})")]),

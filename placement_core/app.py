@@ -31,7 +31,7 @@ from placement_core.http import (
 )
 from placement_core.http.apis import Api, ApisByPath
 from placement_core.http.capacity_api.api import API as CAPACITY
-from placement_core.http.concurrency import ConcurrencyLimit
+from placement_core.http.concurrency import ConcurrencyLimit, RequestSlots
 from placement_core.http.leases_api.api import API as RESERVATIONS
 from placement_core.http.limits_api.api import API as LIMITS
 from placement_core.http.local_callers import LocalCallers
@@ -124,12 +124,14 @@ def _assemble(parts: Services, apis: Sequence[Api]) -> WSGIApplication:
     app = identity.add_authentication(app, conf, apis)
     if conf.api.auth_strategy == "noauth2" and not conf.api.allow_remote_noauth2:
         app = LocalCallers(app, by_path)
+    slots = RequestSlots(
+        conf.api.max_concurrent_requests, conf.api.max_waiting_requests,
+        conf.api.max_wait_seconds, lambda: parts.database.availability.is_troubled)
     if conf.api.max_concurrent_requests:
-        app = ConcurrencyLimit(
-            app, conf.api.max_concurrent_requests, parts.database.availability, by_path)
+        app = ConcurrencyLimit(app, slots, by_path)
     if conf.metrics.enabled:
-        app = request_metrics.RequestMetrics(
-            app, by_path, ProcessNotes(parts.database, conf.api.max_concurrent_requests))
+        app = request_metrics.RequestMetrics(app, by_path, ProcessNotes(
+            parts.database, conf.api.max_concurrent_requests, slots.count_waiting))
     app = _add_health(app, parts)
     if conf.cors.allowed_origin:
         app = oslo_middleware.CORS(app, conf)

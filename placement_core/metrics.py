@@ -55,6 +55,8 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 #: Upper bounds in seconds: from the fastest answers to the longest that clients wait.
 _REQUEST_BUCKETS = (.0005, .0025, .005, .01, .025, .1, .25, 1, 5, 30)
+#: Up to twice the default of ``[api] max_wait_seconds``.
+_WAIT_BUCKETS = (.005, .025, .1, .25, .5, 1, 2.5, 5, 10)
 #: Up to the default of ``[cells] timeout_seconds``.
 _SOURCE_BUCKETS = (.005, .025, .1, .25, .5, 1, 5, 60)
 #: From punctual to what waited until a manager was started again.
@@ -153,6 +155,10 @@ class _Metrics:
             "placement_core_http_refusals_total",
             "Answers that are errors, by the error's code and the status.",
             ("code", "status"), registry=registry))
+        self.request_waits = Histogram(
+            "placement_core_http_wait_seconds",
+            "How long requests waited before they were worked on or refused, if they waited.",
+            registry=registry, buckets=_WAIT_BUCKETS)
         self.commits = Histogram(
             "placement_core_database_commit_seconds", "How long COMMIT took.",
             registry=registry, buckets=_DATABASE_BUCKETS)
@@ -229,6 +235,10 @@ class _Metrics:
         self.in_flight = Gauge(
             "placement_core_http_requests_in_flight",
             "How many requests the workers are working on.", registry=registry,
+            multiprocess_mode="livesum")
+        self.waiting = Gauge(
+            "placement_core_http_requests_waiting",
+            "How many requests wait until the workers work on them.", registry=registry,
             multiprocess_mode="livesum")
         self.most_requests = Gauge(
             "placement_core_http_requests_limit",
@@ -419,6 +429,12 @@ def count_refusal(code: str, status: str) -> None:
         _metrics.refusals[code, status].inc()
 
 
+def observe_request_wait(seconds: float) -> None:
+    """Observe how long a request waited for others."""
+    if _metrics is not None:
+        _metrics.request_waits.observe(seconds)
+
+
 def observe_commit(seconds: float) -> None:
     """Observe a COMMIT."""
     if _metrics is not None:
@@ -515,8 +531,8 @@ def set_quota(fills: Mapping[str, QuotaFill]) -> None:
 
 
 def set_process(
-    *, in_flight: int, most_requests: int, connections: Mapping[tuple[str, str], int],
-    threads: int,
+    *, in_flight: int, waiting: int, most_requests: int,
+    connections: Mapping[tuple[str, str], int], threads: int,
 ) -> None:
     """Set what this process has in use.
 
@@ -524,6 +540,7 @@ def set_process(
     """
     if _metrics is not None:
         _metrics.in_flight.set(in_flight)
+        _metrics.waiting.set(waiting)
         _metrics.most_requests.set(most_requests)
         for labels, number in connections.items():
             _metrics.connections[labels].set(number)

@@ -8,9 +8,9 @@ wsgi_app = "placement_core.wsgi:application"
 bind = "127.0.0.1:8779"
 workers = 4
 worker_class = "gthread"
-threads = 4
-# The last thread is left for health checks.
-raw_env = ["OS_API__MAX_CONCURRENT_REQUESTS=3"]
+# Two more than requests are processed and wait: for health checks, and to refuse others.
+threads = 64
+raw_env = ["OS_API__MAX_CONCURRENT_REQUESTS=8", "OS_API__MAX_WAITING_REQUESTS=54"]
 # Longer than the proxy keeps idle connections (10 s).
 keepalive = 20
 # Longer than a transaction is repeated or waits for a lock.

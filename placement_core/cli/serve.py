@@ -38,6 +38,9 @@ _DEFAULT_BIND = "127.0.0.1:8778"
 #: As many writes as may share a transaction; fewer make claims slower, more help nobody
 #: (measured).
 _DEFAULT_THREADS = 16
+#: Beside those of requests that are processed or wait: they answer health checks, and refuse what
+#: need not wait.
+_SPARE_THREADS = 4
 #: How often a server that starts is asked whether it answers.
 _POLL_SECONDS = 0.1
 #: Whoever listens on all addresses answers on that of loopback.
@@ -66,7 +69,8 @@ class Serve(base.Command):
             help="worker processes (default: 1); about one for each processor")
         parser.add_argument(
             "--threads", metavar="N", default=_DEFAULT_THREADS, type=_parse_positive,
-            help=f"threads of each worker (default: {_DEFAULT_THREADS}); more rarely help")
+            help="how many requests each worker processes at a time (default: "
+            f"{_DEFAULT_THREADS}); more rarely help")
         parser.add_argument(
             "--graceful-timeout", metavar="SECONDS", default=supervisor.STOP_SECONDS,
             type=_parse_positive,
@@ -104,8 +108,8 @@ class Serve(base.Command):
         files, folders = config_options.get_config_sources(self.app_args, parsed_args)
         server = web_server.WebServer(
             # names the application; ``_load_application`` makes it
-            __name__, listener, workers=workers, threads=parsed_args.threads,
-            stop_seconds=stop_seconds,
+            __name__, listener, workers=workers,
+            threads=_count_threads(options, parsed_args.threads), stop_seconds=stop_seconds,
             check_reload=functools.partial(_check_anew, files, folders))
         line = (
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
@@ -134,7 +138,7 @@ def _load_application(
     config_files: list[str] | None, config_dirs: list[str] | None, allow_insecure: bool,
     threads: int, stop_seconds: int,
 ) -> Callable[..., Any]:
-    """Build the application, in a worker with one thread more than ``threads``."""
+    """Build the application, in a worker that processes ``threads`` requests at a time."""
     # The manager's process does without it.
     from placement_core import app
 
@@ -202,6 +206,12 @@ def _keep_memory() -> None:
     if mallopt is not None:  # Only the GNU C library has it.
         for option, value in _MALLOC.items():
             mallopt(option, value)
+
+
+def _count_threads(options: cfg.ConfigOpts, most_requests: int) -> int:
+    """Return how many threads a worker needs; most of them exist only while requests wait."""
+    most_waiting: int = options.api.max_waiting_requests
+    return most_requests + most_waiting + _SPARE_THREADS
 
 
 def _prepare(options: cfg.ConfigOpts, say: Callable[[str], None]) -> str:

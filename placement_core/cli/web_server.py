@@ -60,8 +60,7 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
             port=port,
             interface=constants.Interfaces.WSGI,
             workers=workers,
-            # The last one is left for health checks (``http.concurrency``).
-            blocking_threads=threads + 1,
+            blocking_threads=threads,
             websockets=False,
             # HTTP/1.1 only: while it may still become HTTP/2, a connection has no deadline.
             http=constants.HTTPModes.http1,

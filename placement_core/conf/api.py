@@ -38,6 +38,40 @@ OPTIONS: list[cfg.Opt] = [
         "with it.",
     ),
     cfg.IntOpt(
+        "max_request_body_depth",
+        default=32,
+        min=8,
+        max=128,
+        help="How many levels of lists and objects inside of each other a request body may have; "
+        "more are refused with 400. The service's own have up to eight.",
+    ),
+    cfg.IntOpt(
+        "max_query_length",
+        default=65_536,
+        min=1024,
+        max=65_536,
+        help="How many characters a query string may have as it is sent; longer ones are refused "
+        "with 400. Clients that name a thousand aggregates need 40,000. It cannot be raised, "
+        "because servers and proxies read no more.",
+    ),
+    cfg.IntOpt(
+        "max_query_parameters",
+        default=500,
+        min=50,
+        max=900,
+        help="How many parameters a query string may have; more are refused with 400. Each may "
+        "become a condition of a statement, of which SQLite takes 1,000.",
+    ),
+    cfg.IntOpt(
+        "max_page_size",
+        default=10_000,
+        min=1000,
+        max=100_000,
+        help="How many items a page of a list has at most; a larger limit in the query string "
+        "gets as many, and a link to the next page. Without a limit, the capacity API gives 1,000 "
+        "and the limits API all. Lists of the Placement API have no pages.",
+    ),
+    cfg.IntOpt(
         "max_concurrent_requests_per_project",
         default=0,
         min=0,
@@ -50,10 +84,29 @@ OPTIONS: list[cfg.Opt] = [
         "max_concurrent_requests",
         default=0,
         min=0,
-        help="How many requests a worker process works on at a time. Set it to one less than "
-        "the threads that gunicorn or uWSGI give a worker: the last thread then answers "
-        "/healthcheck and /readiness whatever the others wait for, and refuses requests with "
-        "503 while all the others wait for the database. 0 is no bound; placement-core serve "
-        "adds such a thread by itself.",
+        help="How many requests a worker process processes at a time; others wait. gunicorn, "
+        "uWSGI and mod_wsgi need more threads in a process than this and max_waiting_requests "
+        "together: the other threads answer /healthcheck and /readiness whatever those wait "
+        "for. 0 is no bound, for these; placement-core serve has --threads, and adds threads by "
+        "itself.",
+    ),
+    cfg.IntOpt(
+        "max_waiting_requests",
+        default=256,
+        min=0,
+        max=1024,
+        help="How many more requests may wait in a worker process until others are done, first "
+        "come, first served; further ones are refused with 503 and Retry-After at once. A burst "
+        "of as many requests is answered completely. Each of them occupies a thread while it "
+        "waits.",
+    ),
+    cfg.FloatOpt(
+        "max_wait_seconds",
+        default=5.0,
+        min=0.1,
+        help="For how long a request may wait until it is processed; then it is refused with "
+        "503 and Retry-After. Once a worker process has been working on max_concurrent_requests "
+        "requests at a time for as long, without a break, it is overloaded, and requests wait a "
+        "fifth of this at most. It should be well below the time after which clients give up.",
     ),
 ]

@@ -1,81 +1,170 @@
-"""Limits concurrent requests, so that one thread of a worker is left for health checks.
+"""Limits concurrent requests, and refuses early what a process cannot answer in time.
 
-A WSGI server has a fixed number of threads for each worker. Requests that wait for a database
-occupy theirs; if they occupied all of them, the worker could not answer even a health check. So
-the server has one thread more than there may be concurrent requests. In that thread a request
-waits until another one is done, which takes milliseconds. It is refused only where none gets
-done, because all of them wait for the database.
+Requests beyond the limit wait in a queue, first come, first served. It is bounded twice: in
+number, and in time. A burst is served completely if it fits in both bounds. Once a process has
+been working at its limit for as long as a request may wait, more is asked of it than it can do:
+waiting would only make all answers late, so requests wait for a part of that time then.
+
+A WSGI server occupies a thread for each request, one that waits too. It needs more threads than
+requests may be processed and wait together (``placement-core serve`` has them): the others
+answer health checks, and refuse what the queue has no room for.
 """
 
 from __future__ import annotations
 
+import collections
+import logging
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication
 
-from placement_core import errors
-from placement_core.db.availability import Availability
-from placement_core.http import errors as http_errors
+from placement_core import metrics
+from placement_core.http import requestlog
 from placement_core.http.apis import ApisByPath
+from placement_core.http.errors import HTTPError
 
-#: Requests are refused when none got done for so long.
+LOG = logging.getLogger(__name__)
+
+_RETRY_AFTER_SECONDS = 2
+#: Refusals cost little in overload: each is in the access log, and one line tells of many.
+_LOG_EVERY_SECONDS = 10.0
+#: Which part of the longest wait is left in overload.
+_SHARE_IN_OVERLOAD = 0.2
+#: Requests that wait for a database in trouble are refused when no request got done for so long.
 _PATIENCE_SECONDS = 1.0
-#: How often a request that waits checks whether the database is in trouble.
-_CHECK_EVERY_SECONDS = 0.1
 
 
-class Overloaded(errors.Unavailable):
-    """Every request that this process works on waits for the database."""
+class Overloaded(HTTPError):
+    """A request that would wait for too long."""
 
-    retry_after_seconds = 2
+    code = "placement.overloaded"
 
     def __init__(self) -> None:
-        super().__init__("Too many requests wait for the database; please try again.")
+        super().__init__(
+            503, "The service has more requests than it can answer in time; please try again.",
+            headers=[("Retry-After", str(_RETRY_AFTER_SECONDS))])
 
 
-class ConcurrencyLimit:
-    """WSGI middleware that serves a number of requests at a time.
+class RequestSlots:
+    """Slots of requests that are processed, and the queue of those that wait. Thread-safe.
 
-    :param most: the number.
-    :param apis: have the renderer of a refusal.
+    :param most: how many slots there are.
+    :param most_waiting: how many requests may wait.
+    :param wait_seconds: for how long.
+    :param is_troubled: says whether what requests wait for may not end soon.
     """
 
     def __init__(
-        self, app: WSGIApplication, most: int, availability: Availability, apis: ApisByPath
+        self, most: int, most_waiting: int, wait_seconds: float, is_troubled: Callable[[], bool],
     ) -> None:
-        self._app = app
         self._most = most
-        self._availability = availability
-        self._apis = apis
+        self._most_waiting = most_waiting
+        self._wait_seconds = wait_seconds
+        self._is_troubled = is_troubled
         self._renew()
         os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        self._slots = threading.Semaphore(self._most)
-        self._last_done_at = time.monotonic()
+        self._lock = threading.Lock()
+        self._free = self._most
+        # One locked lock for each request, which is unlocked when a slot is handed to it.
+        self._waiting: collections.deque[threading.Lock] = collections.deque()
+        # When the last free slot was taken.
+        self._full_since = self._last_done_at = time.monotonic()
+
+    def count_waiting(self) -> int:
+        """Return how many requests wait now."""
+        return len(self._waiting)
+
+    def acquire(self) -> bool:
+        """Take a slot, wait for one if need be; return whether there was one in time."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                if not self._free:
+                    self._full_since = time.monotonic()
+                return True
+            if len(self._waiting) >= self._most_waiting:
+                return False
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        started = time.monotonic()
+        got_slot = self._wait(turn, started) or not self._leave(turn)
+        metrics.observe_request_wait(time.monotonic() - started)
+        return got_slot
+
+    def release(self) -> None:
+        """Give a slot back, to the request that has waited longest."""
+        with self._lock:
+            self._last_done_at = time.monotonic()
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
+
+    def compute_patience(self, now: float) -> float:
+        """Return for how many seconds a request waits that comes now and finds no free slot."""
+        is_overloaded = now - self._full_since > self._wait_seconds
+        return self._wait_seconds * (_SHARE_IN_OVERLOAD if is_overloaded else 1)
+
+    def _wait(self, turn: threading.Lock, started: float) -> bool:
+        deadline = started + self.compute_patience(started)
+        now = started
+        while now < deadline and not self._is_stuck(now):
+            if turn.acquire(timeout=min(deadline - now, _PATIENCE_SECONDS / 2)):
+                return True
+            now = time.monotonic()
+        return False
+
+    def _is_stuck(self, now: float) -> bool:
+        return now - self._last_done_at > _PATIENCE_SECONDS and self._is_troubled()
+
+    def _leave(self, turn: threading.Lock) -> bool:
+        """Leave the queue; return False if a slot was handed over at this moment."""
+        with self._lock:
+            try:
+                self._waiting.remove(turn)
+            except ValueError:
+                return False
+            return True
+
+
+class ConcurrencyLimit:
+    """WSGI middleware that processes a number of requests at a time.
+
+    :param apis: have the renderer of a refusal.
+    """
+
+    def __init__(self, app: WSGIApplication, slots: RequestSlots, apis: ApisByPath) -> None:
+        self._app = app
+        self._slots = slots
+        self._apis = apis
+        self._logged_at = -_LOG_EVERY_SECONDS
 
     def __call__(
         self, environ: dict[str, Any], start_response: StartResponse
     ) -> Iterable[bytes]:
         """Answer one request."""
-        if not self._slots.acquire(blocking=False) and not self._wait():
-            api = self._apis.find(environ.get("PATH_INFO", ""))
-            response: WSGIApplication = http_errors.render_error(
-                api.render_document, Overloaded(), environ, None)
-            return response(environ, start_response)
+        if not self._slots.acquire():
+            return self._refuse(environ, start_response)
         try:
             return self._app(environ, start_response)
         finally:
-            self._last_done_at = time.monotonic()
             self._slots.release()
 
-    def _wait(self) -> bool:
-        """Wait for a slot; return whether there is one."""
-        while not self._slots.acquire(timeout=_CHECK_EVERY_SECONDS):
-            stuck = time.monotonic() - self._last_done_at > _PATIENCE_SECONDS
-            if stuck and self._availability.is_troubled:
-                return False
-        return True
+    def _refuse(
+        self, environ: dict[str, Any], start_response: StartResponse
+    ) -> Iterable[bytes]:
+        now = time.monotonic()
+        if now - self._logged_at >= _LOG_EVERY_SECONDS:
+            self._logged_at = now
+            LOG.warning(
+                "more requests than this worker can answer in time: some are answered 503")
+        environ[requestlog.ERROR_CODE_KEY] = Overloaded.code
+        api = self._apis.find(environ.get("PATH_INFO", ""))
+        response: WSGIApplication = api.render_document(503, Overloaded(), environ, None)
+        return response(environ, start_response)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from placement_core.context import Context
+from placement_core.http import pages
 from placement_core.http.conditional import ETag
 from placement_core.services import Services
 
@@ -80,6 +81,10 @@ class Call:
     prefix: str = ""
     address: str = ""
     openapi: OpenApi | None = None
+
+    def parse_page(self) -> pages.Page:
+        """Return the page of a list that the query string asks for."""
+        return pages.parse_page(self.query, self.services.conf.api.max_page_size)
 
 
 #: As ``Reply.last_modified``: the moment of the answer.

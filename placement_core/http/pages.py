@@ -10,9 +10,6 @@ from typing import TypeVar
 Query = Mapping[str, list[str]]
 T = TypeVar("T")
 
-#: The largest page; a larger ``limit`` gets as much.
-_LARGEST_PAGE = 10_000
-
 #: The schema of ``limit``: an integer from 1 on.
 LIMIT = {"pattern": "^[1-9][0-9]{0,17}$"}
 
@@ -34,10 +31,13 @@ class Page:
         return None if self.size is None else self.size + 1
 
 
-def parse_page(query: Query) -> Page:
-    """Return the page of a query string."""
+def parse_page(query: Query, largest: int) -> Page:
+    """Return the page of a query string.
+
+    :param largest: what a larger ``limit`` gets.
+    """
     limit = get_last(query, "limit")
-    size = min(int(limit), _LARGEST_PAGE) if limit is not None else None
+    size = min(int(limit), largest) if limit is not None else None
     return Page(size, get_last(query, "marker") or None)
 
 

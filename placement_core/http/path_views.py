@@ -86,7 +86,12 @@ class PathView:
         self._bodies = bodies
         self._services = services
         self._authorizer = authorizer
-        self._largest_body = services.conf.api.max_request_body_size
+        options = services.conf.api
+        self._largest_body = options.max_request_body_size
+        self._most_levels = options.max_request_body_depth
+        self._parse_query = functools.partial(
+            validation.parse_query, longest=options.max_query_length,
+            most_parameters=options.max_query_parameters)
 
     def __call__(self, _context: object, request: Request) -> Response:
         """Check a request, and answer it."""
@@ -120,13 +125,13 @@ class PathView:
             self._check_media(environ, endpoint.takes_body(version), operation.json_only)
         caller = identity.get_identity(environ)
         if operation.policy is not None:
-            target = operation.target and operation.target(_parse_query_leniently(environ))
+            target = operation.target and operation.target(self._parse_query_leniently(environ))
             self._authorizer.check(operation.policy, caller, target)
         if operation.check_served is not None:
             operation.check_served(self._services)
 
         ctx = self._services.context(caller, environ.get(requestlog.ENVIRON_KEY))
-        query = _parse_query(environ, endpoint, version)
+        query = self._read_query(environ, endpoint, version)
         try:
             body = self._read_body(environ, endpoint, version)
         except errors.Invalid:
@@ -181,6 +186,24 @@ class PathView:
             raise http_errors.method_not_allowed(operation.method, others)
         raise errors.NotFound()
 
+    def _read_query(
+        self, environ: dict[str, Any], endpoint: _PreparedOperation, version: Version
+    ) -> dict[str, list[str]]:
+        query = self._parse_query(environ.get("QUERY_STRING", ""))
+        schema = endpoint.queries.at(version) if endpoint.queries is not None else None
+        if schema is not None:
+            problem = schema.validate({name: values[-1] for name, values in query.items()})
+            if problem is not None:
+                raise validation.InvalidQuery(problem)
+        return query
+
+    def _parse_query_leniently(self, environ: dict[str, Any]) -> dict[str, list[str]]:
+        """Parse the query string for the policy, which is checked before the query string."""
+        try:
+            return self._parse_query(environ.get("QUERY_STRING", ""))
+        except errors.Invalid:
+            return {}
+
     def _read_body(
         self, environ: dict[str, Any], endpoint: _PreparedOperation, version: Version
     ) -> Any:
@@ -188,7 +211,8 @@ class PathView:
         if schema is None:
             return None
         largest = min(endpoint.operation.largest_body or self._largest_body, self._largest_body)
-        value = validation.parse_body(request_bodies.read(environ, largest))
+        value = validation.parse_body(
+            request_bodies.read(environ, largest), self._most_levels)
         problem = schema.validate(value)
         if problem is not None:
             raise validation.InvalidBody(problem)
@@ -199,23 +223,3 @@ class PathView:
     ) -> Response:
         return replies.render(
             reply, environ, prefix, cache_headers=version >= self._api.cache_headers_since)
-
-
-def _parse_query(
-    environ: dict[str, Any], endpoint: _PreparedOperation, version: Version
-) -> dict[str, list[str]]:
-    query = validation.parse_query(environ.get("QUERY_STRING", ""))
-    schema = endpoint.queries.at(version) if endpoint.queries is not None else None
-    if schema is not None:
-        problem = schema.validate({name: values[-1] for name, values in query.items()})
-        if problem is not None:
-            raise validation.InvalidQuery(problem)
-    return query
-
-
-def _parse_query_leniently(environ: dict[str, Any]) -> dict[str, list[str]]:
-    """Parse the query string for the policy, which is checked before the query string."""
-    try:
-        return validation.parse_query(environ.get("QUERY_STRING", ""))
-    except errors.Invalid:
-        return {}

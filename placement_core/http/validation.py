@@ -30,12 +30,9 @@ _LONGEST_FIRST_ERROR = 1000
 #: What ``jsonschema`` validates again: values, and characters in them.
 _MOST_VALUES = 1000
 _MOST_CHARACTERS = 100_000
-#: How deep a body may nest. Our own schemas have up to eight levels.
-_DEEPEST = 32
-#: Characters of a query string as they were sent. Clients that name a thousand
-#: aggregates need 40,000.
+#: The defaults of the bounds that ``[api]`` has (``conf.api``).
+_MOST_LEVELS = 32
 _LONGEST_QUERY = 65_536
-#: Each may become a condition of a statement; SQLite takes up to 1000 of them.
 _MOST_PARAMETERS = 500
 
 _UUID_LIKE = re.compile(r"[0-9a-fA-F]{32}")
@@ -185,16 +182,17 @@ def _is_small(value: Any) -> bool:
     return True
 
 
-def parse_body(body: bytes) -> Any:
+def parse_body(body: bytes, most_levels: int = _MOST_LEVELS) -> Any:
     """Parse JSON; whole floats become integers, so that ``1.0`` is one.
 
+    :param most_levels: of values inside of each other.
     :raises MalformedBody: no JSON, or JSON that cannot be stored: NaN and
-        infinities, integers beyond 64 bits, NUL characters, more than 32 levels.
+        infinities, integers beyond 64 bits, NUL characters, more levels.
     """
     try:
         value = orjson.loads(body)
-        if body.count(b"[") + body.count(b"{") > _DEEPEST and _nests_deeper(value, _DEEPEST):
-            raise ValueError(f"values are nested more than {_DEEPEST} levels deep")
+        if body.count(b"[") + body.count(b"{") > most_levels and _nests_deeper(value, most_levels):
+            raise ValueError(f"values are nested more than {most_levels} levels deep")
         if _UNUSUAL_NUMBER.search(body):
             value = json.loads(body, parse_int=_parse_integer, parse_float=_parse_float)
         if b"\\u0000" in body and _holds_nul(value):
@@ -236,26 +234,29 @@ def _holds_nul(value: Any) -> bool:
     return isinstance(value, list) and any(map(_holds_nul, value))
 
 
-def parse_query(raw: str) -> dict[str, list[str]]:
+def parse_query(
+    raw: str, longest: int = _LONGEST_QUERY, most_parameters: int = _MOST_PARAMETERS
+) -> dict[str, list[str]]:
     """Decode a WSGI query string.
 
+    :param longest: in characters as they were sent.
     :returns: {name: [values in order]}.
     :raises InvalidQuery: it is not UTF-8, holds a NUL, or is too large.
     """
     if not raw:
         return {}
-    if len(raw) > _LONGEST_QUERY:
-        raise InvalidQuery(f"the query string is longer than {_LONGEST_QUERY} characters")
+    if len(raw) > longest:
+        raise InvalidQuery(f"the query string is longer than {longest} characters")
     query: dict[str, list[str]] = {}
     try:
         text = raw.encode("latin-1").decode()
         pairs = urllib.parse.parse_qsl(
-            text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS)
+            text, keep_blank_values=True, errors="strict", max_num_fields=most_parameters)
     except UnicodeError:
         raise InvalidQuery("the query string is not UTF-8") from None
     except ValueError:
         raise InvalidQuery(
-            f"the query string has more than {_MOST_PARAMETERS} parameters") from None
+            f"the query string has more than {most_parameters} parameters") from None
     for name, value in pairs:
         if "\0" in name or "\0" in value:
             raise InvalidQuery("the query string holds the character NUL")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 
 from placement_core import metrics
 from placement_core.db.database import Database
@@ -19,11 +20,15 @@ class ProcessNotes:
     """Notes the numbers of a process, from its first request on. Thread-safe.
 
     :param most_requests: how many the process works on at a time; 0: as many as come.
+    :param count_waiting: returns how many others have begun, and wait.
     """
 
-    def __init__(self, database: Database, most_requests: int) -> None:
+    def __init__(
+        self, database: Database, most_requests: int, count_waiting: Callable[[], int],
+    ) -> None:
         self._database = database
         self._most_requests = most_requests
+        self._count_waiting = count_waiting
         self._renew()
         os.register_at_fork(after_in_child=self._renew)
 
@@ -48,8 +53,10 @@ class ProcessNotes:
 
     def note(self) -> None:
         """Note the numbers of this moment."""
+        waiting = self._count_waiting()
         metrics.set_process(
-            in_flight=self._in_flight, most_requests=self._most_requests,
+            in_flight=self._in_flight - waiting, waiting=waiting,
+            most_requests=self._most_requests,
             connections=self._database.count_connections(), threads=threading.active_count())
 
     def _run(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 
-from placement_core import app
+from placement_core import app, db
 from placement_core.context import Identity
+from placement_core.http import requestlog
 from placement_core.http.apis import ApisByPath
+from placement_core.http.concurrency import ConcurrencyLimit, RequestSlots
 from placement_core.http.identity import ENVIRON_KEY
 from placement_core.http.project_share import ProjectShare
 from placement_core.placement.records import InventoryValues
@@ -19,6 +22,8 @@ _BODIES = (
     ("PUT", f"/allocations/{'0' * 8}-0000-4000-8000-{'0' * 12}"), ("POST", "/v3/limits"),
     ("POST", "/v1/leases"), ("POST", "/capacity/v1/claims"))
 
+_LISTS = ("/resource_providers", "/v3/limits", "/v1/leases", "/capacity/v1/providers")
+
 
 class TestDepth(http_base.HttpTestCase):
     def test_nested_bodies(self) -> None:
@@ -28,6 +33,52 @@ class TestDepth(http_base.HttpTestCase):
                     body = opened * depth + b"1" + closed * depth
                     response = self.ask(method, path, body)
                     self.assertEqual(400, response.status_int, (path, depth, response.text[:300]))
+
+
+class TestConfiguredDepth(http_base.HttpTestCase):
+    options = {("api", "max_request_body_depth"): 8}
+
+    def test_one_level_too_many(self) -> None:
+        for method, path in _BODIES:
+            response = self.ask(method, path, b"[" * 9 + b"]" * 9)
+            self.assertEqual(400, response.status_int, path)
+            self.assertIn("nested more than 8 levels deep", response.text, path)
+            response = self.ask(method, path, b"[" * 8 + b"]" * 8)
+            self.assertEqual(400, response.status_int, path)
+            self.assertNotIn("levels deep", response.text, path)
+
+
+class TestQueries(http_base.HttpTestCase):
+    options = {("api", "max_query_length"): 1024, ("api", "max_query_parameters"): 50}
+
+    def test_length(self) -> None:
+        for path in _LISTS:
+            response = self.ask("GET", f"{path}?{'x' * 1025}")
+            self.assertEqual(400, response.status_int, path)
+            self.assertIn("longer than 1024 characters", response.text, path)
+        self.assertEqual(200, self.ask("GET", f"/v3/limits?{'x' * 1024}").status_int)
+
+    def test_parameters(self) -> None:
+        many = "&".join(f"x{number}=" for number in range(50))
+        for path in _LISTS:
+            response = self.ask("GET", f"{path}?{many}&y=")
+            self.assertEqual(400, response.status_int, path)
+            self.assertIn("more than 50 parameters", response.text, path)
+        self.assertEqual(200, self.ask("GET", f"/v3/limits?{many}").status_int)
+
+
+class TestPages(http_base.HttpTestCase):
+    options = {("api", "max_page_size"): 1000}
+
+    def test_a_larger_limit_gets_as_many(self) -> None:
+        ctx = self.parts[0].context()
+        with db.write(ctx):
+            for number in range(1002):
+                factories.provider(ctx, f"host-{number}")
+        page = self.ask("GET", "/capacity/v1/providers?limit=5000").json
+        self.assertEqual(1000, len(page["providers"]))
+        rest = self.ask("GET", page["links"]["next"]).json
+        self.assertEqual(2, len(rest["providers"]))
 
 
 class TestGroups(http_base.HttpTestCase):
@@ -95,6 +146,27 @@ class TestAnswers(http_base.HttpTestCase):
             factories.provider(self.ctx, f"host-{number}", inventory={"VCPU": 8})
         self.assertEqual(20, len(self.find("resources=VCPU:1")))
         self.assertEqual(20, len(self.find("resources=VCPU:1&limit=1000000")))
+
+
+class TestOverload(base.TestCase):
+    """A request that finds every slot taken, and the queue full."""
+
+    def test_it_is_refused_in_the_format_of_each_api(self) -> None:
+        slots = RequestSlots(1, 0, 1.0, lambda: False)
+        limit = ConcurrencyLimit(self.fail, slots, ApisByPath(app.APIS))
+        slots.acquire()
+        for path, code in (("/usages", None), ("/v3/limits", None), ("/v1/leases", None),
+                           ("/capacity/v1/quota", "placement.overloaded")):
+            answer: list = []
+            environ = {"PATH_INFO": path, "REQUEST_METHOD": "GET"}
+            body = b"".join(limit(environ, lambda *given, answer=answer: answer.extend(given)))
+            self.assertEqual("503 Service Unavailable", answer[0])
+            self.assertEqual("2", dict(answer[1])["Retry-After"])
+            self.assertIn("application/json", dict(answer[1])["Content-Type"])
+            self.assertIn("more requests than it can answer in time", body.decode())
+            self.assertEqual("placement.overloaded", environ[requestlog.ERROR_CODE_KEY])
+            if code is not None:
+                self.assertEqual(code, json.loads(body)["errors"][0]["code"])
 
 
 class TestProjectShare(base.TestCase):

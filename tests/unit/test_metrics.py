@@ -40,7 +40,7 @@ class TestOff(MetricsTestCase):
         metrics.observe_index_refresh("usage", "load", 0.1)
         metrics.count_failed_index_refresh("usage")
         metrics.set_quota({"VCPU": metrics.QuotaFill(0.9, {80: 3})})
-        metrics.set_process(in_flight=1, most_requests=1, connections={}, threads=1)
+        metrics.set_process(in_flight=1, waiting=1, most_requests=1, connections={}, threads=1)
         metrics.set_audit(3)
         metrics.start()
         counted = scraping.numbers(scraping.shown()[1])
@@ -205,7 +205,7 @@ class TestProcesses(MetricsTestCase):
             "import sys\n"
             "from placement_core import metrics\n"
             "metrics.start()\n"
-            "metrics.set_process(in_flight=3, most_requests=8, threads=5,\n"
+            "metrics.set_process(in_flight=3, waiting=0, most_requests=8, threads=5,\n"
             "    connections={('writer', 'in_use'): 2})\n"
             "metrics.count_claim('held')\n"
             "print('noted', flush=True)\n"

@@ -18,17 +18,18 @@ class TestNotes(base.DatabaseTestCase):
         self.useFixture(fixtures.EnvironmentVariable(metrics.FOLDER_VARIABLE))
         self.useFixture(scraping.Unmeasured())
         metrics.start()
-        self.notes = process.ProcessNotes(self.database, 8)
+        self.notes = process.ProcessNotes(self.database, 8, lambda: 1)
 
     def numbers(self, name: str) -> scraping.Numbers:
         return scraping.counted(lambda: scraping.shown()[1], name)
 
     def test_requests(self) -> None:
-        for _ in range(3):
+        for _ in range(4):
             self.notes.begin_request()
         self.notes.end_request()
         self.notes.note()
         self.assertEqual({(): 2}, self.numbers("http_requests_in_flight"))
+        self.assertEqual({(): 1}, self.numbers("http_requests_waiting"))
         self.assertEqual({(): 8}, self.numbers("http_requests_limit"))
         self.assertLess(0, self.numbers("threads")[()])
 
@@ -54,7 +55,7 @@ class TestNotes(base.DatabaseTestCase):
         before = threading.enumerate()
         for number in (1, 2, 3):
             self.notes.begin_request()
-            self.until(lambda number=number: number == self.numbers(
+            self.until(lambda number=number: number - 1 == self.numbers(
                 "http_requests_in_flight")[()])
         self.assertEqual(1, len(list_threads()))
         self.useFixture(scraping.Unmeasured())

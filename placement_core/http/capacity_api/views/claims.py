@@ -43,7 +43,7 @@ def create(call: Call) -> Reply:
 
 def list_(call: Call) -> Reply:
     """Return the claims that are held, or expired not long ago."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     page_of_claims, end = claims.list_(
         call.ctx, project_id=pages.get_last(call.query, "project_id"),
         state=pages.get_last(call.query, "state"),  # type: ignore[arg-type]  # (the schema's)

@@ -29,7 +29,7 @@ class BadMarker(errors.Invalid):
 
 def list_(call: Call) -> Reply:
     """Return the compute nodes that pass every filter of the query, by cell."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     node_page = call.services.compute_nodes.list_(
         call.ctx, cell=pages.get_last(call.query, "cell"),
         named=pages.get_last(call.query, "name"),

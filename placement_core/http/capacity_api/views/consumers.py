@@ -17,7 +17,7 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the consumers that match every filter of the query, by uuid."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     size = page.size or _PAGE
     records = consumer_list.list_(
         call.ctx, project_id=pages.get_last(call.query, "project_id"),

@@ -6,9 +6,8 @@ from placement_core.http.operations import NOW, Call, Reply
 from placement_core.http.placement_api.queries import candidates as query
 from placement_core.placement.room import fits
 
-#: How many hosts are listed by default, and at most.
+#: How many hosts are listed by default.
 _PAGE = 1000
-_LARGEST_PAGE = 10_000
 
 
 def show(call: Call) -> Reply:
@@ -17,6 +16,6 @@ def show(call: Call) -> Reply:
         call.query, call.microversion, call.services.conf.placement.max_request_groups)
     request_fits = fits.find(
         call.services.index.snapshot(call.ctx), request,
-        most_hosts=min(request.limit or _PAGE, _LARGEST_PAGE),
+        most_hosts=min(request.limit or _PAGE, call.services.conf.api.max_page_size),
         exclude_reserved=call.services.host_access is not None)
     return Reply(body=request_fits, last_modified=NOW, cacheable=True)

@@ -16,7 +16,7 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the instances that pass every filter of the query, the oldest first."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     size = page.size or _PAGE
     deleted = pages.get_last(call.query, "queued_for_delete")
     records = instances.list_(

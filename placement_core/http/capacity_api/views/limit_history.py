@@ -16,7 +16,7 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the changes that pass every filter of the query, the newest first."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     size = page.size or _PAGE
     filters = {name: call.query[name][-1] for name in HISTORY_FIELDS if name in call.query}
     changes = history.list_(

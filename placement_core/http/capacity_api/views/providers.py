@@ -17,7 +17,7 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the providers that match every filter of the query, by uuid."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     size = page.size or _PAGE
     providers = provider_list.list_(
         call.ctx, in_tree=pages.get_last(call.query, "in_tree"),

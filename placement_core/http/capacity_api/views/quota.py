@@ -36,7 +36,7 @@ Document = dict[str, Any]
 
 def list_(call: Call) -> Reply:
     """Return the quota of all projects that the caller sees."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     overview = call.services.overviews.make(
         call.ctx, visibility.list_visible(call, _get_visibility(call)))
     ids = overview.project_ids

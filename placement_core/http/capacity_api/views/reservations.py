@@ -46,7 +46,7 @@ def timeline(call: Call) -> Reply:
     end_at = _parse_time(call, "end") or start_at + _YEAR
     if not start_at < end_at:
         raise InvalidLease("end must be later than start.", "end")
-    size = min(pages.parse_page(call.query).size or _STEPS, _STEPS)
+    size = min(call.parse_page().size or _STEPS, _STEPS)
     free = call.services.leases.timeline(call.ctx, Window(start_at, end_at))
     steps = free.steps
     next_url = None
@@ -76,7 +76,7 @@ def next_fit(call: Call) -> Reply:
 
 def list_history(call: Call) -> Reply:
     """Return who held which hosts, from when to when."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     size = page.size or _PAGE
     rows = history.page(
         call.ctx, project_id=pages.get_last(call.query, "project_id"),
@@ -90,7 +90,7 @@ def list_history(call: Call) -> Reply:
 
 def list_notices(call: Call) -> Reply:
     """Return what was done to leases, the oldest first; a next page may come later."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     after = int(page.marker or 0)
     notices = notifications.page(
         call.ctx, after=after, project_id=pages.get_last(call.query, "project_id"),

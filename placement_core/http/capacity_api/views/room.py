@@ -48,7 +48,7 @@ def _read_page(
     call: Call, by: GroupedBy, path: str
 ) -> tuple[Sequence[GroupRoom], dict[str, str | None]]:
     """Return a page of groups, and its links."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     size = page.size or _PAGE
     groups = call.services.room.list_groups(
         call.ctx, by, _parse_filter(call), marker=page.marker, limit=size + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from placement_core.http import pages
 from placement_core.http.operations import NOW, Call, Reply
 from placement_core.placement.room import stranded
 
@@ -14,6 +13,6 @@ def show(call: Call) -> Reply:
     """Return what no usual request can use, by cause, and the hosts that lose most."""
     stranded_room = stranded.find(
         call.services.index.snapshot(call.ctx), call.services.shapes,
-        most_hosts=pages.parse_page(call.query).size or _PAGE,
+        most_hosts=call.parse_page().size or _PAGE,
         exclude_reserved=call.services.host_access is not None)
     return Reply(body=stranded_room, last_modified=NOW, cacheable=True)

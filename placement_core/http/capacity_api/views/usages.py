@@ -13,7 +13,7 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return what projects use that use anything, by their ids."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     usage_page = usage_list.list_(call.ctx, marker=page.marker, limit=page.size or _PAGE)
     return Reply(body={
         "usages": [{"project_id": usage.project_id, "consumer_count": usage.consumer_count,

@@ -23,7 +23,7 @@ _PAGE = 1000
 
 def list_(call: Call) -> Reply:
     """Return the users' limits that pass every filter of the query."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     size = page.size or _PAGE
     limits = users.list_(
         call.ctx, queries.parse_filters(call.query, USER_LIMIT_FIELDS),

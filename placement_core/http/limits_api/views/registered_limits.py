@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from placement_core.http import pages
 from placement_core.http.limits_api import queries, representations
 from placement_core.http.operations import Call, Reply
 from placement_core.limits import registered
@@ -11,7 +10,7 @@ from placement_core.limits.records import RegisteredLimit
 
 def list_(call: Call) -> Reply:
     """Return the registered limits that pass every filter of the query."""
-    page = pages.parse_page(call.query)
+    page = call.parse_page()
     records = registered.list_(
         call.ctx, queries.parse_filters(call.query, queries.REGISTERED_FIELDS),
         marker=page.marker, limit=page.size_to_read)

@@ -1,0 +1,124 @@
+"""Slots of concurrent requests, and the queue before them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import fixtures
+
+from placement_core.http import concurrency
+from tests import base
+
+_LONG = 60.0
+
+
+class SlotsTestCase(base.TestCase):
+    def make(
+        self, most: int = 1, most_waiting: int = 10, wait_seconds: float = _LONG, *,
+        is_troubled: bool = False,
+    ) -> concurrency.RequestSlots:
+        return concurrency.RequestSlots(
+            most, most_waiting, wait_seconds, lambda: is_troubled)
+
+    def wait_for_slot(
+        self, slots: concurrency.RequestSlots, outcomes: list[tuple[str, bool]], name: str
+    ) -> threading.Thread:
+        """Wait for a slot in another thread, which is in the queue when this returns."""
+        before = slots.count_waiting()
+        thread = threading.Thread(
+            target=lambda: outcomes.append((name, slots.acquire())), daemon=True)
+        thread.start()
+        deadline = time.monotonic() + 20
+        while slots.count_waiting() == before:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.001)
+        return thread
+
+
+class TestQueue(SlotsTestCase):
+    def test_free_slots(self) -> None:
+        slots = self.make(2, 0)
+        self.assertTrue(slots.acquire())
+        self.assertTrue(slots.acquire())
+        self.assertFalse(slots.acquire())
+        slots.release()
+        self.assertTrue(slots.acquire())
+
+    def test_first_come_first_served(self) -> None:
+        slots = self.make()
+        slots.acquire()
+        outcomes: list[tuple[str, bool]] = []
+        threads = [self.wait_for_slot(slots, outcomes, name) for name in "abc"]
+        for thread in threads:
+            # A slot is handed over: whoever comes at this moment does not overtake.
+            slots.release()
+            thread.join(20)
+        self.assertEqual([("a", True), ("b", True), ("c", True)], outcomes)
+        self.assertEqual(0, slots.count_waiting())
+
+    def test_as_many_wait_as_may(self) -> None:
+        slots = self.make(most_waiting=2)
+        slots.acquire()
+        outcomes: list[tuple[str, bool]] = []
+        threads = [self.wait_for_slot(slots, outcomes, name) for name in "ab"]
+        self.assertFalse(slots.acquire())
+        slots.release()
+        threads[0].join(20)
+        # There is room in the queue again.
+        threads.append(self.wait_for_slot(slots, outcomes, "c"))
+        for thread in threads[1:]:
+            slots.release()
+            thread.join(20)
+        self.assertEqual([("a", True), ("b", True), ("c", True)], outcomes)
+
+    def test_each_slot_comes_back(self) -> None:
+        """Whether waiters get one, give up, or both at the same moment."""
+        slots = self.make(2, 50, 0.002)
+        working, most = threading.Semaphore(2), []
+
+        def use() -> None:
+            for _ in range(100):
+                if slots.acquire():
+                    most.append(working.acquire(blocking=False))
+                    time.sleep(0.001)
+                    working.release()
+                    slots.release()
+
+        threads = [threading.Thread(target=use) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({True}, set(most))
+        self.assertEqual(0, slots.count_waiting())
+        self.assertEqual([True, True, False], [slots.acquire() for _ in range(3)])
+
+
+class TestPatience(SlotsTestCase):
+    def test_it_ends(self) -> None:
+        slots = self.make(wait_seconds=0.1)
+        slots.acquire()
+        self.assertFalse(slots.acquire())
+        self.assertEqual(0, slots.count_waiting())
+        slots.release()
+        self.assertTrue(slots.acquire())
+
+    def test_overload(self) -> None:
+        """There is less of it when no slot has been free for as long as it lasts."""
+        slots = self.make(wait_seconds=1.0)
+        slots.acquire()
+        self.assertEqual(1.0, slots.compute_patience(time.monotonic()))
+        self.assertFalse(slots.acquire())
+        self.assertAlmostEqual(0.2, slots.compute_patience(time.monotonic()))
+        slots.release()
+        slots.acquire()
+        self.assertEqual(1.0, slots.compute_patience(time.monotonic()))
+
+    def test_trouble(self) -> None:
+        """Nobody waits long for a database that does not answer."""
+        self.useFixture(fixtures.MonkeyPatch(
+            f"{concurrency.__name__}._PATIENCE_SECONDS", 0.05))
+        slots = self.make(is_troubled=True)
+        slots.acquire()
+        self.assertFalse(slots.acquire())
