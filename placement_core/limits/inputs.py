@@ -18,6 +18,8 @@ from placement_core.limits import errors
 SMALLEST, GREATEST = -1, 2147483647
 _LONGEST_TEXT = 255
 _LONGEST_ID = 64
+#: In bytes of UTF-8: what MySQL's TEXT holds.
+_LONGEST_DESCRIPTION = 65535
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,23 +86,31 @@ def parse_resource_name(item: Mapping[str, Any]) -> str:
 
 def parse_description(item: Mapping[str, Any]) -> str | None:
     """Return an item's description; it may be missing, null or empty."""
-    if item.get("description") is None:
+    text = item.get("description")
+    if text is None:
         return None
-    return parse_text(item, "description", shortest=0)
-
-
-def parse_text(
-    item: Mapping[str, Any], field: str, *, shortest: int = 1, longest: int = _LONGEST_TEXT
-) -> str:
-    """Return a field that has to be text whose length is within bounds."""
-    text = item.get(field)
-    if (not isinstance(text, str) or not shortest <= len(text) <= longest
-            or not texts.is_storable(text)):
+    if (not isinstance(text, str) or not texts.is_storable(text)
+            or len(text.encode()) > _LONGEST_DESCRIPTION):
         raise errors.InvalidLimit(
-            field, f"expected a text of {shortest} to {longest} characters, without NUL")
+            "description",
+            f"expected a text of at most {_LONGEST_DESCRIPTION} bytes, without NUL")
     return text
 
 
-def new_id() -> str:
-    """Return the id of a new limit."""
-    return uuid.uuid4().hex
+def parse_text(
+    item: Mapping[str, Any], field: str, *, longest: int = _LONGEST_TEXT
+) -> str:
+    """Return a field that has to be text whose length is within bounds."""
+    text = item.get(field)
+    if (not isinstance(text, str) or not 1 <= len(text) <= longest
+            or not texts.is_storable(text)):
+        raise errors.InvalidLimit(
+            field, f"expected a text of 1 to {longest} characters, without NUL")
+    return text
+
+
+def parse_id(item: Mapping[str, Any]) -> str:
+    """Return the id of a new limit: a random one, unless the item has one."""
+    if item.get("id") is None:
+        return uuid.uuid4().hex
+    return parse_text(item, "id", longest=_LONGEST_ID)

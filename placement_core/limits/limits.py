@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exception
 
 from placement_core import db
 from placement_core.context import Context
@@ -62,6 +63,7 @@ class _NewLimit:
     :ivar what: how the item names its node: ``project`` or ``domain``.
     """
 
+    id: str
     key: inputs.Key
     what: str
     node_id: str
@@ -92,7 +94,8 @@ def create_many(
     in the list.
 
     :param items: project_id or domain_id, service_id, resource_name,
-        resource_limit; may have region_id, description. A project_id may name a domain.
+        resource_limit; may have region_id, description, and the id of a limit that is copied.
+        A project_id may name a domain.
     :raises errors.InvalidLimit: an item is invalid.
     :raises errors.UnknownLimitReference: a service, region, project or domain does not exist.
     :raises errors.NoRegisteredLimit: its resource was never registered.
@@ -102,8 +105,9 @@ def create_many(
     if not items:
         return []
     new_limits = [
-        _NewLimit(inputs.parse_key(item), *inputs.parse_node(item),
-                inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
+        _NewLimit(
+            inputs.parse_id(item), inputs.parse_key(item), *inputs.parse_node(item),
+            inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
         for item in items]
     keys = [new.key for new in new_limits]
 
@@ -255,18 +259,22 @@ def _refuse_duplicates(session: Session, identities: Sequence[tuple[int, str]]) 
 def _insert(
     session: Session, limits: Sequence[Limit], identities: Sequence[tuple[int, str]]
 ) -> None:
-    session.execute(_INSERT, [
-        {
-            "uuid": limit.id, "registered_limit_id": registered_id, "node_id": node_id,
-            "is_domain": limit.domain_id is not None, "resource_limit": limit.resource_limit,
-            "description": limit.description,
-        }
-        for limit, (registered_id, node_id) in zip(limits, identities, strict=True)])
+    try:
+        session.execute(_INSERT, [
+            {
+                "uuid": limit.id, "registered_limit_id": registered_id, "node_id": node_id,
+                "is_domain": limit.domain_id is not None, "resource_limit": limit.resource_limit,
+                "description": limit.description,
+            }
+            for limit, (registered_id, node_id) in zip(limits, identities, strict=True)])
+    except db_exception.DBDuplicateEntry:
+        # The id of a copied limit is taken.
+        raise errors.DuplicateLimit("limit") from None
 
 
 def _record(new: _NewLimit, node: Node) -> Limit:
     return Limit(
-        inputs.new_id(), None if node.is_domain else node.id, node.id if node.is_domain else None,
+        new.id, None if node.is_domain else node.id, node.id if node.is_domain else None,
         new.key.service_id, new.key.region_id, new.key.resource_name, new.value,
         new.description)
 

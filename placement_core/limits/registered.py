@@ -52,7 +52,8 @@ def create_many(
 ) -> list[RegisteredLimit]:
     """Register resources, all or nothing; return them in the order of the items.
 
-    :param items: service_id, resource_name, default_limit; may have region_id, description.
+    :param items: service_id, resource_name, default_limit; may have region_id, description,
+        and the id of a limit that is copied.
     :raises errors.InvalidLimit: an item is invalid.
     :raises errors.UnknownLimitReference: a service or region does not exist.
     :raises errors.DuplicateLimit: a resource is registered already, or is there twice.
@@ -206,7 +207,7 @@ def parse(item: Mapping[str, Any]) -> RegisteredLimit:
     """
     key = inputs.parse_key(item)
     return RegisteredLimit(
-        inputs.new_id(), key.service_id, key.region_id, key.resource_name,
+        inputs.parse_id(item), key.service_id, key.region_id, key.resource_name,
         inputs.parse_value(item, "default_limit"), inputs.parse_description(item))
 
 

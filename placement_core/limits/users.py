@@ -190,7 +190,7 @@ def _insert(
 def _record(item: Mapping[str, Any]) -> UserLimit:
     key = inputs.parse_key(item)
     return UserLimit(
-        inputs.new_id(), inputs.parse_project_id(item), inputs.parse_text(item, "user_id"),
+        inputs.parse_id(item), inputs.parse_project_id(item), inputs.parse_text(item, "user_id"),
         key.service_id, key.region_id, key.resource_name,
         inputs.parse_value(item, "resource_limit"), inputs.parse_description(item))
 

@@ -9,5 +9,6 @@ from placement_core.limits import tables as limit_tables  # noqa: F401  (registe
 from placement_core.placement import tables as placement_tables  # noqa: F401  (registers)
 from placement_core.quota import tables as quota_tables  # noqa: F401  (registers)
 from placement_core.reservations import tables as reservation_tables  # noqa: F401  (registers)
+from placement_core.takeover import tables as takeover_tables  # noqa: F401  (registers)
 
 __all__ = ["metadata"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -37,6 +39,31 @@ def add_column(on: operations.Operations, table: str, column: sa.Column[Any]) ->
     """Add a column to a table unless it has it."""
     if column.name not in {each["name"] for each in sa.inspect(on.get_bind()).get_columns(table)}:
         on.add_column(table, column)
+
+
+def widen_columns(
+    on: operations.Operations, table: str, wider: Mapping[str, sa.types.TypeEngine[str]]
+) -> None:
+    """Let columns of a table hold longer texts, unless they do already.
+
+    :param wider: {column: its new type}: a longer ``String``, or ``Text``.
+    """
+    present = {column["name"]: column for column in sa.inspect(on.get_bind()).get_columns(table)}
+    narrow = {name: type_ for name, type_ in wider.items()
+              if _length(present[name]["type"]) < _length(type_)}
+    if not narrow:
+        return
+    # SQLite cannot change a column: Alembic copies the table there.
+    with on.batch_alter_table(table) as batch:
+        for name, type_ in narrow.items():
+            batch.alter_column(
+                name, type_=type_, existing_type=present[name]["type"],
+                existing_nullable=present[name]["nullable"])
+
+
+def _length(type_: sa.types.TypeEngine[Any]) -> float:
+    length: int | None = getattr(type_, "length", None)
+    return math.inf if length is None else length
 
 
 def create_index(

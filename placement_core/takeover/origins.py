@@ -1,0 +1,43 @@
+"""Remember which of our records were copied from which source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import sqlalchemy as sa
+
+from placement_core import db
+from placement_core.context import Context
+from placement_core.db import Session
+from placement_core.takeover import tables
+
+_copied = tables.copied_records
+
+_OF_SOURCE = sa.select(_copied.c.kind, _copied.c.record_id).where(
+    _copied.c.source == sa.bindparam("of_source"))
+_INSERT = sa.insert(_copied).inline()
+_DELETE = sa.delete(_copied).where(
+    _copied.c.source == sa.bindparam("of_source"), _copied.c.kind == sa.bindparam("of_kind"),
+    _copied.c.record_id == sa.bindparam("of_record"))
+
+
+@db.retry_writes
+def list_copied(ctx: Context, source: str, kinds: Sequence[str]) -> Mapping[str, set[str]]:
+    """Return the ids of what was copied from a source: {kind: ids}, in the order of kinds."""
+    copied: dict[str, set[str]] = {kind: set() for kind in kinds}
+    with db.read_once(ctx) as session:
+        for row in session.execute(_OF_SOURCE, {"of_source": source}):
+            copied.setdefault(row.kind, set()).add(row.record_id)
+    return copied
+
+
+def remember(session: Session, source: str, kind: str, ids: Iterable[str]) -> None:
+    """Record that records came from a source, in the transaction that made them."""
+    rows = [{"source": source, "kind": kind, "record_id": id_} for id_ in ids]
+    if rows:
+        session.execute(_INSERT, rows)
+
+
+def forget(session: Session, source: str, kind: str, id_: str) -> None:
+    """Record that a record of a source is not here any more."""
+    session.execute(_DELETE, {"of_source": source, "of_kind": kind, "of_record": id_})

@@ -1,0 +1,73 @@
+"""What a source has, and how it compares with ours."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: The fields of a record, by name.
+Fields = Mapping[str, Any]
+
+
+class Outcome(enum.StrEnum):
+    """What a copy makes, or would make, of a record of a source."""
+
+    #: Ours lacks it.
+    CREATE = "create"
+    #: Ours has other values.
+    UPDATE = "update"
+    EQUAL = "equal"
+    #: It was copied, and the source does not have it any more.
+    GONE = "gone"
+    #: It was gone, and is deleted here, too.
+    PRUNED = "pruned"
+    #: It means nothing in the source either.
+    SKIPPED = "skipped"
+    #: It cannot be copied as it is.
+    REFUSED = "refused"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """A record of a source that is to be ours.
+
+    :ivar kind: such as ``project``.
+    :ivar name: what people call it.
+    """
+
+    kind: str
+    id: str
+    name: str
+    fields: Fields
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Item:
+    """A record of a source, and what becomes of it.
+
+    :ivar reason: why, if it is skipped or refused.
+    :ivar differences: {field: (ours, the source's)}, if it is updated.
+    :ivar record: what is to be ours; None if nothing is.
+    """
+
+    kind: str
+    id: str
+    name: str
+    outcome: Outcome
+    reason: str = ""
+    differences: Mapping[str, tuple[Any, Any]] = dataclasses.field(default_factory=dict)
+    record: Record | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Contents:
+    """All of a source, in the order in which it can be copied.
+
+    :ivar records: what is to be ours.
+    :ivar left: what is not: skipped or refused.
+    """
+
+    records: Sequence[Record]
+    left: Sequence[Item]

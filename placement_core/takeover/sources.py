@@ -1,0 +1,73 @@
+"""Opens the database of another service: read-only, one snapshot, a schema that is known."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Collection, Iterator
+
+import sqlalchemy as sa
+
+from placement_core import errors
+from placement_core.masking import mask_text, mask_url
+from placement_core.takeover.errors import UnknownSchema
+from placement_core.takeover.records import Contents
+
+#: Our drivers, for URLs that name none or those of the other services.
+_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "sqlite": "sqlite"}
+#: How a transaction begins that only reads, and sees one moment.
+_SNAPSHOTS = {
+    "postgresql": ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",),
+    "mysql": ("ROLLBACK", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+              "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"),
+    "sqlite": ("PRAGMA query_only = on", "BEGIN"),
+}
+_VERSIONS = sa.select(sa.column("version_num")).select_from(sa.table("alembic_version"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """A kind of source.
+
+    :ivar name: what its service is called on the command line.
+    :ivar schema: the Alembic revisions of its schema that are known.
+    :ivar read: reads all of it.
+    """
+
+    name: str
+    schema: Collection[str]
+    read: Callable[[sa.Connection], Contents]
+
+
+def read(source: Source, url: str) -> Contents:
+    """Return all that a source has, as of one moment; nothing in it is changed.
+
+    :param url: of its database, as its own configuration has it.
+    :raises errors.ConfigurationError: the database cannot be read, or has another schema.
+    """
+    with _open(source.name, url) as connection:
+        versions = (set(connection.scalars(_VERSIONS))
+                    if sa.inspect(connection).has_table("alembic_version") else set())
+        if versions != set(source.schema):
+            raise UnknownSchema(source.name, versions, source.schema)
+        return source.read(connection)
+
+
+@contextlib.contextmanager
+def _open(name: str, url: str) -> Iterator[sa.Connection]:
+    try:
+        parsed = sa.make_url(url)
+        backend = parsed.get_backend_name()
+        if backend not in _DRIVERS:
+            raise errors.ConfigurationError(
+                f"{name}: the URL {mask_url(url)} is not one of {', '.join(_DRIVERS)}")
+        engine = sa.create_engine(
+            parsed.set(drivername=_DRIVERS[backend]), poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            for statement in _SNAPSHOTS[backend]:
+                connection.exec_driver_sql(statement)
+            yield connection
+    except sa.exc.SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        raise errors.ConfigurationError(
+            f"{name}: {mask_url(url)} cannot be read: {mask_text(reason)}") from error

@@ -1,0 +1,167 @@
+"""``placement-core migrate …``: a real Keystone's catalog and limits become ours."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import json
+import pathlib
+import shutil
+
+import fixtures
+import sqlalchemy as sa
+import testtools
+
+from tests import keystone_service
+from tests.functional.cli import test_commands
+
+
+class _Cloud:
+    """A Keystone with a service, two projects, a registered limit and a limit."""
+
+    def __init__(self) -> None:
+        # The options make it another one than that of other tests.
+        keystone = keystone_service.shared("# the source of migrations\n")
+        self.database = keystone.folder / "keystone.sqlite"
+        self._admin = keystone_service.admin(keystone)
+        self.service = self._admin.make(
+            "services", name="nova", type="compute", description="Compute")["id"]
+        self._admin.make("endpoints", service_id=self.service, interface="public",
+                         region_id="RegionOne", url="http://nova")
+        domain = self._admin.make("domains", name="sales")["id"]
+        self.parent = self._admin.make("projects", name="shop", domain_id=domain)["id"]
+        self.child = self._admin.make(
+            "projects", name="web", domain_id=domain, parent_id=self.parent,
+            enabled=False)["id"]
+        self.registered = self._make_limit(
+            "registered_limits", default_limit=10, description="d" * 200)
+        self.limit = self._make_limit("limits", project_id=self.child, resource_limit=5)
+
+    def _make_limit(self, collection: str, **values: object) -> str:
+        made = self._admin.make(
+            collection, service_id=self.service, region_id="RegionOne",
+            resource_name="class:VCPU", **values)
+        return str(made["id"])
+
+
+_make_cloud = functools.cache(_Cloud)
+
+
+@testtools.skipUnless(keystone_service.INSTALLED, "Keystone is not installed")
+class TestMigrateFromKeystone(test_commands.CommandTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = _make_cloud()
+        self.source = pathlib.Path(self.useFixture(fixtures.TempDir()).path, "keystone.sqlite")
+        shutil.copy(self.cloud.database, self.source)
+        self.database = f"sqlite:///{self.source}"
+        self.run_command("db", "sync")
+
+    def change_keystone(self, *statements: str) -> None:
+        engine = sa.create_engine(self.database)
+        with engine.begin() as connection:
+            for statement in statements:
+                connection.execute(sa.text(statement))
+        engine.dispose()
+
+    def migrate(self, *arguments: str, code: int = 0) -> list[dict]:
+        command, *options = arguments
+        return json.loads(self.run_command(
+            "migrate", command, "--from", f"keystone={self.database}", *options, "-f", "json",
+            code=code))
+
+    def count(self, rows: list[dict]) -> dict[str, int]:
+        return dict(collections.Counter(row["outcome"] for row in rows))
+
+    def test_copy(self) -> None:
+        found = self.migrate("check")
+        self.assertEqual({"create"}, {row["outcome"] for row in found})
+        self.assertEqual(found, self.migrate("copy"), "nothing is written without --execute")
+        self.assertEqual(found, self.migrate("copy", "--execute"))
+        again = self.migrate("copy", "--execute")
+        self.assertEqual({"equal": len(found)}, self.count(again))
+        self.assertEqual([], self.migrate("diff"))
+        [limit] = json.loads(self.run_command("limits", "list", "-f", "json"))
+        self.assertEqual((self.cloud.limit, 5), (limit["id"], limit["limit"]))
+
+    def test_changes_of_keystone_follow(self) -> None:
+        self.migrate("copy", "--execute")
+        self.change_keystone(
+            f"UPDATE project SET name = 'store' WHERE id = '{self.cloud.parent}'",
+            f"UPDATE \"limit\" SET resource_limit = 6 WHERE id = '{self.cloud.limit}'")
+        [limit, project] = sorted(self.migrate("diff", code=1), key=lambda row: row["kind"])
+        self.assertEqual(("limit", "different", "resource_limit: 5 here, 6 there"),
+                         (limit["kind"], limit["difference"], limit["details"]))
+        self.assertEqual("name: 'shop' here, 'store' there", project["details"])
+        self.assertEqual(2, self.count(self.migrate("copy", "--execute"))["update"])
+        self.assertEqual([], self.migrate("diff"))
+
+    def test_what_is_gone_stays_unless_it_is_pruned(self) -> None:
+        self.migrate("copy", "--execute")
+        self.change_keystone(f"DELETE FROM \"limit\" WHERE id = '{self.cloud.limit}'",
+                             f"DELETE FROM project WHERE id = '{self.cloud.child}'")
+        gone = [row for row in self.migrate("check", code=1) if row["outcome"] == "gone"]
+        self.assertEqual([("limit", self.cloud.limit), ("project", self.cloud.child)],
+                         [(row["kind"], row["id"]) for row in gone])
+        self.migrate("copy", "--execute", code=1)
+        self.assertEqual(["extra", "extra"],
+                         [row["difference"] for row in self.migrate("diff", code=1)])
+        self.assertEqual(
+            2, self.count(self.migrate("copy", "--execute", "--prune"))["pruned"])
+        self.assertEqual([], self.migrate("diff"))
+
+    def test_what_was_here_before_is_not_gone(self) -> None:
+        self.run_command("catalog", "domain", "add", "ours")
+        self.migrate("copy", "--execute", "--prune")
+        [extra] = self.migrate("diff", code=1)
+        self.assertEqual(("domain", "extra"), (extra["kind"], extra["difference"]))
+
+    def test_oddities_are_named(self) -> None:
+        self.change_keystone(
+            "INSERT INTO registered_limit (id, service_id, region_id, resource_name, "
+            f"default_limit) VALUES ('twin', '{self.cloud.service}', 'RegionOne', "
+            "'class:VCPU', 99)",
+            'INSERT INTO "limit" (id, project_id, resource_limit, registered_limit_id) '
+            f"VALUES ('ghost', 'deleted', 3, '{self.cloud.registered}')")
+        left = {row["id"]: (row["outcome"], row["details"]) for row in self.migrate(
+            "copy", "--execute", code=2) if row["outcome"] in ("refused", "skipped")}
+        self.assertEqual({
+            "twin": ("refused", f"{self.cloud.registered} is for the same resource, and older: "
+                     "Keystone answers from that"),
+            "ghost": ("skipped", "its project deleted was deleted"),
+        }, left)
+        self.assertEqual([], self.migrate("diff"))
+
+    def test_a_name_that_is_taken_here(self) -> None:
+        self.run_command("catalog", "domain", "add", "sales", "--id", "a" * 32)
+        refused = {row["kind"]: row["details"] for row in self.migrate(
+            "copy", "--execute", code=2) if row["outcome"] == "refused"}
+        self.assertIn("sales", refused["domain"])
+        self.assertIn("project", refused, "of a domain that is not here")
+
+    def test_for_people_it_counts_and_names_what_to_look_at(self) -> None:
+        printed = self.run_command("migrate", "check", "--from", f"keystone={self.database}")
+        self.assertRegex(printed, r"projects +3 create\n")
+        self.assertNotIn(self.cloud.child, printed)
+
+    def test_an_unknown_schema(self) -> None:
+        self.change_keystone("UPDATE alembic_version SET version_num = 'new' "
+                             "WHERE version_num = '742c857f1dfb'")
+        self.run_command(
+            "migrate", "check", "--from", f"keystone={self.database}", code=255)
+        self.assertEqual(
+            "keystone: the database has the schema c88cdce8f248 with new; this version knows "
+            "742c857f1dfb with c88cdce8f248\n", self.stderr)
+
+    def test_a_database_that_is_not_there(self) -> None:
+        self.run_command(
+            "migrate", "check", "--from", "keystone=postgresql://nobody:secret@127.0.0.1:1/none",
+            code=255)
+        self.assertIn("keystone: postgresql://", self.stderr)
+        self.assertNotIn("secret", self.stderr)
+        self.assertEqual(1, self.stderr.count("\n"))
+
+    def test_the_source_is_only_read(self) -> None:
+        before = self.source.read_bytes()
+        self.migrate("copy", "--execute")
+        self.assertEqual(before, self.source.read_bytes())
