@@ -75,15 +75,33 @@ class TestContractions(base.TestCase):
             "ALTER TABLE t ADD COLUMN b INTEGER",
             "ALTER TABLE t ADD COLUMN c INTEGER NOT NULL DEFAULT 0"))
 
+    def test_longer_texts(self) -> None:
+        make, drop = "CREATE TABLE u (a {})", "DROP TABLE u"
+        for old, new, problems in (
+                ("VARCHAR(32)", "VARCHAR(64)", []),
+                ("VARCHAR(32)", "TEXT", []),
+                ("VARCHAR(64)", "VARCHAR(32)", ["u.a became VARCHAR(32), was VARCHAR(64)"]),
+                ("TEXT", "VARCHAR(64)", ["u.a became VARCHAR(64), was TEXT"]),
+                ("VARCHAR(32)", "INTEGER", ["u.a became INTEGER, was VARCHAR(32)"])):
+            self.assertEqual(problems, self.find(
+                drop, make.format(new), first=make.format(old)), (old, new))
+
     def test_what_is_not_used_any_more(self) -> None:
         self.assertEqual([], self.find("ALTER TABLE t DROP COLUMN a", contracted={"t.a"}))
         self.assertEqual([], self.find("DROP TABLE t", contracted={"t"}))
 
-    def find(self, *statements: str, contracted: Collection[str] = ()) -> list[str]:
-        """Return what is found when statements change a table ``t``."""
+    def find(
+        self, *statements: str, contracted: Collection[str] = (), first: str = ""
+    ) -> list[str]:
+        """Return what is found when statements change a table ``t``.
+
+        :param first: makes another table before.
+        """
         engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool)
         with engine.connect() as connection:
             connection.exec_driver_sql("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)")
+            if first:
+                connection.exec_driver_sql(first)
             before = sa.inspect(connection).get_multi_columns()
             rules = read_rules(connection)
             for statement in statements:
@@ -129,8 +147,15 @@ def _find_changes(
         return
     if old["nullable"] and not new["nullable"]:
         yield f"{name} became NOT NULL"
-    if str(old["type"]) != str(new["type"]):
+    if str(old["type"]) != str(new["type"]) and not _holds_more(new["type"], old["type"]):
         yield f"{name} became {new['type']}, was {old['type']}"
+
+
+def _holds_more(new: sa.types.TypeEngine[Any], old: sa.types.TypeEngine[Any]) -> bool:
+    """Say whether one type is the other for longer texts."""
+    return (isinstance(new, sa.String) and isinstance(old, sa.String)
+            and new.collation == old.collation and old.length is not None
+            and (new.length is None or new.length >= old.length))
 
 
 def read_rules(connection: sa.Connection) -> dict[str, set[Any]]:
