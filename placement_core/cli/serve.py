@@ -100,7 +100,7 @@ class Serve(base.Command):
             _refuse_public_noauth(options, host)
         if not (parsed_args.allow_insecure or parsed_args.behind_proxy):
             _refuse_without_proxy(host)
-        listener = _bind(host, port)
+        listeners = _bind(host, port, parsed_args.workers)
         database_url = _prepare(options, self.say)
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         workers = parsed_args.workers
@@ -108,8 +108,8 @@ class Serve(base.Command):
         files, folders = config_options.get_config_sources(self.app_args, parsed_args)
         server = web_server.WebServer(
             # names the application; ``_load_application`` makes it
-            __name__, listener, workers=workers,
-            threads=_count_threads(options, parsed_args.threads), stop_seconds=stop_seconds,
+            __name__, listeners, threads=_count_threads(options, parsed_args.threads),
+            stop_seconds=stop_seconds,
             check_reload=functools.partial(_check_anew, files, folders))
         line = (
             f"placement-core serves on {url} ({workers} worker{'s'[:workers > 1]} of "
@@ -276,12 +276,23 @@ def _refuse_without_proxy(host: str) -> None:
             "that reaches this address, or with --allow-insecure")
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    """Bind the socket of all workers: one that cannot would only say so in its log."""
+def _bind(host: str, port: int, count: int) -> list[socket.socket]:
+    """Bind sockets to one address: a worker that cannot would only say so in its log.
+
+    The kernel spreads connections over those that listen (SO_REUSEPORT).
+    """
+    # Without it: another service's may have it, too.
+    with _bind_one(host, port, reuse_port=False):
+        pass
+    return [_bind_one(host, port, reuse_port=True) for _ in range(count)]
+
+
+def _bind_one(host: str, port: int, *, reuse_port: bool) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, reuse_port)
     try:
         listener.bind(address)
     except OSError as error:

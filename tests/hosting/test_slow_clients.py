@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import fixtures
 
-from placement_core.cli import serve
+from placement_core.cli import web_server
 from tests import base, serving
 from tests.functional.migrations import bare
 
@@ -83,11 +83,11 @@ class TestServe(SlowClientsTestCase):
         """More connections than a worker has are idle, or never finish a head."""
         started = time.monotonic()
         unfinished = [self.connect(b"GET / HTTP/1.1\r\nHost: ") for _ in range(50)]
-        idle = [self.connect() for _ in range(serve._CONNECTIONS + 50)]
-        kept = 2 * serve._HEAD_SECONDS
+        idle = [self.connect() for _ in range(web_server._CONNECTIONS + 50)]
+        kept = 2 * web_server.HEAD_SECONDS
         self.assertEqual(200, self.status("/healthcheck", 2 * kept))
         self.assertEqual(200, self.status("/resource_providers", 30))
-        self.assertGreater(time.monotonic() - started, serve._HEAD_SECONDS / 2)
+        self.assertGreater(time.monotonic() - started, web_server.HEAD_SECONDS / 2)
         self.assert_closed(unfinished + idle, 2 * kept)
 
     def test_bodies_have_none(self) -> None:
