@@ -4,29 +4,81 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from placement_core import services as service_parts
+from placement_core import errors, services as service_parts
 from placement_core.cli import base
 from placement_core.context import Context
-from placement_core.takeover import copying, keystone, sources, targets
+from placement_core.takeover import copying, keystone, nova_quotas, records, sources, targets
 from placement_core.takeover.errors import NowhereToCopy
-from placement_core.takeover.records import Item, Outcome
+from placement_core.takeover.records import Contents, Item, Outcome, Record, Surroundings
 from placement_core.takeover.sources import Source
 from placement_core.takeover.targets import Target
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[object, ...]]]
 
-#: What can be taken over, by the name of the service that has it.
-_SOURCES: Mapping[str, Source] = {
-    "keystone": Source("keystone", keystone.SCHEMA, keystone.read),
-}
+
+
+def _make_keystone(_conf: str | None) -> Source:
+    return Source("keystone", keystone.KINDS, keystone.SCHEMA, keystone.read)
+
+
+def _make_nova_api(conf: str | None) -> Source:
+    return Source("nova-api", nova_quotas.KINDS, nova_quotas.SCHEMA, functools.partial(
+        nova_quotas.read, defaults=nova_quotas.read_defaults(conf)))
+
+
+#: What can be taken over, by the name of the service that has it: makes the source, with the path
+#: of the service's configuration, if it is given.
+_SOURCES: Mapping[str, Callable[[str | None], Source]] = {
+    "keystone": _make_keystone, "nova-api": _make_nova_api}
 _EQUAL, _WARNINGS, _BLOCKERS = 0, 1, 2
 #: What people are to look at one by one.
 _NOTEWORTHY = (Outcome.UPDATE, Outcome.GONE, Outcome.PRUNED, Outcome.SKIPPED, Outcome.REFUSED)
 _DIFFERENCES = {
     Outcome.CREATE: "missing", Outcome.UPDATE: "different", Outcome.GONE: "extra"}
 _COLUMNS = ("kind", "id", "name", "outcome", "details")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Here:
+    """Where records go.
+
+    :ivar targets: in the order in which records are copied.
+    """
+
+    parts: service_parts.Services
+    ctx: Context
+    targets: Sequence[Target]
+
+    def list_targets(self, source: Source) -> list[Target]:
+        """Return where the records of a source go."""
+        return [target for target in self.targets if target.kind in source.kinds]
+
+    def read(
+        self, wanted: Iterable[tuple[Source, str]]
+    ) -> Iterator[tuple[Source, Contents]]:
+        """Read sources one after the other, each as it is to be beside those before it."""
+        earlier: list[Record] = []
+        for source, url in wanted:
+            contents = sources.read(source, url, self._look_around(earlier))
+            yield source, contents
+            earlier += contents.records
+
+    def _look_around(self, earlier: Sequence[Record]) -> Surroundings:
+        """Return what is here, and what sources have that were read earlier."""
+        options, catalog = self.parts.conf.quota, self.parts.catalog
+        service_ids = {service.id for service in catalog.services(
+            self.ctx, service_type=options.service_type)}
+        service_ids |= {record.id for record in earlier if record.kind == records.SERVICE
+                        and record.fields["type"] == options.service_type}
+        project_ids = {project.id for project in catalog.projects(self.ctx)}
+        project_ids |= {record.id for record in earlier if record.kind == records.PROJECT}
+        return Surroundings(
+            service_ids.pop() if len(service_ids) == 1 else None, options.region or None,
+            project_ids)
 
 
 class _Migration(base.Checker):
@@ -36,18 +88,18 @@ class _Migration(base.Checker):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--from", dest="sources", metavar="SERVICE=URL", action="append", required=True,
+            "--from", dest="sources", metavar="SERVICE=URL[,CONF]", action="append", required=True,
             type=_parse_source,
-            help=f"a service and the URL of its database; services: {', '.join(_SOURCES)}")
+            help=f"a service and the URL of its database; services: {', '.join(_SOURCES)}; "
+            "nova-api also takes the path of nova.conf, for its defaults: "
+            "nova-api=URL,/etc/nova/nova.conf; repeatable, in the order of the copy")
         return parser
 
     @contextlib.contextmanager
-    def _targets(
-        self, parsed_args: argparse.Namespace
-    ) -> Iterator[tuple[Context, list[Target]]]:
+    def _open(self, parsed_args: argparse.Namespace) -> Iterator[_Here]:
         with self.parts(parsed_args) as (parts, ctx):
             _require_local(parts)
-            yield ctx, targets.list_targets(parts.catalog, parts.model)
+            yield _Here(parts, ctx, targets.list_targets(parts.catalog, parts.model))
 
     def _list(self, parsed_args: argparse.Namespace, items: Sequence[Item]) -> Rows:
         """Return the rows of items; for people, only those to look at, below the counts."""
@@ -74,11 +126,11 @@ class CheckMigration(_Migration):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the check."""
-        with self._targets(parsed_args) as (ctx, all_targets):
+        with self._open(parsed_args) as here:
             items = [
-                item for source, url in parsed_args.sources
+                item for source, contents in here.read(parsed_args.sources)
                 for item in copying.check(
-                    ctx, source.name, sources.read(source, url), all_targets)]
+                    here.ctx, source.name, contents, here.list_targets(source))]
         self.exit_code = _find_exit_code(items)
         return self._list(parsed_args, items)
 
@@ -106,17 +158,17 @@ class CopyMigration(_Migration):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the copy."""
-        with self._targets(parsed_args) as (ctx, all_targets):
+        with self._open(parsed_args) as here:
             items: list[Item] = []
-            for source, url in parsed_args.sources:
-                contents = sources.read(source, url)
+            for source, contents in here.read(parsed_args.sources):
+                wanted = here.ctx, source.name, contents, here.list_targets(source)
                 if not parsed_args.execute:
-                    items += copying.check(ctx, source.name, contents, all_targets)
+                    items += copying.check(*wanted)
                     continue
                 with self.progress() as bars:
                     items += copying.copy(
-                        ctx, source.name, contents, all_targets, prune=parsed_args.prune,
-                        pace=parsed_args.pace, report=bars.report)
+                        *wanted, prune=parsed_args.prune, pace=parsed_args.pace,
+                        report=bars.report)
         self.exit_code = _find_exit_code(items)
         return self._list(parsed_args, items)
 
@@ -132,10 +184,14 @@ class DiffMigration(_Migration):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the comparison."""
-        with self._targets(parsed_args) as (ctx, all_targets):
-            differences = [
-                difference for source, url in parsed_args.sources
-                for difference in copying.diff(ctx, sources.read(source, url), all_targets)]
+        with self._open(parsed_args) as here:
+            read = list(here.read(parsed_args.sources))
+            kinds = {kind for source, _ in read for kind in source.kinds}
+            contents = Contents(
+                [record for _, of_source in read for record in of_source.records],
+                [item for _, of_source in read for item in of_source.left])
+            differences = copying.diff(
+                here.ctx, contents, [target for target in here.targets if target.kind in kinds])
         self.exit_code = int(bool(differences))
         self.empty = "All is equal."
         return ("kind", "id", "name", "difference", "details"), [
@@ -144,11 +200,17 @@ class DiffMigration(_Migration):
 
 
 def _parse_source(text: str) -> tuple[Source, str]:
-    name, equals, url = text.partition("=")
+    name, equals, rest = text.partition("=")
     if not equals or name not in _SOURCES:
         raise argparse.ArgumentTypeError(
             f"expected SERVICE=URL, where SERVICE is one of {', '.join(_SOURCES)}")
-    return _SOURCES[name], url
+    url, comma, conf = rest.rpartition(",")
+    if not (comma and conf.endswith(".conf")):
+        url, conf = rest, ""
+    try:
+        return _SOURCES[name](conf or None), url
+    except errors.ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _require_local(parts: service_parts.Services) -> None:

@@ -15,13 +15,26 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from placement_core.takeover.records import Contents, Fields, Item, Outcome, Record
+from placement_core.takeover.records import (
+    DOMAIN,
+    ENDPOINT,
+    LIMIT,
+    PROJECT,
+    REGION,
+    REGISTERED_LIMIT,
+    SERVICE,
+    Contents,
+    Fields,
+    Item,
+    Outcome,
+    Record,
+    Surroundings,
+)
 
 #: The heads of the schema's two branches, of Keystone 2026.1 (30.0.0).
 SCHEMA = frozenset({"742c857f1dfb", "c88cdce8f248"})
 
-REGION, SERVICE, ENDPOINT, DOMAIN, PROJECT, REGISTERED_LIMIT, LIMIT = KINDS = (
-    "region", "service", "endpoint", "domain", "project", "registered limit", "limit")
+KINDS = (REGION, SERVICE, ENDPOINT, DOMAIN, PROJECT, REGISTERED_LIMIT, LIMIT)
 
 #: The row above all domains, which no API shows.
 _ROOT_ID = "<<keystone.domain.root>>"
@@ -47,7 +60,7 @@ _TABLES = (
 _Row = Mapping[str, Any]
 
 
-def read(connection: sa.Connection) -> Contents:
+def read(connection: sa.Connection, _surroundings: Surroundings) -> Contents:
     """Return what Keystone's database has."""
     return settle({
         table.name: [dict(row) for row in connection.execute(
@@ -77,7 +90,7 @@ class _Settled:
         self.records: list[Record] = []
         self.left: list[Item] = []
         #: {kind: {id: fields}} of the records.
-        self._known: dict[str, dict[str, Fields]] = {kind: {} for kind in KINDS}
+        self._known: dict[str, dict[str, Fields]] = collections.defaultdict(dict)
         #: {(service, region, resource): id} of registered limits, and the same of limits with
         #: the registered limit and the project or domain.
         self._ids_by_key: dict[tuple[Any, ...], str] = {}

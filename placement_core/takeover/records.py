@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+#: Kinds of records.
+REGION, SERVICE, ENDPOINT, DOMAIN, PROJECT = (
+    "region", "service", "endpoint", "domain", "project")
+REGISTERED_LIMIT, LIMIT, USER_LIMIT = "registered limit", "limit", "user limit"
 
 #: The fields of a record, by name.
 Fields = Mapping[str, Any]
@@ -33,7 +38,6 @@ class Outcome(enum.StrEnum):
 class Record:
     """A record of a source that is to be ours.
 
-    :ivar kind: such as ``project``.
     :ivar name: what people call it.
     """
 
@@ -71,3 +75,18 @@ class Contents:
 
     records: Sequence[Record]
     left: Sequence[Item]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is here, or will be, when a source is copied.
+
+    :ivar service_id: the service whose limits count ([quota] service_type); None: the catalog has
+        none, or several.
+    :ivar region_id: the region whose limits count, if one does.
+    :ivar project_ids: all projects.
+    """
+
+    service_id: str | None
+    region_id: str | None
+    project_ids: Collection[str]

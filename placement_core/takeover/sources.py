@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from placement_core import errors
 from placement_core.masking import mask_text, mask_url
 from placement_core.takeover.errors import UnknownSchema
-from placement_core.takeover.records import Contents
+from placement_core.takeover.records import Contents, Surroundings
 
 #: Our drivers, for URLs that name none or those of the other services.
 _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "sqlite": "sqlite"}
@@ -30,16 +30,18 @@ class Source:
     """A kind of source.
 
     :ivar name: what its service is called on the command line.
+    :ivar kinds: the kinds of records that it has.
     :ivar schema: the Alembic revisions of its schema that are known.
-    :ivar read: reads all of it.
+    :ivar read: returns all of it, as it is to be in its surroundings here.
     """
 
     name: str
+    kinds: Collection[str]
     schema: Collection[str]
-    read: Callable[[sa.Connection], Contents]
+    read: Callable[[sa.Connection, Surroundings], Contents]
 
 
-def read(source: Source, url: str) -> Contents:
+def read(source: Source, url: str, surroundings: Surroundings) -> Contents:
     """Return all that a source has, as of one moment; nothing in it is changed.
 
     :param url: of its database, as its own configuration has it.
@@ -50,7 +52,7 @@ def read(source: Source, url: str) -> Contents:
                     if sa.inspect(connection).has_table("alembic_version") else set())
         if versions != set(source.schema):
             raise UnknownSchema(source.name, versions, source.schema)
-        return source.read(connection)
+        return source.read(connection, surroundings)
 
 
 @contextlib.contextmanager

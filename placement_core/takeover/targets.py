@@ -9,10 +9,10 @@ from typing import Any
 
 from placement_core.catalog import domains, endpoints, projects, regions, services
 from placement_core.context import Context
-from placement_core.limits import cleanup, limits, project_moves, registered
+from placement_core.limits import cleanup, limits, project_moves, registered, users
 from placement_core.plugin_api.catalog import CatalogDriver, Project
 from placement_core.plugin_api.enforcement import EnforcementModel
-from placement_core.takeover import keystone
+from placement_core.takeover import records
 from placement_core.takeover.errors import ImmutableField
 from placement_core.takeover.records import Fields, Record
 
@@ -30,7 +30,7 @@ class Target(abc.ABC):
         """Return all of them: {id: fields}."""
 
     @abc.abstractmethod
-    def create(self, ctx: Context, records: Sequence[Record]) -> None:
+    def create(self, ctx: Context, new: Sequence[Record]) -> None:
         """Create some, or none.
 
         :raises errors.Error: one cannot be created.
@@ -67,9 +67,9 @@ class CatalogTarget(Target):
         """Return all of them."""
         return _by_id(self.list_all(ctx))
 
-    def create(self, ctx: Context, records: Sequence[Record]) -> None:
+    def create(self, ctx: Context, new: Sequence[Record]) -> None:
         """Create some, one after the other."""
-        for record in records:
+        for record in new:
             self.create_one(ctx, id=record.id, **{
                 self.renamed.get(name, name): value for name, value in record.fields.items()})
 
@@ -85,13 +85,13 @@ class CatalogTarget(Target):
 @dataclasses.dataclass(frozen=True)
 class _RegisteredLimits(Target):
     catalog: CatalogDriver
-    kind = keystone.REGISTERED_LIMIT
+    kind = records.REGISTERED_LIMIT
 
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         return _by_id(registered.list_(ctx))
 
-    def create(self, ctx: Context, records: Sequence[Record]) -> None:
-        registered.create_many(ctx, self.catalog, [_with_id(record) for record in records])
+    def create(self, ctx: Context, new: Sequence[Record]) -> None:
+        registered.create_many(ctx, self.catalog, [_with_id(record) for record in new])
 
     def update(self, ctx: Context, id_: str, changes: Fields) -> None:
         registered.update(ctx, self.catalog, id_, changes)
@@ -104,32 +104,56 @@ class _RegisteredLimits(Target):
 class _Limits(Target):
     catalog: CatalogDriver
     model: EnforcementModel
-    kind = keystone.LIMIT
+    kind = records.LIMIT
 
     def read(self, ctx: Context) -> Mapping[str, Fields]:
         return _by_id(limits.list_(ctx))
 
-    def create(self, ctx: Context, records: Sequence[Record]) -> None:
+    def create(self, ctx: Context, new: Sequence[Record]) -> None:
         limits.create_many(
-            ctx, self.catalog, self.model, [_with_id(record) for record in records])
+            ctx, self.catalog, self.model, [_with_id(record) for record in new])
 
     def update(self, ctx: Context, id_: str, changes: Fields) -> None:
-        for name in changes:
-            if name not in ("resource_limit", "description"):
-                raise ImmutableField(self.kind, id_, name)
+        _require_mutable(self.kind, id_, changes)
         limits.update(ctx, self.catalog, self.model, id_, changes)
 
     def delete(self, ctx: Context, id_: str) -> None:
         limits.delete(ctx, self.catalog, self.model, id_)
 
 
+@dataclasses.dataclass(frozen=True)
+class _UserLimits(Target):
+    catalog: CatalogDriver
+    kind = records.USER_LIMIT
+
+    def read(self, ctx: Context) -> Mapping[str, Fields]:
+        return _by_id(users.list_(ctx))
+
+    def create(self, ctx: Context, new: Sequence[Record]) -> None:
+        users.create_many(ctx, self.catalog, [_with_id(record) for record in new])
+
+    def update(self, ctx: Context, id_: str, changes: Fields) -> None:
+        _require_mutable(self.kind, id_, changes)
+        users.update(ctx, id_, changes)
+
+    def delete(self, ctx: Context, id_: str) -> None:
+        users.delete(ctx, id_)
+
+
+def _require_mutable(kind: str, id_: str, changes: Fields) -> None:
+    for name in changes:
+        if name not in ("resource_limit", "description"):
+            raise ImmutableField(kind, id_, name)
+
+
 def list_targets(catalog: CatalogDriver, model: EnforcementModel) -> list[Target]:
-    """Return the targets of what Keystone has, in the order in which records are copied.
+    """Return where records can go, in the order in which they are copied.
 
     :param catalog: ours; its own records are no targets if another service has them.
     """
-    limit_targets = [_RegisteredLimits(catalog), _Limits(catalog, model)]
-    return [*(_list_catalog_targets(model) if catalog.local else ()), *limit_targets]
+    return [
+        *(_list_catalog_targets(model) if catalog.local else ()),
+        _RegisteredLimits(catalog), _Limits(catalog, model), _UserLimits(catalog)]
 
 
 def _list_catalog_targets(model: EnforcementModel) -> list[Target]:
@@ -140,21 +164,21 @@ def _list_catalog_targets(model: EnforcementModel) -> list[Target]:
         return project_moves.update_project(ctx, model, id_, **changes)
 
     return [
-        CatalogTarget(keystone.REGION, regions.list_, regions.create, regions.update,
+        CatalogTarget(records.REGION, regions.list_, regions.create, regions.update,
                       cleanup.delete_region),
-        CatalogTarget(keystone.SERVICE, services.list_, services.create, services.update,
+        CatalogTarget(records.SERVICE, services.list_, services.create, services.update,
                       cleanup.delete_service, {"type": "service_type"}),
-        CatalogTarget(keystone.ENDPOINT, endpoints.list_, endpoints.create, endpoints.update,
+        CatalogTarget(records.ENDPOINT, endpoints.list_, endpoints.create, endpoints.update,
                       endpoints.delete),
-        CatalogTarget(keystone.DOMAIN, domains.list_, domains.create, domains.update,
+        CatalogTarget(records.DOMAIN, domains.list_, domains.create, domains.update,
                       cleanup.delete_domain),
-        CatalogTarget(keystone.PROJECT, projects.list_, create_project, update_project,
+        CatalogTarget(records.PROJECT, projects.list_, create_project, update_project,
                       cleanup.delete_project),
     ]
 
 
-def _by_id(records: Iterable[Any]) -> dict[str, Fields]:
-    return {record.id: _get_fields(record) for record in records}
+def _by_id(present: Iterable[Any]) -> dict[str, Fields]:
+    return {record.id: _get_fields(record) for record in present}
 
 
 def _get_fields(record: Any) -> Fields:

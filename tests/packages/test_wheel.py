@@ -130,6 +130,22 @@ class TestNewest(_Installed):
         self.check()
 
 
+class TestNewestPython(_Installed):
+    """The newest Python that is supported, beside the default one of the other tests."""
+
+    extras = "test"
+    version = environments.NEWEST_PYTHON
+
+    def test_unit_tests(self) -> None:
+        process = subprocess.run(
+            [self.programs / "python", "-m", "testtools.run", "discover", "-s", "tests/unit",
+             "-t", "."],
+            cwd=environments.ROOT, env=self.environ | {"PYTHONPATH": ".:plugins"},
+            capture_output=True, text=True, check=False)
+        self.assertEqual(0, process.returncode, process.stdout[-4000:] + process.stderr[-4000:])
+        self.assertIn("\nOK\n", process.stdout)
+
+
 class TestOldest(_Installed):
     """The lower bounds of setup.cfg, of every extra that the service uses."""
 

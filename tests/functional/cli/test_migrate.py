@@ -1,18 +1,21 @@
-"""``placement-core migrate …``: a real Keystone's catalog and limits become ours."""
+"""``placement-core migrate …``: what real services know becomes ours."""
 
 from __future__ import annotations
 
 import collections
 import functools
 import json
+import os
 import pathlib
 import shutil
+import subprocess
+import sys
 
 import fixtures
 import sqlalchemy as sa
 import testtools
 
-from tests import keystone_service
+from tests import databases, keystone_service, nova_databases
 from tests.functional.cli import test_commands
 
 
@@ -161,7 +164,106 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
         self.assertNotIn("secret", self.stderr)
         self.assertEqual(1, self.stderr.count("\n"))
 
+    def test_quotas_of_projects_that_come_with_it(self) -> None:
+        nova = nova_databases.api("sqlite")
+        engine, tables = nova_databases.reflected(nova, "quotas")
+        with engine.begin() as connection:
+            connection.execute(sa.insert(tables["quotas"]), {
+                "project_id": self.cloud.child, "resource": "ram", "hard_limit": 5})
+        engine.dispose()
+        for options in ((), ("--execute",)):
+            created = {row["name"] for row in self.migrate(
+                "copy", "--from", f"nova-api={nova}", *options)
+                if row["kind"] == "limit" and row["outcome"] == "create"}
+            self.assertIn(f"class:MEMORY_MB of {self.cloud.child}", created)
+        self.assertEqual([], self.migrate("diff", "--from", f"nova-api={nova}"))
+
     def test_the_source_is_only_read(self) -> None:
         before = self.source.read_bytes()
         self.migrate("copy", "--execute")
         self.assertEqual(before, self.source.read_bytes())
+
+
+_CATALOG = """
+services: [{type: compute, name: nova, id: nova}]
+domains: [{name: Default, id: default}]
+projects: [{name: web, domain: default, id: web}, {name: shop, domain: default, id: shop}]
+"""
+#: With nova's own code.
+_SET_QUOTAS = """
+import sys
+from nova import config, context, objects
+config.parse_args(["", "--config-file", sys.argv[1]])
+objects.register_all()
+quotas, ctx = objects.Quotas, context.get_admin_context()
+quotas.create_class(ctx, "default", "ram", 4096)
+quotas.create_class(ctx, "gold", "ram", 8192)
+quotas.create_limit(ctx, "web", "instances", 3)
+quotas.create_limit(ctx, "web", "cores", -1)
+quotas.create_limit(ctx, "deleted", "cores", 5)
+quotas.create_limit(ctx, "web", "floating_ips", 5)
+quotas.create_limit(ctx, "shop", "key_pairs", 2, user_id="ann")
+"""
+
+
+@databases.on_each_database
+class TestMigrateFromNova(test_commands.CommandTestCase):
+    kind = "sqlite"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.source = nova_databases.api(self.kind)
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.conf = folder / "nova.conf"
+        self.conf.write_text(
+            f"[DEFAULT]\nstate_path = {folder}\n[quota]\ninstances = 7\n"
+            f"[database]\nconnection = {nova_databases.cell(self.kind)}\n"
+            f"[api_database]\nconnection = {self.source}\n")
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _SET_QUOTAS, str(self.conf)], check=True,
+            env={**os.environ, "OS_NOVA_DISABLE_EVENTLET_PATCHING": "true"},
+            capture_output=True)
+        catalog = folder / "catalog.yaml"
+        catalog.write_text(_CATALOG)
+        self.run_command("db", "sync")
+        self.run_command("catalog", "load", str(catalog))
+
+    def migrate(self, command: str, *options: str, code: int = 0) -> list[dict]:
+        return json.loads(self.run_command(
+            "migrate", command, "--from", f"nova-api={self.source},{self.conf}", *options,
+            "-f", "json", code=code))
+
+    def test_copy(self) -> None:
+        left = {row["name"]: row["details"] for row in self.migrate(
+            "copy", "--execute", code=1) if row["outcome"] == "skipped"}
+        self.assertEqual({
+            "gold ram": "nova asks for no class but default",
+            "cores of deleted": "its project deleted was deleted",
+            "floating_ips of web": "nova gave up its networks, and the quotas of them",
+        }, left)
+        limits = json.loads(self.run_command("limits", "list", "-f", "json"))
+        self.assertEqual(
+            {"servers": 3, "class:VCPU": -1, "class:PCPU": -1},
+            {row["resource_name"]: row["limit"] for row in limits})
+        registered = {row["resource_name"]: row["default"] for row in json.loads(
+            self.run_command("limits", "list", "--registered", "-f", "json"))}
+        self.assertEqual(
+            (7, 4096, 100), tuple(registered[name] for name in (
+                "servers", "class:MEMORY_MB", "server_key_pairs")))
+        self.assertEqual([], self.migrate("diff"))
+        again = self.migrate("copy", "--execute", code=1)
+        self.assertEqual({"equal", "skipped"}, {row["outcome"] for row in again})
+
+    def test_a_changed_quota_follows(self) -> None:
+        self.migrate("copy", "--execute", code=1)
+        engine, tables = nova_databases.reflected(self.source, "quotas", "project_user_quotas")
+        with engine.begin() as connection:
+            for table in tables.values():
+                connection.execute(sa.update(table).values(hard_limit=9))
+        engine.dispose()
+        details = sorted(row["details"] for row in self.migrate("diff", code=1))
+        self.assertEqual([
+            "resource_limit: -1 here, 9 there", "resource_limit: -1 here, 9 there",
+            "resource_limit: 2 here, 9 there", "resource_limit: 3 here, 9 there"], details)
+        self.migrate("copy", "--execute", code=1)
+        self.assertEqual([], self.migrate("diff"))
