@@ -41,8 +41,12 @@ _DEFAULT_THREADS = 16
 #: Beside those of requests that are processed or wait: they answer health checks, and refuse what
 #: need not wait.
 _SPARE_THREADS = 4
-#: How often a server that starts is asked whether it answers.
+#: Half of the files that a process may usually have.
+_DEFAULT_CONNECTIONS = 512
+_DEFAULT_HEAD_SECONDS = 20
+#: How often a server that starts is asked whether it answers, and how long that may take.
 _POLL_SECONDS = 0.1
+_ANSWER_SECONDS = 20
 #: Whoever listens on all addresses answers on that of loopback.
 _CONNECT_TO = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 #: Options of mallopt(3): M_MMAP_THRESHOLD, M_TRIM_THRESHOLD (bytes), M_ARENA_MAX.
@@ -71,6 +75,15 @@ class Serve(base.Command):
             "--threads", metavar="N", default=_DEFAULT_THREADS, type=_parse_positive,
             help="how many requests each worker processes at a time (default: "
             f"{_DEFAULT_THREADS}); more rarely help")
+        parser.add_argument(
+            "--connections", metavar="N", default=_DEFAULT_CONNECTIONS, type=_parse_positive,
+            help="how many connections each worker has open at once (default: "
+            f"{_DEFAULT_CONNECTIONS}); others wait until one is closed")
+        parser.add_argument(
+            "--head-timeout", metavar="SECONDS", default=_DEFAULT_HEAD_SECONDS,
+            type=_parse_positive,
+            help="for how long a connection may be idle, or send the head of a request, before "
+            f"it is closed (default: {_DEFAULT_HEAD_SECONDS})")
         parser.add_argument(
             "--graceful-timeout", metavar="SECONDS", default=supervisor.STOP_SECONDS,
             type=_parse_positive,
@@ -109,6 +122,7 @@ class Serve(base.Command):
         server = web_server.WebServer(
             # names the application; ``_load_application`` makes it
             __name__, listeners, threads=_count_threads(options, parsed_args.threads),
+            connections=parsed_args.connections, head_seconds=parsed_args.head_timeout,
             stop_seconds=stop_seconds,
             check_reload=functools.partial(_check_anew, files, folders))
         line = (
@@ -244,7 +258,7 @@ def _say_when_alive(host: str, port: int, say: Callable[[str], None], line: str)
 
 
 def _is_alive(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(host, port, timeout=web_server.HEAD_SECONDS)
+    connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_SECONDS)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("GET", probes.LIVENESS_PATH)
         return connection.getresponse().status == http.HTTPStatus.OK

@@ -29,13 +29,9 @@ from placement_core.cli import supervisor
 
 LOG = logging.getLogger(__name__)
 
-#: How long a connection may take for the head of a request, or be idle before it.
-HEAD_SECONDS = 20
 #: A head with the longest query string that is read (``http.validation``), and more.
 _HEAD_BYTES = 128 * 1024
-#: What a worker has open at once: half of the files that a process may usually have.
-#: Others wait in the backlog, for ``HEAD_SECONDS`` at most where connections are idle.
-_CONNECTIONS = 512
+#: How many connections wait for one that a worker closes.
 _BACKLOG = 1024
 #: How often what waits for a worker looks whether the service is told to stop.
 _TICK_SECONDS = 0.1
@@ -48,12 +44,15 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
 
     :param listeners: one for each worker, all bound to the same address (SO_REUSEPORT), and not
         listening yet: a worker that is ready lets its own listen.
+    :param connections: how many a worker has open at once; others wait in the backlog.
+    :param head_seconds: how long a connection may take for the head of a request, or be idle
+        before it.
     :param check_reload: finds out what would stop new workers; raises errors.Error.
     """
 
     def __init__(
-        self, name: str, listeners: Sequence[socket.socket], *, threads: int,
-        stop_seconds: int, check_reload: Callable[[], object],
+        self, name: str, listeners: Sequence[socket.socket], *, threads: int, connections: int,
+        head_seconds: int, stop_seconds: int, check_reload: Callable[[], object],
     ) -> None:
         granian_log.logger.addFilter(_is_useful)
         host, port = listeners[0].getsockname()[:2]
@@ -68,9 +67,9 @@ class WebServer(granian.Granian):  # type: ignore[misc, valid-type]
             # HTTP/1.1 only: while it may still become HTTP/2, a connection has no deadline.
             http=constants.HTTPModes.http1,
             http1_settings=granian_http.HTTP1Settings(
-                header_read_timeout=HEAD_SECONDS * 1000, max_buffer_size=_HEAD_BYTES),
+                header_read_timeout=head_seconds * 1000, max_buffer_size=_HEAD_BYTES),
             backlog=_BACKLOG,
-            backpressure=_CONNECTIONS,
+            backpressure=connections,
             # Our own log has a line for each request; Granian logs only warnings.
             log_level=granian_log.LogLevels.warning,
             respawn_failed_workers=True,

@@ -16,6 +16,7 @@ import psycopg
 
 from benchmarks import processes
 from tests import server_programs
+from tests.faults.clusters.disks import SmallDisk
 from tests.faults.disturbances import Disturbance
 from tests.outages import links
 from tests.server_programs import NoServerError, Program
@@ -25,6 +26,8 @@ _NODES = 3
 _TTL_SECONDS = 20
 _START_SECONDS = 90
 _FAILOVER_SECONDS = 30
+#: The size of a node's disk, which keeps what standbys have not read.
+_MEBIBYTES = 1024
 #: Debian's programs with Debian's Python, whatever this one is.
 _ENVIRONMENT: Mapping[str, str] = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 
@@ -47,6 +50,7 @@ class Cluster(fixtures.Fixture):
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         self._folder, self._user = stack.enter_context(server_programs.folder("postgres"))
+        self._disks = [self.useFixture(SmallDisk(_MEBIBYTES, self._user)) for _ in range(_NODES)]
         self._ports = [server_programs.find_free_port() for _ in range(_NODES)]
         self._rest = [server_programs.find_free_port() for _ in range(_NODES)]
         store, peers, self._front = (server_programs.find_free_port() for _ in range(3))
@@ -109,7 +113,7 @@ class Cluster(fixtures.Fixture):
             },
             "postgresql": {
                 "listen": address, "connect_address": address, "bin_dir": programs,
-                "data_dir": f"{self._folder}/data-{number}",
+                "data_dir": f"{self._disks[number].path}/data",
                 "pgpass": f"{self._folder}/pgpass-{number}",
                 "pg_hba": ["local all all trust", "host all all 127.0.0.1/32 trust",
                            "host replication all 127.0.0.1/32 trust"],
@@ -135,6 +139,7 @@ class Cluster(fixtures.Fixture):
             Disturbance("the leader is killed", self._leader_killed, 0),
             Disturbance("the leader is stopped", self._leader_stopped, 0),
             Disturbance("the leader is changed", self._leader_changed, 0),
+            Disturbance("the disk of the leader is full", self._disk_full, 6),
             Disturbance("API process 1 is cut off from the database", self._cut_off, 8),
         ]
 
@@ -167,6 +172,13 @@ class Cluster(fixtures.Fixture):
         _post(self._rest[leader], "/switchover", {"leader": f"node-{leader}"})
         self._wait_for_another(leader)
         yield
+        self._wait_for_all()
+
+    @contextlib.contextmanager
+    def _disk_full(self) -> Iterator[None]:
+        """Fill the leader's disk: it refuses writes, or it ends and another one takes over."""
+        with self._disks[self._find_leader()].full():
+            yield
         self._wait_for_all()
 
     @contextlib.contextmanager
