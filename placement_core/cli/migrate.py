@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import functools
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from placement_core import errors, services as service_parts
@@ -84,6 +85,8 @@ class _Here:
 class _Migration(base.Checker):
     """A command that reads other services' databases."""
 
+    empty = "The sources have nothing to copy."
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
@@ -103,7 +106,7 @@ class _Migration(base.Checker):
 
     def _list(self, parsed_args: argparse.Namespace, items: Sequence[Item]) -> Rows:
         """Return the rows of items; for people, only those to look at, below the counts."""
-        if parsed_args.formatter != base.TABLE:
+        if parsed_args.formatter != base.TABLE or not items:
             return _COLUMNS, [_make_row(item) for item in items]
         for kind, counts in copying.count_outcomes(items).items():
             self.say(f"{kind + 's':18} " + ", ".join(
@@ -182,6 +185,8 @@ class DiffMigration(_Migration):
     Exit code 0: all is equal. 1: it is not. 255: the comparison did not run.
     """
 
+    empty = "All is equal."
+
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         """Run the comparison."""
         with self._open(parsed_args) as here:
@@ -193,7 +198,6 @@ class DiffMigration(_Migration):
             differences = copying.diff(
                 here.ctx, contents, [target for target in here.targets if target.kind in kinds])
         self.exit_code = int(bool(differences))
-        self.empty = "All is equal."
         return ("kind", "id", "name", "difference", "details"), [
             (item.kind, item.id, item.name, _DIFFERENCES[item.outcome], _describe(item))
             for item in differences]
@@ -233,5 +237,9 @@ def _make_row(item: Item) -> tuple[object, ...]:
 
 def _describe(item: Item) -> str:
     return item.reason or "; ".join(
-        f"{name}: {ours!r} here, {theirs!r} there"
+        f"{name}: {_spell(ours)} here, {_spell(theirs)} there"
         for name, (ours, theirs) in item.differences.items())
+
+
+def _spell(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -48,6 +48,8 @@ def _list_gone(
 ) -> Iterator[Item]:
     """Yield what was copied and is here, but not in the source; dependents first."""
     for kind in reversed(list(copied)):
+        ours = present.get(kind, {})
         for id_ in sorted(copied[kind]):
-            if id_ in present.get(kind, {}) and id_ not in wanted_ids.get(kind, ()):
-                yield Item(kind, id_, id_, Outcome.GONE)
+            if id_ in ours and id_ not in wanted_ids.get(kind, ()):
+                name = ours[id_].get("name") or ours[id_].get("resource_name") or ""
+                yield Item(kind, id_, name, Outcome.GONE)

@@ -45,7 +45,8 @@ def _table(name: str, *columns: str) -> sa.TableClause:
     return sa.table(name, *map(sa.column, columns))
 
 
-_TABLES = (
+#: What is read of its tables.
+TABLES = (
     _table("region", "id", "parent_region_id", "description"),
     _table("service", "id", "type", "enabled", "extra"),
     _table("endpoint", "id", "interface", "service_id", "region_id", "url", "enabled"),
@@ -65,7 +66,7 @@ def read(connection: sa.Connection, _surroundings: Surroundings) -> Contents:
     return settle({
         table.name: [dict(row) for row in connection.execute(
             sa.select(table).order_by(next(iter(table.c)))).mappings()]
-        for table in _TABLES})
+        for table in TABLES})
 
 
 def settle(tables: Mapping[str, Sequence[_Row]]) -> Contents:

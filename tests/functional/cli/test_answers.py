@@ -17,6 +17,7 @@ from placement_core.cli import base, engine, main
 from placement_core.placement.records import AllocationWrite
 from placement_core.reservations.provisioning import compute_calls, outbox
 from placement_core.testing import factories
+from tests import keystone_database
 from tests.functional.cli import commands, test_catalog, test_commands, test_limits
 from tests.http import base as http_base
 
@@ -46,6 +47,9 @@ _CALLS = {
     "catalog project list": "",
     "catalog project show": "shop",
     "catalog project move": "shop --parent team",
+    "migrate check": "--from keystone={keystone}",
+    "migrate copy": "--from keystone={keystone}",
+    "migrate diff": "--from keystone={keystone}",
     "limits register": "{limits_file}",
     "limits set": f"web servers 5 {_SERVICE}",
     "limits list": "",
@@ -102,6 +106,9 @@ _EMPTY_CALLS = {
     **{f"catalog {kind} list": "" for kind in ("region", "service", "endpoint", "domain",
                                                "project")},
     "catalog load": "{empty_file}",
+    "migrate check": "--from keystone={keystone}",
+    "migrate copy": "--from keystone={keystone}",
+    "migrate diff": "--from keystone={keystone}",
     "limits list": "--project web",
     "limits show": "web --service nova",
     "limits audit": "",
@@ -197,7 +204,10 @@ class TestDocuments(AnswersTestCase):
         self.words = {
             "folder": self.folder, "consumer": consumer, "reservation": slot.format(1),
             "too_much": slot.format(9), "catalog_file": self.write(test_catalog.FILE),
-            "limits_file": self.write(test_limits.FILE)}
+            "limits_file": self.write(test_limits.FILE),
+            "keystone": keystone_database.make(self.folder / "keystone.sqlite", {
+                "region": [{"id": "RegionOne", "description": "the first"},
+                           {"id": "lost", "parent_region_id": "gone"}]})}
 
     def test_keys_are_words_without_blanks(self) -> None:
         """Of every command there is: what reads JSON needs no quoting, and no Python."""
@@ -242,17 +252,20 @@ class TestEmptyAnswers(AnswersTestCase):
                          sorted(_EMPTY_CALLS))
         catalog = self.write(test_catalog.FILE)
         empty = self.write("{}")
+        keystone = keystone_database.make(self.folder / "keystone.sqlite", {})
         for name, arguments in _EMPTY_CALLS.items():
             if name.startswith("limits"):
                 self.call("catalog load", str(catalog))
-            code, printed = self.call(name, arguments, empty_file=empty)
+            code, printed = self.call(
+                name, arguments, empty_file=empty, keystone=keystone)
             self.assertEqual(0, code, name)
             self.assertRegex(printed, r"\A[^|]+\.\n\Z", name)
             self.assertNotIn(base.Lister.empty, printed)
             if name != "leases timeline":
                 self.assertEqual(
-                    [], json.loads(self.call(name, arguments, "-f", "json",
-                                             empty_file=empty)[1]), name)
+                    [], json.loads(self.call(
+                        name, arguments, "-f", "json", empty_file=empty,
+                        keystone=keystone)[1]), name)
 
     def test_a_table_without_rows_on_demand(self) -> None:
         self.assertIn("| id | name |", self.call("leases list", "--print-empty")[1])

@@ -95,7 +95,7 @@ class TestMigrateFromKeystone(test_commands.CommandTestCase):
         [limit, project] = sorted(self.migrate("diff", code=1), key=lambda row: row["kind"])
         self.assertEqual(("limit", "different", "resource_limit: 5 here, 6 there"),
                          (limit["kind"], limit["difference"], limit["details"]))
-        self.assertEqual("name: 'shop' here, 'store' there", project["details"])
+        self.assertEqual("name: \"shop\" here, \"store\" there", project["details"])
         self.assertEqual(2, self.count(self.migrate("copy", "--execute"))["update"])
         self.assertEqual([], self.migrate("diff"))
 
