@@ -25,6 +25,7 @@ from placement_core.migrations import exclusive, fence, revisions
 from placement_core.migrations.revisions import Report, no_report
 from placement_core.migrations.versions import (
     catalog,
+    copied_records,
     initial,
     lease_texts,
     limits,
@@ -51,7 +52,8 @@ UPSTREAM_TABLES = (
 #: All other tables at the newest revision, which ``release`` drops.
 OWN_TABLES = (*initial.OWN_TABLES, *catalog.OWN_TABLES, *limits.OWN_TABLES,
               *quota.OWN_TABLES, *reservations.OWN_TABLES, *lease_texts.OWN_TABLES,
-              *usage_sums.OWN_TABLES, *unused_names.OWN_TABLES, *managers.OWN_TABLES)
+              *usage_sums.OWN_TABLES, *unused_names.OWN_TABLES, *managers.OWN_TABLES,
+              *copied_records.OWN_TABLES)
 
 _COLLATION = "utf8mb4_bin"
 _BATCH = 1000

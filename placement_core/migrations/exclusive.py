@@ -92,6 +92,8 @@ def _lock(connection: sa.Connection, patience: int) -> Iterator[None]:
     )
     try:
         yield
+        # Who gets the lock next must see what this run did last.
+        connection.exec_driver_sql("COMMIT")
     finally:
         # The variables need no reset, because the connection is not used again.
         connection.exec_driver_sql("UNLOCK TABLES")

@@ -101,6 +101,19 @@ class TestNewDatabase(BareTestCase):
         self.assertEqual([], failures)
         self.assertEqual([], differences(self.url))
 
+    def test_it_is_committed_before_the_next_one_begins(self) -> None:
+        """On MySQL, the lock is not the transaction's."""
+        seen: list[str | None] = []
+
+        def look(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            if "release_lock" in statement:
+                seen.append(sync.version(self.settings))
+
+        sa.event.listen(sa.Engine, "before_cursor_execute", look)
+        self.addCleanup(sa.event.remove, sa.Engine, "before_cursor_execute", look)
+        sync.sync(self.settings)
+        self.assertEqual([revisions.head()] if self.kind == "mysql" else [], seen)
+
     def test_a_newer_schema_is_left_alone(self) -> None:
         sync.sync(self.settings)
         self.run_sql(f"UPDATE {revisions.VERSION_TABLE} SET version_num = '9999'")
