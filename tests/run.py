@@ -24,6 +24,7 @@ from tests import databases
 from tests.conformance import test_gabbi
 from tests.nova import deployment
 from tests.packages import environments
+from tests.upgrades import previous_release
 
 ROOT = pathlib.Path(__file__).parent.parent
 SUMMARY = ROOT / "build" / "test-summary"
@@ -154,6 +155,8 @@ def _extent() -> str:
         for version in (environments.OLDEST_PYTHON, environments.NEWEST_PYTHON)
         if environments.find_python(version) is None
     ]
+    if no_upgrade := previous_release.find_missing():
+        missing.append(no_upgrade)
     left_out = f"; NOT TESTED: {', '.join(missing)}" if missing else ""
     return f"; databases: {', '.join(databases.KINDS)}{left_out}"
 
